@@ -28,7 +28,7 @@ fuzz_target!(|input: Input<'_>| {
 
 /// What parses prints as the same text.
 fn text(text: &str) {
-    if let Ok(key) = ChunkKey::parse(text) {
+    if let Ok(key) = text.parse::<ChunkKey>() {
         assert_eq!(key.to_string(), text);
     }
     for width in 1..=3 {
@@ -40,12 +40,12 @@ fn text(text: &str) {
     if let Ok(delta) = Delta::parse_strict(text) {
         assert_eq!(delta.to_string(), text);
     }
-    let _ = (Delta::parse(text), ChunkPath::parse(text));
+    let _ = (text.parse::<Delta>(), text.parse::<ChunkPath>());
 }
 
 fn keys(one: &[i64], other: &[i64]) {
     let (Ok(one_key), Ok(other_key)) = (ChunkKey::new(one), ChunkKey::new(other)) else { return };
-    assert_eq!(ChunkKey::parse(&one_key.to_string()).unwrap(), one_key);
+    assert_eq!(one_key.to_string().parse::<ChunkKey>().unwrap(), one_key);
     assert_eq!(one_key.cmp_numeric(&other_key), one.cmp(other));
     let texts = (one_key.to_string(), other_key.to_string());
     assert_eq!(one_key.cmp_string(&other_key), texts.0.cmp(&texts.1));

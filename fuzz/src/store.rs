@@ -60,14 +60,14 @@ async fn ask_everything(reader: &Reader) {
         Query::all().limit(3).with_owners().with_places(),
         Query::all().order(Order::Storage),
         Query::all().order(Order::Objects).allow_missing(),
-        Query::objects([0, 1, i64::MAX].map(ObjectId)),
+        Query::all().of_objects([0, 1, i64::MAX].map(ObjectId)),
         Query::all().in_groups([0]),
     ];
     let conditions = ["x > 1", "v > 1", "fragment.code = 1", "object.size > 1", "link.w > 1"];
     let parsed = conditions.iter().filter_map(|text| text.parse().ok());
     queries.extend(parsed.map(|condition| Query::all().filter(condition)));
     if let Ok(bounds) = Bounds::new(&vec![-3.5; axes], &vec![9.5; axes]) {
-        queries.extend(Mode::ALL.map(|mode| Query::within(bounds).mode(mode)));
+        queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
     }
     for query in queries {
         drop(reader.run(&query).await);

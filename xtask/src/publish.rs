@@ -13,25 +13,28 @@ pub(crate) const COMMAND: Command = Command {
     name: "publish",
     help: "print the order of publication, and pack each crate
 
-usage: cargo xtask publish [--check]
+usage: cargo xtask publish [--check | --verify]
 
 Prints the published crates, each after all that it depends on, for use and for tests; fails when some need each other.
---check also makes the package of each one from its manifest, without building it. Needs no network.",
+--check also makes the package of each one from its manifest, without building it. --verify builds each one from its
+package too, with the others taken from theirs, as `cargo publish --dry-run` does: all dependencies are compiled anew. Needs
+no network.",
     run,
 };
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
-    let check = args.flag("--check");
+    let (check, verify) = (args.flag("--check"), args.flag("--verify"));
     args.end()?;
     let members = members(house)?;
     let order = order(&members)?;
     for name in &order {
         say(name);
     }
-    if check {
+    if check || verify {
         let packages = order.iter().flat_map(|name| ["-p", name]);
-        let words = ["package", "--quiet", "--no-verify", "--allow-dirty", "--offline"];
-        let words: Vec<&str> = words.into_iter().chain(packages).collect();
+        let words = ["package", "--quiet", "--allow-dirty", "--offline"];
+        let skipped = (!verify).then_some("--no-verify");
+        let words: Vec<&str> = words.into_iter().chain(skipped).chain(packages).collect();
         house.cargo(&words).run()?;
     }
     Ok(())

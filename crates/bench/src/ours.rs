@@ -139,7 +139,7 @@ fn queries(work: &Work) -> anyhow::Result<Vec<Query>> {
             })
             .collect(),
         Ask::Objects(ids) => {
-            Ok(vec![no_columns(Query::objects(ids.iter().map(|id| ObjectId(*id))))])
+            Ok(vec![no_columns(Query::all().of_objects(ids.iter().map(|id| ObjectId(*id))))])
         }
         Ask::Scan(names) => {
             let names = names.iter().map(|name| (*name).into()).collect();

@@ -129,7 +129,7 @@ async fn links(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
     let deltas = level.node().children("links").await?.names;
     let between = level.node().children("cross_chunk_links").await?.names;
     for delta in deltas.iter().chain(&between) {
-        let delta = Delta::parse(delta).map_err(ModelError::from)?;
+        let delta = delta.parse::<Delta>().map_err(ModelError::from)?;
         let Some(family) = level.links(delta).await? else { continue };
         let mut ends = Vec::new();
         for segment in family.segments() {

@@ -227,7 +227,7 @@ impl Asked<'_> {
             for _ in 0..4 {
                 let count = written.pieces.len();
                 let some: Vec<i64> = (0..5).map(|_| random.below(count) as i64).collect();
-                let query = Query::objects(some.iter().map(|id| ObjectId(*id)));
+                let query = Query::all().of_objects(some.iter().map(|id| ObjectId(*id)));
                 self.chains(report, &format!("objects {some:?}"), query, &some).await;
             }
         }

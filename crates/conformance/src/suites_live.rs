@@ -160,7 +160,7 @@ async fn read(compared: &mut Vec<Compared>, store: &Store, facts: &Value) -> Res
     }
     if let Some(index) = level.objects().await? {
         let ids = index.ids(0..index.slots()).await?;
-        reader.run(&Query::objects(ids).of_kind(kind).columns(Columns::None)).await?;
+        reader.run(&Query::all().of_objects(ids).of_kind(kind).columns(Columns::None)).await?;
     }
     let [low, high] = &store.root().zarr_vectors.bounds;
     let middle: Vec<f64> = low.iter().zip(high).map(|(low, high)| low.midpoint(*high)).collect();

@@ -141,7 +141,7 @@ impl Kind {
         if !matches!(self, Self::Tet { .. }) {
             return Ok(());
         }
-        for row in tet::File::parse(blob)?.index().rows() {
+        for row in tet::TetView::parse(blob)?.index().rows() {
             payload::decode(blob, row)?;
         }
         Ok(())
@@ -292,7 +292,7 @@ fn tidx(blob: &[u8], file_len: u64, strict: bool) -> Result<(), Fault> {
 }
 
 fn tet(blob: &[u8], export: bool, strict: bool) -> Result<(), Fault> {
-    let parse = if strict { tet::File::parse_strict } else { tet::File::parse };
+    let parse = if strict { tet::TetView::parse_strict } else { tet::TetView::parse };
     let file = parse(blob)?;
     file.validate()?;
     if export {

@@ -54,7 +54,7 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// How many bytes are at hand.
+    /// How many bytes are at hand; a `u64`, as positions in chunks are.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.parts.iter().map(|(_, part)| num::to_u64(part.len())).sum()

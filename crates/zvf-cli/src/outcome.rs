@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn every_class_has_the_exit_code_that_the_book_gives() {
         let page = include_str!("../../../docs/src/format/faults.md");
-        for class in Class::ALL {
+        for &class in Class::ALL {
             let row = format!("| `{class}` | {} |", exit_code(class));
             assert!(page.contains(&row), "{row}");
         }

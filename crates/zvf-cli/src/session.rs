@@ -81,12 +81,12 @@ impl Session {
 
     /// Opens a store for looking into it: somebody waits.
     pub(crate) async fn store(&self, address: &str) -> anyhow::Result<Store> {
-        self.open(address, Timeouts::Interactive).await
+        self.open(address, Timeouts::INTERACTIVE).await
     }
 
     /// Opens a store for going through all of it.
     pub(crate) async fn batch_store(&self, address: &str) -> anyhow::Result<Store> {
-        self.open(address, Timeouts::Batch).await
+        self.open(address, Timeouts::BATCH).await
     }
 
     /// Opens a store; a packed one of this machine is mapped when nobody can write to it.
@@ -131,13 +131,13 @@ impl Session {
     /// Where a store lies that is edited.
     #[cfg(feature = "edit")]
     pub(crate) fn place(&self, address: &str) -> anyhow::Result<zvf::edit::Place> {
-        Ok(zvf::edit::Place::open(address, &self.options(Timeouts::Batch))?)
+        Ok(zvf::edit::Place::open(address, &self.options(Timeouts::BATCH))?)
     }
 
     /// The same of a store that is only read: nothing where nobody can write through this address, as over plain HTTP.
     #[cfg(feature = "edit")]
     fn place_of_journal(&self, address: &str) -> anyhow::Result<Option<zvf::edit::Place>> {
-        match zvf::edit::Place::open(address, &self.options(Timeouts::Batch)) {
+        match zvf::edit::Place::open(address, &self.options(Timeouts::BATCH)) {
             Ok(place) => Ok(Some(place)),
             // Opening the store says what cannot be read either.
             Err(error) if error.class == Class::Unsupported => Ok(None),
@@ -185,7 +185,7 @@ impl Session {
         let (head, was_behind) = run_blocking(move || zvf::edit::settle(&settled)).await?;
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).push((place, head));
         match was_behind {
-            true => Ok(zvf::open_store(address, self.options(Timeouts::Batch)).await?),
+            true => Ok(zvf::open_store(address, self.options(Timeouts::BATCH)).await?),
             false => Ok(store),
         }
     }
@@ -220,7 +220,7 @@ impl Session {
     pub(crate) async fn unchecked_store(&self, address: &str) -> Result<Store, zvf::StoreError> {
         // What cannot be held is for the check to tell.
         let _ = self.hold(address).await;
-        Store::open(address, self.common.options(Timeouts::Batch)).await
+        Store::open(address, self.common.options(Timeouts::BATCH)).await
     }
 
     /// Opens a level of `store`.

@@ -35,8 +35,8 @@ pub enum TableName {
 
 impl TableName {
     /// Every table.
-    pub const ALL: [Self; 6] =
-        [Self::Vertices, Self::Objects, Self::Groups, Self::Members, Self::Links, Self::Levels];
+    pub const ALL: &'static [Self] =
+        &[Self::Vertices, Self::Objects, Self::Groups, Self::Members, Self::Links, Self::Levels];
 
     /// The word for it.
     #[must_use]
@@ -62,8 +62,8 @@ impl FromStr for TableName {
     type Err = DataFusionError;
 
     fn from_str(word: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|table| table.word().eq_ignore_ascii_case(word));
-        let all = Self::ALL.map(Self::word).join(", ");
+        let found = Self::ALL.iter().copied().find(|table| table.word().eq_ignore_ascii_case(word));
+        let all = Self::ALL.iter().map(|table| table.word()).collect::<Vec<_>>().join(", ");
         found.ok_or_else(|| bad_request("the table of a store", &format!("one of {all}"), word))
     }
 }

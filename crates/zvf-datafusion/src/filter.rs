@@ -75,7 +75,7 @@ fn lists(expr: &Expr, layout: &Layout) -> Option<Pushed> {
     }
     // What is no key is the name of no chunk, and what is below 0 the number of no group.
     if let Some(keys) = listed(expr, layout, &|column| column.origin == Origin::Chunk(0)) {
-        let key = |value: &Value| as_text(value).and_then(|text| ChunkKey::parse(text).ok());
+        let key = |value: &Value| as_text(value).and_then(|text| text.parse::<ChunkKey>().ok());
         return Some(Pushed::Chunks(keys.iter().filter_map(key).collect()));
     }
     if let Some(numbers) = listed(expr, layout, &own("group")) {

@@ -147,7 +147,7 @@ impl Task {
     /// The first key, and the one before which the chunks end, where it goes by chunks.
     pub(crate) fn keys(&self) -> Result<Option<(Option<ChunkKey>, Option<ChunkKey>)>> {
         let parse = |key: &Option<String>| -> Result<Option<ChunkKey>> {
-            let parsed = key.as_deref().map(ChunkKey::parse);
+            let parsed = key.as_deref().map(str::parse::<ChunkKey>);
             parsed.transpose().map_err(external)
         };
         match self {

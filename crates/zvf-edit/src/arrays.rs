@@ -116,8 +116,9 @@ impl Coding {
 
 /// A document of an array, as it is typed.
 pub(crate) fn parse_array_doc(path: &str, text: &[u8]) -> Result<ArrayDoc> {
-    ArrayDoc::parse(text)
-        .map_err(|error| EditError::new(Class::Encoding, format!("{path}: {error}")))
+    ArrayDoc::parse(text).map_err(|error| {
+        EditError::new(Class::Encoding, format!("{path}: {error}")).caused_by(error)
+    })
 }
 
 /// An array with one payload for each chunk of space.

@@ -1,12 +1,30 @@
 //! What can go wrong with an edit: one type, with the class that the command's exit code follows from.
 
+use std::error::Error;
 use std::io;
+use std::sync::Arc;
 
 use zvf_format::{Class, Diagnose, Diagnosis, FormatError};
 use zvf_store::StoreError;
 
 /// Why an edit was not made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Where another error is passed on, the message has its words, [`cause`](Self::cause) is the error, and
+/// [`source`](Error::source) is what caused that one.
+///
+/// ```
+/// use std::error::Error as _;
+/// use std::io;
+///
+/// use zvf_edit::EditError;
+///
+/// let full = io::Error::new(io::ErrorKind::StorageFull, "the disk is full");
+/// let error = EditError::from(full);
+/// assert_eq!(error.to_string(), "NoSpace: the disk is full");
+/// assert!(error.cause().is_some_and(|cause| cause.is::<io::Error>()));
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct EditError {
     /// The kind of fault, by its stable name.
     pub class: Class,
@@ -18,7 +36,19 @@ pub struct EditError {
     pub op: Option<String>,
     /// What collided, for a conflict.
     pub conflicts: Vec<String>,
+    cause: Option<Arc<dyn Error + Send + Sync>>,
 }
+
+/// Equal are errors that say the same; what caused them is not compared.
+impl PartialEq for EditError {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { class, message, line, op, conflicts, cause: _ } = self;
+        (class, message, line, op, conflicts)
+            == (&other.class, &other.message, &other.line, &other.op, &other.conflicts)
+    }
+}
+
+impl Eq for EditError {}
 
 /// The answer of everything here that can fail.
 pub type Result<T> = std::result::Result<T, EditError>;
@@ -26,7 +56,20 @@ pub type Result<T> = std::result::Result<T, EditError>;
 impl EditError {
     /// A fault of a class, in words.
     pub fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), line: None, op: None, conflicts: Vec::new() }
+        let message = message.into();
+        Self { class, message, line: None, op: None, conflicts: Vec::new(), cause: None }
+    }
+
+    /// The same fault, whose message has the words of `cause`.
+    #[must_use]
+    pub fn caused_by(self, cause: impl Error + Send + Sync + 'static) -> Self {
+        Self { cause: Some(Arc::new(cause)), ..self }
+    }
+
+    /// The error that this one passes on.
+    #[must_use]
+    pub fn cause(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
+        self.cause.as_deref()
     }
 
     /// A request that makes no sense.
@@ -92,7 +135,12 @@ impl std::fmt::Display for EditError {
     }
 }
 
-impl std::error::Error for EditError {}
+impl Error for EditError {
+    /// What caused the error that this one passes on, whose own words are in the message.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.as_deref()?.source()
+    }
+}
 
 impl Diagnose for EditError {
     fn diagnosis(&self) -> Diagnosis<'_> {
@@ -102,19 +150,19 @@ impl Diagnose for EditError {
 
 impl From<FormatError> for EditError {
     fn from(error: FormatError) -> Self {
-        Self::new(error.class, error.to_string())
+        Self::new(error.class, error.to_string()).caused_by(error)
     }
 }
 
 impl From<StoreError> for EditError {
     fn from(error: StoreError) -> Self {
-        Self::new(error.class(), error.to_string())
+        Self::new(error.class(), error.to_string()).caused_by(error)
     }
 }
 
 impl From<serde_json::Error> for EditError {
     fn from(error: serde_json::Error) -> Self {
-        Self::new(Class::Encoding, error.to_string())
+        Self::new(Class::Encoding, error.to_string()).caused_by(error)
     }
 }
 
@@ -135,6 +183,49 @@ pub(crate) fn io_class(error: &io::Error) -> Class {
 
 impl From<io::Error> for EditError {
     fn from(error: io::Error) -> Self {
-        Self::new(io_class(&error), error.to_string())
+        Self::new(io_class(&error), error.to_string()).caused_by(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Refused(io::Error);
+
+    impl std::fmt::Display for Refused {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("the server refuses")
+        }
+    }
+
+    impl Error for Refused {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn causes_are_linked_once() {
+        let deepest = io::Error::other("the key has expired");
+        let error = EditError::from(io::Error::other(Refused(deepest))).with_place("0/vertices");
+        let error = error.at(3, Some("move"));
+        assert_eq!(error.to_string(), "Io at line 3 (move): 0/vertices: the server refuses");
+        let chain = std::iter::successors(error.source(), |error| error.source());
+        let chain: Vec<String> = chain.map(ToString::to_string).collect();
+        assert_eq!(chain, ["the key has expired"]);
+        assert!(error.cause().is_some_and(|cause| cause.is::<io::Error>()));
+    }
+
+    #[test]
+    fn errors_of_a_store_stay_what_they_are() {
+        let inside = StoreError::io(zvf_store::Op::Read, io::Error::from(io::ErrorKind::NotFound));
+        let words = inside.to_string();
+        let error = EditError::from(inside);
+        assert_eq!(error.message, words);
+        assert!(error.cause().is_some_and(|cause| cause.is::<StoreError>()));
+        assert_eq!(error, EditError::new(error.class, words));
+        assert_ne!(error, EditError::new(error.class, "other words"));
     }
 }

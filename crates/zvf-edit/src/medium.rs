@@ -49,7 +49,7 @@ pub(crate) struct Put<'a> {
 pub(crate) type Prepared = HashMap<String, PreparedFile>;
 
 fn fault(key: &str) -> impl Fn(std::io::Error) -> EditError + '_ {
-    move |error| EditError::new(io_class(&error), format!("{key}: {error}"))
+    move |error| EditError::new(io_class(&error), format!("{key}: {error}")).caused_by(error)
 }
 
 impl Medium {

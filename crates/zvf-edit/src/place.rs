@@ -57,7 +57,7 @@ impl Place {
             return Ok(Self::new(name, kind));
         }
         match Store::backend(address, options)? {
-            Some(Backend { store, prefix }) => Ok(Self {
+            Some(Backend { store, prefix, .. }) => Ok(Self {
                 name: address.to_owned(),
                 ..Self::in_object_store(store, prefix, options)
             }),

@@ -95,7 +95,8 @@ impl Transaction {
             },
         };
         built.map_err(|error| {
-            EditError::new(error.class(), format!("the levels cannot be built again: {error}"))
+            let message = format!("the levels cannot be built again: {error}");
+            EditError::new(error.class(), message).caused_by(error)
         })?;
         *changes = copy.differences(journal)?.0;
         Ok(rebuilt)

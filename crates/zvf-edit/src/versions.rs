@@ -58,7 +58,7 @@ impl Pinned {
 
     /// The objects of the version, and the journal that it has not.
     pub(crate) fn media(&self, options: &OpenOptions) -> Result<(Medium, Medium)> {
-        let Backend { store, prefix } = wait(self.versions.open(&self.id)).map_err(fault)?;
+        let Backend { store, prefix, .. } = wait(self.versions.open(&self.id)).map_err(fault)?;
         let none = Objects::new(Arc::new(InMemory::new()), &"".into(), options);
         Ok((Medium::Objects(Objects::new(store, &prefix, options)), Medium::Objects(none)))
     }
@@ -259,7 +259,7 @@ impl Journal {
 fn fault(error: StoreError) -> EditError {
     let (class, text) = (error.class(), error.to_string());
     let own = text.strip_prefix(&format!("{class}, ")).unwrap_or(&text);
-    EditError::new(class, own)
+    EditError::new(class, own).caused_by(error)
 }
 
 /// What the properties of a version may weigh: they are read with every list of versions.

@@ -113,5 +113,5 @@ fn checked(width: Option<u64>) -> Result<u32> {
 }
 
 fn refused(error: MetadataError) -> EditError {
-    EditError::new(error.class(), error.to_string())
+    EditError::new(error.class(), error.to_string()).caused_by(error)
 }

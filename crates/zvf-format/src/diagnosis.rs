@@ -16,7 +16,7 @@ use core::fmt::Display;
 use crate::error::{Class, Hint};
 use crate::key::ChunkKey;
 
-/// An error that knows what it is.
+/// An error that knows what it is. Errors of programs above this crate may implement it, too.
 pub trait Diagnose: Error {
     /// What it is, where, what was expected and found, and what to do.
     fn diagnosis(&self) -> Diagnosis<'_>;

@@ -97,7 +97,7 @@ pub enum Class {
 
 impl Class {
     /// Every class, in the order in which they are listed above.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: &'static [Self] = &[
         Self::Truncated,
         Self::BadMagic,
         Self::UnsupportedVersion,

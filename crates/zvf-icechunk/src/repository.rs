@@ -266,7 +266,7 @@ impl Versions for IcechunkVersions {
         let store = Arc::new(SnapshotObjects::new(self.session(version).await?));
         let prefix = Path::parse(&self.address.group)
             .map_err(|error| self.fail(Class::InvalidArgument, format!("path: {error}")))?;
-        Ok(Backend { store, prefix })
+        Ok(Backend::new(store, prefix))
     }
 
     async fn history(&self, version: &str) -> Result<Vec<CommittedVersion>, StoreError> {

@@ -117,7 +117,7 @@ impl DataType {
                 }
                 DataTypeKind::PaddedBytes(size)
             }
-            other => match Dtype::parse(other) {
+            other => match other.parse::<Dtype>() {
                 // Only the names: Zarr has no codes with a byte order.
                 Ok(dtype) if String::from(dtype) == other => DataTypeKind::Fixed(dtype),
                 _ => DataTypeKind::Other(name),

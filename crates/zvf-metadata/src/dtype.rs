@@ -5,6 +5,7 @@
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
+use core::str::FromStr;
 
 use super::error::{At, MetadataError};
 use zvf_format::Class;
@@ -29,10 +30,10 @@ pub enum DtypeKind {
 /// ```
 /// use zvf_metadata::{Dtype, DtypeKind};
 ///
-/// let dtype = Dtype::parse(">f4").unwrap();
+/// let dtype = ">f4".parse::<Dtype>().unwrap();
 /// assert_eq!((dtype.kind, dtype.size, dtype.big_endian), (DtypeKind::Float, 4, true));
-/// assert_eq!(Dtype::parse("<U6").unwrap().size, 24);
-/// assert_eq!(Dtype::parse("float99").unwrap_err().class(), zvf_format::Class::BadTag);
+/// assert_eq!("<U6".parse::<Dtype>().unwrap().size, 24);
+/// assert_eq!("float99".parse::<Dtype>().unwrap_err().class(), zvf_format::Class::BadTag);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dtype {
@@ -51,20 +52,24 @@ impl Dtype {
     /// `int64`, the type of ids and link rows.
     pub const INT64: Self = Self { kind: DtypeKind::Int, size: 8, big_endian: false };
 
-    /// Reads a name (`float32`) or a code with or without byte order (`<f4`).
-    ///
-    /// # Errors
-    ///
-    /// When `text` is neither, or names a type other than booleans, integers and floats of up to 64
-    /// bits and text of a fixed width.
-    pub fn parse(text: &str) -> Result<Self, MetadataError> {
-        Self::at(&At::Document.key("dtype"), text)
-    }
-
     pub(super) fn at(at: &At<'_>, text: &str) -> Result<Self, MetadataError> {
         named(text).or_else(|| coded(text)).ok_or_else(|| {
             MetadataError::rule(Class::BadTag, at, "an element type", "other text").saying(text)
         })
+    }
+}
+
+/// Reads a name (`float32`) or a code with or without byte order (`<f4`).
+///
+/// # Errors
+///
+/// When `text` is neither, or names a type other than booleans, integers and floats of up to 64
+/// bits and text of a fixed width.
+impl FromStr for Dtype {
+    type Err = MetadataError;
+
+    fn from_str(text: &str) -> Result<Self, MetadataError> {
+        Self::at(&At::Document.key("dtype"), text)
     }
 }
 
@@ -173,10 +178,10 @@ mod tests {
             (">U2", Text, 8, true, ">U2"),
             ("<U4294967295", Text, 17_179_869_180, false, "<U4294967295"),
         ] {
-            let dtype = Dtype::parse(text).unwrap();
+            let dtype = text.parse::<Dtype>().unwrap();
             assert_eq!(dtype, Dtype { kind, size, big_endian }, "{text}");
             assert_eq!(dtype.to_string(), prints);
-            assert_eq!(Dtype::parse(prints).unwrap(), dtype);
+            assert_eq!(prints.parse::<Dtype>().unwrap(), dtype);
         }
     }
 
@@ -187,7 +192,7 @@ mod tests {
             "é",
         ] {
             assert_eq!(
-                Dtype::parse(text).unwrap_err().to_string(),
+                text.parse::<Dtype>().unwrap_err().to_string(),
                 format!("BadTag in metadata, dtype: expected an element type, found \"{text}\"")
             );
         }

@@ -29,10 +29,28 @@ pub enum Token<K> {
     Other(String),
 }
 
-/// A closed set of words, each with its spelling. Implemented by the vocabularies of this crate.
-pub trait Vocabulary: Copy + PartialEq + 'static {
+/// A closed set of words, each with its spelling: the vocabularies of this crate, and no others. The trait is sealed.
+pub trait Vocabulary: sealed::Sealed + Copy + PartialEq + 'static {
     /// Every word and its spelling.
     const WORDS: &'static [(Self, &'static str)];
+}
+
+/// Keeps the trait to this crate.
+mod sealed {
+    #[expect(unnameable_types, reason = "a trait that cannot be named cannot be implemented")]
+    pub trait Sealed {}
+
+    impl Sealed for super::GeometryType {}
+    impl Sealed for super::LinksConvention {}
+    impl Sealed for super::ObjectIndexConvention {}
+    impl Sealed for super::CrossChunkStrategy {}
+    impl Sealed for super::CrossLevelStorage {}
+    impl Sealed for super::Capability {}
+    impl Sealed for super::ShardLayout {}
+    impl Sealed for super::ManifestLayout {}
+    impl Sealed for super::Refinement {}
+    impl Sealed for super::LinkStore {}
+    impl Sealed for super::CellEncoding {}
 }
 
 impl<K: Vocabulary> Token<K> {

@@ -12,6 +12,7 @@
 
 use alloc::string::String;
 use core::fmt;
+use core::str::FromStr;
 
 use serde_json::Value;
 
@@ -62,7 +63,7 @@ impl fmt::Display for LayoutFamily {
 /// ```
 /// use zvf_metadata::{LayoutFamily, Version};
 ///
-/// let version = Version::parse("0.7").unwrap();
+/// let version = "0.7".parse::<Version>().unwrap();
 /// assert_eq!((version.numbers(), version.family()), ([0, 7, 0], Some(LayoutFamily::A)));
 /// assert_eq!(version.to_string(), "0.7");
 /// assert!(Version::new(0, 9, 3).is_newer_than_known());
@@ -81,15 +82,6 @@ impl Version {
     #[must_use]
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self { numbers: [major, minor, patch], parts: 3 }
-    }
-
-    /// Reads `X`, `X.Y` or `X.Y.Z`.
-    ///
-    /// # Errors
-    ///
-    /// When `text` is anything but one to three decimal numbers of 32 bits with dots between.
-    pub fn parse(text: &str) -> Result<Self, MetadataError> {
-        Self::at(&At::Document.key("zv_version"), text)
     }
 
     /// The three numbers; those not spelled are 0.
@@ -154,6 +146,19 @@ impl Version {
     }
 }
 
+/// Reads `X`, `X.Y` or `X.Y.Z`.
+///
+/// # Errors
+///
+/// When `text` is anything but one to three decimal numbers of 32 bits with dots between.
+impl FromStr for Version {
+    type Err = MetadataError;
+
+    fn from_str(text: &str) -> Result<Self, MetadataError> {
+        Self::at(&At::Document.key("zv_version"), text)
+    }
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [major, minor, patch] = self.numbers;
@@ -187,7 +192,7 @@ mod tests {
             ("0.5.9", None, false),
             ("0", None, false),
         ] {
-            let version = Version::parse(text).unwrap();
+            let version = text.parse::<Version>().unwrap();
             assert_eq!(
                 (version.family(), version.is_newer_than_known()),
                 (family, newer),
@@ -202,13 +207,13 @@ mod tests {
     fn other_texts_are_refused() {
         for text in ["", ".", "0.", "0..9", "0.9.2.1", "0.9.2a", "+0.9", " 0.9", "0.4294967296"] {
             assert_eq!(
-                Version::parse(text).unwrap_err().to_string(),
+                text.parse::<Version>().unwrap_err().to_string(),
                 std::format!(
                     "BadTag in metadata, zv_version: expected X.Y or X.Y.Z, found \"{text}\""
                 )
             );
         }
-        let old = Version::parse("0.5").unwrap().supported().unwrap_err();
+        let old = "0.5".parse::<Version>().unwrap().supported().unwrap_err();
         assert_eq!(
             old.to_string(),
             "UnsupportedVersion in metadata, zarr_vectors.zv_version: expected 0.6 or later, found 0.5"

@@ -262,7 +262,7 @@ mod tests {
         let store = store.await.unwrap();
         let reader = LevelReader::open(&store, zvf_model::LevelId(0)).await.unwrap();
         let cells = reader.node().required_cells("vertices").await.unwrap();
-        let key = ChunkKey::parse("1.2").unwrap();
+        let key = "1.2".parse::<ChunkKey>().unwrap();
         assert_eq!(count_rows(&[0; 24], 8, (&cells, &key)).unwrap(), 3);
         let error = count_rows(&[0; 25], 8, (&cells, &key)).unwrap_err();
         assert_eq!(error.class(), zvf_format::Class::CountMismatch);

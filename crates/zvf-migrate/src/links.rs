@@ -17,7 +17,7 @@ use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSliceMut as _;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, Store as Stored, encode};
+use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
 use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{Fragments, LinkAttribute as Doc, LinkSegment, LinksFamily};
 use zvf_metadata::{GroupDoc, LinkStore, Object};
@@ -206,8 +206,8 @@ impl Records {
     async fn describe(&self, target: &Target<'_>, values: &[Attribute]) -> Result<(), ModelError> {
         let (family, delta) = (&self.family, self.family.delta());
         let store = match family.store() {
-            Stored::Canonical => LinkStore::Canonical,
-            Stored::Duplicate => LinkStore::Duplicate,
+            LinkStorage::Canonical => LinkStore::Canonical,
+            LinkStorage::Duplicate => LinkStore::Duplicate,
         };
         let (width, count) = (to_u64(family.link_width()), to_u64(self.elements));
         let says = LinksFamily {

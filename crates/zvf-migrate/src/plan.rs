@@ -118,7 +118,7 @@ impl Plan {
         }
         let levels: BTreeSet<String> =
             plan.levels.iter().map(|level| level.reader.level().to_string()).collect();
-        for name in store.children("").await?.names {
+        for name in store.nodes().children("").await?.names {
             if !levels.contains(&name) {
                 plan.beside.extend(plan_extra_kinds(store, &name).await?);
             }
@@ -185,7 +185,7 @@ async fn level(reader: &LevelReader) -> Result<Vec<Step>, ModelError> {
             }
             "links" | "cross_chunk_links" => {
                 for child in node.children(&name).await?.names {
-                    deltas.insert(Delta::parse(&child)?.0);
+                    deltas.insert(child.parse::<Delta>()?.0);
                 }
             }
             "object_index" => step(&name, What::Objects),
@@ -234,13 +234,13 @@ async fn plan_extra_kinds(store: &Store, name: &str) -> Result<Vec<Step>, ModelE
     let mut steps = Vec::new();
     match name {
         "headers" => {
-            for format in store.children(name).await?.names {
+            for format in store.nodes().children(name).await?.names {
                 steps.push(step(format!("{name}/{format}"), What::Document));
             }
         }
         "parametric" => {
             steps.push(step(name.to_owned(), What::Document));
-            for part in store.children(name).await?.names {
+            for part in store.nodes().children(name).await?.names {
                 let path = format!("{name}/{part}");
                 match part.as_str() {
                     "objects" => steps.push(step(path, What::Table)),
@@ -248,7 +248,7 @@ async fn plan_extra_kinds(store: &Store, name: &str) -> Result<Vec<Step>, ModelE
                     "groups" => steps.push(step(path, What::Groups)),
                     "object_attributes" | "group_attributes" => {
                         let of_groups = part == "group_attributes";
-                        for attribute in store.children(&path).await?.names {
+                        for attribute in store.nodes().children(&path).await?.names {
                             let path = format!("{path}/{attribute}");
                             steps.push(step(path, What::Values { of_groups }));
                         }

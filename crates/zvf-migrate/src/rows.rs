@@ -225,14 +225,14 @@ mod tests {
             ("<U2",     "",     &[0; 8]),
         ];
         for (name, _, item) in table {
-            let dtype = Dtype::parse(name).unwrap();
+            let dtype = name.parse::<Dtype>().unwrap();
             assert_eq!(candidates(dtype)[0].1, item, "{name}");
             assert!(means(dtype, &[item, item].concat(), item), "{name}");
         }
-        assert!(candidates(Dtype::parse("bool").unwrap()).is_empty());
-        assert_eq!(absent(Dtype::parse("bool").unwrap(), 2), [0, 0]);
-        assert_eq!(absent(Dtype::parse("int8").unwrap(), 2), [0x80, 0x80]);
-        let bytes = candidates(Dtype::parse("uint8").unwrap());
+        assert!(candidates("bool".parse::<Dtype>().unwrap()).is_empty());
+        assert_eq!(absent("bool".parse::<Dtype>().unwrap(), 2), [0, 0]);
+        assert_eq!(absent("int8".parse::<Dtype>().unwrap(), 2), [0x80, 0x80]);
+        let bytes = candidates("uint8".parse::<Dtype>().unwrap());
         assert_eq!((bytes.len(), bytes[255].1[0]), (256, 0));
     }
 
@@ -242,8 +242,8 @@ mod tests {
         let nan = f32::NAN.to_le_bytes();
         assert!(means(float, &[1, 0, 0xc0, 0xff], &nan)); // another NaN
         assert!(!means(float, &[0, 0, 0, 0, 0, 0, 0xc0, 0x7f], &nan));
-        assert!(means(Dtype::parse("float16").unwrap(), &[1, 0x7c], &HALVES[0]));
-        assert!(!means(Dtype::parse("uint16").unwrap(), &[1, 0x7c], &HALVES[0]));
+        assert!(means("float16".parse::<Dtype>().unwrap(), &[1, 0x7c], &HALVES[0]));
+        assert!(!means("uint16".parse::<Dtype>().unwrap(), &[1, 0x7c], &HALVES[0]));
     }
 
     #[test]

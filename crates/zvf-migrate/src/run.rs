@@ -104,23 +104,23 @@ impl Plan {
         let (store, path) = (&self.store, step.path.as_str());
         match &step.what {
             What::Document => {
-                let doc = store.group(path).await?.unwrap_or_default();
+                let doc = store.nodes().group(path).await?.unwrap_or_default();
                 build.group(path, &without_copied_documents(doc)).await?;
             }
             What::Groups => {
-                if let Some(from) = store.rows(path).await? {
+                if let Some(from) = store.nodes().rows(path).await? {
                     rows::rows(&from, build, path).await?;
                 }
             }
             What::Table => {
-                if let Some(from) = store.dense(path).await? {
+                if let Some(from) = store.nodes().dense(path).await? {
                     rows::table(&from, build, path).await?;
                 }
             }
             What::Names => rows::names(store, build, path).await?,
             What::Values { of_groups } => {
                 let parametric = zvf_model::Parametric::open(store).await?;
-                let (dense, name) = (store.dense(path).await?, last(path));
+                let (dense, name) = (store.nodes().dense(path).await?, last(path));
                 let values = match &parametric {
                     Some(all) if *of_groups => all.group_attribute(name).await?,
                     Some(all) => all.object_attribute(name).await?,

@@ -217,14 +217,22 @@ impl ColumnBuilder {
     }
 }
 
-/// A type that a column can be viewed as. A wrong [`NativeType::TYPE`] gives wrong values, nothing worse.
-pub trait NativeType: FromBytes + Immutable + Copy {
+/// A type that a column can be viewed as: the whole numbers and floats of Rust. The trait is sealed.
+pub trait NativeType: sealed::Sealed + FromBytes + Immutable + Copy {
     /// Kind and size in bytes.
     const TYPE: (DtypeKind, u64);
 }
 
+/// Keeps the trait to this crate.
+mod sealed {
+    #[expect(unnameable_types, reason = "a trait that cannot be named cannot be implemented")]
+    pub trait Sealed {}
+}
+
 macro_rules! elements {
     ($($rust:ty: $kind:ident $size:literal),* $(,)?) => {$(
+        impl sealed::Sealed for $rust {}
+
         impl NativeType for $rust {
             const TYPE: (DtypeKind, u64) = (DtypeKind::$kind, $size);
         }
@@ -329,7 +337,7 @@ mod tests {
     use super::*;
 
     fn dtype(text: &str) -> Dtype {
-        Dtype::parse(text).unwrap()
+        text.parse::<Dtype>().unwrap()
     }
 
     #[test]

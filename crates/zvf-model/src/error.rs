@@ -245,7 +245,7 @@ mod tests {
             Expected::Exactly(12),
             11_u8,
         );
-        let chunk = ChunkKey::parse("0.-1").unwrap();
+        let chunk = "0.-1".parse::<ChunkKey>().unwrap();
         let error = error.in_array("0/vertex_attributes/label").in_chunk(&chunk);
         assert_eq!(
             error.clone().in_array("elsewhere").to_string(),

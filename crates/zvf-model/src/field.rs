@@ -13,7 +13,7 @@ use crate::{Column, Value};
 /// use zvf_metadata::Dtype;
 /// use zvf_model::{Categories, Column, Field, Value};
 ///
-/// let codes = Column::new(Dtype::parse("int8").unwrap(), 1, vec![1, 0, 0xff].into())?;
+/// let codes = Column::new("int8".parse::<Dtype>().unwrap(), 1, vec![1, 0, 0xff].into())?;
 /// let categories = Categories::new(vec![Value::from("axon"), Value::from("soma")], Some(-1));
 /// let field = Field::new("label", codes).with_categories(categories);
 /// assert_eq!(field.value(0, 0)?, Value::from("soma"));
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn whole_columns_are_checked_like_single_codes() {
-        let column = |dtype, bytes: &[u8]| {
-            let dtype = zvf_metadata::Dtype::parse(dtype).unwrap();
+        let column = |dtype: &str, bytes: &[u8]| {
+            let dtype = dtype.parse::<zvf_metadata::Dtype>().unwrap();
             Column::new(dtype, 1, bytes::Bytes::copy_from_slice(bytes)).unwrap()
         };
         let two = |missing| Categories::new(vec![Value::Int(10), Value::Int(20)], missing);

@@ -73,7 +73,8 @@ impl Members {
         }
     }
 
-    /// How many there are, repeated ones counted each time.
+    /// How many there are, repeated ones counted each time; a `u64`, because a range of a few bytes can stand for more than
+    /// memory holds.
     #[must_use]
     pub fn len(&self) -> u64 {
         match self {
@@ -132,10 +133,10 @@ impl Groups {
 
     /// The groups of parametric objects.
     pub(crate) async fn parametric(store: &Store) -> Result<Option<Self>, ModelError> {
-        store.rows("parametric/groups").await?.map(Self::new).transpose()
+        store.nodes().rows("parametric/groups").await?.map(Self::new).transpose()
     }
 
-    /// How many groups there are.
+    /// How many groups there are; a `u64`, because they are not in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.doc.num_groups

@@ -35,7 +35,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of the specification.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: &'static [Self] = &[
         Self::PointCloud,
         Self::Line,
         Self::Polyline,
@@ -82,7 +82,7 @@ impl FromStr for Kind {
     type Err = UnknownKind;
 
     fn from_str(token: &str) -> Result<Self, UnknownKind> {
-        let known = Self::ALL.into_iter().find(|kind| kind.token() == token);
+        let known = Self::ALL.iter().copied().find(|kind| kind.token() == token);
         known.ok_or_else(|| UnknownKind { token: token.to_owned() })
     }
 }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn tokens_go_both_ways() {
-        for kind in Kind::ALL {
+        for &kind in Kind::ALL {
             assert_eq!(kind.token().parse(), Ok(kind));
         }
         assert_eq!(

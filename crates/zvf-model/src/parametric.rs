@@ -73,10 +73,10 @@ impl Parametric {
     /// When their documents cannot be used.
     #[boxed]
     pub async fn open(store: &Store) -> Result<Option<Self>, ModelError> {
-        let Some(group) = store.group(GROUP).await? else { return Ok(None) };
+        let Some(group) = store.nodes().group(GROUP).await? else { return Ok(None) };
         let types = ParametricTypes::parse(group.attributes)
             .map_err(|error| ModelError::from(error).in_array(GROUP))?;
-        let objects = store.dense("parametric/objects").await?;
+        let objects = store.nodes().dense("parametric/objects").await?;
         Ok(Some(Self { store: store.clone(), types, objects }))
     }
 
@@ -155,7 +155,7 @@ impl Parametric {
     /// When its document cannot be used.
     #[boxed]
     pub async fn object_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
-        let array = self.store.dense(&format!("{GROUP}/object_attributes/{name}")).await?;
+        let array = self.store.nodes().dense(&format!("{GROUP}/object_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
@@ -166,7 +166,7 @@ impl Parametric {
     /// When its document cannot be used.
     #[boxed]
     pub async fn group_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
-        let array = self.store.dense(&format!("{GROUP}/group_attributes/{name}")).await?;
+        let array = self.store.nodes().dense(&format!("{GROUP}/group_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
@@ -177,15 +177,15 @@ impl Parametric {
     /// When the backend fails.
     #[boxed]
     pub async fn attribute_names(&self) -> Result<[Listing; 2], ModelError> {
-        let objects = self.store.children("parametric/object_attributes").await?;
-        Ok([objects, self.store.children("parametric/group_attributes").await?])
+        let objects = self.store.nodes().children("parametric/object_attributes").await?;
+        Ok([objects, self.store.nodes().children("parametric/group_attributes").await?])
     }
 
     /// One name for each of `count` shapes; empty ones where the store has no names at all.
     async fn names(&self, count: usize) -> Result<Vec<String>, ModelError> {
-        let names = match self.store.group(NAMES).await {
+        let names = match self.store.nodes().group(NAMES).await {
             Ok(Some(_)) => self.joined_names().await?,
-            Ok(None) | Err(_) => match self.store.rows(NAMES).await? {
+            Ok(None) | Err(_) => match self.store.nodes().rows(NAMES).await? {
                 Some(rows) => {
                     let rows = rows.range(0..rows.count().await?).await?;
                     Some(rows.iter().map(|row| text(row)).collect::<Result<Vec<_>, _>>()?)
@@ -205,7 +205,7 @@ impl Parametric {
 
     /// Names as the oldest versions keep them.
     async fn joined_names(&self) -> Result<Option<Vec<String>>, ModelError> {
-        let Some(data) = self.store.dense("parametric/names/data").await? else {
+        let Some(data) = self.store.nodes().dense("parametric/names/data").await? else {
             return Ok(None);
         };
         let bytes = data.read_all().await?;
@@ -220,7 +220,7 @@ impl Parametric {
 /// When the backend fails.
 #[boxed]
 pub async fn header_names(store: &Store) -> Result<Listing, ModelError> {
-    Ok(store.children("headers").await?)
+    Ok(store.nodes().children("headers").await?)
 }
 
 /// The header of `format` that `store` keeps, as it is; `None` when it keeps none.
@@ -230,7 +230,7 @@ pub async fn header_names(store: &Store) -> Result<Listing, ModelError> {
 /// When its document cannot be read.
 #[boxed]
 pub async fn header(store: &Store, format: &str) -> Result<Option<Object>, ModelError> {
-    let group = store.group(&format!("headers/{format}")).await?;
+    let group = store.nodes().group(&format!("headers/{format}")).await?;
     Ok(group.map(|group| group.attributes))
 }
 

@@ -109,7 +109,7 @@ impl RowAttribute {
         self.inner.width
     }
 
-    /// How many rows are stored, absent ones included.
+    /// How many rows are stored, absent ones included; a `u64`, because they are not in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.inner.array.len()
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn rows_of_nothing_but_fill() {
-        let dtype = |text| Dtype::parse(text).unwrap();
+        let dtype = |text: &str| text.parse::<Dtype>().unwrap();
         #[rustfmt::skip]
         let table: [(&str, &[u8], &[u8], bool); 8] = [
             ("int16", &[0, 0x80, 0, 0x80], &[0, 0x80], true),

@@ -321,7 +321,7 @@ async fn segments(both: &Both, layer: &str) -> Vec<String> {
 async fn answer(both: &Both, kind: Kind, id: &str) -> zvf_model::Batch {
     let level = both.reader.level_of_kind(LevelId(0), kind).await.unwrap();
     let query = match level.objects().await.unwrap() {
-        Some(_) => Query::objects([zvf_model::ObjectId(id.parse().unwrap())]),
+        Some(_) => Query::all().of_objects([zvf_model::ObjectId(id.parse().unwrap())]),
         None => Query::all(),
     };
     both.reader.run(&query.of_kind(kind)).await.unwrap().batch

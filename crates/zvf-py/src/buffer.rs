@@ -102,7 +102,7 @@ impl Given<'_> {
     /// The column; the bytes are copied, so that who changes the array later changes nothing here.
     pub(crate) fn column(&self) -> PyResult<Column> {
         let bytes = Bytes::copy_from_slice(self.0.as_slice().map_err(value_error)?);
-        let dtype = Dtype::parse(&self.1).map_err(value_error)?;
+        let dtype = self.1.parse::<Dtype>().map_err(value_error)?;
         Column::new(dtype, self.2, bytes).map_err(value_error)
     }
 }

@@ -27,7 +27,7 @@ impl Query {
                 continue;
             }
             query = match &*word {
-                "box" => query.in_region(of_box(py, &value)?.into()),
+                "box" => query.in_region(of_box(py, &value)?),
                 "half_open_box" => query.in_region(Region::from(of_box(py, &value)?).half_open()),
                 "ball" => {
                     let (centre, radius): (Vec<f64>, f64) = value.extract()?;
@@ -100,7 +100,7 @@ fn of_prism(
 }
 
 fn mode(word: &str) -> PyResult<Mode> {
-    let known = Mode::ALL.into_iter().find(|mode| mode.word() == word);
+    let known = Mode::ALL.iter().copied().find(|mode| mode.word() == word);
     known.ok_or_else(|| not_one_of("mode", word, "inside, touch, clip, crop, cells"))
 }
 

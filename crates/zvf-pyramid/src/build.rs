@@ -342,7 +342,7 @@ async fn measured(store: &Store, mut report: LevelReport) -> Result<LevelReport,
 
 /// How many bytes lie below `path`: those of a level, or of a kind beside its own.
 pub(crate) async fn stored(store: &Store, path: &str) -> Result<u64, PyramidError> {
-    let objects = store.objects(path).await?;
+    let objects = store.nodes().objects(path).await?;
     Ok(objects.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add))
 }
 

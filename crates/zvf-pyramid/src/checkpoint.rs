@@ -202,7 +202,7 @@ impl Aside {
                 }
             }
         }
-        for kind in Kind::ALL {
+        for &kind in Kind::ALL {
             let path = self.pairs(level, kind);
             if path.exists() {
                 files.insert(format!("{level}.{kind}.pairs"), hash_file(&path)?);

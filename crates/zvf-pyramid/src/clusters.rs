@@ -353,7 +353,8 @@ mod tests {
     use super::*;
 
     fn field(dtype: &str, width: u32, values: &[f64]) -> Field {
-        let column = crate::columns::column(Dtype::parse(dtype).unwrap(), width, values).unwrap();
+        let column =
+            crate::columns::column(dtype.parse::<Dtype>().unwrap(), width, values).unwrap();
         Field::new("a", column)
     }
 
@@ -434,7 +435,8 @@ mod tests {
 
     #[test]
     fn text_is_not_counted_with() {
-        let text = Column::new(Dtype::parse("<U1").unwrap(), 1, vec![97, 0, 0, 0].into()).unwrap();
+        let text =
+            Column::new("<U1".parse::<Dtype>().unwrap(), 1, vec![97, 0, 0, 0].into()).unwrap();
         let text = Field::new("label", text);
         let error = Clusters::new(&[0], 1).field(&text, Aggregation::Mean, None).unwrap_err();
         assert_eq!(

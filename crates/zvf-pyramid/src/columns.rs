@@ -130,7 +130,7 @@ mod tests {
             ("float32", [0.5, -1.0, 1e3, 0.0], [0.5, -1.0, 1e3, 0.0]),
             ("float16", [0.5, -1.0, 1e3, 0.0], [0.5, -1.0, 1e3, 0.0]),
         ] {
-            let column = column(Dtype::parse(dtype).unwrap(), 1, &values).unwrap();
+            let column = column(dtype.parse::<Dtype>().unwrap(), 1, &values).unwrap();
             assert_eq!(floats(&column), want, "{dtype}");
         }
     }

@@ -171,7 +171,7 @@ async fn describe_level_0(store: &Store, build: &Build, folder: &Path) -> Result
         let node = folder.join(node);
         fs::create_dir_all(&node).and_then(|()| fs::write(node.join(DOCUMENT), text))
     };
-    for (node, text) in store.documents().await? {
+    for (node, text) in store.nodes().documents().await? {
         if node.as_str() == "0" || node.as_str().starts_with("0/") {
             write(node.as_str(), &text).map_err(WriteError::Scratch)?;
         }

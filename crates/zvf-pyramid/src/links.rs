@@ -461,7 +461,7 @@ mod tests {
         let schema = Schema::new(Kind::PointCloud, Axis::spatial(1).unwrap(), chunk).unwrap();
         let mut writer = Writer::create(address, schema, WriteOptions::default()).await.unwrap();
         let bytes: Vec<u8> = [1.0_f64, 15.0].iter().flat_map(|x| x.to_le_bytes()).collect();
-        let float = Dtype::parse("float64").unwrap();
+        let float = "float64".parse::<Dtype>().unwrap();
         let positions = Column::new(float, 1, bytes.into()).unwrap();
         writer.push(&Batch::new(Kind::PointCloud, positions)).unwrap();
         writer.finish().await.unwrap();

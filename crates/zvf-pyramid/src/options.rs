@@ -588,7 +588,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_method_that_fits() {
-        for kind in Kind::ALL {
+        for &kind in Kind::ALL {
             assert!(Method::default_for(kind).fits(kind), "{kind}");
         }
     }

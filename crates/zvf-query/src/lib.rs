@@ -10,6 +10,8 @@
 //! does not know which backend or which layout serves it.
 
 mod answer;
+#[cfg(feature = "serde")]
+mod data;
 mod error;
 mod lineage;
 pub mod predicate;

@@ -23,6 +23,11 @@ use crate::region::Region;
 
 /// A question to a store.
 ///
+/// Two functions begin one: [`Query::all`] and, for a box, [`Query::within`]. Every function that takes `self` gives the same
+/// question with one thing more or other; of [`filter`](Self::filter), [`limit`](Self::limit) and
+/// [`limit_bytes`](Self::limit_bytes) all hold that were given, of anything else the last one. Functions that take `&self` read
+/// the question back.
+///
 /// ```
 /// use zvf_model::{Bounds, LevelId};
 /// use zvf_query::{Columns, Mode, Query};
@@ -39,6 +44,11 @@ use crate::region::Region;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(into = "crate::data::QueryData", try_from = "crate::data::QueryData")
+)]
 pub struct Query {
     pub(crate) level: LevelRule,
     pub(crate) kind: Option<Kind>,
@@ -74,19 +84,13 @@ impl Query {
     /// What lies within a box, its faces included.
     #[must_use]
     pub fn within(bounds: Bounds) -> Self {
-        Self::all().in_region(bounds.into())
-    }
-
-    /// These objects, in this order; one that is named twice comes twice.
-    #[must_use]
-    pub fn objects(ids: impl IntoIterator<Item = ObjectId>) -> Self {
-        Self::all().of_objects(ids)
+        Self::all().in_region(bounds)
     }
 
     /// Only what lies in `region`, as the [mode](Self::mode) says.
     #[must_use]
-    pub fn in_region(self, region: Region) -> Self {
-        Self { region: Some(region), ..self }
+    pub fn in_region(self, region: impl Into<Region>) -> Self {
+        Self { region: Some(region.into()), ..self }
     }
 
     /// How geometry must lie to the region, and what is given of it.
@@ -95,7 +99,7 @@ impl Query {
         Self { mode: Some(mode), ..self }
     }
 
-    /// Only these objects, in this order.
+    /// Only these objects, in this order; one that is named twice comes twice.
     #[must_use]
     pub fn of_objects(self, ids: impl IntoIterator<Item = ObjectId>) -> Self {
         Self { objects: Some(ids.into_iter().collect()), ..self }
@@ -417,6 +421,8 @@ impl Query {
 
 /// How geometry must lie to the region, and what is given of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Mode {
     /// Elements and objects with all vertices inside.
     Inside,
@@ -433,7 +439,8 @@ pub enum Mode {
 
 impl Mode {
     /// Every mode.
-    pub const ALL: [Self; 5] = [Self::Inside, Self::Touch, Self::Clip, Self::Crop, Self::Cells];
+    pub const ALL: &'static [Self] =
+        &[Self::Inside, Self::Touch, Self::Clip, Self::Crop, Self::Cells];
 
     /// The word for it.
     #[must_use]
@@ -457,6 +464,11 @@ impl fmt::Display for Mode {
 /// Which level is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(into = "crate::data::LevelData", from = "crate::data::LevelData")
+)]
 pub enum LevelRule {
     /// This one.
     Number(LevelId),
@@ -487,6 +499,8 @@ impl Default for LevelRule {
 
 /// Which attributes come along.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Columns {
     /// All that vertices have, and edges or faces.
     #[default]
@@ -503,6 +517,8 @@ pub enum Columns {
 /// The order of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Order {
     /// Chunks by number, their fragments, the rows of these: every stored row once.
     Storage,
@@ -516,6 +532,8 @@ pub enum Order {
 
 /// What an object id means that is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum UnknownIds {
     /// It is left out, and named in the answer.
     #[default]

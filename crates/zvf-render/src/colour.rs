@@ -37,7 +37,7 @@ pub enum ColourMap {
 
 impl ColourMap {
     /// Every map.
-    pub const ALL: [Self; 4] = [Self::Viridis, Self::Magma, Self::Grey, Self::Coolwarm];
+    pub const ALL: &'static [Self] = &[Self::Viridis, Self::Magma, Self::Grey, Self::Coolwarm];
 
     /// The word for it.
     #[must_use]
@@ -85,7 +85,7 @@ impl FromStr for ColourMap {
     type Err = RenderError;
 
     fn from_str(word: &str) -> Result<Self, RenderError> {
-        let known = Self::ALL.into_iter().find(|map| map.word() == word);
+        let known = Self::ALL.iter().copied().find(|map| map.word() == word);
         known.ok_or_else(|| {
             RenderError::setting("colour map", "viridis, magma, grey or coolwarm", word)
         })
@@ -183,7 +183,7 @@ mod tests {
         ] {
             assert_eq!(map.at(share), colour, "{map} at {share}");
         }
-        for map in ColourMap::ALL {
+        for &map in ColourMap::ALL {
             assert_eq!(map.word().parse::<ColourMap>().unwrap(), map);
         }
         assert_eq!(

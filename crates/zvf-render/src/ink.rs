@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn field(dtype: &str, width: u32, bytes: &[u8]) -> Field {
-        let dtype = Dtype::parse(dtype).unwrap();
+        let dtype = dtype.parse::<Dtype>().unwrap();
         Field::new("a", Column::new(dtype, width, bytes.to_vec().into()).unwrap())
     }
 

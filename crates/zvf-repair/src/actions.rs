@@ -120,11 +120,11 @@ async fn list(
         Err(error) if error.class() == Class::Unsupported => return Ok(false),
         Err(error) => return Err(error),
     };
-    let Some(node) = store.node(path).await? else { return Ok(false) };
+    let Some(node) = store.nodes().node(path).await? else { return Ok(false) };
     let Node::Array(doc) = &*node else { return Ok(false) };
     let listed = doc.nonempty_chunks.clone().unwrap_or_default();
     let mut keys: Vec<ChunkKey> =
-        listed.iter().filter_map(|text| ChunkKey::parse(text).ok()).collect();
+        listed.iter().filter_map(|text| text.parse::<ChunkKey>().ok()).collect();
     let known = std::collections::HashSet::<ChunkKey>::from_iter(keys.iter().copied());
     let others: Vec<ChunkKey> = stored.iter().filter(|key| !known.contains(key)).collect();
     for others in others.chunks(BATCH) {
@@ -159,7 +159,7 @@ async fn present(
     level: &str,
     documents: &mut Documents,
 ) -> Result<bool, StoreError> {
-    let there = store.children(level).await?;
+    let there = store.nodes().children(level).await?;
     if !there.complete {
         return Ok(false);
     }
@@ -219,7 +219,7 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Mended, StoreError>
         node = node.geometry(beside).await?;
     }
     let family = format!("{level}/links/0");
-    let Some(group) = store.group(&family).await? else { return Ok(Mended::Left) };
+    let Some(group) = store.nodes().group(&family).await? else { return Ok(Mended::Left) };
     let width = group.attributes.get("link_width").and_then(Value::as_u64);
     let others = width.and_then(|width| usize::try_from(width.checked_sub(1)?).ok());
     let Some(others) = others.filter(|others| *others < MAX_WIDTH) else {
@@ -231,7 +231,7 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Mended, StoreError>
     };
     let name = format!("links/0/{offsets}");
     let (Some(cells), Some(doc)) =
-        (node.cells(&name).await?, store.node(&format!("{level}/{name}")).await?)
+        (node.cells(&name).await?, store.nodes().node(&format!("{level}/{name}")).await?)
     else {
         return Ok(Mended::Left);
     };

@@ -30,7 +30,7 @@ impl Documents {
         change: impl FnOnce(&mut Node) -> Option<String>,
     ) -> Result<bool, StoreError> {
         if !self.changed.contains_key(path) {
-            let Some(node) = store.node(path).await? else { return Ok(false) };
+            let Some(node) = store.nodes().node(path).await? else { return Ok(false) };
             let (before, after) = (Node::clone(&node), Node::clone(&node));
             let edited = Edited { before, after, words: Vec::new(), rules: Vec::new() };
             self.changed.insert(path.to_owned(), edited);

@@ -51,7 +51,7 @@ impl Place {
     /// When `address` is neither, the backend can only be read, or the store is a whole bucket, which has
     /// nothing beside it.
     pub fn from_address(address: &str, options: &OpenOptions) -> Result<Self, RepairError> {
-        let Some(Backend { store, prefix }) = Store::backend(address, options)? else {
+        let Some(Backend { store, prefix, .. }) = Store::backend(address, options)? else {
             return Ok(Self(Kind::Folder(folder(address)), CommitGate::default()));
         };
         let parts: Vec<_> = prefix.parts().collect();

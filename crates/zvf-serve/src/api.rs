@@ -309,12 +309,12 @@ async fn list_keys(
     // What `/data` would not send is not named either.
     let is_sent = |name: &str| name.split('/').all(is_safe_segment);
     if !deep {
-        let mut found = reader.store().entries(prefix).await.map_err(refuse)?;
+        let mut found = reader.store().nodes().entries(prefix).await.map_err(refuse)?;
         found.files.retain(|name| is_sent(name));
         found.folders.retain(|name| is_sent(name));
         return Ok(json!({"keys": found.files, "sizes": null, "folders": found.folders}));
     }
-    let mut found = reader.store().objects(prefix).await.map_err(refuse)?;
+    let mut found = reader.store().nodes().objects(prefix).await.map_err(refuse)?;
     found.retain(|(key, _)| is_sent(key.as_str()));
     if found.len() > MAX_KEYS {
         let status = hyper::StatusCode::PAYLOAD_TOO_LARGE;

@@ -36,7 +36,7 @@ async fn repository(folder: &Path) -> (String, String) {
     let options = OpenOptions { versions: Some(zvf_icechunk::hook()), ..OpenOptions::default() };
     let versions = Store::versions(&address, &options).unwrap().unwrap();
     let note = CommitNote { message: "three points".to_owned(), ..CommitNote::default() };
-    let objects = store.stream_objects().await.unwrap();
+    let objects = store.nodes().stream_objects().await.unwrap();
     let snapshot = versions.create(objects, note).await.unwrap();
     let storage = icechunk::new_local_filesystem_storage(&folder.join("repository")).await.unwrap();
     let own = icechunk::Repository::open(storage).execute().await.unwrap();

@@ -25,7 +25,7 @@ use crate::key::Key;
 #[cfg(all(unix, feature = "map"))]
 use crate::map::{MappedFile, Reopened};
 use crate::options::OpenOptions;
-use crate::source::{Get, Got, IoStats, Place, Remote, Source, Version, url};
+use crate::source::{Backend, Get, Got, IoStats, Place, Remote, Source, Version, url};
 
 /// A file that is read by ranges; cheap to clone.
 ///
@@ -100,8 +100,8 @@ impl RangedFile {
         match Place::parse(address)? {
             Place::Directory(path) => Self::open_path(&path, options).await,
             Place::Remote(scheme, url, path) => {
-                let store = url::build(scheme, &url, options)?;
-                Self::of_object(store, &path, Budget::new(options), options).await
+                let backend = url::build(scheme, &url, path, options)?;
+                Self::of_object(backend, Budget::new(options), options).await
             }
             Place::Versions(address) => Err(crate::source::not_a_file(&address)),
         }
@@ -149,20 +149,21 @@ impl RangedFile {
         path: &Path,
         options: &OpenOptions,
     ) -> Result<Self, StoreError> {
-        Self::of_object(store, path, Budget::new(options), options).await
+        let backend = Backend::from_caller(store, path.clone(), options);
+        Self::of_object(backend, Budget::new(options), options).await
     }
 
     async fn of_object(
-        store: Arc<dyn ObjectStore>,
-        path: &Path,
+        backend: Backend,
         budget: Budget,
         options: &OpenOptions,
     ) -> Result<Self, StoreError> {
+        let path = backend.prefix.clone();
         let (folder, name) = match path.as_ref().rsplit_once('/') {
             Some((folder, name)) => (Path::from(folder), name),
             None => (Path::default(), path.as_ref()),
         };
-        let remote = Remote::new(store, folder, budget, options);
+        let remote = Remote::new(Backend { prefix: folder, ..backend }, budget, options);
         Self::begin(Source::Remote(remote), Key::root().child(name)?).await
     }
 
@@ -179,7 +180,7 @@ impl RangedFile {
         Ok(Self(Body::Source { source, key, size, version, head, tail }))
     }
 
-    /// How many bytes it has.
+    /// How many bytes it has; a `u64`, because it need not fit in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         match &self.0 {

@@ -51,6 +51,7 @@ pub mod map;
 #[cfg(all(test, zvf_loom))]
 mod models;
 mod node;
+mod nodes;
 mod notice;
 mod objects;
 mod open;
@@ -80,6 +81,7 @@ pub use layout::{Cells, DenseArray, KeyFinder, KeyTable, Rows};
 pub use level::LevelNode;
 pub use lone::LoneArray;
 pub use node::{Entries, Listing};
+pub use nodes::Nodes;
 pub use notice::Notice;
 pub use objects::{Objects, SeenVersion};
 pub use open::Store;

@@ -140,7 +140,7 @@ impl MappedFile {
         Ok(Some(mapped.map_or_else(|| Reopened::Unmapped(path.clone()), Reopened::Mapped)))
     }
 
-    /// How many bytes the file had when it was mapped.
+    /// How many bytes the file had when it was mapped; a `u64`, as positions in files are.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.0.seen.size
@@ -513,7 +513,7 @@ pub(crate) mod tests {
         let (dir, cell) = large_store();
         let store = open_mapped(dir.path()).await;
         let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
-        let key = zvf_format::key::ChunkKey::parse("-1.0").unwrap();
+        let key = "-1.0".parse::<zvf_format::key::ChunkKey>().unwrap();
         let read = || vertices.read(&key, crate::Caching::Once);
         let bytes = read().await.unwrap().unwrap();
         assert_eq!(bytes.len(), 1 << 18);

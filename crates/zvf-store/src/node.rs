@@ -49,7 +49,7 @@ pub struct Listing {
     pub complete: bool,
 }
 
-/// What lies directly below a key, whatever it is: [`Store::entries`](crate::Store::entries).
+/// What lies directly below a key, whatever it is: [`Nodes::entries`](crate::Nodes::entries).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
     /// Objects, in the order of their text.

@@ -18,8 +18,8 @@ use crate::budget::Budget;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::options::OpenOptions;
-use crate::source::Remote;
 use crate::source::remote::Created;
+use crate::source::{Backend, Remote};
 
 /// The objects below one prefix of a backend.
 ///
@@ -59,7 +59,8 @@ impl Objects {
     /// The objects below `prefix` of `store`.
     #[must_use]
     pub fn new(store: Arc<dyn ObjectStore>, prefix: &Path, options: &OpenOptions) -> Self {
-        Self { remote: Remote::new(store, prefix.clone(), Budget::new(options), options) }
+        let backend = Backend::from_caller(store, prefix.clone(), options);
+        Self { remote: Remote::new(backend, Budget::new(options), options) }
     }
 
     /// Reads an object; none where there is none.

@@ -17,11 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use bytes::Bytes;
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use object_store::ObjectStore;
 use object_store::path::Path;
 use zvf_format::{Class, Expected};
-use zvf_metadata::{GroupDoc, LayoutFamily, Node, Root, Version};
+use zvf_metadata::{LayoutFamily, Node, Root, Version};
 
 use crate::budget::Budget;
 use crate::cache::Cache;
@@ -31,13 +30,14 @@ use crate::file::RangedFile;
 use crate::key::Key;
 use crate::layout::{Cells, DenseArray, Rows, SharedTables};
 use crate::level::LevelNode;
-use crate::node::{self, Entries, Listing, Opened};
+use crate::node::{self, Opened};
+use crate::nodes::Nodes;
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::shared::Shared;
 use crate::source::pack::Pack;
-use crate::source::{self, Backend, Child, Get, IoStats, Place, Source};
-use crate::versions::{ObjectStream, Versions};
+use crate::source::{self, Backend, Get, IoStats, Place, Source};
+use crate::versions::Versions;
 
 /// An open store, for reading.
 ///
@@ -376,161 +376,16 @@ impl Store {
         LevelNode::open(&self.shared, number).await
     }
 
-    /// The document of the group at `path`, such as `parametric` or `headers/swc`; `None` when there is
-    /// none.
-    ///
-    /// # Errors
-    ///
-    /// When the node is an array, or its document cannot be read.
-    #[boxed]
-    pub async fn group(&self, path: &str) -> Result<Option<GroupDoc>, StoreError> {
-        node::group(&self.shared, &Key::root().below(path)?).await
+    /// What lies in the store by its paths, for who checks, copies or converts it.
+    #[must_use]
+    pub const fn nodes(&self) -> Nodes<'_> {
+        Nodes::new(self)
     }
 
-    /// The rows at `path`, such as `parametric/names`; `None` when there are none.
-    ///
-    /// # Errors
-    ///
-    /// As [`LevelNode::rows`].
-    #[boxed]
-    pub async fn rows(&self, path: &str) -> Result<Option<Rows>, StoreError> {
-        node::rows(&self.shared, &Key::root().below(path)?).await
-    }
-
-    /// The items at `path`, such as `parametric/objects`; `None` when there are none.
-    ///
-    /// # Errors
-    ///
-    /// As [`LevelNode::dense`].
-    #[boxed]
-    pub async fn dense(&self, path: &str) -> Result<Option<DenseArray>, StoreError> {
-        node::dense(&self.shared, &Key::root().below(path)?).await
-    }
-
-    /// The document of the node at `path`, array or group; an empty path is the root, `None` is no node.
-    ///
-    /// # Errors
-    ///
-    /// When the document cannot be read.
-    #[boxed]
-    pub async fn node(&self, path: &str) -> Result<Option<Arc<Node>>, StoreError> {
-        self.shared.node(&key_of(path)?).await
-    }
-
-    /// Every stored object below `path` with its size, by key; an empty path is the whole store.
-    ///
-    /// # Errors
-    ///
-    /// [`Class::Unsupported`] when the backend cannot list, [`Class::LimitExceeded`] past ten million
-    /// objects; otherwise when it fails.
-    #[boxed]
-    pub async fn objects(&self, path: &str) -> Result<Vec<(Key, u64)>, StoreError> {
-        let key = key_of(path)?;
-        if !self.shared.source.can_list() {
-            return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
-        }
-        self.shared.source.list(&key).await
-    }
-
-    /// Every stored object with its key, documents first, for who copies the store as it is. Few are in memory at once.
-    ///
-    /// # Errors
-    ///
-    /// As [`objects`](Self::objects); in the stream, when an object cannot be read.
-    pub async fn stream_objects(&self) -> Result<ObjectStream<'_>, StoreError> {
-        let listed = self.objects("").await?;
-        let mut keys: Vec<Key> = listed.into_iter().map(|(key, _)| key).collect();
-        let depth = |key: &Key| key.as_str().matches('/').count();
-        keys.sort_by_key(|key| (key.as_str().rsplit('/').next() != Some(DOCUMENT), depth(key)));
-        let batches: Vec<Vec<Key>> = keys.chunks(OBJECT_BATCH).map(<[Key]>::to_vec).collect();
-        let read = stream::iter(batches).then(move |keys| async move {
-            let objects = self.stored_objects(&keys).await?;
-            let named = keys.into_iter().map(|key| key.as_str().to_owned()).zip(objects);
-            Ok::<_, StoreError>(stream::iter(named.map(Ok)))
-        });
-        Ok(read.try_flatten().boxed())
-    }
-
-    /// The chunks of the array at `path`, whatever it belongs to; `None` when there is no such array.
-    ///
-    /// # Errors
-    ///
-    /// As [`LevelNode::cells`].
-    #[boxed]
-    pub async fn cells(&self, path: &str) -> Result<Option<Cells>, StoreError> {
-        self.cells_at(&key_of(path)?).await
-    }
-
-    /// The documents of all nodes as they are stored, each with the key of its node, in the order of their
-    /// keys.
-    ///
-    /// # Errors
-    ///
-    /// As [`objects`](Self::objects), and when a document cannot be read.
-    #[boxed]
-    pub async fn documents(&self) -> Result<Vec<(Key, Bytes)>, StoreError> {
-        let objects = self.objects("").await?;
-        let mut documents = Vec::new();
-        for (object, _) in objects {
-            let node = match object.as_str().rsplit_once('/') {
-                None if object.as_str() == DOCUMENT => Key::root(),
-                Some((node, DOCUMENT)) => Key::root().below(node)?,
-                _ => continue,
-            };
-            documents.push((node, object));
-        }
-        let mut read = Vec::with_capacity(documents.len());
-        for some in documents.chunks(DOCUMENT_BATCH) {
-            let objects: Vec<Key> = some.iter().map(|(_, object)| object.clone()).collect();
-            let texts = self.stored_objects(&objects).await?;
-            read.extend(some.iter().map(|(node, _)| node.clone()).zip(texts));
-        }
-        read.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        Ok(read)
-    }
-
-    /// The names below the node at `path`; an empty path is the root.
-    ///
-    /// # Errors
-    ///
-    /// As [`LevelNode::children`].
-    #[boxed]
-    pub async fn children(&self, path: &str) -> Result<Listing, StoreError> {
-        node::children(&self.shared, &key_of(path)?).await
-    }
-
-    /// Whether the backend lists names. Plain HTTP does not: [`entries`](Self::entries) and its like are refused there.
+    /// Whether the backend lists names. Plain HTTP does not: [`Nodes::entries`] and its like are refused there.
     #[must_use]
     pub fn can_list(&self) -> bool {
         self.shared.source.can_list()
-    }
-
-    /// The names of the objects directly below the node at `path`, its document among them.
-    ///
-    /// For those who check the store: what lies here belongs to nobody but the document.
-    ///
-    /// # Errors
-    ///
-    /// [`Class::Unsupported`] when the backend cannot list; otherwise when it fails.
-    pub async fn files(&self, path: &str) -> Result<Vec<String>, StoreError> {
-        Ok(self.entries(path).await?.files)
-    }
-
-    /// The names of all that lies directly below `path`, objects and folders apart.
-    ///
-    /// # Errors
-    ///
-    /// As [`files`](Self::files).
-    #[boxed]
-    pub async fn entries(&self, path: &str) -> Result<Entries, StoreError> {
-        let key = key_of(path)?;
-        if !self.shared.source.can_list() {
-            return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
-        }
-        let children = self.shared.source.children(&key).await?;
-        let (folders, files): (Vec<_>, Vec<_>) = children.into_iter().partition(|one| one.is_dir);
-        let names = |list: Vec<Child>| list.into_iter().map(|child| child.name).collect();
-        Ok(Entries { files: names(files), folders: names(folders) })
     }
 
     /// What a reader should know and that is no error.
@@ -542,6 +397,10 @@ impl Store {
     /// The cells of the array at `path` below the root; `None` when there is none.
     pub(crate) async fn cells_at(&self, key: &Key) -> Result<Option<Cells>, StoreError> {
         node::cells(&self.shared, key, 0).await
+    }
+
+    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// Some objects as they are, in their order.
@@ -626,12 +485,6 @@ impl Store {
     }
 }
 
-/// The key of a path that may be empty.
-fn key_of(path: &str) -> Result<Key, StoreError> {
-    let root = Key::root();
-    if path.is_empty() { Ok(root) } else { root.below(path) }
-}
-
 /// The root document and the family of its version, or why the store cannot be used.
 fn root_of(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreError> {
     let document = crate::docs::document(&Key::root())?;
@@ -665,13 +518,8 @@ fn level_number(name: &str) -> Option<u32> {
     (number.to_string() == name).then_some(number)
 }
 
-const DOCUMENT: &str = "zarr.json";
 /// How often a store is opened that is replaced each time before it is open.
 const OPENINGS: u32 = 5;
-/// Documents that are read at once.
-const DOCUMENT_BATCH: usize = 256;
-/// Objects that are read at once where all are.
-const OBJECT_BATCH: usize = 64;
 const FIRST_LEVEL: &str = "0";
 const VERTICES: &str = "vertices";
 const FRAGMENTS: &str = "vertex_fragments";

@@ -1,11 +1,13 @@
 //! How a store is opened: budgets, cache, timeouts, and what the backend wants to know.
 
 use std::fmt;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
-use zvf_format::Class;
+use zvf_format::{Class, Expected};
 
+use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::versions::VersionsHook;
 
@@ -14,7 +16,7 @@ use crate::versions::VersionsHook;
 /// ```
 /// use zvf_store::{OpenOptions, Timeouts};
 ///
-/// let options = OpenOptions { timeouts: Timeouts::Batch, ..OpenOptions::default() }
+/// let options = OpenOptions { timeouts: Timeouts::BATCH, ..OpenOptions::default() }
 ///     .with_storage_option("aws_region", "eu-central-1");
 /// assert_eq!(options.requests_in_flight, 64);
 /// ```
@@ -31,6 +33,9 @@ pub struct OpenOptions {
     /// `azure_storage_account_name`, `google_service_account`, `allow_http`, …). These go before the
     /// environment, where the same names are looked up in capitals.
     pub storage_options: Vec<(String, String)>,
+    /// Whether a backend of the caller's own can be listed: not plain HTTP, for instance. Backends that a URL names know it
+    /// themselves.
+    pub can_list: bool,
     /// How long to wait and how often to try again.
     pub timeouts: Timeouts,
     /// Who is told when a remote store keeps somebody waiting: see [`Retrying`].
@@ -64,7 +69,8 @@ impl Default for OpenOptions {
             requests_in_flight: 64,
             cache_bytes: 64 * MIB,
             storage_options: Vec::new(),
-            timeouts: Timeouts::Interactive,
+            can_list: true,
+            timeouts: Timeouts::INTERACTIVE,
             on_retry: None,
             versions: None,
         }
@@ -124,15 +130,295 @@ impl fmt::Debug for RetryHook {
     }
 }
 
-/// How patient a handle is with a remote store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Timeouts {
-    /// Someone is waiting: first byte within 5 s, 4 tries, 15 s in all.
-    #[default]
-    Interactive,
-    /// A job is running: first byte within 10 s, 10 tries, 180 s in all.
-    Batch,
+/// How long a handle waits for a remote store, and how often it asks again: one of two presets, or one with other
+/// numbers.
+///
+/// ```text
+///                      INTERACTIVE    BATCH
+/// connect              5 s            5 s
+/// first_byte           5 s            10 s
+/// request              10 s           30 s      for one reply, and a second for every min_bytes_per_second of it
+/// min_bytes_per_second 4 MiB          1 MiB
+/// max_tries            4              10
+/// max_pause            2 s            15 s      between two tries; the first pause is at most 100 ms, the next ones double
+/// total                15 s           180 s     for all tries, and a second for every min_bytes_per_second
+/// ```
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use zvf_store::{OpenOptions, Timeouts};
+///
+/// let timeouts = Timeouts::INTERACTIVE
+///     .with_first_byte(Duration::from_millis(500))?
+///     .with_max_tries(2)?
+///     .with_total(Duration::from_secs(2))?;
+/// assert_eq!((timeouts.total().as_secs(), timeouts.connect().as_secs()), (2, 5));
+/// let options = OpenOptions { timeouts, ..OpenOptions::default() };
+/// # assert_eq!(options.timeouts.max_tries(), 2);
+/// assert!(Timeouts::BATCH.with_total(Duration::ZERO).is_err());
+/// # Ok::<(), zvf_store::StoreError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    connect: Duration,
+    first_byte: Duration,
+    request: Duration,
+    min_bytes_per_second: NonZeroU64,
+    max_tries: NonZeroU32,
+    max_pause: Duration,
+    total: Duration,
 }
 
+impl Timeouts {
+    /// Someone is waiting: first byte within 5 s, 4 tries, 15 s in all.
+    pub const INTERACTIVE: Self = Self {
+        connect: Duration::from_secs(5),
+        first_byte: Duration::from_secs(5),
+        request: Duration::from_secs(10),
+        min_bytes_per_second: NonZeroU64::new(4 * MIB).unwrap(),
+        max_tries: NonZeroU32::new(4).unwrap(),
+        max_pause: Duration::from_secs(2),
+        total: Duration::from_secs(15),
+    };
+
+    /// A job is running: first byte within 10 s, 10 tries, 180 s in all.
+    pub const BATCH: Self = Self {
+        connect: Duration::from_secs(5),
+        first_byte: Duration::from_secs(10),
+        request: Duration::from_secs(30),
+        min_bytes_per_second: NonZeroU64::new(MIB).unwrap(),
+        max_tries: NonZeroU32::new(10).unwrap(),
+        max_pause: Duration::from_secs(15),
+        total: Duration::from_secs(180),
+    };
+
+    /// The longest wait that is accepted anywhere: a year.
+    pub const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
+    /// How long opening a connection may take.
+    #[must_use]
+    pub const fn connect(&self) -> Duration {
+        self.connect
+    }
+
+    /// How long a reply may take to begin.
+    #[must_use]
+    pub const fn first_byte(&self) -> Duration {
+        self.first_byte
+    }
+
+    /// How long the body of a reply, or an upload, may take; longer ones get a second more for every
+    /// [`min_bytes_per_second`](Self::min_bytes_per_second).
+    #[must_use]
+    pub const fn request(&self) -> Duration {
+        self.request
+    }
+
+    /// The slowest speed that is waited for.
+    #[must_use]
+    pub const fn min_bytes_per_second(&self) -> u64 {
+        self.min_bytes_per_second.get()
+    }
+
+    /// How often one request is sent, the first time included.
+    #[must_use]
+    pub const fn max_tries(&self) -> u32 {
+        self.max_tries.get()
+    }
+
+    /// The longest pause between two tries, unless the store asks for a longer one.
+    #[must_use]
+    pub const fn max_pause(&self) -> Duration {
+        self.max_pause
+    }
+
+    /// How long all tries of one request may take together; long bodies get a second more for every
+    /// [`min_bytes_per_second`](Self::min_bytes_per_second).
+    #[must_use]
+    pub const fn total(&self) -> Duration {
+        self.total
+    }
+
+    /// The same with another limit for opening a connection. `connect_timeout` of the environment and of the
+    /// storage options, where one is given, goes before it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` when it is zero or longer than [`MAX_WAIT`](Self::MAX_WAIT).
+    pub fn with_connect(self, connect: Duration) -> Result<Self, StoreError> {
+        Ok(Self { connect: check_wait("connect", connect)?, ..self })
+    }
+
+    /// The same with another limit for the begin of a reply. One that is longer than [`total`](Self::total) is cut
+    /// off by that.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` when it is zero or longer than [`MAX_WAIT`](Self::MAX_WAIT).
+    pub fn with_first_byte(self, first_byte: Duration) -> Result<Self, StoreError> {
+        Ok(Self { first_byte: check_wait("first_byte", first_byte)?, ..self })
+    }
+
+    /// The same with another limit for the body of a reply and for an upload. One that is longer than
+    /// [`total`](Self::total) is cut off by that.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` when it is zero or longer than [`MAX_WAIT`](Self::MAX_WAIT).
+    pub fn with_request(self, request: Duration) -> Result<Self, StoreError> {
+        Ok(Self { request: check_wait("request", request)?, ..self })
+    }
+
+    /// The same with another slowest speed.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` when it is zero: such a body never ends.
+    pub fn with_min_bytes_per_second(self, bytes: u64) -> Result<Self, StoreError> {
+        match NonZeroU64::new(bytes) {
+            Some(min_bytes_per_second) => Ok(Self { min_bytes_per_second, ..self }),
+            None => Err(refuse_timeout("min_bytes_per_second", "at least 1", "0")),
+        }
+    }
+
+    /// The same with another number of tries. 1 sends nothing again.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` when it is zero: then nothing would be sent.
+    pub fn with_max_tries(self, tries: u32) -> Result<Self, StoreError> {
+        match NonZeroU32::new(tries) {
+            Some(max_tries) => Ok(Self { max_tries, ..self }),
+            None => Err(refuse_timeout("max_tries", "at least 1", "0")),
+        }
+    }
+
+    /// The same with another longest pause between tries. Zero asks again at once.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` when it is longer than [`MAX_WAIT`](Self::MAX_WAIT).
+    pub fn with_max_pause(self, max_pause: Duration) -> Result<Self, StoreError> {
+        let max_pause = match max_pause.is_zero() {
+            true => max_pause,
+            false => check_wait("max_pause", max_pause)?,
+        };
+        Ok(Self { max_pause, ..self })
+    }
+
+    /// The same with another limit for all tries.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` when it is zero or longer than [`MAX_WAIT`](Self::MAX_WAIT).
+    pub fn with_total(self, total: Duration) -> Result<Self, StoreError> {
+        Ok(Self { total: check_wait("total", total)?, ..self })
+    }
+
+    /// How long the body of a reply of `len` bytes may take.
+    pub(crate) fn body(&self, len: u64) -> Duration {
+        self.request + self.transfer(len)
+    }
+
+    /// How long `len` bytes take at the slowest speed that is waited for.
+    pub(crate) fn transfer(&self, len: u64) -> Duration {
+        Duration::from_secs(len / self.min_bytes_per_second)
+    }
+
+    /// The longest pause after try number `tried`, counted from 1.
+    pub(crate) fn pause(&self, tried: u32) -> Duration {
+        // Thirty times doubled it is longer than any wait that is accepted.
+        let doubled = FIRST_PAUSE * (1 << tried.saturating_sub(1).min(30));
+        doubled.min(self.max_pause)
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self::INTERACTIVE
+    }
+}
+
+fn check_wait(name: &'static str, wait: Duration) -> Result<Duration, StoreError> {
+    match !wait.is_zero() && wait <= Timeouts::MAX_WAIT {
+        true => Ok(wait),
+        false => {
+            let rule = "more than nothing and at most 365 days";
+            Err(refuse_timeout(name, rule, &format!("{wait:?}")))
+        }
+    }
+}
+
+fn refuse_timeout(name: &'static str, rule: &'static str, found: &str) -> StoreError {
+    StoreError::refused(Class::InvalidArgument, Op::Open, name, Expected::Rule(rule), found)
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MIB: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_get_time_by_their_length() {
+        let (interactive, batch) = (Timeouts::INTERACTIVE, Timeouts::BATCH);
+        let slow = batch.with_min_bytes_per_second(1).unwrap();
+        let slow = slow.with_request(Timeouts::MAX_WAIT).unwrap();
+        for (timeouts, len, seconds) in [
+            (interactive, 0, 10),
+            (interactive, (4 << 20) - 1, 10),
+            (interactive, 4 << 20, 11),
+            (batch, 0, 30),
+            (batch, 5 << 20, 35),
+            (slow, 10, 365 * 86400 + 10),
+        ] {
+            assert_eq!(timeouts.body(len), Duration::from_secs(seconds), "{len}");
+        }
+        assert!(batch.body(u64::MAX) > Duration::from_secs(1 << 40));
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let long = Timeouts::BATCH.with_max_pause(Timeouts::MAX_WAIT).unwrap();
+        let none = Timeouts::BATCH.with_max_pause(Duration::ZERO).unwrap();
+        for (tried, quick, slow, longest) in [
+            (1, 100, 100, 100),
+            (2, 200, 200, 200),
+            (5, 1600, 1600, 1600),
+            (6, 2000, 3200, 3200),
+            (9, 2000, 15000, 25600),
+            (u32::MAX, 2000, 15000, 365 * 86_400_000),
+        ] {
+            assert_eq!(Timeouts::INTERACTIVE.pause(tried).as_millis(), quick, "{tried}");
+            assert_eq!(Timeouts::BATCH.pause(tried).as_millis(), slow, "{tried}");
+            assert_eq!(long.pause(tried).as_millis(), longest, "{tried}");
+            assert_eq!(none.pause(tried), Duration::ZERO, "{tried}");
+        }
+    }
+
+    #[test]
+    fn waits_that_make_no_sense_are_refused() {
+        let (usual, none) = (Timeouts::INTERACTIVE, Duration::ZERO);
+        let long = Timeouts::MAX_WAIT + Duration::from_nanos(1);
+        let rule = "expected more than nothing and at most 365 days";
+        for (answer, message) in [
+            (usual.with_connect(none), format!("connect: {rule}, found 0ns")),
+            (usual.with_first_byte(none), format!("first_byte: {rule}, found 0ns")),
+            (usual.with_request(none), format!("request: {rule}, found 0ns")),
+            (usual.with_total(none), format!("total: {rule}, found 0ns")),
+            (usual.with_total(long), format!("total: {rule}, found 31536000.000000001s")),
+            (usual.with_max_pause(long), format!("max_pause: {rule}, found 31536000.000000001s")),
+            (usual.with_max_tries(0), "max_tries: expected at least 1, found 0".to_owned()),
+            (
+                usual.with_min_bytes_per_second(0),
+                "min_bytes_per_second: expected at least 1, found 0".to_owned(),
+            ),
+        ] {
+            let error = answer.unwrap_err();
+            assert_eq!(error.class(), Class::InvalidArgument);
+            assert!(error.to_string().contains(&message), "{error}");
+        }
+    }
+}

@@ -45,7 +45,7 @@ pub(crate) struct Shared {
 /// use zvf_store::Caching;
 ///
 /// let vertices = store.level(0).await?.required_cells("vertices").await?;
-/// let key = ChunkKey::parse("0.0")?;
+/// let key = "0.0".parse::<ChunkKey>()?;
 /// vertices.read(&key, Caching::Once).await?;
 /// assert_eq!(store.cached_bytes(), 0);
 /// vertices.read(&key, Caching::Keep).await?;

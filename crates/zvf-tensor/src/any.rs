@@ -175,7 +175,7 @@ impl AnyArray {
         match &self.0 {
             Form::Tet { element, .. } => Some(dtype_of(*element)),
             Form::Blocks(array) => {
-                let dtype = Dtype::parse(array.dtype()?).ok()?;
+                let dtype = array.dtype()?.parse::<Dtype>().ok()?;
                 (dtype.size == u64::from(array.item_size())).then_some(dtype)
             }
             Form::Zarr { array, .. } => Some(array.dtype()),
@@ -366,7 +366,7 @@ mod tests {
             ("uint64", "<u8", Some(TensorDtype::U64)),
             ("<U3", "<U3", None),
         ] {
-            let dtype = Dtype::parse(text).unwrap();
+            let dtype = text.parse::<Dtype>().unwrap();
             assert_eq!(code_of(dtype), code);
             assert_eq!(element_of(dtype), element, "{text}");
             if let Some(element) = element.filter(|_| dtype.kind != DtypeKind::Bool) {

@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use zvf_store::RangedFile;
 use zvf_tet::{StridedView, TensorDtype};
 
-/// A number that elements can be.
+/// A number that elements can be. The trait is sealed: the types of elements are those of the formats.
 ///
 /// ```
 /// use zvf_tet::TensorDtype;
@@ -19,13 +19,29 @@ use zvf_tet::{StridedView, TensorDtype};
 ///
 /// assert_eq!((<f32 as Value>::ELEMENT, f32::of_le(1.5_f32)), (TensorDtype::F32, 1.5));
 /// ```
-pub trait Value: FromBytes + IntoBytes + Immutable + Copy {
+pub trait Value: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
     /// The type of elements that are such numbers.
     const ELEMENT: TensorDtype;
 
     /// The number that lies in memory little-endian as this one.
     #[must_use]
     fn of_le(self) -> Self;
+}
+
+/// Keeps the trait to this crate.
+mod sealed {
+    #[expect(unnameable_types, reason = "a trait that cannot be named cannot be implemented")]
+    pub trait Sealed {}
+
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+    impl Sealed for i16 {}
+    impl Sealed for i32 {}
+    impl Sealed for i64 {}
+    impl Sealed for u8 {}
+    impl Sealed for u16 {}
+    impl Sealed for u32 {}
+    impl Sealed for u64 {}
 }
 
 impl Value for f32 {

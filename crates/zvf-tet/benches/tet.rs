@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use zvf_tet::{
-    AxisSlice, DatasetSpec, File, Index, Layout, MemoryBudget, TensorCodec, TensorDtype,
+    AxisSlice, DatasetSpec, Index, Layout, MemoryBudget, TensorCodec, TensorDtype, TetView,
     TileGeometry,
 };
 
@@ -24,7 +24,7 @@ fn many_chunks() -> Vec<u8> {
 
 fn tet(c: &mut Criterion) {
     let bytes = many_chunks();
-    let file = File::parse(&bytes).unwrap();
+    let file = TetView::parse(&bytes).unwrap();
     let block = file.superblock();
     let from = usize::try_from(block.chunk_index_offset()).unwrap();
     let index = &bytes[from..][..usize::try_from(block.chunk_index_length()).unwrap()];

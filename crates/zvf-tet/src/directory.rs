@@ -19,10 +19,10 @@
 //! A record has at least 32 bytes, which bounds `dataset_count` before anything loops over it. Records
 //! are walked each time and never collected.
 //!
-//! Not here: what shape and type mean together ([`TileGeometry`]); names that repeat ([`File`]).
+//! Not here: what shape and type mean together ([`TileGeometry`]); names that repeat ([`TetView`]).
 //!
 //! [`TileGeometry`]: super::Geometry
-//! [`File`]: super::File
+//! [`TetView`]: super::TetView
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -142,7 +142,7 @@ impl<'a> Directory<'a> {
         Self { blob: &[], count: 0 }
     }
 
-    /// How many datasets there are.
+    /// How many datasets there are; a `u32`, as the file counts and names them by number.
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.count

@@ -4,10 +4,10 @@
 //! superblock -> directory -> index header and length -> footer -> rows, against where payloads end
 //! ```
 //!
-//! Bytes come from the caller: all of them, or the first and last of them as [`File::open`] asks.
+//! Bytes come from the caller: all of them, or the first and last of them as [`TetView::open`] asks.
 //! Nothing is copied, reserved or repeated; opening costs one look at each record, row and byte of
 //! JSON. Opening promises that every payload lies in the file. That rows and shapes fit each other is
-//! promised by [`File::validate`], in `validate.rs`.
+//! promised by [`TetView::validate`], in `validate.rs`.
 
 use super::footer::Progress;
 use super::{Directory, Footer, Index, Superblock};
@@ -17,16 +17,16 @@ use zvf_format::{Class, Expected, FormatError, Part};
 /// A `.tet` file whose parts fit the file.
 ///
 /// ```
-/// use zvf_tet::File;
+/// use zvf_tet::TetView;
 ///
 /// let empty = b"TETR\x01\0\0\0\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-/// let file = File::parse(empty)?;
+/// let file = TetView::parse(empty)?;
 /// assert!(file.directory().is_empty());
 /// file.validate()?;
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct File<'a> {
+pub struct TetView<'a> {
     superblock: Superblock,
     directory: Directory<'a>, // ends where the superblock says that the index starts
     index: Index<'a>,         // spans end by `payload_end`
@@ -37,9 +37,9 @@ pub struct File<'a> {
 /// How far opening a file got.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::large_enum_variant, reason = "taken apart at once, and there is no allocator")]
-pub enum Open<'a> {
+pub enum TetOpening<'a> {
     /// It is open.
-    Ready(File<'a>),
+    Ready(TetView<'a>),
     /// More bytes are needed.
     More(Need),
 }
@@ -53,7 +53,7 @@ pub struct Need {
     pub tail: u64,
 }
 
-impl<'a> File<'a> {
+impl<'a> TetView<'a> {
     /// Opens a file that is in memory, or mapped.
     ///
     /// # Errors
@@ -61,8 +61,8 @@ impl<'a> File<'a> {
     /// When a rule from [`O1`](super::TetRule::O1) to [`O9`](super::TetRule::O9) is broken.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, FormatError> {
         match Self::open(bytes, bytes, num::to_u64(bytes.len()))? {
-            Open::Ready(file) => Ok(file),
-            Open::More(Need { prefix, .. }) => {
+            TetOpening::Ready(file) => Ok(file),
+            TetOpening::More(Need { prefix, .. }) => {
                 let (class, part) = (Class::Truncated, Part::TetDirectory);
                 let (at, expected) = (Superblock::LEN, Expected::Bytes(prefix));
                 Err(FormatError::new(class, part, "dataset_blob_len", at, expected, bytes.len()))
@@ -70,7 +70,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// [`File::parse`] that also refuses what [`File::lints`] lists and [`File::validate`] refuses.
+    /// [`TetView::parse`] that also refuses what [`TetView::lints`] lists and [`TetView::validate`] refuses.
     ///
     /// # Errors
     ///
@@ -90,16 +90,16 @@ impl<'a> File<'a> {
     /// gigabytes.
     ///
     /// ```
-    /// use zvf_tet::{File, Need, Open};
+    /// use zvf_tet::{TetView, Need, TetOpening};
     ///
     /// let bytes = b"TETR\x01\0\0\0\0\0\0\0\x01\0\0\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
     ///     {}\x02\0\0\0\0\0\0\0\x01\0\0\0THST";
     /// let mut need = Need { prefix: 0, tail: 0 };
     /// let file = loop {
     ///     let (prefix, tail) = (need.prefix as usize, bytes.len() - need.tail as usize);
-    ///     match File::open(&bytes[..prefix], &bytes[tail..], bytes.len() as u64)? {
-    ///         Open::Ready(file) => break file,
-    ///         Open::More(more) => need = more,
+    ///     match TetView::open(&bytes[..prefix], &bytes[tail..], bytes.len() as u64)? {
+    ///         TetOpening::Ready(file) => break file,
+    ///         TetOpening::More(more) => need = more,
     ///     }
     /// };
     /// assert_eq!(need, Need { prefix: 32, tail: 18 });
@@ -110,10 +110,14 @@ impl<'a> File<'a> {
     /// # Errors
     ///
     /// When a rule from [`O1`](super::TetRule::O1) to [`O9`](super::TetRule::O9) is broken.
-    pub fn open(prefix: &'a [u8], tail: &'a [u8], file_len: u64) -> Result<Open<'a>, FormatError> {
+    pub fn open(
+        prefix: &'a [u8],
+        tail: &'a [u8],
+        file_len: u64,
+    ) -> Result<TetOpening<'a>, FormatError> {
         let have = Need { prefix: num::to_u64(prefix.len()), tail: num::to_u64(tail.len()) };
         if have.prefix < Superblock::LEN && file_len >= Superblock::LEN {
-            return Ok(Open::More(Need { prefix: Superblock::LEN, ..have }));
+            return Ok(TetOpening::More(Need { prefix: Superblock::LEN, ..have }));
         }
         let superblock = Superblock::parse(prefix, file_len)?;
         let floor = superblock.prefix_len();
@@ -123,12 +127,12 @@ impl<'a> File<'a> {
             if superblock.has_footer() {
                 need.tail = need.tail.max(Footer::TAIL.min(file_len));
             }
-            return Ok(Open::More(need));
+            return Ok(TetOpening::More(need));
         }
         let directory = directory(&superblock, prefix, file_len)?;
         let footer = if superblock.has_footer() {
             match Footer::progress(tail, file_len, floor)? {
-                Progress::More(tail) => return Ok(Open::More(Need { tail, ..need })),
+                Progress::More(tail) => return Ok(TetOpening::More(Need { tail, ..need })),
                 Progress::Done(footer) => Some(footer),
             }
         } else {
@@ -136,7 +140,7 @@ impl<'a> File<'a> {
         };
         let payload_end = footer.map_or(file_len, |footer| footer.payload_end());
         let index = index(&superblock, prefix, payload_end)?;
-        Ok(Open::Ready(Self { superblock, directory, index, footer, file_len }))
+        Ok(TetOpening::Ready(Self { superblock, directory, index, footer, file_len }))
     }
 
     /// The superblock.

@@ -118,7 +118,7 @@ impl TileGeometry {
         axes(&self.counts, self.rank)
     }
 
-    /// How many elements there are.
+    /// How many elements there are; a `u64`, because they need not fit in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         product(&self.shape).unwrap_or(0) // checked when made

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! `parse` compares each payload span with the bytes the file has for payloads, in one pass and
-//! without a division; what takes a shape is checked by [`File`](super::File).
+//! without a division; what takes a shape is checked by [`TetView`](super::TetView).
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

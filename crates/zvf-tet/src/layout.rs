@@ -35,7 +35,7 @@ pub struct DatasetSpec<'n> {
 /// The plan of a new file, filled payload by payload.
 ///
 /// ```
-/// use zvf_tet::{TensorCodec, DatasetSpec, TensorDtype, File, TileGeometry, Layout, MemoryBudget};
+/// use zvf_tet::{TensorCodec, DatasetSpec, TensorDtype, TetView, TileGeometry, Layout, MemoryBudget};
 ///
 /// let geometry = TileGeometry::new(TensorDtype::U8, &[5], &[3]).unwrap();
 /// let mut layout = Layout::new(&[DatasetSpec::new("a", geometry)], MemoryBudget::DEFAULT)?;
@@ -47,7 +47,7 @@ pub struct DatasetSpec<'n> {
 /// }
 /// let prefix = layout.finish(false)?;
 /// bytes[..prefix.len()].copy_from_slice(&prefix);
-/// assert!(File::parse_strict(&bytes).is_ok());
+/// assert!(TetView::parse_strict(&bytes).is_ok());
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Debug)]

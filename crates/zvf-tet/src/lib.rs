@@ -13,7 +13,7 @@
 //! Little-endian and unsigned throughout. All that planning a read takes is one prefix of the file,
 //! and the footer, which decides where the payload area ends.
 //!
-//! * [`File`] opens a file from those two pieces, or from all of it, and validates it. [`Superblock`],
+//! * [`TetView`] opens a file from those two pieces, or from all of it, and validates it. [`Superblock`],
 //!   [`Directory`], [`Index`] and [`Footer`] are its parts, each a view of its own.
 //! * [`TileGeometry`] knows grid and tiles of one dataset; [`Selection`], [`Lookup`] and [`Plan`] turn a
 //!   slice into rows of the index, and each row into [`CopyRun`]s to copy.
@@ -68,7 +68,7 @@ pub use budget::{MemoryBudget, UNKNOWN_MEMORY};
 pub use copy::{CopyRun, Runs};
 pub use directory::{Dataset, Datasets, Directory};
 pub use element::TensorDtype;
-pub use file::{File, Need, Open};
+pub use file::{Need, TetOpening, TetView};
 #[cfg(feature = "alloc")]
 pub use footer::encode_footer;
 pub use footer::{Footer, Spill};

@@ -5,14 +5,14 @@
 //! sorted once, by number, which takes four bytes a row and the `alloc` feature; without it each search
 //! walks the rows.
 //!
-//! Not here: rows outside of the one in grid order ([`File::validate`](super::File::validate) finds
+//! Not here: rows outside of the one in grid order ([`TetView::validate`](super::TetView::validate) finds
 //! them).
 
 #[cfg(feature = "alloc")]
 use alloc::{sync::Arc, vec::Vec};
 
 use super::geometry::axes;
-use super::{AxisSlice, File, Index, MAX_RANK, Plan, Row, Selection, TileGeometry};
+use super::{AxisSlice, Index, MAX_RANK, Plan, Row, Selection, TetView, TileGeometry};
 use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Part};
 
@@ -189,7 +189,7 @@ impl<'a> Lookup<'a> {
     }
 }
 
-impl<'a> File<'a> {
+impl<'a> TetView<'a> {
     /// The rows of a dataset. With many datasets to look at, [`Lookup::new`] saves walking the
     /// directory for each.
     ///
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn only_datasets_that_are_there() {
         let bytes = crate::testing::two_tiles();
-        let file = File::parse(&bytes).unwrap();
+        let file = TetView::parse(&bytes).unwrap();
         assert!(file.lookup(0).unwrap().is_direct());
         assert_eq!(
             file.lookup(1).unwrap_err().to_string(),

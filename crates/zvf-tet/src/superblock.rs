@@ -10,7 +10,7 @@
 //! 24      8     chunk_index_length
 //! ```
 //!
-//! Not here: whether the index starts where the directory ends ([`File`](super::File) sees both).
+//! Not here: whether the index starts where the directory ends ([`TetView`](super::TetView) sees both).
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

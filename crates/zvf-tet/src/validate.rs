@@ -18,13 +18,13 @@ use alloc::vec::Vec;
 use super::geometry::axes;
 use super::index::{AT_ENTRY_COUNT, IN_CHUNK_INDEX, IN_OFFSET};
 use super::plan::wrong_length;
-use super::{Dataset, File, MAX_RANK, Row, Severity, TetFinding, TetRule, TileGeometry};
+use super::{Dataset, MAX_RANK, Row, Severity, TetFinding, TetRule, TetView, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Lints, Part, num};
 
 /// Where findings go; it may have heard enough.
 type Report<'r> = dyn FnMut(TetFinding) -> ControlFlow<()> + 'r;
 
-impl<'a> File<'a> {
+impl<'a> TetView<'a> {
     /// Whether every tile of every dataset has one row that fits it.
     ///
     /// Call it once after opening a file of unknown origin: what the other parts of this module say
@@ -63,12 +63,12 @@ impl<'a> File<'a> {
     ///
     /// ```
     /// use core::ops::ControlFlow;
-    /// use zvf_tet::File;
+    /// use zvf_tet::TetView;
     ///
     /// // No datasets, and yet an index of 8 bytes.
     /// let bytes = b"TETR\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\0";
     /// let mut rules = Vec::new();
-    /// let _ = File::parse(bytes)?.check(&mut |finding| {
+    /// let _ = TetView::parse(bytes)?.check(&mut |finding| {
     ///     rules.push(finding.rule.id());
     ///     ControlFlow::Continue(())
     /// });
@@ -346,7 +346,7 @@ struct ById<'a> {
 }
 
 impl<'a> ById<'a> {
-    fn new(file: &File<'a>) -> Self {
+    fn new(file: &TetView<'a>) -> Self {
         Self {
             #[cfg(feature = "alloc")]
             datasets: collect(&file.directory()),

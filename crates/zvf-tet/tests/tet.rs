@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use zvf_tet::{
-    AxisSlice, EscapedName, File, Need, Open, Plan, Severity, TensorCodec, TetRule,
+    AxisSlice, EscapedName, Need, Plan, Severity, TensorCodec, TetOpening, TetRule, TetView,
     check_export_name,
 };
 
@@ -40,7 +40,7 @@ fn every_fixture_is_as_its_manifest_says() {
     for fixture in files {
         let name = fixture["file"].as_str().unwrap();
         let bytes = bytes(fixture);
-        let file = File::parse(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let file = TetView::parse(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
         check_parts(name, fixture, &file);
         check_findings(name, fixture, &file);
         for dataset in fixture["datasets"].as_array().unwrap() {
@@ -50,7 +50,7 @@ fn every_fixture_is_as_its_manifest_says() {
     }
 }
 
-fn check_parts(name: &str, fixture: &Value, file: &File<'_>) {
+fn check_parts(name: &str, fixture: &Value, file: &TetView<'_>) {
     let (block, found) = (&fixture["superblock"], file.superblock());
     assert_eq!(block["dataset_count"], found.dataset_count(), "{name}");
     assert_eq!(block["flags"], found.flags(), "{name}");
@@ -75,7 +75,7 @@ fn check_parts(name: &str, fixture: &Value, file: &File<'_>) {
     check_footer(name, &fixture["footer"], file);
 }
 
-fn check_footer(name: &str, wanted: &Value, file: &File<'_>) {
+fn check_footer(name: &str, wanted: &Value, file: &TetView<'_>) {
     let Some(footer) = file.footer() else {
         assert!(wanted.is_null(), "{name}");
         return;
@@ -103,7 +103,7 @@ fn check_footer(name: &str, wanted: &Value, file: &File<'_>) {
 }
 
 /// All of them are sound; the checker of another implementation warns of payload order, and so do we.
-fn check_findings(name: &str, fixture: &Value, file: &File<'_>) {
+fn check_findings(name: &str, fixture: &Value, file: &TetView<'_>) {
     file.validate().unwrap();
     let mut rules = Vec::new();
     let _ = file.check(&mut |finding| {
@@ -116,7 +116,7 @@ fn check_findings(name: &str, fixture: &Value, file: &File<'_>) {
     assert!(file.lints().is_empty(), "{name}");
 }
 
-fn check_dataset(name: &str, wanted: &Value, file: &File<'_>, bytes: &[u8]) {
+fn check_dataset(name: &str, wanted: &Value, file: &TetView<'_>, bytes: &[u8]) {
     let title = wanted["name"].as_str().unwrap();
     let name = &format!("{name} {title}");
     let dataset = file.directory().find(title).unwrap();
@@ -194,14 +194,14 @@ fn open_by_ranges(bytes: &[u8]) {
     let mut need = Need { prefix: 0, tail: 0 };
     for _ in 0..5 {
         let (prefix, tail) = (&bytes[..need.prefix as usize], &bytes[len - need.tail as usize..]);
-        match File::open(prefix, tail, len as u64).unwrap() {
-            Open::Ready(file) => {
-                let whole = File::parse(bytes).unwrap();
+        match TetView::open(prefix, tail, len as u64).unwrap() {
+            TetOpening::Ready(file) => {
+                let whole = TetView::parse(bytes).unwrap();
                 assert_eq!(file.index().rows(), whole.index().rows());
                 assert_eq!(file.payload_end(), whole.payload_end());
                 return;
             }
-            Open::More(more) => need = more,
+            TetOpening::More(more) => need = more,
         }
     }
     panic!("not open after five rounds");
@@ -236,7 +236,7 @@ fn every_broken_file_meets_its_rule() {
     assert_eq!(cases.len(), 37);
     for case in cases {
         let (name, bytes) = (case["file"].as_str().unwrap(), bytes(case));
-        match (case["expect"].as_str().unwrap(), File::parse(&bytes)) {
+        match (case["expect"].as_str().unwrap(), TetView::parse(&bytes)) {
             ("reject-open" | "either", Err(error)) => {
                 assert!(rule(name).is_some(), "{name}");
                 assert_eq!(TetRule::from_error(&error), rule(name), "{name}: {error}");
@@ -257,7 +257,8 @@ fn every_broken_file_meets_its_rule() {
             }
             ("accept", Ok(file)) => {
                 file.validate().unwrap_or_else(|error| panic!("{name}: {error}"));
-                let strict = File::parse_strict(&bytes).err().and_then(|e| TetRule::from_error(&e));
+                let strict =
+                    TetView::parse_strict(&bytes).err().and_then(|e| TetRule::from_error(&e));
                 assert_eq!(strict, rule(name), "{name}");
                 check_sum(name, case, &file, &bytes);
             }
@@ -269,7 +270,7 @@ fn every_broken_file_meets_its_rule() {
 }
 
 /// The values that come out of what is accepted: f32, of the dataset named or the only one.
-fn check_sum(name: &str, case: &Value, file: &File<'_>, bytes: &[u8]) {
+fn check_sum(name: &str, case: &Value, file: &TetView<'_>, bytes: &[u8]) {
     let Some(sum) = case["values"]["sum"].as_f64() else { return };
     let wanted = case["values"]["dataset"].as_str();
     let dataset = wanted.map_or(file.directory().get(0), |wanted| file.directory().find(wanted));
@@ -282,7 +283,7 @@ fn check_sum(name: &str, case: &Value, file: &File<'_>, bytes: &[u8]) {
 #[test]
 fn names_that_climb_are_shown_and_not_exported() {
     let bytes = fs::read(folder().join("reject/60_name_path_traversal.tet")).unwrap();
-    let file = File::parse(&bytes).unwrap();
+    let file = TetView::parse(&bytes).unwrap();
     let name = file.directory().get(0).unwrap().name();
     assert!(name.contains(".."));
     assert_eq!(EscapedName(name).to_string(), name);

@@ -11,7 +11,7 @@ fn main() -> io::Result<()> {
 /// Every rule by level.
 pub(crate) fn page() -> String {
     let mut page = String::from(HEAD);
-    for level in Depth::ALL {
+    for &level in Depth::ALL {
         page.push_str(&format!("\n## {}: {}\n\n", level.number(), level.name()));
         page.push_str("| rule | severity | versions | what is wrong | what to do |\n");
         page.push_str("| --- | --- | --- | --- | --- |\n");

@@ -43,7 +43,7 @@ impl ChunkArray {
         name: &str,
     ) -> Result<Option<Self>, Stop> {
         let path = format!("{}/{name}", level.path());
-        let node = match run.store.node(&path).await {
+        let node = match run.store.nodes().node(&path).await {
             Ok(node) => node,
             Err(error) => return run.blame(&S18, &path, &error).map(|()| None),
         };
@@ -202,7 +202,7 @@ impl ChunkArray {
             Err(error) => return run.blame(&C2, &self.path, &error),
         }
         for name in run.names(&S16, &self.path).await? {
-            if ChunkKey::parse(&name).is_err() && !name.starts_with(SHARD) {
+            if name.parse::<ChunkKey>().is_err() && !name.starts_with(SHARD) {
                 stray(run, &format!("{}/{name}", self.path), "an array named by a chunk");
             }
         }
@@ -225,7 +225,7 @@ fn chunk_index(name: &str, encoding: ChunkKeyEncoding) -> Option<Vec<u64>> {
         text.split(separator).map(|n| n.parse().ok()).collect()
     };
     match encoding {
-        ChunkKeyEncoding::Default => Some(ChunkPath::parse(name).ok()?.index().to_vec()),
+        ChunkKeyEncoding::Default => Some(name.parse::<ChunkPath>().ok()?.index().to_vec()),
         ChunkKeyEncoding::DefaultDots => numbers(name.strip_prefix("c.")?, '.'),
         ChunkKeyEncoding::V2Dots => numbers(name, '.'),
         ChunkKeyEncoding::V2Slashes => numbers(name, '/'),
@@ -253,7 +253,7 @@ pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Re
     if run.store.family() != LayoutFamily::C {
         return Ok(());
     }
-    let inside = match run.store.children(path).await {
+    let inside = match run.store.nodes().children(path).await {
         Ok(listing) => listing.complete && !listing.names.is_empty(),
         Err(error) if is_content(&error) => false,
         Err(error) => return Err(error.into()),
@@ -267,7 +267,7 @@ pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Re
 
 /// Files beside the document of a group.
 pub(crate) async fn group_files(run: &mut Validation, path: &str) -> Result<(), Stop> {
-    let names = match run.store.files(path).await {
+    let names = match run.store.nodes().files(path).await {
         Ok(names) => names,
         Err(error) if is_content(&error) => {
             run.unlisted(&S16, path); // a backend that cannot list
@@ -292,7 +292,7 @@ fn stray(run: &mut Validation, path: &str, expected: &str) {
 
 /// Every file of an array with its size, by its name below it; `None` where nothing can be listed.
 async fn files(run: &mut Validation, path: &str) -> Result<Option<Vec<(String, u64)>>, Stop> {
-    match run.store.objects(path).await {
+    match run.store.nodes().objects(path).await {
         Ok(objects) => {
             let below = path.len() + 1;
             let name = |key: &str| key.get(below..).unwrap_or_default().to_owned();
@@ -384,7 +384,7 @@ fn recorded(run: &mut Validation, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -
             disorder.1 = disorder.1.or(Some(text));
         }
         last = Some(text);
-        match ChunkKey::parse(text) {
+        match text.parse::<ChunkKey>() {
             Err(_) => run.add(told("numbers with dots between")),
             Ok(key) if key.rank() != grid.shape.len() => {
                 run.add(told(&format!("{} numbers", grid.shape.len())));

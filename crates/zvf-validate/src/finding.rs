@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn findings_read_as_sentences() {
-        let key = ChunkKey::parse("0.-1").unwrap();
+        let key = "0.-1".parse::<ChunkKey>().unwrap();
         let error = FragmentIndex::parse(b"GFVX\x01\0\0\0\0\0\0\0\0\0\0\0").unwrap_err();
         let finding = Finding::of_format(&C21, "0/vertex_fragments", &error).in_cell(&key);
         assert_eq!(

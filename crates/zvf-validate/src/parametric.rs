@@ -13,7 +13,7 @@ use crate::run::{Stop, Validation};
 
 /// C39: types, and arrays of one length.
 pub(crate) async fn check(run: &mut Validation) -> Result<(), Stop> {
-    let types = match run.store.group(GROUP).await {
+    let types = match run.store.nodes().group(GROUP).await {
         Ok(Some(group)) => ParametricTypes::parse(group.attributes),
         Ok(None) => return Ok(()),
         Err(error) => return run.blame(&S18, GROUP, &error),
@@ -36,7 +36,7 @@ pub(crate) async fn check(run: &mut Validation) -> Result<(), Stop> {
 /// Every row begins with a type that is registered; how many rows there are.
 async fn objects(run: &mut Validation, types: &ParametricTypes) -> Result<Option<u64>, Stop> {
     let path = format!("{GROUP}/objects");
-    let array = match run.store.dense(&path).await {
+    let array = match run.store.nodes().dense(&path).await {
         Ok(Some(array)) => array,
         Ok(None) => return Ok(None),
         Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
@@ -83,7 +83,7 @@ async fn names(run: &mut Validation, objects: u64) -> Result<(), Stop> {
     if matches!(run.store.family(), LayoutFamily::A | LayoutFamily::B0) {
         return joined_names(run, &path, objects).await;
     }
-    let rows = match run.store.rows(&path).await {
+    let rows = match run.store.nodes().rows(&path).await {
         Ok(Some(rows)) => rows,
         Ok(None) => return Ok(()),
         Err(error) => return run.blame(&C2, &path, &error),
@@ -112,7 +112,7 @@ async fn names(run: &mut Validation, objects: u64) -> Result<(), Stop> {
 /// The names of the older families: one text, with newlines between.
 async fn joined_names(run: &mut Validation, path: &str, objects: u64) -> Result<(), Stop> {
     let path = format!("{path}/data");
-    let text = match run.store.dense(&path).await {
+    let text = match run.store.nodes().dense(&path).await {
         Ok(Some(array)) => array.read_all().await,
         Ok(None) => return Ok(()),
         Err(error) => Err(error),
@@ -134,7 +134,7 @@ async fn columns(run: &mut Validation, group: &str, rows: Option<u64>) -> Result
     let group = format!("{GROUP}/{group}");
     for name in run.names(&C39, &group).await? {
         let path = format!("{group}/{name}");
-        match run.store.dense(&path).await {
+        match run.store.nodes().dense(&path).await {
             Ok(Some(array)) => {
                 if let Some(rows) = rows.filter(|rows| *rows != array.len()) {
                     run.add(Finding::new(&C39, &path).with_details("rows", rows, array.len()));

@@ -28,8 +28,8 @@ pub enum Depth {
 
 impl Depth {
     /// All of them, from the shallowest.
-    pub const ALL: [Self; 5] =
-        [Self::Structure, Self::Metadata, Self::Consistency, Self::Geometry, Self::Pyramid];
+    pub const ALL: &'static [Self] =
+        &[Self::Structure, Self::Metadata, Self::Consistency, Self::Geometry, Self::Pyramid];
 
     /// Its number, 1 to 5.
     #[must_use]
@@ -46,7 +46,7 @@ impl Depth {
     /// The level of this number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.number() == number)
+        Self::ALL.iter().copied().find(|level| level.number() == number)
     }
 
     /// What it is about, in a word.

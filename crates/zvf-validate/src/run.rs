@@ -238,7 +238,7 @@ impl Validation {
         rule: &'static Rule,
         path: &str,
     ) -> Result<Vec<String>, Stop> {
-        let listing = match self.store.children(path).await {
+        let listing = match self.store.nodes().children(path).await {
             Ok(listing) => listing,
             Err(error) if crate::finding::is_content(&error) => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),

@@ -97,7 +97,7 @@ pub(crate) async fn levels(run: &mut Validation) -> Result<Vec<LevelState>, Stop
 }
 
 async fn lacks_attributes(run: &Validation, path: &str) -> bool {
-    let node = run.store.node(path).await.ok().flatten();
+    let node = run.store.nodes().node(path).await.ok().flatten();
     matches!(node.as_deref(), Some(Node::Group(group)) if group.attributes.is_empty())
 }
 
@@ -158,7 +158,7 @@ async fn standalone(run: &mut Validation, level: &LevelState) -> Result<(), Stop
     }
     for path in paths {
         // A document that cannot be read is told where the array is looked into.
-        if let Ok(Some(node)) = run.store.node(&path).await
+        if let Ok(Some(node)) = run.store.nodes().node(&path).await
             && let Node::Array(doc) = &*node
         {
             encoding(run, &path, doc);
@@ -193,7 +193,7 @@ async fn link_values(run: &mut Validation, level: &LevelState) -> Result<(), Sto
     for name in run.names(&S16, &path).await? {
         folder(run, &format!("{path}/{name}")).await?;
         for delta in run.names(&S16, &format!("{path}/{name}")).await? {
-            if Delta::parse(&delta).is_ok() {
+            if delta.parse::<Delta>().is_ok() {
                 folder(run, &format!("{path}/{name}/{delta}")).await?;
             }
         }
@@ -213,7 +213,7 @@ async fn links(run: &mut Validation, level: &LevelState, children: &[String]) ->
         if families.is_empty() {
             run.add(Finding::new(&S9, &path).with_details("families", "at least one", "none"));
         }
-        gaps.extend(families.iter().filter_map(|name| Delta::parse(name).ok()));
+        gaps.extend(families.iter().filter_map(|name| name.parse::<Delta>().ok()));
         folder(run, &path).await?;
     }
     let announced = run.store.root().zarr_vectors.has(Capability::MultiscaleLinks);
@@ -234,7 +234,7 @@ async fn links(run: &mut Validation, level: &LevelState, children: &[String]) ->
 
 /// S16, S18, S19: a folder is an array, a group with its document, or in the older families a group.
 async fn folder(run: &mut Validation, path: &str) -> Result<(), Stop> {
-    match run.store.node(path).await {
+    match run.store.nodes().node(path).await {
         Err(error) => run.blame(&S18, path, &error),
         Ok(Some(node)) if matches!(*node, Node::Array(_)) => Ok(()),
         Ok(Some(_)) => group_files(run, path).await,
@@ -254,7 +254,7 @@ async fn folder(run: &mut Validation, path: &str) -> Result<(), Stop> {
 
 /// The nodes of a level; where nothing can be listed, those of the known ones that are there.
 async fn names_of_level(run: &mut Validation, path: &str) -> Result<Vec<String>, Stop> {
-    let listing = match run.store.children(path).await {
+    let listing = match run.store.nodes().children(path).await {
         Ok(listing) => listing,
         Err(error) if is_content(&error) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
@@ -265,7 +265,7 @@ async fn names_of_level(run: &mut Validation, path: &str) -> Result<Vec<String>,
     let mut names = Vec::new();
     for name in KNOWN {
         // A document that cannot be read is there.
-        if !matches!(run.store.node(&format!("{path}/{name}")).await, Ok(None)) {
+        if !matches!(run.store.nodes().node(&format!("{path}/{name}")).await, Ok(None)) {
             names.push(name.to_owned());
         }
     }

@@ -43,15 +43,16 @@ pub async fn open_store(
     budget_bytes: f64,
 ) -> Result<StoreHandle, JsValue> {
     let budget = (budget_bytes as u64).max(MIN_BUDGET_BYTES);
+    let backend = PageStore::new(source);
     let options = OpenOptions {
+        can_list: backend.can_list(),
         budget_bytes: budget,
         cache_bytes: budget / 4,
         requests_in_flight: REQUESTS_IN_FLIGHT,
         ..OpenOptions::default()
     };
     let prefix = Path::from(name.as_str());
-    let backend = Arc::new(PageStore::new(source));
-    let opened = Store::from_object_store(backend, &prefix, options).await;
+    let opened = Store::from_object_store(Arc::new(backend), &prefix, options).await;
     let store = opened.map_err(|error| fault(error.into()))?;
     Ok(StoreHandle { reader: Reader::new(store), running: RefCell::default() })
 }

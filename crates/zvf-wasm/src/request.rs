@@ -90,9 +90,9 @@ impl Question {
             };
             let bounds =
                 Bounds::new(&low, &high).map_err(|error| bad("bbox", &error.to_string()))?;
-            query = query.in_region(bounds.into());
+            query = query.in_region(bounds);
             if let Some(mode) = text_field(&fields, "mode") {
-                let known = Mode::ALL.into_iter().find(|known| known.word() == mode);
+                let known = Mode::ALL.iter().copied().find(|known| known.word() == mode);
                 query = query
                     .mode(known.ok_or_else(|| bad("mode", "inside, touch, clip, crop or cells"))?);
             }

@@ -106,6 +106,11 @@ impl PageStore {
         Self { asked, lists }
     }
 
+    /// Whether the page can list names.
+    pub(crate) const fn can_list(&self) -> bool {
+        self.lists
+    }
+
     /// What `make` asks for, once the source has given it.
     async fn ask<T>(&self, make: impl FnOnce(Sender<T>) -> Asked) -> Result<T> {
         let fault = |source: String| Error::Generic { store: "page", source: source.into() };
@@ -215,10 +220,9 @@ impl fmt::Debug for PageStore {
     }
 }
 
-// Named as the backend of plain HTTP is where the same holds for it: it is never listed.
 impl fmt::Display for PageStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.lists { "PageStore" } else { "HttpStore of the page" })
+        f.write_str("PageStore")
     }
 }
 

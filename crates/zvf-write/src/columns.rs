@@ -102,7 +102,7 @@ impl Attribute {
         let categories = record.categories.as_ref();
         Ok(Self {
             name: record.name.as_str().into(),
-            dtype: Dtype::parse(&record.dtype)?,
+            dtype: record.dtype.parse::<Dtype>()?,
             width: record.width,
             categories: categories.map(|(values, missing)| {
                 Categories::new(values.iter().map(value).collect(), *missing)
@@ -305,7 +305,7 @@ mod tests {
 
     fn texts(texts: &[&str]) -> Field {
         let bytes = texts.iter().flat_map(|text| utf32(text, 8)).collect::<Vec<_>>();
-        let dtype = Dtype::parse("<U2").unwrap();
+        let dtype = "<U2".parse::<Dtype>().unwrap();
         Field::new("label", Column::new(dtype, 1, bytes.into()).unwrap())
     }
 
@@ -313,7 +313,7 @@ mod tests {
     fn text_becomes_codes_in_the_order_of_the_text() {
         let mut attribute = Attribute::new(&texts(&[]), None, true);
         let first = attribute.take(Kind::PointCloud, &texts(&["b", "é", "b"])).unwrap();
-        let wider = Column::new(Dtype::parse("<U1").unwrap(), 1, utf32("a", 4).into()).unwrap();
+        let wider = Column::new("<U1".parse::<Dtype>().unwrap(), 1, utf32("a", 4).into()).unwrap();
         let second = attribute.take(Kind::PointCloud, &Field::new("label", wider)).unwrap();
         let written = attribute.written();
         assert_eq!(written.dtype.to_string(), "uint8");
@@ -324,8 +324,9 @@ mod tests {
 
     #[test]
     fn batches_must_agree() {
-        let byte =
-            |bytes: Vec<u8>| Column::new(Dtype::parse("int8").unwrap(), 1, bytes.into()).unwrap();
+        let byte = |bytes: Vec<u8>| {
+            Column::new("int8".parse::<Dtype>().unwrap(), 1, bytes.into()).unwrap()
+        };
         let categories = Categories::new(vec![Value::from("a")], Some(-1));
         let field = Field::new("label", byte(vec![0, 255])).with_categories(categories.clone());
         let mut attribute = Attribute::new(&field, None, true);

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
-use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, Store, encode};
+use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::{Fragments, LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{CellEncoding, GroupDoc, LinkStore};
@@ -63,8 +63,8 @@ impl Links {
         let family = LinkPolicy::new(width, rank)?;
         let family = if directed { family.directed() } else { family };
         let family = family.stored(match store {
-            LinkStore::Canonical => Store::Canonical,
-            LinkStore::Duplicate => Store::Duplicate,
+            LinkStore::Canonical => LinkStorage::Canonical,
+            LinkStore::Duplicate => LinkStorage::Duplicate,
         });
         let (segments, offsets, records) = (FxHashMap::default(), Vec::new(), Vec::new());
         Ok(Self { family, segments, offsets, records, logical: 0, inside: 0 })
@@ -211,8 +211,8 @@ impl Links {
     ) -> Result<(), WriteError> {
         let width = to_u64(self.family.link_width());
         let store = match self.family.store() {
-            Store::Canonical => LinkStore::Canonical,
-            Store::Duplicate => LinkStore::Duplicate,
+            LinkStorage::Canonical => LinkStore::Canonical,
+            LinkStorage::Duplicate => LinkStore::Duplicate,
         };
         let family = LinksFamily {
             sid_ndim: Some(to_u64(self.family.sid_ndim())),

@@ -189,7 +189,7 @@ impl Pairs {
         Ok(Self { kept: Kept::Saved(path.to_owned()), count })
     }
 
-    /// How many there are.
+    /// How many there are; a `u64`, because most are on the disk.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.count

@@ -322,7 +322,7 @@ mod tests {
         let narrow = [-1.0_f32, 0.0, 10.0, 19.0].map(f32::to_le_bytes).concat();
         let whole = [-1_i16, 0, 10, 19].map(i16::to_le_bytes).concat();
         for (dtype, bytes) in [("float64", wide), ("float32", narrow), ("int16", whole)] {
-            let column = Column::new(Dtype::parse(dtype).unwrap(), 2, bytes.into()).unwrap();
+            let column = Column::new(dtype.parse::<Dtype>().unwrap(), 2, bytes.into()).unwrap();
             let mut table = ChunkTable::new(2);
             let routes = route(&column, &[], &bins, true, &mut table).unwrap();
             assert_eq!((routes.numbers, routes.bins), (vec![0, 1], vec![2, 1]), "{dtype}");
@@ -341,7 +341,7 @@ mod tests {
         let key = |row: usize| [(row * row % 7) as i64 - 3, (row / BLOCK) as i64];
         let at: Vec<u8> =
             (0..rows).flat_map(key).flat_map(|at| (at as f32 * 10.0 + 1.0).to_le_bytes()).collect();
-        let positions = Column::new(Dtype::parse("float32").unwrap(), 2, at.into()).unwrap();
+        let positions = Column::new("float32".parse::<Dtype>().unwrap(), 2, at.into()).unwrap();
         let mut met: Vec<[i64; 2]> = Vec::new();
         let wanted: Vec<u32> = (0..rows)
             .map(|row| {

@@ -270,7 +270,7 @@ mod tests {
     use zvf_format::num::saturating_u32_from_usize;
 
     fn run(values: &[u8], groups: &[u64], rows: &[u32], first: u64) -> RoutedBatch {
-        let byte = Dtype::parse("uint8").unwrap();
+        let byte = "uint8".parse::<Dtype>().unwrap();
         let column = |bytes: Vec<u8>| Column::new(byte, 1, bytes.into()).unwrap();
         let count = saturating_u32_from_usize(rows.len());
         RoutedBatch {

@@ -281,7 +281,7 @@ mod tests {
         };
         let key = Key::root().below("0/vertices").unwrap();
         let store = StoreError::from(format()).with_key(&key).with_span(16, 40);
-        let chunk = ChunkKey::parse("3.1").unwrap();
+        let chunk = "3.1".parse::<ChunkKey>().unwrap();
         let model = ModelError::from(store.clone()).in_array("0/vertices").in_chunk(&chunk);
         let cut = "the object is cut short: copy it again, or run \"zvf repair --plan\"";
         for (error, text) in [

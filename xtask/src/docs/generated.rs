@@ -28,7 +28,7 @@ pub(super) fn settle_rules(house: &House, mode: Mode) -> anyhow::Result<()> {
 /// Every class of fault, with what follows from it.
 fn faults() -> Result<String, std::fmt::Error> {
     let mut page = String::from(FAULTS);
-    for class in Class::ALL {
+    for &class in Class::ALL {
         let hint = class.hint().map_or("", |hint| hint.text());
         let retry = if class.retryable() { "yes" } else { "" };
         writeln!(page, "| `{class}` | {} | {retry} | {hint} |", exit_code::exit_code(class))?;

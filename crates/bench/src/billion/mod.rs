@@ -117,7 +117,7 @@ impl<'a> Trial<'a> {
             Data::Streamlines => {
                 let objects = self.vertices / data::LENGTH;
                 let ids = (0..QUESTIONS as u64).map(|n| n * 7919 % objects);
-                let one = |id| Query::objects([ObjectId(id as i64)]);
+                let one = |id| Query::all().of_objects([ObjectId(id as i64)]);
                 ids.map(|id| one(id).columns(Columns::None).uncached()).collect()
             }
         };

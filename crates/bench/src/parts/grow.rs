@@ -113,7 +113,7 @@ fn streamlines(
     let reader = open(&store)?;
     let query = |ids: &[u64]| {
         let ids = ids.iter().map(|id| ObjectId(*id as i64));
-        vec![Query::objects(ids).columns(Columns::None).uncached()]
+        vec![Query::all().of_objects(ids).columns(Columns::None).uncached()]
     };
     let ids: Vec<u64> = (0..100).map(|at| at * 7919 % count).collect();
     for (work, ids) in [("one streamline", &ids[1..2]), ("100 streamlines", &ids)] {

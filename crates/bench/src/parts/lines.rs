@@ -28,7 +28,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let some: Vec<u64> = (0..2000).map(|at| at * 7919 % count).collect();
     let named = |ids: &[u64]| {
         let ids = ids.iter().map(|id| ObjectId(*id as i64));
-        Query::objects(ids).columns(Columns::None).uncached()
+        Query::all().of_objects(ids).columns(Columns::None).uncached()
     };
     let small = boxes(5, 0.001);
     let boxed: anyhow::Result<Vec<Query>> = small.iter().map(within).collect();

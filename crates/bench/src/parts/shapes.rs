@@ -42,7 +42,8 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             if !bench.wants(&work) {
                 continue;
             }
-            let query = Query::objects(ids.iter().map(|id| ObjectId(*id as i64))).uncached();
+            let query =
+                Query::all().of_objects(ids.iter().map(|id| ObjectId(*id as i64))).uncached();
             let files: Vec<PathBuf> = ids
                 .iter()
                 .map(|id| folder.join(format!("precomputed/{kind}/{}", file(kind, *id))))

@@ -142,7 +142,7 @@ impl Work {
             fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
         };
         let column = |name: &str, dtype: &str, width: u32| -> anyhow::Result<Column> {
-            Ok(Column::new(Dtype::parse(dtype)?, width, read(name)?.into())?)
+            Ok(Column::new(dtype.parse::<Dtype>()?, width, read(name)?.into())?)
         };
         let batch = Batch::new(self.kind, column(&format!("{}.f32", self.id), "float32", 3)?);
         Ok(match self.id {

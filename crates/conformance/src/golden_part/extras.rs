@@ -141,7 +141,7 @@ pub(super) async fn segments(
             .into_iter()
             .flat_map(|map| map.keys().cloned())
             .collect();
-        let query = Query::objects([ObjectId(id)]).at_level(level.level());
+        let query = Query::all().of_objects([ObjectId(id)]).at_level(level.level());
         let query = query.columns(Columns::Named(names.clone()));
         let Some(answer) = report.keep(&at, reader.run(&query).await) else { continue };
         let batch = &answer.batch;

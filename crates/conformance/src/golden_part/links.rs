@@ -22,7 +22,7 @@ pub(super) async fn between_chunks(
 ) -> anyhow::Result<()> {
     for (delta, expected) in deltas.as_object().into_iter().flatten() {
         let at = format!("{at}/cross_chunk_cells/{delta}");
-        let Some(family) = level.links(Delta::parse(delta)?).await? else {
+        let Some(family) = level.links(delta.parse::<Delta>()?).await? else {
             report.fail(&at, "no such family");
             continue;
         };
@@ -65,7 +65,7 @@ pub(super) async fn links(
 ) -> anyhow::Result<()> {
     for (delta, expected_family) in expected["links"].as_object().into_iter().flatten() {
         let at = format!("{at}/links/{delta}");
-        let family = level.links(Delta::parse(delta)?).await?;
+        let family = level.links(delta.parse::<Delta>()?).await?;
         let Some(family) = family else {
             report.fail(&at, "no such family");
             continue;
@@ -262,7 +262,7 @@ async fn intra_values(
     name: &str,
     delta: &str,
 ) -> anyhow::Result<()> {
-    let family = level.links(Delta::parse(delta)?).await?.context("no such family")?;
+    let family = level.links(delta.parse::<Delta>()?).await?.context("no such family")?;
     let of = family.attribute(name).await?.context("no such attribute")?;
     let mut found: Vec<(ChunkKey, Vec<u8>)> = Vec::new();
     for (number, segment) in family.segments().iter().enumerate() {

@@ -254,7 +254,7 @@ impl Case {
 }
 
 fn column(dtype: &str, width: usize, bytes: Vec<u8>) -> Column {
-    Column::new(Dtype::parse(dtype).unwrap(), width as u32, bytes.into()).unwrap()
+    Column::new(dtype.parse::<Dtype>().unwrap(), width as u32, bytes.into()).unwrap()
 }
 
 /// Numbers that look random and are always the same.

@@ -91,7 +91,7 @@ fn batch(folder: &Path, about: &Json, level: &LevelReader, kind: Kind) -> anyhow
     for name in columns.map(str::to_owned).chain(binned) {
         let values = npy::floats(&folder.join(format!("{name}.npy")))?.values;
         // Whole numbers have this name in all stores of the peer.
-        let dtype = Dtype::parse(if name == "n" { "int32" } else { "float32" })?;
+        let dtype = (if name == "n" { "int32" } else { "float32" }).parse::<Dtype>()?;
         batch = batch.with_field(Field::new(name, of_type(&values, dtype, 1)?))?;
     }
     let numbers = |name: &str| {
@@ -128,9 +128,11 @@ fn of_type(values: &[f64], dtype: Dtype, width: usize) -> anyhow::Result<Column>
 /// The arrays over the chunk grid of level 0, links to other levels left out: they are not of the input.
 async fn arrays(store: &Store) -> anyhow::Result<Vec<String>> {
     let mut arrays = Vec::new();
-    for (key, _) in store.objects("0").await? {
+    for (key, _) in store.nodes().objects("0").await? {
         let Some(path) = key.as_str().strip_suffix("/zarr.json") else { continue };
-        let Some(Node::Array(doc)) = store.node(path).await?.as_deref().cloned() else { continue };
+        let Some(Node::Array(doc)) = store.nodes().node(path).await?.as_deref().cloned() else {
+            continue;
+        };
         let below = path.strip_prefix("0/").unwrap_or(path);
         let other_level = below.starts_with("links/") && !below.starts_with("links/0/");
         if doc.nonempty_chunks.is_some() && !other_level {

@@ -115,7 +115,8 @@ fn measure(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
     }
     let id = store.chunks() / 2 + 11;
     step("an object", &mut || {
-        let answer = runtime.block_on(reader.run(&Query::objects([ObjectId(id as i64)])))?.batch;
+        let answer =
+            runtime.block_on(reader.run(&Query::all().of_objects([ObjectId(id as i64)])))?.batch;
         ensure!(answer.len() as u64 == POINTS, "{} points of the object", answer.len());
         Ok(())
     })?;

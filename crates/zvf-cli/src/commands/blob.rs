@@ -117,7 +117,8 @@ impl What {
         let kind = match &self.kind {
             Some(kind) => kind.replace('-', "_").parse()?,
             None => BlobKind::guess(blob).ok_or_else(|| {
-                let kinds = BlobKind::ALL.map(BlobKind::word).join(", ");
+                let kinds =
+                    BlobKind::ALL.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
                 Usage::new("the first bytes are of no known kind").with_hint(format!(
                     "give --kind, one of {kinds}; or --framed for a stored chunk"
                 ))

@@ -43,7 +43,7 @@ impl Cell {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let key = ChunkKey::parse(&self.chunk).map_err(zvf::Error::from)?;
+        let key = self.chunk.parse::<ChunkKey>().map_err(zvf::Error::from)?;
         let store = session.store(&self.store).await?;
         let levels = session.kinds(&store, self.level, self.kind).await?;
         let level = levels.first().ok_or_else(|| Usage::new("the level holds nothing"))?;

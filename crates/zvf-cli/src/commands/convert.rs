@@ -135,7 +135,7 @@ impl Convert {
             let folder = tempfile::Builder::new().prefix(".zvf-input-").tempdir_in(place)?;
             let progress = session.progress("fetching");
             progress.set(address.clone());
-            let options = session.options(zvf::Timeouts::Batch);
+            let options = session.options(zvf::Timeouts::BATCH);
             let copied =
                 zvf::fetch::fetch_precomputed(&address, &options, folder.path(), MAX_FETCHED_BYTES);
             copied.await.with_context(|| format!("cannot read {address}"))?;

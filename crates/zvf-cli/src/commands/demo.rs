@@ -58,7 +58,7 @@ impl Demo {
         std::fs::create_dir_all(folder).with_context(context)?;
         let progress = session.progress("making stores");
         let mut made = Vec::new();
-        for kind in Kind::ALL {
+        for &kind in Kind::ALL {
             progress.set(kind.to_string());
             made.push(self.make(kind).await.with_context(context)?);
         }

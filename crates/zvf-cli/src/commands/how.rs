@@ -312,7 +312,7 @@ impl How {
 /// How to get at a store that is written: what is on its way to it, and shards that are not whole, have
 /// as much room as memory, but never so little that a shard has none.
 pub(crate) fn room(session: &Session) -> OpenOptions {
-    let options = session.options(Timeouts::Batch);
+    let options = session.options(Timeouts::BATCH);
     let budget_bytes = options.budget_bytes.max(LEAST);
     OpenOptions { budget_bytes, cache_bytes: 0, ..options }
 }
@@ -349,13 +349,14 @@ fn separator(text: &str) -> Result<u8, String> {
 
 fn column_type(text: &str) -> Result<(String, Dtype), String> {
     let (name, dtype) = text.split_once('=').ok_or("expected NAME=TYPE, such as label=uint8")?;
-    let dtype = Dtype::parse(dtype).map_err(|_unknown| "expected a type, such as uint8 or <U20")?;
+    let dtype =
+        dtype.parse::<Dtype>().map_err(|_unknown| "expected a type, such as uint8 or <U20")?;
     Ok((name.to_owned(), dtype))
 }
 
 fn float_type(text: &str) -> Result<Dtype, String> {
     match text {
-        "float32" | "float64" => Dtype::parse(text).map_err(|error| error.to_string()),
+        "float32" | "float64" => text.parse::<Dtype>().map_err(|error| error.to_string()),
         _ => Err("expected float32 or float64".to_owned()),
     }
 }

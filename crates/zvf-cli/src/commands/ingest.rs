@@ -156,7 +156,7 @@ impl Plan {
             return Ok(Outcome::Clean);
         }
         writeln!(out, "{}", planned.layout)?;
-        for stage in TaskStage::ALL {
+        for &stage in TaskStage::ALL {
             write_stage(stage, &tasks, &done, out)?;
         }
         let hint = format!(

@@ -177,7 +177,7 @@ impl End {
 fn vertex(text: &str) -> Result<VertexRow, String> {
     let wanted = || "expected CHUNK/ROW, such as 0.3/17".to_owned();
     let (chunk, row) = text.split_once('/').ok_or_else(wanted)?;
-    let chunk = ChunkKey::parse(chunk).map_err(|_no_chunk| wanted())?;
+    let chunk = chunk.parse::<ChunkKey>().map_err(|_no_chunk| wanted())?;
     let row = row.parse().map_err(|_no_row| wanted())?;
     Ok(VertexRow { chunk, row })
 }

@@ -74,7 +74,7 @@ impl Migrate {
         nested::check(&self.old, address)?;
         let options = BuildOptions {
             replace: self.overwrite || self.in_place,
-            store: session.options(Timeouts::Batch),
+            store: session.options(Timeouts::BATCH),
             gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };

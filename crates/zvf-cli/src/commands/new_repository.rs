@@ -25,7 +25,7 @@ impl NewRepository {
         scratch: Option<PathBuf>,
         session: &Session,
     ) -> anyhow::Result<Option<Self>> {
-        let versions = Store::versions(address, &session.options(Timeouts::Batch));
+        let versions = Store::versions(address, &session.options(Timeouts::BATCH));
         let Some(versions) = versions.map_err(zvf::Error::from)? else { return Ok(None) };
         match versions.latest().await {
             Err(error) if error.class() == Class::NotFound => {}
@@ -63,7 +63,7 @@ impl NewRepository {
     ) -> anyhow::Result<()> {
         let progress = session.progress("committing");
         let note = CommitNote { message: message.to_owned(), ..CommitNote::default() };
-        let objects = store.stream_objects().await.map_err(zvf::Error::from)?;
+        let objects = store.nodes().stream_objects().await.map_err(zvf::Error::from)?;
         let made = self.versions.create(objects, note).await;
         drop(progress);
         let made = made.map_err(zvf::Error::from);

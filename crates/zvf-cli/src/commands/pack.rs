@@ -131,7 +131,7 @@ impl Unpack {
         nested::check(&self.file, &self.new)?;
         let options = BuildOptions {
             replace: self.overwrite,
-            store: session.options(Timeouts::Batch),
+            store: session.options(Timeouts::BATCH),
             gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };

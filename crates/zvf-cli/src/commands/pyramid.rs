@@ -302,7 +302,7 @@ impl Pyramid {
         Rearrangement::check(&store).map_err(zvf::Error::from).with_context(failed)?;
         let options = BuildOptions {
             replace: self.overwrite,
-            store: session.options(Timeouts::Batch),
+            store: session.options(Timeouts::BATCH),
             gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };

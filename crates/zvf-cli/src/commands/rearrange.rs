@@ -132,7 +132,7 @@ impl Paths {
         nested::check(source, address)?;
         let options = BuildOptions {
             replace: self.in_place || self.overwrite,
-            store: session.options(Timeouts::Batch),
+            store: session.options(Timeouts::BATCH),
             gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };

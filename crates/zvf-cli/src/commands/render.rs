@@ -155,7 +155,7 @@ impl Render {
         let mut query = Query::all().level(self.level);
         if let Some(bounds) = options.bounds {
             // What reaches beyond the box ends at its faces.
-            query = query.in_region(bounds.into()).mode(Mode::Clip);
+            query = query.in_region(bounds).mode(Mode::Clip);
         }
         if let Some(kind) = self.kind {
             query = query.of_kind(kind);

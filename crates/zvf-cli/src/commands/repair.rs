@@ -52,7 +52,7 @@ impl Repair {
         // A plan can be made of what can only be read.
         let place = match self.apply {
             true => Some(
-                Place::from_address(&address, &session.options(Timeouts::Batch))
+                Place::from_address(&address, &session.options(Timeouts::BATCH))
                     .map_err(zvf::Error::from)?
                     .with_gate(session.interrupt().gate().clone()),
             ),
@@ -116,7 +116,7 @@ impl Repair {
     }
 
     async fn planned(&self, address: &str, session: &Session, name: &str) -> anyhow::Result<Plan> {
-        let options = session.options(Timeouts::Batch);
+        let options = session.options(Timeouts::BATCH);
         let store = zvf::open_store(address, options).await;
         let store = store.with_context(|| format!("cannot open {}", self.store))?;
         let progress = session.progress("looking for repairs");

@@ -135,7 +135,7 @@ impl Serve {
 
     fn config(&self, session: &Session) -> anyhow::Result<Config> {
         let mut config = Config::new(self.stores.clone(), self.bind);
-        config.options = session.options(Timeouts::Interactive);
+        config.options = session.options(Timeouts::INTERACTIVE);
         config.limits = self.limits.limits();
         if let Some(wrong) = self.cors.iter().find(|origin| !is_origin(origin)) {
             let expected = "an origin, as in https://viewer.example.org";

@@ -64,7 +64,7 @@ fn unknown_job() -> anyhow::Error {
 }
 
 fn folder(session: &Session, address: &str) -> anyhow::Result<WorkFolder> {
-    let opened = WorkFolder::open(address, &session.options(Timeouts::Batch));
+    let opened = WorkFolder::open(address, &session.options(Timeouts::BATCH));
     opened.map_err(Error::from).with_context(|| format!("cannot use {address}"))
 }
 

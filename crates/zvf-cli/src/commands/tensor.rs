@@ -156,7 +156,7 @@ async fn open(session: &Session, address: &str) -> anyhow::Result<File> {
             .with_hint("name a .tet file, a frame, or the folder of a sparse one")
             .into());
     }
-    let options = session.options(Timeouts::Interactive);
+    let options = session.options(Timeouts::INTERACTIVE);
     let opened = async {
         match RangedFile::open(address, &options).await {
             Ok(file) => {

@@ -46,7 +46,7 @@ impl View {
             return Err(error.with_hint("zvf serve has --auth and --public").into());
         }
         let mut config = Config::new([self.store], self.bind);
-        config.options = session.options(Timeouts::Interactive);
+        config.options = session.options(Timeouts::INTERACTIVE);
         serve_until_interrupt(config, !self.no_open, session, out).await
     }
 }

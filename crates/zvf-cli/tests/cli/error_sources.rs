@@ -62,7 +62,7 @@ fn store_errors() -> Vec<StoreError> {
 }
 
 fn model_errors() -> Vec<ModelError> {
-    let column = Column::new(Dtype::parse("uint32").unwrap(), 3, vec![0; 7].into()).unwrap_err();
+    let column = Column::new("uint32".parse::<Dtype>().unwrap(), 3, vec![0; 7].into()).unwrap_err();
     let mut errors: Vec<ModelError> = store_errors().into_iter().map(ModelError::from).collect();
     errors.extend([
         ModelError::from(format_error()),

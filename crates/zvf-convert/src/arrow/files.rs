@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-        Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
+        Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
     }
 
     /// Three vertices of two lines with a column of each kind, their first coordinates from `x` on.

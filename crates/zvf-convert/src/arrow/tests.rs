@@ -16,7 +16,7 @@ fn floats(values: &[f32], width: u32) -> Column {
 }
 
 fn small(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-    Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
+    Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn every_number_keeps_its_type() {
         ("bool", DataType::Boolean),
         ("<U2", DataType::Utf8),
     ] {
-        let size = usize::try_from(Dtype::parse(dtype).unwrap().size).unwrap();
+        let size = usize::try_from(dtype.parse::<Dtype>().unwrap().size).unwrap();
         let batch = Batch::new(Kind::PointCloud, floats(&[1.0], 1))
             .with_field(Field::new("a", small(dtype, 1, &vec![0; size])))
             .unwrap();

@@ -138,7 +138,7 @@ pub enum UnitSupport {
 }
 
 /// Every kind.
-pub(crate) const ALL_KINDS: &[Kind] = &Kind::ALL;
+pub(crate) const ALL_KINDS: &[Kind] = Kind::ALL;
 /// Kinds whose objects are chains.
 pub(crate) const CHAINS: &[Kind] = &[Kind::Streamline, Kind::Polyline, Kind::Line];
 

@@ -174,7 +174,7 @@ pub(super) fn bytes_of(parts: &[Field], dtype: &str) -> Vec<u8> {
         } else {
             let name = field.column.dtype();
             let wanted = if dtype == "bool" { "bool" } else { dtype };
-            assert_eq!(name, zvf_metadata::Dtype::parse(wanted).unwrap(), "{}", field.name);
+            assert_eq!(name, wanted.parse::<zvf_metadata::Dtype>().unwrap(), "{}", field.name);
             bytes.extend(quiet(&field.column));
         }
     }

@@ -249,7 +249,7 @@ mod tests {
             ("<U2", "\u{e9}", Some(b"\xe9\0\0\0\0\0\0\0")), ("<U1", "\u{1f600}", Some(b"\0\xf6\x01\0")),
         ];
         for (dtype, text, bytes) in table {
-            let mut values = Values::new(Dtype::parse(dtype).unwrap(), 1);
+            let mut values = Values::new(dtype.parse::<Dtype>().unwrap(), 1);
             assert_eq!(values.push_text(text), bytes.is_some(), "{dtype} {text}");
             let column = values.take().unwrap();
             assert_eq!(column.bytes()[..], *bytes.unwrap_or_default(), "{dtype} {text}");

@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-        Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
+        Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
     }
 
     #[test]

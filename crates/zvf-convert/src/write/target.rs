@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ConvertError;
 
-/// What can be written and sought in: a file in the making.
+/// What can be written and sought in: a file in the making. Everything that is both has it; there is nothing to implement.
 pub trait SeekWrite: Write + Seek {}
 
 impl<T: Write + Seek> SeekWrite for T {}

@@ -213,7 +213,7 @@ impl Asked<'_> {
             }
             let (low, high): (Vec<f64>, Vec<f64>) = sides.iter().copied().unzip();
             let Ok(bounds) = Bounds::new(&low, &high) else { continue };
-            let query = self.query().in_region(bounds.into()).vertices_only();
+            let query = self.query().in_region(bounds).vertices_only();
             let found = self.reader.count(&query).await.map_err(fault)?.vertices;
             let expected = (0..batch.len()).filter(|row| inside(*row, names.len())).count();
             verdict.same(&self.name("the same box"), found as f64, count(expected));

@@ -168,7 +168,7 @@ impl<'a> FragmentIndex<'a> {
         lints
     }
 
-    /// How many fragments there are, empty ones included.
+    /// How many fragments there are, empty ones included; a `u64`, as the blob counts them.
     #[must_use]
     pub const fn len(&self) -> u64 {
         num::to_u64(num::usize_from_u32(self.fragments))

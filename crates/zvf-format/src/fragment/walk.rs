@@ -37,7 +37,8 @@ pub enum Fragment<'a> {
 }
 
 impl<'a> Fragment<'a> {
-    /// How many rows there are, repeated ones counted each time.
+    /// How many rows there are, repeated ones counted each time; a `u64`, because a range of a few bytes can stand for more
+    /// than memory holds.
     #[must_use]
     pub const fn len(&self) -> u64 {
         match self {

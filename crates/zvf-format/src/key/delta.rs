@@ -10,6 +10,7 @@
 //! they are read; [`Delta::lints`] says that they are there, and nothing here writes them.
 
 use core::fmt;
+use core::str::FromStr;
 
 use super::decimal;
 use crate::error::{Class, Expected, FormatError, Part};
@@ -20,9 +21,9 @@ use crate::lint::Lints;
 /// ```
 /// use zvf_format::key::Delta;
 ///
-/// assert_eq!(Delta::parse("+2").unwrap(), Delta(2));
+/// assert_eq!("+2".parse::<Delta>().unwrap(), Delta(2));
 /// assert_eq!(Delta(-1).to_string(), "-1");
-/// assert!(!Delta::parse("+0").unwrap().lints("+0").is_empty());
+/// assert!(!"+0".parse::<Delta>().unwrap().lints("+0").is_empty());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Delta(pub i32);
@@ -31,30 +32,13 @@ impl Delta {
     /// Both ends on one level.
     pub const SAME: Self = Self(0);
 
-    /// Reads a segment, degenerate spellings included.
-    ///
-    /// # Errors
-    ///
-    /// When `text` is neither `0` nor a sign and digits, or the number has more than 32 bits.
-    pub fn parse(text: &str) -> Result<Self, FormatError> {
-        let (sign, digits) = decimal::split(text);
-        if digits.is_empty() || (sign.is_none() && digits != "0") {
-            let expected = Expected::Rule("0, or a sign and digits");
-            return Err(refuse(Class::InvalidKey, expected, "another name"));
-        }
-        let value = decimal::magnitude(Part::DeltaSegment, 0, sign == Some(b'-'), digits)?;
-        i32::try_from(value).map(Self).map_err(|_wide| {
-            refuse(Class::Overflow, Expected::Rule("a number of 32 bits"), "a longer one")
-        })
-    }
-
-    /// As [`Self::parse`], and refuses what [`Self::lints`] lists.
+    /// Reads a segment as [`str::parse`] does, and refuses what [`Self::lints`] lists.
     ///
     /// # Errors
     ///
     /// When `text` is not what [`Delta`] prints.
     pub fn parse_strict(text: &str) -> Result<Self, FormatError> {
-        let delta = Self::parse(text)?;
+        let delta: Self = text.parse()?;
         delta.lints(text).into_strict()?;
         Ok(delta)
     }
@@ -83,6 +67,27 @@ impl Delta {
             Some(gap) => Some(Self(gap)),
             None => None,
         }
+    }
+}
+
+/// Reads a segment, degenerate spellings included.
+///
+/// # Errors
+///
+/// When `text` is neither `0` nor a sign and digits, or the number has more than 32 bits.
+impl FromStr for Delta {
+    type Err = FormatError;
+
+    fn from_str(text: &str) -> Result<Self, FormatError> {
+        let (sign, digits) = decimal::split(text);
+        if digits.is_empty() || (sign.is_none() && digits != "0") {
+            let expected = Expected::Rule("0, or a sign and digits");
+            return Err(refuse(Class::InvalidKey, expected, "another name"));
+        }
+        let value = decimal::magnitude(Part::DeltaSegment, 0, sign == Some(b'-'), digits)?;
+        i32::try_from(value).map(Self).map_err(|_wide| {
+            refuse(Class::Overflow, Expected::Rule("a number of 32 bits"), "a longer one")
+        })
     }
 }
 

@@ -21,6 +21,7 @@
 use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
+use core::str::FromStr;
 
 use crate::error::{Class, Expected, FormatError, Part};
 
@@ -49,7 +50,7 @@ pub const MAX_WIDTH: usize = 8;
 /// ```
 /// use zvf_format::key::ChunkKey;
 ///
-/// let ten = ChunkKey::parse("10.-1").unwrap();
+/// let ten = "10.-1".parse::<ChunkKey>().unwrap();
 /// let two = ChunkKey::new(&[2, 0]).unwrap();
 /// assert_eq!(ten.components(), [10, -1]);
 /// assert_eq!(two.to_string(), "2.0");
@@ -74,24 +75,6 @@ impl ChunkKey {
             *to = *from;
         }
         Ok(key)
-    }
-
-    /// Reads a key as the format writes it.
-    ///
-    /// # Errors
-    ///
-    /// When a component is not plain decimal or no `i64`, or there are more than [`MAX_RANK`].
-    pub fn parse(text: &str) -> Result<Self, FormatError> {
-        let (mut components, mut rank) = ([0; MAX_RANK], 0_usize);
-        for (at, word) in decimal::words(text, b'.') {
-            let component = decimal::plain(Part::ChunkKey, at, word)?;
-            rank = rank.saturating_add(1);
-            match components.get_mut(rank.saturating_sub(1)) {
-                Some(free) => *free = component,
-                None => return Err(too_many(Part::ChunkKey, at, rank)),
-            }
-        }
-        Ok(Self { components, rank: check_rank(Part::ChunkKey, rank)? })
     }
 
     /// The coordinates, one for each axis of the chunk grid.
@@ -149,6 +132,28 @@ impl Eq for ChunkKey {}
 impl Hash for ChunkKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.components().hash(state);
+    }
+}
+
+/// Reads a key as the format writes it.
+///
+/// # Errors
+///
+/// When a component is not plain decimal or no `i64`, or there are more than [`MAX_RANK`].
+impl FromStr for ChunkKey {
+    type Err = FormatError;
+
+    fn from_str(text: &str) -> Result<Self, FormatError> {
+        let (mut components, mut rank) = ([0; MAX_RANK], 0_usize);
+        for (at, word) in decimal::words(text, b'.') {
+            let component = decimal::plain(Part::ChunkKey, at, word)?;
+            rank = rank.saturating_add(1);
+            match components.get_mut(rank.saturating_sub(1)) {
+                Some(free) => *free = component,
+                None => return Err(too_many(Part::ChunkKey, at, rank)),
+            }
+        }
+        Ok(Self { components, rank: check_rank(Part::ChunkKey, rank)? })
     }
 }
 

@@ -7,6 +7,7 @@
 //! Every array has an origin of its own; the same key has different paths in different arrays.
 
 use core::fmt;
+use core::str::FromStr;
 
 use super::{ChunkKey, MAX_RANK, check_rank, decimal, too_many};
 use crate::error::{Class, Expected, FormatError, Part};
@@ -47,33 +48,6 @@ impl ChunkPath {
         Ok(path)
     }
 
-    /// Reads a path as Zarr writes it: `c`, then one number for each axis.
-    ///
-    /// # Errors
-    ///
-    /// When `text` is anything else.
-    pub fn parse(text: &str) -> Result<Self, FormatError> {
-        let mut words = decimal::words(text, b'/');
-        if words.next() != Some((0, "c")) {
-            let (expected, found) = (Expected::Rule("\"c\""), "another word");
-            let (class, part) = (Class::InvalidKey, Part::ChunkKey);
-            return Err(FormatError::new(class, part, "prefix", 0, expected, found));
-        }
-        let (mut index, mut rank) = ([0; MAX_RANK], 0_usize);
-        for (at, word) in words {
-            let number = decimal::plain(Part::ChunkKey, at, word)?;
-            rank = rank.saturating_add(1);
-            let Some(free) = index.get_mut(rank.saturating_sub(1)) else {
-                return Err(too_many(Part::ChunkKey, at, rank));
-            };
-            *free = u64::try_from(number).map_err(|_negative| {
-                let expected = Expected::AtLeast(0);
-                FormatError::new(Class::Negative, Part::ChunkKey, "index", at, expected, number)
-            })?;
-        }
-        Ok(Self { index, rank: check_rank(Part::ChunkKey, rank)? })
-    }
-
     /// The key of this place in an array that starts at `origin`.
     ///
     /// # Errors
@@ -95,6 +69,37 @@ impl ChunkPath {
     #[must_use]
     pub fn index(&self) -> &[u64] {
         self.index.get(..usize::from(self.rank)).unwrap_or_default()
+    }
+}
+
+/// Reads a path as Zarr writes it: `c`, then one number for each axis.
+///
+/// # Errors
+///
+/// When `text` is anything else.
+impl FromStr for ChunkPath {
+    type Err = FormatError;
+
+    fn from_str(text: &str) -> Result<Self, FormatError> {
+        let mut words = decimal::words(text, b'/');
+        if words.next() != Some((0, "c")) {
+            let (expected, found) = (Expected::Rule("\"c\""), "another word");
+            let (class, part) = (Class::InvalidKey, Part::ChunkKey);
+            return Err(FormatError::new(class, part, "prefix", 0, expected, found));
+        }
+        let (mut index, mut rank) = ([0; MAX_RANK], 0_usize);
+        for (at, word) in words {
+            let number = decimal::plain(Part::ChunkKey, at, word)?;
+            rank = rank.saturating_add(1);
+            let Some(free) = index.get_mut(rank.saturating_sub(1)) else {
+                return Err(too_many(Part::ChunkKey, at, rank));
+            };
+            *free = u64::try_from(number).map_err(|_negative| {
+                let expected = Expected::AtLeast(0);
+                FormatError::new(Class::Negative, Part::ChunkKey, "index", at, expected, number)
+            })?;
+        }
+        Ok(Self { index, rank: check_rank(Part::ChunkKey, rank)? })
     }
 }
 

@@ -24,7 +24,7 @@ fn keys_both_ways() {
     ] {
         let key = ChunkKey::new(components).unwrap();
         assert_eq!(key.to_string(), text);
-        assert_eq!(ChunkKey::parse(text).unwrap(), key);
+        assert_eq!(text.parse::<ChunkKey>().unwrap(), key);
         assert_eq!(format!("{key:?}"), format!("ChunkKey({text})"));
         assert_eq!((key.components(), key.rank()), (components, components.len()));
     }
@@ -49,7 +49,7 @@ fn keys_refused() {
         ("-9223372036854775809", "Overflow in chunk key, component at byte 0: expected a number of 64 bits, found a longer one"),
         ("1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1", "LimitExceeded in chunk key, rank at byte 32: expected 1 to 16, found 17"),
     ] {
-        assert_eq!(ChunkKey::parse(text).unwrap_err().to_string(), message, "{text}");
+        assert_eq!(text.parse::<ChunkKey>().unwrap_err().to_string(), message, "{text}");
     }
     assert_eq!(ChunkKey::new(&[]).unwrap_err().to_string(), "BadShape in chunk key, rank at byte 0: expected 1 to 16, found 0");
     assert_eq!(ChunkKey::new(&[0; 17]).unwrap_err().to_string(), "LimitExceeded in chunk key, rank at byte 0: expected 1 to 16, found 17");
@@ -60,7 +60,7 @@ fn keys_refused() {
 fn two_orders() {
     let numeric = ["-10.5", "-2.0", "0.-1", "0.0", "1.-3", "1.2", "1.2.0", "2.0", "10.0"];
     let string = ["-10.5", "-2.0", "0.-1", "0.0", "1.-3", "1.2", "1.2.0", "10.0", "2.0"];
-    let mut keys = numeric.map(|text| ChunkKey::parse(text).unwrap());
+    let mut keys = numeric.map(|text| text.parse::<ChunkKey>().unwrap());
     keys.sort_by(ChunkKey::cmp_string);
     assert_eq!(keys.map(|key| key.to_string()), string);
     keys.sort_by(ChunkKey::cmp_numeric);
@@ -119,7 +119,7 @@ fn paths_both_ways() {
         let key = ChunkKey::new(key).unwrap();
         let path = ChunkPath::from_key(&key, origin).unwrap();
         assert_eq!(path.to_string(), text);
-        assert_eq!(ChunkPath::parse(text).unwrap(), path);
+        assert_eq!(text.parse::<ChunkPath>().unwrap(), path);
         assert_eq!(path.key(origin).unwrap(), key);
     }
 }
@@ -136,13 +136,13 @@ fn paths_refused() {
         ("c/0/../1", "InvalidKey in chunk key, component at byte 4: expected a decimal number, found another character"),
         ("c/1/1/1/1/1/1/1/1/1/1/1/1/1/1/1/1/1", "LimitExceeded in chunk key, rank at byte 34: expected 1 to 16, found 17"),
     ] {
-        assert_eq!(ChunkPath::parse(text).unwrap_err().to_string(), message, "{text}");
+        assert_eq!(text.parse::<ChunkPath>().unwrap_err().to_string(), message, "{text}");
     }
     let key = ChunkKey::new(&[0, -2]).unwrap();
     assert_eq!(ChunkPath::from_key(&key, &[0, 0]).unwrap_err().to_string(), "OutOfBounds in chunk key, component at byte 0: expected at least 0, found -2");
     assert_eq!(ChunkPath::from_key(&key, &[0]).unwrap_err().to_string(), "BadShape in chunk key, origin at byte 0: expected 2, found 1");
     assert_eq!(ChunkPath::from_key(&key, &[i64::MIN, -2]).unwrap_err().to_string(), "Overflow in chunk key, component at byte 0: expected component - origin in 64 bits, found 0");
-    let path = ChunkPath::parse("c/9223372036854775807").unwrap();
+    let path = "c/9223372036854775807".parse::<ChunkPath>().unwrap();
     assert_eq!(path.key(&[1]).unwrap_err().to_string(), "Overflow in chunk key, index at byte 0: expected origin + index in 64 bits, found 9223372036854775807");
     assert_eq!(path.key(&[1, 2]).unwrap_err().to_string(), "BadShape in chunk key, origin at byte 0: expected 1, found 2");
 }
@@ -161,7 +161,7 @@ fn deltas_both_ways() {
 #[test]
 fn deltas_of_another_spelling() {
     for (text, gap) in [("+0", 0), ("-0", 0), ("+01", 1), ("-007", -7), ("+00", 0)] {
-        assert_eq!(Delta::parse(text).unwrap(), Delta(gap), "{text}");
+        assert_eq!(text.parse::<Delta>().unwrap(), Delta(gap), "{text}");
         assert_eq!(Delta::parse_strict(text).unwrap_err().to_string(), "NonCanonical in delta segment, delta at byte 0: expected the shortest spelling, found a needless sign or zero", "{text}");
     }
     for (text, message) in [
@@ -175,8 +175,8 @@ fn deltas_of_another_spelling() {
         ("+2147483648", "Overflow in delta segment, delta at byte 0: expected a number of 32 bits, found a longer one"),
         ("+9223372036854775808", "Overflow in delta segment, component at byte 0: expected a number of 64 bits, found a longer one"),
     ] {
-        assert_eq!(Delta::parse(text).unwrap_err().to_string(), message, "{text}");
-        assert_eq!(Delta::parse_strict(text).unwrap_err(), Delta::parse(text).unwrap_err());
+        assert_eq!(text.parse::<Delta>().unwrap_err().to_string(), message, "{text}");
+        assert_eq!(Delta::parse_strict(text).unwrap_err(), text.parse::<Delta>().unwrap_err());
     }
 }
 
@@ -268,7 +268,7 @@ proptest! {
     /// What parses is printed again as it was.
     #[test]
     fn nothing_else_parses(text in "[-+0-9._a-z]{0,12}|[-+]?[0-9]{1,3}([._][-+]?[0-9]{1,3}){0,4}") {
-        if let Ok(key) = ChunkKey::parse(&text) {
+        if let Ok(key) = text.parse::<ChunkKey>() {
             prop_assert_eq!(key.to_string(), &text[..]);
         }
         for (rank, width) in [(1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (3, 2)] {
@@ -282,11 +282,11 @@ proptest! {
         if let Ok(delta) = Delta::parse_strict(&text) {
             prop_assert_eq!(delta.to_string(), &text[..]);
         }
-        if let Ok(delta) = Delta::parse(&text) {
+        if let Ok(delta) = text.parse::<Delta>() {
             prop_assert_eq!(delta.lints(&text).is_empty(), delta.to_string() == text);
         }
         let path: String = ["c/", &text.replace('.', "/")].concat();
-        if let Ok(parsed) = ChunkPath::parse(&path) {
+        if let Ok(parsed) = path.parse::<ChunkPath>() {
             prop_assert_eq!(parsed.to_string(), path);
         }
     }
@@ -294,7 +294,7 @@ proptest! {
     #[test]
     fn string_order_of_keys_is_that_of_their_text(a in key(1..4), b in key(1..4)) {
         prop_assert_eq!(a.cmp_string(&b), a.to_string().cmp(&b.to_string()));
-        prop_assert_eq!(ChunkKey::parse(&a.to_string()).unwrap(), a);
+        prop_assert_eq!(a.to_string().parse::<ChunkKey>().unwrap(), a);
     }
 
     #[test]

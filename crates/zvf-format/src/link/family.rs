@@ -10,10 +10,10 @@ use crate::num;
 /// How often a record is stored.
 ///
 /// ```
-/// assert_eq!(zvf_format::link::Store::default(), zvf_format::link::Store::Canonical);
+/// assert_eq!(zvf_format::link::LinkStorage::default(), zvf_format::link::LinkStorage::Canonical);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Store {
+pub enum LinkStorage {
     /// Once.
     #[default]
     Canonical,
@@ -26,12 +26,12 @@ pub enum Store {
 /// Undirected, canonical and within one level unless said otherwise, as the format's defaults are.
 ///
 /// ```
-/// use zvf_format::link::{Body, LinkInteger, LinkPolicy, Store};
+/// use zvf_format::link::{Body, LinkInteger, LinkPolicy, LinkStorage};
 ///
 /// let bridges = LinkPolicy::new(2, 3).unwrap();
 /// assert!(bridges.has_perm(false) && !bridges.has_perm(true));
 /// assert!(!bridges.directed().has_perm(false));
-/// assert!(bridges.directed().stored(Store::Duplicate).has_perm(false));
+/// assert!(bridges.directed().stored(LinkStorage::Duplicate).has_perm(false));
 /// assert_eq!((bridges.body(true), bridges.body(false)), (Body::Flat, Body::Inline));
 /// assert_eq!(bridges.row_shape(LinkInteger::I64, false).size(), 24);
 /// ```
@@ -41,7 +41,7 @@ pub struct LinkPolicy {
     anchor: Anchor, // of the family's rank; the same chunk when `delta` is 0
     delta: Delta,
     directed: bool,
-    store: Store,
+    store: LinkStorage,
 }
 
 impl LinkPolicy {
@@ -53,7 +53,7 @@ impl LinkPolicy {
     pub fn new(link_width: usize, sid_ndim: usize) -> Result<Self, FormatError> {
         let link_width = check_width(Part::LinkRecord, link_width)?;
         let anchor = Anchor::same_chunks(sid_ndim)?;
-        let (delta, store) = (Delta::SAME, Store::Canonical);
+        let (delta, store) = (Delta::SAME, LinkStorage::Canonical);
         Ok(Self { link_width, anchor, delta, directed: false, store })
     }
 
@@ -65,7 +65,7 @@ impl LinkPolicy {
 
     /// Stores records as often as `store` says.
     #[must_use]
-    pub const fn stored(self, store: Store) -> Self {
+    pub const fn stored(self, store: LinkStorage) -> Self {
         Self { store, ..self }
     }
 
@@ -112,7 +112,7 @@ impl LinkPolicy {
 
     /// How often records are stored.
     #[must_use]
-    pub const fn store(&self) -> Store {
+    pub const fn store(&self) -> LinkStorage {
         self.store
     }
 
@@ -125,7 +125,7 @@ impl LinkPolicy {
     /// Whether rows begin with a permutation. What the array says goes before this.
     #[must_use]
     pub fn has_perm(&self, intra: bool) -> bool {
-        let moved = self.store == Store::Duplicate || !self.directed;
+        let moved = self.store == LinkStorage::Duplicate || !self.directed;
         !intra && self.delta == Delta::SAME && moved
     }
 

@@ -47,7 +47,7 @@ pub use anchor::Anchor;
 #[cfg(feature = "alloc")]
 pub use cell::encode;
 pub use cell::{Body, LinkCell};
-pub use family::{LinkPolicy, Store};
+pub use family::{LinkPolicy, LinkStorage};
 #[cfg(feature = "alloc")]
 pub use flat::encode_flat;
 pub use flat::{FlatLinks, FlatRecord};

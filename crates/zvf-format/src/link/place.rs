@@ -14,7 +14,7 @@
 //! the order of the chunks that lead them.
 
 use super::anchor::{Anchor, check_chunk};
-use super::family::{LinkPolicy, Store};
+use super::family::{LinkPolicy, LinkStorage};
 use super::permutation::Permutation;
 use super::row::LinkRecord;
 use crate::error::{Class, Expected, FormatError, Part};
@@ -62,9 +62,9 @@ impl LinkPolicy {
             CopyRule::AsGiven
         } else {
             match (self.store(), self.is_directed()) {
-                (Store::Duplicate, _) => CopyRule::Copies,
-                (Store::Canonical, true) => CopyRule::AsGiven,
-                (Store::Canonical, false) => CopyRule::Sorted,
+                (LinkStorage::Duplicate, _) => CopyRule::Copies,
+                (LinkStorage::Canonical, true) => CopyRule::AsGiven,
+                (LinkStorage::Canonical, false) => CopyRule::Sorted,
             }
         };
         let order = match rule {
@@ -84,7 +84,7 @@ impl LinkPolicy {
 ///
 /// ```
 /// use zvf_format::key::ChunkKey;
-/// use zvf_format::link::{Endpoint, LinkPolicy, Store};
+/// use zvf_format::link::{Endpoint, LinkPolicy, LinkStorage};
 ///
 /// let (a, b) = (ChunkKey::new(&[0, 0]).unwrap(), ChunkKey::new(&[1, 0]).unwrap());
 /// let edge = [Endpoint { chunk: &b, row: 1 }, Endpoint { chunk: &a, row: 3 }];
@@ -92,7 +92,7 @@ impl LinkPolicy {
 /// let copy = family.place(&edge).unwrap().next().unwrap();
 /// assert_eq!((copy.source(), copy.offsets().to_string()), (&a, "+1.0".into()));
 /// assert_eq!((copy.record().perm(), copy.record().rows()), (Some(1), &[3, 1][..]));
-/// assert_eq!(family.stored(Store::Duplicate).place(&edge).unwrap().count(), 2);
+/// assert_eq!(family.stored(LinkStorage::Duplicate).place(&edge).unwrap().count(), 2);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Placements<'a> {

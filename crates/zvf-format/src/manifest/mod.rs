@@ -108,7 +108,8 @@ impl<'a> Manifest<'a> {
         self.sid_ndim
     }
 
-    /// How many references the blocks expand to; `None` when that leaves `u64`.
+    /// How many references the blocks expand to; `None` when that leaves `u64`. Not a `usize`: a block of a few bytes can
+    /// stand for more references than memory holds.
     #[must_use]
     pub fn len(&self) -> Option<u64> {
         self.blocks().try_fold(0_u64, |sum, block| sum.checked_add(block.fragments.len()))

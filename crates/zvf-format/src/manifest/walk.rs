@@ -56,7 +56,7 @@ pub enum BlockFragments<'a> {
 }
 
 impl<'a> BlockFragments<'a> {
-    /// How many there are.
+    /// How many there are; a `u64`, because a block of a few bytes can stand for more than memory holds.
     #[must_use]
     pub const fn len(&self) -> u64 {
         match self {

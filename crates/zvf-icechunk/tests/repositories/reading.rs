@@ -98,7 +98,9 @@ async fn a_store_may_be_a_group_of_a_repository() {
     versions.create(streamed(&objects("ln3_basic")), note("first")).await.unwrap();
     let store = Store::open(&repository.address("path=all/brain"), options()).await.unwrap();
     assert_eq!(store.level_numbers(), [0]);
-    assert!(store.objects("").await.unwrap().iter().any(|(key, _)| key.as_str() == "zarr.json"));
+    assert!(
+        store.nodes().objects("").await.unwrap().iter().any(|(key, _)| key.as_str() == "zarr.json")
+    );
     let error = Store::open(&repository.address("path=all/heart"), options()).await.unwrap_err();
     assert_eq!((error.class(), error.key()), (Class::NotFound, Some("zarr.json")));
 }

@@ -60,7 +60,7 @@ impl ChunkFragments {
         &self.chunk
     }
 
-    /// How many fragments there are, empty ones included.
+    /// How many fragments there are, empty ones included; a `u64`, as the store counts them.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn rows_by_fragment_or_why_not() {
         let column =
-            Column::new(Dtype::parse("uint8").unwrap(), 1, vec![10, 11, 12].into()).unwrap();
+            Column::new("uint8".parse::<Dtype>().unwrap(), 1, vec![10, 11, 12].into()).unwrap();
         for (ranges, rows) in [
             (&[(0, 3)][..], Ok(&[10, 11, 12][..])),
             (&[(2, 1), (0, 2)], Ok(&[12, 10, 11])),
@@ -269,8 +269,8 @@ mod tests {
 
     #[test]
     fn repeated_rows_have_a_limit() {
-        let wide =
-            Column::new(Dtype::parse("<U300000").unwrap(), 1, vec![0; 1_200_000].into()).unwrap();
+        let wide = Column::new("<U300000".parse::<Dtype>().unwrap(), 1, vec![0; 1_200_000].into())
+            .unwrap();
         let error = fragments(&[(0, 1); 1000]).in_order(&wide).unwrap_err();
         assert_eq!(
             error.to_string(),

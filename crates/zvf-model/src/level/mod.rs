@@ -444,7 +444,7 @@ type Further = Vec<(Kind, Option<String>)>;
 async fn read_further(store: &Store, node: &LevelNode) -> Result<Further, ModelError> {
     // What lies beside level 0 is not in the arrays of a coarser level either.
     let group = match node.group(GEOMETRIES).await? {
-        None if node.number() > 0 => store.group(&format!("0/{GEOMETRIES}")).await?,
+        None if node.number() > 0 => store.nodes().group(&format!("0/{GEOMETRIES}")).await?,
         group => group,
     };
     let Some(group) = group else { return Ok(Vec::new()) };

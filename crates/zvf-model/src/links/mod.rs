@@ -36,7 +36,7 @@ use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use zvf_format::key::Delta;
-use zvf_format::link::{LinkPolicy, Store as Stored};
+use zvf_format::link::{LinkPolicy, LinkStorage};
 use zvf_store::{KeyTable, LevelNode};
 
 pub use attribute::LinkAttribute;
@@ -115,7 +115,7 @@ impl LinkFamily {
     /// Whether records are stored once for each chunk they touch.
     #[must_use]
     pub fn is_duplicated(&self) -> bool {
-        self.inner.policy.store() == Stored::Duplicate
+        self.inner.policy.store() == LinkStorage::Duplicate
     }
 
     /// The segments in the order of their names.

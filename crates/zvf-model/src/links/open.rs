@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, RowShape, Store as Stored};
+use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, LinkStorage, RowShape};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{LinkSegment as SegmentDoc, LinksFamily};
 use zvf_metadata::{Dtype, DtypeKind, LayoutFamily as Layout, LinkStore, Token};
@@ -295,7 +295,7 @@ async fn partitioned(
                 let leaf = level.node().dense(&below).await?;
                 leaves.extend(leaf.map(|leaf| (chunks.clone(), leaf)));
             } else if chunks.len() < policy.link_width() {
-                let key = ChunkKey::parse(&child).map_err(|error| {
+                let key = child.parse::<ChunkKey>().map_err(|error| {
                     ModelError::from(error).in_array(format!("{}/{below}", level.node().path()))
                 })?;
                 let deeper = chunks.iter().copied().chain([key]).collect();
@@ -342,7 +342,7 @@ async fn policy(
     let policy = if doc.directed { policy.directed() } else { policy };
     let policy = match &doc.store {
         Token::Known(LinkStore::Canonical) => policy,
-        Token::Known(LinkStore::Duplicate) => policy.stored(Stored::Duplicate),
+        Token::Known(LinkStore::Duplicate) => policy.stored(LinkStorage::Duplicate),
         Token::Other(other) => {
             let op = zvf_store::Op::Parse;
             return Err(zvf_store::StoreError::unsupported(op, "store", other.as_str()).into());

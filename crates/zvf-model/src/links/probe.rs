@@ -5,13 +5,13 @@
 //! would be more than a few hundred names are tried for the segment within one chunk alone.
 
 use zvf_format::key::{Delta, Offsets};
-use zvf_format::link::{LinkPolicy, Store as Stored};
+use zvf_format::link::{LinkPolicy, LinkStorage};
 
 /// The segments worth trying, without repetition.
 pub(super) fn segments(policy: &LinkPolicy) -> Vec<Offsets> {
     let (rank, others) = (policy.sid_ndim(), policy.link_width() - 1);
     let sorted = policy.delta() == Delta::SAME
-        && policy.store() == Stored::Canonical
+        && policy.store() == LinkStorage::Canonical
         && !policy.is_directed();
     let digits = u32::try_from(rank * others).unwrap_or(u32::MAX);
     let names = 3_usize.checked_pow(digits).filter(|names| *names <= MAX_TRIED);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_format::key::{ChunkKey, Offsets};
-use zvf_format::link::{Body, LinkCell, LinkPolicy, PartitionedLinks, RowShape, Store as Stored};
+use zvf_format::link::{Body, LinkCell, LinkPolicy, LinkStorage, PartitionedLinks, RowShape};
 use zvf_format::{Class, Expected, FormatError};
 use zvf_store::{Caching, Cells, DenseArray, KeyTable};
 
@@ -366,7 +366,7 @@ impl LinkSegment {
     fn no_records(&self, chunks: &[ChunkKey]) -> LinkRecords {
         let policy = &self.inner.policy;
         LinkRecords::new(chunks, policy.link_width())
-            .duplicated(policy.store() == Stored::Duplicate)
+            .duplicated(policy.store() == LinkStorage::Duplicate)
     }
 
     /// The flat form, read once.

@@ -345,7 +345,7 @@ fn side_roads_of_cross_chunk_links() {
             .map(|(chunk, row)| (chunk, row.parse().unwrap()))
             .collect();
         let mut chunks: Vec<ChunkKey> =
-            ends.iter().map(|(chunk, _)| ChunkKey::parse(chunk).unwrap()).collect();
+            ends.iter().map(|(chunk, _)| chunk.parse::<ChunkKey>().unwrap()).collect();
         chunks.sort_by(ChunkKey::cmp_numeric);
         chunks.dedup();
         let chunks: Vec<String> = chunks.iter().map(ToString::to_string).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_format::link::Store as Stored;
+use zvf_format::link::LinkStorage;
 use zvf_model::{LinkFamily, LinkRecords, VertexRow};
 use zvf_store::Caching;
 
@@ -38,7 +38,7 @@ fn bytes(records: &LinkRecords, i: usize) -> Vec<u8> {
 }
 
 fn delta(text: &str) -> Delta {
-    Delta::parse(text).unwrap()
+    text.parse::<Delta>().unwrap()
 }
 
 fn stride(family: &LinkFamily) -> usize {
@@ -76,7 +76,8 @@ pub(crate) fn links(told: &Told) -> usize {
         let told = format!("{name} links {text}");
         let family = inline(level.links(delta(text))).unwrap().expect(&told);
         let policy = family.policy();
-        let store = if policy.store() == Stored::Duplicate { "duplicate" } else { "canonical" };
+        let store =
+            if policy.store() == LinkStorage::Duplicate { "duplicate" } else { "canonical" };
         let shown = json!({"link_width": policy.link_width(), "sid_ndim": policy.sid_ndim(),
             "directed": policy.is_directed(), "store": store});
         assert_eq!(shown, expected["policy"], "{told}");

@@ -76,7 +76,7 @@ impl Relations {
                 if index.find(&[object]).await? == [None] {
                     return Ok(None);
                 }
-                Query::objects([object])
+                Query::all().of_objects([object])
             }
             Relation::Group => match level.groups().await? {
                 Some(groups) if id < groups.len() => Query::all().in_groups([id]),

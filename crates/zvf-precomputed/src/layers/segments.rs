@@ -25,7 +25,7 @@ pub(crate) async fn read_object(
 ) -> Result<Option<Batch>, PrecomputedError> {
     let Some(object) = object_of(id) else { return Ok(None) };
     let query = match level.objects().await? {
-        Some(_) => Query::objects([object]),
+        Some(_) => Query::all().of_objects([object]),
         None if id == 0 => Query::all(),
         None => return Ok(None),
     };

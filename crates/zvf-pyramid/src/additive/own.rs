@@ -104,7 +104,9 @@ impl Own<'_> {
     ) -> Result<u64, PyramidError> {
         for (at, level) in (0_u32..).zip(self.levels) {
             for ids in objects.of_level(at).chunks(COUNT_BATCH_OBJECTS) {
-                let query = Query::objects(ids.iter().copied().map(ObjectId)).order(Order::Objects);
+                let query = Query::all()
+                    .of_objects(ids.iter().copied().map(ObjectId))
+                    .order(Order::Objects);
                 let mut batches = self.reader.stream(asking(level, query, false));
                 while let Some(batch) = batches.next().await {
                     writer.writer().push(&batch?)?;
@@ -131,7 +133,7 @@ impl Own<'_> {
             ))
             .max(1);
             for ids in objects.of_level(at).chunks(each) {
-                let query = Query::objects(ids.iter().copied().map(ObjectId));
+                let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
                 let batch = self.reader.run(&asking(level, query, true)).await?.batch;
                 let batch = self.making.plain_links(batch)?;
                 elements += count_elements(&batch);

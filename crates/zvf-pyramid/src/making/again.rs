@@ -296,7 +296,7 @@ impl Making<'_> {
                 own.push(made.batch);
             }
             if !same.is_empty() {
-                let query = Query::objects(same.iter().copied().map(ObjectId));
+                let query = Query::all().of_objects(same.iter().copied().map(ObjectId));
                 let batch = earlier.reader.run(&self.asking_again(query, None)).await?.batch;
                 own.push(in_order(&batch, &names)?);
             }

@@ -59,7 +59,7 @@ impl Making<'_> {
         ids: &[i64],
     ) -> Result<(Coarsened, Vec<u64>), PyramidError> {
         let ids = ids.iter().copied().map(zvf_model::ObjectId);
-        let batch = reader.run(&self.asking(Query::objects(ids), None)).await?.batch;
+        let batch = reader.run(&self.asking(Query::all().of_objects(ids), None)).await?.batch;
         let (batch, places) = without_places(batch)?;
         Ok((chain::thinned(&batch, self.thin(), &self.rules)?, places))
     }
@@ -92,7 +92,7 @@ impl Making<'_> {
         let (mut error, mut elements) = (0.0_f64, 0_u64);
         for ids in kept.chunks(each) {
             let ids = ids.iter().copied().map(zvf_model::ObjectId);
-            let query = self.asking(Query::objects(ids), Some(objects));
+            let query = self.asking(Query::all().of_objects(ids), Some(objects));
             let batch = reader.run(&query).await?.batch;
             let (batch, places) = without_places(batch)?;
             let made = self.shaped(self.plain_links(batch)?, &[], false).await?;

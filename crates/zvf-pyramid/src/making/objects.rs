@@ -122,7 +122,7 @@ impl Making<'_> {
                 found = largest_of(&all, found);
             }
             if !same.is_empty() {
-                let query = Query::objects(same.iter().copied().map(ObjectId));
+                let query = Query::all().of_objects(same.iter().copied().map(ObjectId));
                 let query = self.asking_again(query, Some(objects));
                 let batch = self.plain_links(earlier.reader.run(&query).await?.batch)?;
                 let batch = in_order(&batch, &names)?;
@@ -159,7 +159,7 @@ impl Making<'_> {
         objects: &Objects,
         ids: &[i64],
     ) -> Result<(Vec<CoarseObject>, Places), PyramidError> {
-        let query = Query::objects(ids.iter().copied().map(ObjectId));
+        let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
         let batch = reader.run(&self.asking(query, Some(objects))).await?.batch;
         let (batch, of) = without_places(batch)?;
         let batch = self.plain_links(batch)?;

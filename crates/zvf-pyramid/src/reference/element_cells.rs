@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rayon::prelude::*;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
-use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, Store as Stored, encode};
+use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
 use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_metadata::arrays::{Fragments, LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{GroupDoc, LinkStore, Object};
@@ -180,8 +180,8 @@ async fn describe(
     physical: u64,
 ) -> Result<(), PyramidError> {
     let store = match policy.store() {
-        Stored::Canonical => LinkStore::Canonical,
-        Stored::Duplicate => LinkStore::Duplicate,
+        LinkStorage::Canonical => LinkStore::Canonical,
+        LinkStorage::Duplicate => LinkStore::Duplicate,
     };
     let logical = to_u64(elements.len());
     let family = LinksFamily {

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use zvf_format::key::Delta;
-use zvf_format::link::Store as Stored;
+use zvf_format::link::LinkStorage;
 use zvf_format::num::{saturating_u32_from_usize, saturating_usize, usize_from_u32};
 use zvf_metadata::{LinksConvention, Object};
 use zvf_model::{Elements, Kind, LevelId, LevelReader};
@@ -31,7 +31,7 @@ pub(super) struct SourceElements {
     offsets: Vec<usize>,
     references: Vec<u32>, // object by object, as in the level itself
     directed: bool,
-    stored: Stored,
+    stored: LinkStorage,
     described: Vec<(String, Object)>, // the attributes of edges or faces
 }
 
@@ -58,7 +58,7 @@ impl SourceElements {
         // Edges that the order of vertices says have no attributes.
         for field in elements.fields().iter().filter(|_| !implied) {
             let family = format!("0/link_attributes/{}/0", field.name);
-            if let Some(segment) = store.children(&family).await?.names.first() {
+            if let Some(segment) = store.nodes().children(&family).await?.names.first() {
                 let said = described(store, &format!("{family}/{segment}")).await?;
                 described_fields.push((field.name.to_string(), said));
                 own = own.with_field(field.clone())?;
@@ -84,7 +84,7 @@ impl SourceElements {
     }
 
     /// How often one is stored.
-    pub(super) const fn stored(&self) -> Stored {
+    pub(super) const fn stored(&self) -> LinkStorage {
         self.stored
     }
 

@@ -177,7 +177,7 @@ pub(super) fn referenced(parents: &[u32], references: &[u64]) -> Vec<u32> {
 
 /// What the array at `path` says of its values.
 pub(super) async fn described(store: &Store, path: &str) -> Result<Object, PyramidError> {
-    let mut attributes = match store.node(path).await?.as_deref() {
+    let mut attributes = match store.nodes().node(path).await?.as_deref() {
         Some(Node::Array(array)) => array.attributes.clone(),
         _ => Object::new(),
     };

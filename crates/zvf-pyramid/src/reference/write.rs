@@ -161,7 +161,7 @@ async fn columns(
         let Some(array) = from.dense(&path).await? else { continue };
         let columns = array.shape().get(1..).unwrap_or(&[]).iter().copied();
         let columns = columns.reduce(u64::saturating_mul);
-        let node = target.store.node(&format!("0/{path}")).await?;
+        let node = target.store.nodes().node(&format!("0/{path}")).await?;
         let fill = match node.as_deref() {
             Some(Node::Array(doc)) => doc.fill_value.clone(),
             _ => FillValue::int(0),

@@ -139,7 +139,7 @@ mod tests {
 
     fn zigzag() -> Batch {
         let at = [0.0, 0.0, 1.0, 0.1, 2.0, -0.1, 3.0, 5.0, 4.0, 0.0, 9.0, 9.0, 9.0, 8.0];
-        let positions = column(Dtype::parse("float64").unwrap(), 2, &at).unwrap();
+        let positions = column("float64".parse::<Dtype>().unwrap(), 2, &at).unwrap();
         let parts = Parts::new(vec![0, 5, 7], vec![ObjectId(3), ObjectId(8)]).unwrap();
         let t = column(Dtype::FLOAT32, 1, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
         let batch = Batch::new(Kind::Polyline, positions).with_parts(parts).unwrap();

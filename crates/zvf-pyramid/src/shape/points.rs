@@ -218,7 +218,7 @@ mod tests {
         let two = clustered(&one.batch, &cells(100.0), &rules()).unwrap();
         assert_eq!(floats(two.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
         let batch = points(&[0.0, 0.0, 6.0, 3.0]);
-        let weights = column(Dtype::parse("uint64").unwrap(), 1, &[2.0, 1.0]).unwrap();
+        let weights = column("uint64".parse::<Dtype>().unwrap(), 1, &[2.0, 1.0]).unwrap();
         let batch = batch.with_field(Field::new("count", weights)).unwrap();
         let three = clustered(&batch, &cells(100.0), &rules()).unwrap();
         assert_eq!(floats(three.batch.positions()), [2.0, 1.0]);

@@ -23,7 +23,7 @@ type Bin = [i64; 3];
 
 fn integers(values: impl IntoIterator<Item = i32>) -> Column {
     let bytes: Vec<u8> = values.into_iter().flat_map(i32::to_le_bytes).collect();
-    Column::new(Dtype::parse("int32").unwrap(), 1, bytes.into()).unwrap()
+    Column::new("int32".parse::<Dtype>().unwrap(), 1, bytes.into()).unwrap()
 }
 
 /// The batch with the first coordinate as an attribute, labels, codes, and a weight of edges or faces.

@@ -117,8 +117,8 @@ async fn every_vertex_has_one_parent_and_is_its_child() {
             above[0].iter().map(|(own, up)| (own.clone(), above[2][&above[1][up]].clone()));
         assert_eq!(far, climbed.collect(), "{what}");
         let store = reader.store();
-        assert!(store.group("0/links/+3").await.unwrap().is_some());
-        assert!(store.group("3/links/-3").await.unwrap().is_some());
+        assert!(store.nodes().group("0/links/+3").await.unwrap().is_some());
+        assert!(store.nodes().group("3/links/-3").await.unwrap().is_some());
         assert_eq!(store.root().zarr_vectors.cross_level_depth, Some(-1));
         let capabilities = &store.root().zarr_vectors.format_capabilities;
         assert!(capabilities.iter().any(|token| token.as_str() == "multiscale_links"), "{what}");
@@ -146,9 +146,15 @@ async fn links_are_those_that_were_asked_for() {
         build(&address, &options).await;
         let store = open(&address).await;
         for group in there {
-            assert!(store.group(group).await.unwrap().is_some(), "{links:?} {depth}: {group}");
+            assert!(
+                store.nodes().group(group).await.unwrap().is_some(),
+                "{links:?} {depth}: {group}"
+            );
         }
-        assert!(store.group(missing).await.unwrap().is_none(), "{links:?} {depth}: {missing}");
+        assert!(
+            store.nodes().group(missing).await.unwrap().is_none(),
+            "{links:?} {depth}: {missing}"
+        );
         let reader = Reader::new(store);
         let (up, down) = (related(&reader, 0, 2).await, related(&reader, 2, 0).await);
         if there.is_empty() {

@@ -308,7 +308,7 @@ async fn values_without_numbers_take_the_most_frequent_one() {
     let text =
         |word: &str| -> Vec<u8> { word.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect() };
     let words: Vec<u8> = ["a", "b", "b", "c"].iter().flat_map(|word| text(word)).collect();
-    let column = Column::new(Dtype::parse("<U1").unwrap(), 1, words.into()).unwrap();
+    let column = Column::new("<U1".parse::<Dtype>().unwrap(), 1, words.into()).unwrap();
     let points = Batch::new(Kind::PointCloud, floats([1.0, 1.1, 1.2, 9.0], 1));
     let points = points.with_field(Field::new("word", column)).unwrap();
     let address = store(dir.path(), 10.0, &points, |_| {}).await;

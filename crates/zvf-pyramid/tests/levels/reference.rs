@@ -29,7 +29,7 @@ async fn no_level_or_link_of_another_generation_is_left() {
         (store.level_numbers(), store.list_levels().await.unwrap()),
         (vec![0, 1], vec![0, 1])
     );
-    assert!(store.group("0/links/+1").await.unwrap().is_none());
+    assert!(store.nodes().group("0/links/+1").await.unwrap().is_none());
     let root = store.root();
     let storage = root.zarr_vectors.cross_level_storage().known();
     assert_eq!(storage, Some(CrossLevelStorage::None));

@@ -57,7 +57,7 @@ async fn a_store_in_shards_gets_levels_in_shards() {
     let reports = build(&address, &options).await;
     let store = open(&address).await;
     for report in &reports {
-        let node = store.node(&format!("{}/vertices", report.level)).await.unwrap();
+        let node = store.nodes().node(&format!("{}/vertices", report.level)).await.unwrap();
         let Some(zvf_metadata::Node::Array(doc)) = node.as_deref() else { panic!() };
         assert!(doc.sharding().is_some(), "{report}");
         assert_eq!(level(&address, report.level).await.parts().len(), 6);

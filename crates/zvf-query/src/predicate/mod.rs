@@ -24,6 +24,8 @@ pub use parse::BadPredicate;
 
 /// What an attribute belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Scope {
     /// One value a vertex.
     #[default]
@@ -56,17 +58,23 @@ impl Scope {
 
 /// A column that a condition looks at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct ColumnRef {
     /// What it belongs to.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub scope: Scope,
     /// Its name.
     pub name: String,
     /// Which value of a row.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub index: u32,
 }
 
 /// How a value must stand to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Comparison {
     /// `<`
     Less,
@@ -135,6 +143,11 @@ impl Comparison {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(into = "crate::data::ConditionData", try_from = "crate::data::ConditionData")
+)]
 pub enum Predicate {
     /// A column compared with a value.
     Compare(ColumnRef, Comparison, Value),
@@ -205,7 +218,7 @@ impl fmt::Display for ColumnRef {
         if parse::is_plain_name(&self.name) {
             f.write_str(&self.name)?;
         } else {
-            write!(f, "`{}`", self.name)?;
+            write!(f, "`{}`", self.name.replace('\\', "\\\\").replace('`', "\\`"))?;
         }
         if self.index > 0 { write!(f, "[{}]", self.index) } else { Ok(()) }
     }

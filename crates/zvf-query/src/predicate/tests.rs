@@ -25,6 +25,8 @@ fn texts_and_what_they_mean() {
         ("object.length>=2", "object.length >= 2"),
         ("vertex.`or`[2] = true", "`or`[2] = true"),
         ("link.`a b` < 1", "link.`a b` < 1"),
+        ("`a\\`b` = 1", "`a\\`b` = 1"),
+        ("`a\\\\b` = 1", "`a\\\\b` = 1"),
         ("true", "true"),
         ("false", "false"),
     ] {

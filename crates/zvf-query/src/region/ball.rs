@@ -8,7 +8,7 @@ const AXES: usize = Bounds::MAX_AXES;
 
 /// Everything at most `radius` away from `centre`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Ball {
+pub(crate) struct Ball {
     centre: [f64; AXES], // finite, unused axes 0
     axes: usize,
     radius: f64, // finite, not negative
@@ -30,6 +30,16 @@ impl Ball {
             *to = *from;
         }
         Ok(Self { centre: own, axes: centre.len(), radius })
+    }
+
+    #[cfg(feature = "serde")]
+    pub(crate) fn centre(&self) -> &[f64] {
+        self.centre.get(..self.axes).unwrap_or(&self.centre) // never more axes than it has room for
+    }
+
+    #[cfg(feature = "serde")]
+    pub(crate) const fn radius(&self) -> f64 {
+        self.radius
     }
 
     pub(super) fn hull(&self) -> Result<Bounds, BadRegion> {

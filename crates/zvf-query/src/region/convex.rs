@@ -49,6 +49,26 @@ impl HalfSpace {
         Ok(Self { normal: own, offset, axes: normal.len() })
     }
 
+    /// The direction that leads out of it.
+    ///
+    /// ```
+    /// use zvf_query::region::HalfSpace;
+    ///
+    /// let below = HalfSpace::new(&[0.0, 2.0], 6.0)?;
+    /// assert_eq!((below.normal(), below.offset()), ([0.0, 2.0].as_slice(), 6.0));
+    /// # Ok::<(), zvf_query::region::BadRegion>(())
+    /// ```
+    #[must_use]
+    pub fn normal(&self) -> &[f64] {
+        self.normal.get(..self.axes).unwrap_or(&self.normal) // never more axes than it has room for
+    }
+
+    /// The most that the product of a point in it with the normal may be.
+    #[must_use]
+    pub const fn offset(&self) -> f64 {
+        self.offset
+    }
+
     /// How far `point` is beyond the boundary, in units of the normal; not above 0 inside.
     fn signed_distance(&self, point: &[f64]) -> f64 {
         self.normal.iter().zip(point).map(|(n, x)| n * x).sum::<f64>() - self.offset
@@ -105,7 +125,7 @@ impl Corner {
 
 /// What some half-spaces have in common.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Convex {
+pub(crate) struct Convex {
     spaces: Vec<HalfSpace>, // not empty, all with the same axes
 }
 
@@ -116,6 +136,11 @@ impl Convex {
             Some(other) => Err(BadRegion::Axes { found: other.axes }),
             None => Ok(Self { spaces: spaces.to_vec() }),
         }
+    }
+
+    #[cfg(feature = "serde")]
+    pub(crate) fn spaces(&self) -> &[HalfSpace] {
+        &self.spaces
     }
 
     /// The finite faces of a box. A box without any is the whole space: no half-space at all.

@@ -23,10 +23,10 @@ mod prism;
 use thiserror::Error;
 use zvf_model::Bounds;
 
-use ball::Ball;
-use convex::Convex;
+pub(crate) use ball::Ball;
+pub(crate) use convex::Convex;
 pub use convex::{Corner, HalfSpace};
-use prism::Prism;
+pub(crate) use prism::Prism;
 
 /// A region of space.
 ///
@@ -43,6 +43,11 @@ use prism::Prism;
 /// # Ok::<(), zvf_model::BadBounds>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(into = "crate::data::RegionData", try_from = "crate::data::RegionData")
+)]
 pub struct Region {
     shape: Shape,
     hull: Bounds,    // contains the region; infinite where the region is
@@ -50,7 +55,7 @@ pub struct Region {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Shape {
+pub(crate) enum Shape {
     Box(Convex),
     Ball(Ball),
     Convex(Convex),
@@ -115,6 +120,12 @@ impl Region {
     pub fn half_open(self) -> Self {
         let half_open = matches!(self.shape, Shape::Box(_));
         Self { half_open, ..self }
+    }
+
+    /// What it was made of.
+    #[cfg(feature = "serde")]
+    pub(crate) const fn shape(&self) -> &Shape {
+        &self.shape
     }
 
     /// The number of axes.

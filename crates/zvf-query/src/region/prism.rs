@@ -10,9 +10,18 @@ use super::convex::{Convex, HalfSpace};
 
 /// The pieces of the prism.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Prism {
+pub(crate) struct Prism {
     pieces: Vec<Convex>, // not empty
     hull: Bounds,
+    source: Source,
+}
+
+/// What a prism was made of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Source {
+    pub(crate) outline: Vec<[f64; 2]>,
+    pub(crate) on: [usize; 2],
+    pub(crate) limits: Bounds,
 }
 
 impl Prism {
@@ -38,7 +47,13 @@ impl Prism {
             }
             pieces.push(piece);
         }
-        Ok(Self { pieces, hull: hull(outline, on, limits)? })
+        let source = Source { outline: outline.to_vec(), on, limits: *limits };
+        Ok(Self { pieces, hull: hull(outline, on, limits)?, source })
+    }
+
+    #[cfg(feature = "serde")]
+    pub(crate) const fn source(&self) -> &Source {
+        &self.source
     }
 
     pub(super) fn pieces(&self) -> impl Iterator<Item = &Convex> {

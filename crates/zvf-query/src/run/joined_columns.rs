@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn what_stands_for_nothing_is_not_a_number() {
         for (name, size) in [("float16", 2), ("float32", 4), ("float64", 8)] {
-            let dtype = Dtype::parse(name).unwrap();
+            let dtype = name.parse::<Dtype>().unwrap();
             let mut null = NullRow::new(dtype, 3);
             let bytes = null.bytes().unwrap();
             assert_eq!(bytes.len(), 3 * size);
@@ -243,13 +243,13 @@ mod tests {
             assert!((0..3).all(|c| column.float(0, c).unwrap().is_nan()), "{name}");
         }
         for name in ["int64", "uint8", "bool", "<U4"] {
-            assert_eq!(NullRow::new(Dtype::parse(name).unwrap(), 1).bytes(), None, "{name}");
+            assert_eq!(NullRow::new(name.parse::<Dtype>().unwrap(), 1).bytes(), None, "{name}");
         }
     }
 
     #[test]
     fn a_claimed_width_takes_no_memory_before_a_row_has_it() {
-        let dtype = Dtype::parse("float64").unwrap();
+        let dtype = "float64".parse::<Dtype>().unwrap();
         // 2^35 bytes a row: no machine that runs tests gives them away for nothing.
         let column = spread("a", dtype, u32::MAX, &[], |_| None).unwrap();
         assert_eq!((column.len(), column.width()), (0, u32::MAX));
@@ -257,7 +257,8 @@ mod tests {
 
     #[test]
     fn rows_are_spread_over_the_vertices_of_a_piece() {
-        let codes = Column::new(Dtype::parse("uint8").unwrap(), 1, vec![7, 8, 9].into()).unwrap();
+        let codes =
+            Column::new("uint8".parse::<Dtype>().unwrap(), 1, vec![7, 8, 9].into()).unwrap();
         let piece = |fragment, len| Piece { cell: 0, start: 5, len, fragment };
         let pieces = [piece(2, 2), piece(0, 1), piece(1, 0)];
         let row = |piece: &Piece| Some((&codes, usize_from_u32(piece.fragment)));

@@ -218,7 +218,7 @@ mod tests {
 
     /// Numbers where rounding and the ends of types matter, as stored bytes of `dtype`.
     fn column(dtype: &str, width: u32) -> Column {
-        let dtype = Dtype::parse(dtype).unwrap();
+        let dtype = dtype.parse::<Dtype>().unwrap();
         let ends = [i64::MIN, i64::MAX, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1, 255, 127, -128, 3];
         let wholes = ends.into_iter().chain(-70..70);
         let floats = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 2.5, 1e300, 1e-320, -1e19];
@@ -297,7 +297,7 @@ mod tests {
         let test: Predicate = "x < 3".parse().unwrap();
         let ranges = Ranges::new(&test).unwrap();
         for dtype in ["bool", "float16", "<U2"] {
-            let dtype = Dtype::parse(dtype).unwrap();
+            let dtype = dtype.parse::<Dtype>().unwrap();
             let size = usize::try_from(dtype.size).unwrap();
             let column = Column::new(dtype, 1, vec![0; size].into()).unwrap();
             assert_eq!(ranges.verdicts(&column, 0, 0, 1), None);

@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn bins_of_an_attribute_come_first_and_may_be_any() {
-        let keys = ["0.0.0", "0.5.5", "1.0.0", "7.0.1"].map(|text| ChunkKey::parse(text).unwrap());
+        let keys =
+            ["0.0.0", "0.5.5", "1.0.0", "7.0.1"].map(|text| text.parse::<ChunkKey>().unwrap());
         let table = KeyTable::new(3, keys).unwrap();
         assert_eq!(found(&table, [0.0, 0.0], [9.0, 11.0]), ["0.0.0", "1.0.0", "7.0.1"]);
     }

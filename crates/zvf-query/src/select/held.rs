@@ -83,7 +83,8 @@ mod tests {
     #[test]
     fn rows_are_found_where_they_are_held() {
         let bytes = |n: Range<u8>| {
-            Column::new(Dtype::parse("uint8").unwrap(), 1, n.collect::<Vec<u8>>().into()).unwrap()
+            Column::new("uint8".parse::<Dtype>().unwrap(), 1, n.collect::<Vec<u8>>().into())
+                .unwrap()
         };
         let parts = Held::Parts(vec![(2, bytes(2..5)), (7, bytes(7..9))]);
         let whole = Held::Whole(bytes(0..9));

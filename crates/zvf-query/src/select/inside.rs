@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     fn column(dtype: &str, width: u32, values: &[f64]) -> Column {
-        let dtype = Dtype::parse(dtype).unwrap();
+        let dtype = dtype.parse::<Dtype>().unwrap();
         let bytes: Vec<u8> = values
             .iter()
             .flat_map(|x| match (dtype.kind, dtype.size) {

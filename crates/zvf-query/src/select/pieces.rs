@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn bytes(n: Vec<u8>) -> Column {
-        Column::new(Dtype::parse("uint8").unwrap(), 1, n.into()).unwrap()
+        Column::new("uint8".parse::<Dtype>().unwrap(), 1, n.into()).unwrap()
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
             pieces.push(one);
         }
         assert_eq!((pieces.list.len(), pieces.rows), (2, 4));
-        let dtype = Dtype::parse("uint8").unwrap();
+        let dtype = "uint8".parse::<Dtype>().unwrap();
         assert_eq!(pieces.gather(&held, dtype, 1).unwrap().bytes()[..], [6, 0, 1, 2]);
         pieces.truncate(3);
         assert_eq!(pieces.gather(&held, dtype, 1).unwrap().bytes()[..], [6, 0, 1]);
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_is_read_at_several_times_is_put_together() {
-        let dtype = Dtype::parse("uint8").unwrap();
+        let dtype = "uint8".parse::<Dtype>().unwrap();
         // Room for fewer, as many, and more.
         for room in [0, 4, 9] {
             let mut gathered = Gathered::new(dtype, 1, room).unwrap();

@@ -34,7 +34,7 @@ fn of_fragments_and_objects_with_each_vertex() {
         assert_eq!(values(&batch, "fragment.code"), [0.0, 0.0, 2.0, 3.0, 4.0, 4.0]);
     }
     let bounds = Bounds::new(&[1.0, 0.0], &[7.0, 0.0]).unwrap();
-    let batch = ask(&made, &query.in_region(bounds.into()).mode(Mode::Clip).with_owners());
+    let batch = ask(&made, &query.in_region(bounds).mode(Mode::Clip).with_owners());
     assert_eq!(values(&batch, "at"), [1.0, 2.0, 4.0, 6.0, 7.0]);
     assert_eq!(values(&batch, "fragment.code"), [0.0, 0.0, 2.0, 3.0, 4.0]);
     assert_eq!(values(&batch, "object.mass"), [0.0, 0.0, 0.0, 10.0, 10.0]);

@@ -99,8 +99,9 @@ fn of_chains() {
     let bounds = Bounds::new(&[0.0, 0.0], &[3.0, 0.0]).unwrap();
     let query = Query::within(bounds).mode(Mode::Inside).filter("v < 3".parse().unwrap());
     assert_eq!(parts(&ask(&made, &query)), owned(&[(0, &[0, 1, 2])]));
-    let query =
-        Query::objects([2, 0].map(ObjectId)).filter("v > 3 and object.size > 4".parse().unwrap());
+    let query = Query::all()
+        .of_objects([2, 0].map(ObjectId))
+        .filter("v > 3 and object.size > 4".parse().unwrap());
     assert_eq!(parts(&ask(&made, &query)), owned(&[(0, &[4])]));
 }
 
@@ -170,7 +171,7 @@ fn conditions_leave_what_was_never_there() {
                 (all.random_integer(-10, 10) as f64, all.random_integer(10, 25) as f64);
             let bounds = Bounds::new(&[low; 2], &[high; 2]).unwrap();
             let made = data.made();
-            for mode in Mode::ALL {
+            for &mode in Mode::ALL {
                 let query = Query::within(bounds).mode(mode);
                 let some = ask(&made, &query.clone().filter("label != \"b\"".parse().unwrap()));
                 let left = |v: &usize| v % 3 != 1;

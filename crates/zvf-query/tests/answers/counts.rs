@@ -29,7 +29,7 @@ fn counts_are_those_of_the_answer() {
                 Query::all().limit(100_000),
             ];
             if !data.objects.is_empty() {
-                queries.push(Query::objects([ObjectId(0), ObjectId(77)]).with_owners());
+                queries.push(Query::all().of_objects([ObjectId(0), ObjectId(77)]).with_owners());
                 queries.push(filtered("object.size > 2"));
             }
             for query in queries {
@@ -166,10 +166,10 @@ fn axes_are_columns_like_others() {
                 (all.random_integer(-10, 10) as f64, all.random_integer(10, 25) as f64);
             let bounds = Bounds::new(&[low; 2], &[high; 2]).unwrap();
             let mut queries = vec![Query::all()];
-            queries.extend(Mode::ALL.map(|mode| Query::within(bounds).mode(mode)));
+            queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
             if !data.objects.is_empty() {
                 queries.push(Query::all().with_owners());
-                queries.push(Query::objects([ObjectId(0), ObjectId(1)]));
+                queries.push(Query::all().of_objects([ObjectId(0), ObjectId(1)]));
             }
             if !kind.has_links() {
                 queries.push(Query::all().order(Order::Storage));

@@ -108,7 +108,7 @@ fn polylines_by_place() {
 #[test]
 fn polylines_by_name() {
     let made = polylines();
-    let object = |ids: &[i64]| Query::objects(ids.iter().copied().map(ObjectId));
+    let object = |ids: &[i64]| Query::all().of_objects(ids.iter().copied().map(ObjectId));
     let named = |query: &Query| {
         let answer = ask(&made, query);
         let ids: Vec<i64> = parts(&answer.batch).iter().map(|(id, _)| *id).collect();
@@ -147,7 +147,7 @@ fn lines() {
     assert_eq!(found(&within([9.0, 9.0], [11.0, 11.0])), [1]); // passes through
     assert_eq!(found(&within([10.0, 15.0], [20.0, 25.0])), [2, 3]); // 2 crosses, 3 cuts a corner
     assert_eq!(found(&within([11.0, 11.0], [13.0, 13.0])), [1, 3]); // 3 touches at (13, 13)
-    assert_eq!(found(&Query::objects([3, 1].map(ObjectId))), [3, 1]);
+    assert_eq!(found(&Query::all().of_objects([3, 1].map(ObjectId))), [3, 1]);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_mesh() {
     // All that touch, whole: also the faces of which only a part is inside.
     let batch = ask(&made, &within([0.0, 0.0], [10.0, 10.0])).batch;
     assert_eq!((batch.len(), elements(&batch).len()), (5, 3));
-    let query = Query::objects([ObjectId(0)]);
+    let query = Query::all().of_objects([ObjectId(0)]);
     assert_eq!(ask(&made, &query).batch.len(), 6);
 }
 

@@ -66,13 +66,13 @@ fn that_add_to_the_next_one() {
     assert_eq!(ids(&Query::all()), [10, 11, 12, 20, 21]);
     assert_eq!(ids(&Query::all().increment_only()), [10, 11, 12]);
     assert_eq!(ids(&Query::all().at_level(LevelId(1))), [20, 21]);
-    let objects = Query::objects([21, 11, 99].map(ObjectId));
+    let objects = Query::all().of_objects([21, 11, 99].map(ObjectId));
     assert_eq!(ids(&objects), [11, 21]);
     assert_eq!(made.run(&objects).unwrap().unknown_objects, [ObjectId(99)]);
     let strict = objects.unknown_ids(UnknownIds::Error);
     let error = made.run(&strict).unwrap_err();
     assert_eq!(error.to_string(), "InvalidArgument: there is no object 99");
-    let strict = Query::objects([21, 11].map(ObjectId)).unknown_ids(UnknownIds::Error);
+    let strict = Query::all().of_objects([21, 11].map(ObjectId)).unknown_ids(UnknownIds::Error);
     assert_eq!(ids(&strict), [11, 21]);
     assert_eq!(ids(&Query::all().in_groups([1])), [21]);
     assert_eq!(ids(&Query::all().in_groups([0])), [11, 20]);

@@ -68,7 +68,7 @@ fn of_chains() {
         // What is left is never joined over what is missing.
         let all = Query::all().with_owners();
         check(&data, array, &all, |batch| assert_eq!(parts(batch), halves));
-        let named = Query::objects([zvf_model::ObjectId(0)]);
+        let named = Query::all().of_objects([zvf_model::ObjectId(0)]);
         check(&data, array, &named, |batch| assert_eq!(parts(batch), halves));
         let touch = Query::within(bounds).mode(Mode::Touch);
         check(&data, array, &touch, |batch| assert_eq!(parts(batch), halves));
@@ -96,9 +96,11 @@ fn of_edges() {
         (numbers(batch), edges)
     };
     for array in ARRAYS {
-        for query in
-            [Query::all(), Query::objects([zvf_model::ObjectId(0)]), Query::all().with_owners()]
-        {
+        for query in [
+            Query::all(),
+            Query::all().of_objects([zvf_model::ObjectId(0)]),
+            Query::all().with_owners(),
+        ] {
             check(&data, array, &query, |batch| {
                 assert_eq!(
                     left(batch),

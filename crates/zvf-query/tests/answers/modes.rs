@@ -331,7 +331,7 @@ proptest! {
             let data = random(kind, axes, &mut numbers);
             let shape = shape(axes, &mut numbers);
             let made = data.made();
-            Mode::ALL.into_iter().for_each(|mode| check(&data, &made, &shape, mode));
+            Mode::ALL.iter().for_each(|&mode| check(&data, &made, &shape, mode));
         }
     }
 

@@ -78,7 +78,7 @@ fn a_shared_row_belongs_to_each_object_that_is_asked_for() {
         (vec![1], vec![2, 3, 4, 5], vec![2, 3, 4, 5]),
         (vec![1, 0], vec![0, 1, 2, 3, 2, 3, 4, 5], vec![2, 3, 4, 5, 0, 1, 2, 3]),
     ] {
-        let query = Query::objects(ids.iter().copied().map(ObjectId));
+        let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
         let stored = made.run(&query.clone().order(Order::Storage)).unwrap().batch;
         assert_eq!(numbers(&stored), storage, "{ids:?}");
         assert_eq!(numbers(&made.run(&query).unwrap().batch), by_object, "{ids:?}");
@@ -104,7 +104,7 @@ fn links_to_rows_that_are_not_there_are_refused_in_every_way_of_asking() {
                 Query::within(near).mode(Mode::Clip),
                 Query::within(near).mode(Mode::Cells),
                 Query::within(near).mode(Mode::Inside),
-                Query::objects([ObjectId(0)]),
+                Query::all().of_objects([ObjectId(0)]),
                 Query::all().with_owners(),
                 Query::all().filter("v < 4".parse().unwrap()),
             ] {
@@ -181,7 +181,7 @@ fn empty_answers_have_the_columns_of_others() {
             Query::within(nowhere).mode(Mode::Cells),
             Query::all().filter("v > 1000".parse().unwrap()),
             Query::all().filter("x > 1000".parse().unwrap()),
-            Query::objects([ObjectId(55)]),
+            Query::all().of_objects([ObjectId(55)]),
         ] {
             let none = ask(query.clone());
             let columns = |batch: &zvf_model::Batch| -> Vec<_> {

@@ -61,7 +61,7 @@ fn streams_are_what_is_collected() {
         let made = tight(&store(&[long(kind)]));
         let mut queries =
             vec![Query::all(), Query::all().filter("v > 50 and label != \"a\"".parse().unwrap())];
-        queries.extend(Mode::ALL.map(|mode| Query::within(bounds).mode(mode)));
+        queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
         if kind == Kind::Polyline {
             queries.push(Query::all().order(Order::Storage));
             queries.push(Query::all().limit(130));
@@ -99,7 +99,7 @@ fn collecting_in_parts_changes_nothing() {
             Query::all().limit(333),
             Query::all().filter("v > 50 and label != \"a\"".parse().unwrap()),
         ];
-        queries.extend(Mode::ALL.map(|mode| Query::within(bounds).mode(mode)));
+        queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
         for query in queries {
             let said = format!("{kind} {query:?}");
             let answers = [&parts, &whole].map(|made| made.run(&query).unwrap());
@@ -194,7 +194,7 @@ fn numbered_parts_have_each_vertex_once() {
             Query::all().with_owners(),
             Query::all().filter("v > 50 and label != \"a\"".parse().unwrap()),
         ];
-        queries.extend(Mode::ALL.map(|mode| Query::within(bounds).mode(mode)));
+        queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
         for query in queries {
             let said = format!("{kind} {query:?}");
             let expected = whole.run(&query).unwrap().batch;

@@ -21,14 +21,14 @@ fn a_row_of_two_objects() {
     assert_eq!(owners, [0, 0, 0, 1, 1, 1]); // of two the one that comes first
     let logical = made.run(&Query::all().order(Order::Objects)).unwrap().batch;
     assert_eq!(parts(&logical), [(0, vec![0, 1, 2]), (1, vec![3, 4, 5, 0, 1, 2])]);
-    let one = Query::objects([ObjectId(1)]);
+    let one = Query::all().of_objects([ObjectId(1)]);
     assert_eq!(parts(&made.run(&one).unwrap().batch), [(1, vec![3, 4, 5, 0, 1, 2])]);
     // In the order of storage each row comes once, and says which of the objects asked for it is of.
     let one = made.run(&one.order(Order::Storage).with_owners()).unwrap().batch;
     assert_eq!(numbers(&one), [0, 1, 2, 3, 4, 5]);
     assert!(one.vertex_objects().unwrap().iter().all(|id| *id == Some(ObjectId(1))));
     let bounds = Bounds::new(&[1.0, 0.0], &[4.0, 0.0]).unwrap();
-    let both = Query::objects([1, 0].map(ObjectId)).in_region(bounds.into());
+    let both = Query::all().of_objects([1, 0].map(ObjectId)).in_region(bounds);
     let batch = made.run(&both).unwrap().batch;
     assert_eq!(parts(&batch), [(1, vec![3, 4, 1, 2]), (0, vec![1, 2])]);
     let batch = made.run(&both.order(Order::Storage)).unwrap().batch;
@@ -78,7 +78,7 @@ fn chains_in_the_order_of_storage() {
         Data::new(Kind::Polyline, 4.0, points).objects(vec![vec![0, 1, 2], vec![3, 4]]).made();
     let stored = Query::all().order(Order::Storage);
     assert_eq!(numbers(&made.run(&stored).unwrap().batch), [1, 3, 2, 0, 4]);
-    let one = Query::objects([ObjectId(1)]).order(Order::Storage).with_owners();
+    let one = Query::all().of_objects([ObjectId(1)]).order(Order::Storage).with_owners();
     let batch = made.run(&one).unwrap().batch;
     assert_eq!((numbers(&batch), batch.parts().len()), (vec![3, 4], 0));
     assert_eq!(batch.vertex_objects(), Some(&[Some(ObjectId(1)); 2][..]));

@@ -25,7 +25,7 @@ fn each_kind_answers_as_if_it_were_alone() {
     let cube = Bounds::new(&[40.0; 3], &[160.0; 3]).unwrap();
     for (files, kind, at) in pairs {
         let both = reader(&files);
-        for query in [Query::all(), Query::within(cube), Query::objects([ObjectId(0)])] {
+        for query in [Query::all(), Query::within(cube), Query::all().of_objects([ObjectId(0)])] {
             let found = inline(both.run(&query.clone().of_kind(kind))).unwrap();
             let wanted = inline(alone[at].run(&query)).unwrap();
             assert!(!wanted.batch.is_empty());

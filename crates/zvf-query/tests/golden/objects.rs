@@ -21,7 +21,7 @@ fn each_object_is_what_its_manifest_says() {
         let ids =
             || told.into_iter().flatten().map(|object| ObjectId(object["id"].as_i64().unwrap()));
         for (object, id) in told.into_iter().flatten().zip(ids()) {
-            let query = Query::objects([id]).columns(Columns::None).at_level(case.level);
+            let query = Query::all().of_objects([id]).columns(Columns::None).at_level(case.level);
             let answer = inline(case.reader.run(&query)).unwrap();
             let told = format!("{} object {id}", case.name);
             assert_eq!(answer.batch.len() as u64, object["vertices"].as_u64().unwrap(), "{told}");
@@ -36,7 +36,7 @@ fn each_object_is_what_its_manifest_says() {
         }
         let back: Vec<ObjectId> = ids().collect::<Vec<_>>().into_iter().rev().collect();
         // One store's attribute is shorter than its vertices: that is told when it is asked for.
-        let query = Query::objects(back.iter().copied().chain([ObjectId(i64::MIN)]));
+        let query = Query::all().of_objects(back.iter().copied().chain([ObjectId(i64::MIN)]));
         let query = query.columns(Columns::None);
         let answer = inline(case.reader.run(&query.at_level(case.level))).unwrap();
         assert_eq!(answer.unknown_objects, [ObjectId(i64::MIN)], "{}", case.name);

@@ -47,8 +47,8 @@ fn queries() -> Vec<Query> {
         Query::all().order(Order::Objects),
         Query::all().with_owners().with_places(),
         Query::all().allow_missing(),
-        Query::objects([0, 1, 77, 1 << 62].map(ObjectId)),
-        Query::objects([ObjectId(1)]).unknown_ids(UnknownIds::Error),
+        Query::all().of_objects([0, 1, 77, 1 << 62].map(ObjectId)),
+        Query::all().of_objects([ObjectId(1)]).unknown_ids(UnknownIds::Error),
         Query::all().in_groups([0, 1]),
         filtered("v > 3 and x < 20"),
         filtered("fragment.code >= 0"),
@@ -59,7 +59,7 @@ fn queries() -> Vec<Query> {
         Query::within(bounds).filter("v > 3".parse().unwrap()),
         Query::within(bounds).with_owners(),
     ];
-    all.extend(Mode::ALL.map(|mode| Query::within(bounds).mode(mode)));
+    all.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
     all
 }
 

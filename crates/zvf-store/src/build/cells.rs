@@ -80,7 +80,7 @@ impl CellPlan {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
 /// let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![9]))?;
-/// cells.put(&zvf_format::key::ChunkKey::parse("3")?, vec![0; 24].into())?;
+/// cells.put(&"3".parse::<zvf_format::key::ChunkKey>()?, vec![0; 24].into())?;
 /// let report = cells.finish(|_| ()).await?;
 /// assert_eq!((report.cells, report.payload_bytes, report.stored_bytes), (1, 24, 32));
 /// # Ok(())
@@ -280,7 +280,7 @@ impl CellSink {
     /// When one of `keys` is no key of the array.
     pub fn record_external(&self, keys: &[Box<str>]) -> Result<(), StoreError> {
         for key in keys {
-            let key = ChunkKey::parse(key)?;
+            let key = key.parse::<ChunkKey>()?;
             self.0.index(&key).map_err(|error| error.with_key(&self.0.key))?;
             locked(&self.0.state).came(&key, 0, 0, 0);
         }
@@ -516,7 +516,7 @@ impl Core {
 
     /// The object that holds the cell `key`.
     fn object_of(&self, key: &str) -> Result<Key, StoreError> {
-        let path = self.index(&ChunkKey::parse(key)?)?;
+        let path = self.index(&key.parse::<ChunkKey>()?)?;
         let state = locked(&self.state);
         let Some(shards) = &state.shards else { return self.object_key(path.index()) };
         self.object_key(&shards.locate(path.index()).0)

@@ -187,7 +187,7 @@ fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String
     };
     for text in listed.iter() {
         let about = |error: zvf_format::FormatError| StoreError::from(error).with_key(key);
-        let chunk = ChunkKey::parse(text).map_err(about)?;
+        let chunk = text.parse::<ChunkKey>().map_err(about)?;
         let place = ChunkPath::from_key(&chunk, &origin).map_err(about)?;
         let cells = place.index().iter().zip(&doc.chunk_shape);
         // An array over cells has chunks of one cell, or of as many as a shard holds.

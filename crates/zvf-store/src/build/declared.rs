@@ -82,7 +82,7 @@ fn scope(segment: &str) -> Option<&'static str> {
 /// The declaration of an attribute with these attributes of its array; none where its type is not said.
 fn spec(attributes: &Object) -> Option<AttributeSpec> {
     let text = |key: &str| attributes.get(key).and_then(Value::as_str);
-    let dtype = text("dtype").filter(|dtype| Dtype::parse(dtype).is_ok())?;
+    let dtype = text("dtype").filter(|dtype| dtype.parse::<Dtype>().is_ok())?;
     // Where it is not said a row has one value; where what is said is no shape nothing is declared.
     let lengths = |key: &str| -> Option<Vec<u64>> {
         let Some(lengths) = attributes.get(key) else { return Some(Vec::new()) };

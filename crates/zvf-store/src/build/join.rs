@@ -39,7 +39,7 @@ impl Build {
     /// let (work, plan) = (dir.path().join("work"), CellPlan::new(vec![0], vec![9]));
     /// let one = Build::join(&address, &work, BuildOptions::default()).await?;
     /// let cells = one.cells("0/vertices", plan.clone())?;
-    /// cells.put(&ChunkKey::parse("3")?, b"rows".as_slice().into())?;
+    /// cells.put(&"3".parse::<ChunkKey>()?, b"rows".as_slice().into())?;
     /// let (report, keys) = cells.finish_part()?;
     /// assert_eq!((report.cells, keys.as_slice()), (1, &["3".into()][..]));
     /// one.flush().await?;
@@ -76,8 +76,9 @@ impl Build {
                 Err(StoreError::unsupported(Op::Open, "folder of this machine", &*path))
             }
             Place::Remote(scheme, url, path) => {
-                let store = url::build(scheme, &url, &options.store)?;
-                Self::join_object_store(store, path.as_ref(), work, &options).await
+                let backend = url::build(scheme, &url, path, &options.store)?;
+                let prefix = backend.prefix.as_ref();
+                Self::join_object_store(backend.store, prefix, work, &options).await
             }
             Place::Versions(address) => Err(crate::versions::refuse_writing(&address)),
         }

@@ -69,7 +69,7 @@ use crate::key::Key;
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::source::remote::Created;
-use crate::source::{Place, Remote, url};
+use crate::source::{Backend, Place, Remote, url};
 
 /// How a store is built.
 ///
@@ -132,7 +132,7 @@ impl Default for BuildOptions {
 ///
 /// let build = Build::begin(&address, BuildOptions::default()).await?;
 /// let vertices = build.cells("0/vertices", CellPlan::new(vec![0, 0], vec![3, 0]))?;
-/// vertices.put(&ChunkKey::parse("2.0")?, b"rows".as_slice().into())?;
+/// vertices.put(&"2.0".parse::<ChunkKey>()?, b"rows".as_slice().into())?;
 /// vertices.finish(|attributes| drop(attributes.insert("zv_array".into(), "vertices".into()))).await?;
 /// build.group("0", &LevelDoc::new(0).to_group()).await?;
 ///
@@ -195,8 +195,8 @@ impl Build {
                 Err(StoreError::unsupported(Op::Open, "folder of this machine", &*path))
             }
             Place::Remote(scheme, url, path) => {
-                let store = url::build(scheme, &url, &options.store)?;
-                Self::in_object_store(store, path.as_ref(), options).await
+                let backend = url::build(scheme, &url, path, &options.store)?;
+                Self::in_object_store(backend.store, backend.prefix.as_ref(), options).await
             }
             Place::Versions(address) => Err(crate::versions::refuse_writing(&address)),
         }
@@ -253,7 +253,8 @@ impl Build {
             StoreError::backend(Class::InvalidKey, Op::Name, said, error.into())
         })?;
         let budget = Budget::new(&options.store);
-        Ok(Remote::new(store, prefix, budget, &options.store))
+        let backend = Backend::from_caller(store, prefix, &options.store);
+        Ok(Remote::new(backend, budget, &options.store))
     }
 
     fn at(place: Site, options: &BuildOptions, may_wait: bool) -> Self {

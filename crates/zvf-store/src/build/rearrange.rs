@@ -128,12 +128,12 @@ impl Rearrangement {
     ) -> Result<Moved, StoreError> {
         Self::check(store)?;
         build.check_source(store)?;
-        let objects = store.objects("").await?;
+        let objects = store.nodes().objects("").await?;
         let mut moved = Moved::default();
         let mut arranged = BTreeSet::new();
         for (object, _) in &objects {
             let Some(key) = node_of(object)? else { continue };
-            match store.node(key.as_str()).await?.as_deref() {
+            match store.nodes().node(key.as_str()).await?.as_deref() {
                 Some(Node::Array(doc)) if is_over_grid(&key, doc) => {
                     self.array(store, &build, &key, doc, (&mut moved, &mut told)).await?;
                     arranged.insert(key.as_str().to_owned());
@@ -277,11 +277,12 @@ impl Build {
     /// written.
     #[boxed]
     pub async fn copy(&self, store: &Store, path: &str) -> Result<u64, StoreError> {
-        let keys: Vec<Key> = store.objects(path).await?.into_iter().map(|(key, _)| key).collect();
+        let keys: Vec<Key> =
+            store.nodes().objects(path).await?.into_iter().map(|(key, _)| key).collect();
         for key in &keys {
             let Some(node) = node_of(key)? else { continue };
             let is_array =
-                matches!(store.node(node.as_str()).await?.as_deref(), Some(Node::Array(_)));
+                matches!(store.nodes().node(node.as_str()).await?.as_deref(), Some(Node::Array(_)));
             self.copied(node, is_array);
         }
         for keys in keys.chunks(READ_BATCH_CELLS) {

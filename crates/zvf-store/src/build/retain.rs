@@ -41,7 +41,7 @@ impl Build {
     /// # build.group("0", &LevelDoc::new(0).to_group()).await?;
     /// # let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![9]))?;
     /// # for (key, byte) in [("1", 1), ("2", 2), ("3", 3)] {
-    /// #     cells.put(&ChunkKey::parse(key)?, vec![byte; 8].into())?;
+    /// #     cells.put(&key.parse::<ChunkKey>()?, vec![byte; 8].into())?;
     /// # }
     /// # cells.finish(|_| ()).await?;
     /// # build.publish(&root).await?;
@@ -49,7 +49,7 @@ impl Build {
     /// let options = BuildOptions { replace: true, ..BuildOptions::default() };
     /// let build = Build::begin(&address, options).await?;
     /// # build.group("0", &LevelDoc::new(0).to_group()).await?;
-    /// let changed = ChunkKey::parse("2")?;
+    /// let changed = "2".parse::<ChunkKey>()?;
     /// let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![9]))?;
     /// cells.put(&changed, vec![7; 8].into())?;
     /// cells.finish(|_| ()).await?;
@@ -132,7 +132,7 @@ impl Joined {
         let mut present: BTreeSet<String> = fresh.iter().map(str::to_owned).collect();
         let mut files = Vec::new();
         for text in before.iter() {
-            let key = ChunkKey::parse(text)?;
+            let key = text.parse::<ChunkKey>()?;
             if !stays(&key) {
                 continue;
             }

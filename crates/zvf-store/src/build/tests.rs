@@ -21,7 +21,7 @@ fn root() -> Root {
 }
 
 fn key(text: &str) -> ChunkKey {
-    ChunkKey::parse(text).unwrap()
+    text.parse::<ChunkKey>().unwrap()
 }
 
 fn options() -> BuildOptions {
@@ -102,7 +102,7 @@ async fn documents_and_cells_typed_by_hand() {
     let report = rows.finish(|_| ()).await.unwrap();
     assert_eq!((report.rows, report.objects), (5, 2));
 
-    let int16 = Dtype::parse("int16").unwrap();
+    let int16 = "int16".parse::<Dtype>().unwrap();
     let plan = DensePlan {
         columns: Some(2),
         chunk_rows: Some(2),
@@ -461,7 +461,7 @@ async fn every_refusal_has_its_words() {
         late,
         "InvalidArgument in 0/x, array: expected one that goes on, found \"a finished one\""
     );
-    let int = Dtype::parse("int32").unwrap();
+    let int = "int32".parse::<Dtype>().unwrap();
     let mut dense = build.dense("0/d", DensePlan::new(int)).unwrap();
     assert_eq!(
         told(dense.push(b"abc").unwrap_err()),
@@ -703,7 +703,7 @@ async fn objects_that_another_process_wrote_must_be_there() {
         let one = join().await.unwrap();
         let cells = one.cells(path, plan.clone()).unwrap();
         for key in ["1.0", "0.1", "3.3"] {
-            cells.put(&ChunkKey::parse(key).unwrap(), Bytes::from_static(b"cell")).unwrap();
+            cells.put(&key.parse::<ChunkKey>().unwrap(), Bytes::from_static(b"cell")).unwrap();
         }
         let (_, keys) = cells.finish_part().unwrap();
         one.flush().await.unwrap();

@@ -50,7 +50,7 @@ use crate::source::Source;
 /// assert_eq!((vertices.presence().await?.len(), vertices.partial()), (3, Partial::Ranges));
 ///
 /// // The second coordinate of the first vertex of chunk -1.0, and nothing else of it.
-/// let ask = (ChunkKey::parse("-1.0")?, vec![4..8]);
+/// let ask = ("-1.0".parse::<ChunkKey>()?, vec![4..8]);
 /// let parts = vertices.read_parts(&[ask]).await.remove(0)?.expect("the chunk is listed");
 /// assert_eq!(parts[0], 4_f32.to_le_bytes()[..]);
 /// # Ok(())
@@ -243,7 +243,7 @@ impl Cells {
     ///
     /// let vertices = store.level(0).await?.required_cells("vertices").await?;
     /// let before = store.io_stats();
-    /// vertices.locate(&[ChunkKey::parse("-1.0")?]).await;
+    /// vertices.locate(&["-1.0".parse::<ChunkKey>()?]).await;
     /// assert_eq!(store.io_stats(), before); // a folder of this machine
     /// # Ok(())
     /// # }

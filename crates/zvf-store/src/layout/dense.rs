@@ -43,7 +43,7 @@ use crate::source::{Get, Source};
 /// # async fn main() -> Result<(), zvf_store::StoreError> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// let objects = store.dense("parametric/objects").await?.expect("the store has some");
+/// let objects = store.nodes().dense("parametric/objects").await?.expect("the store has some");
 /// assert_eq!((objects.shape(), objects.dtype().to_string().as_str()), (&[1, 5][..], "float64"));
 /// assert_eq!(objects.rows(0..1).await?[32..], (-2.5_f64).to_le_bytes());
 /// # Ok(())
@@ -147,7 +147,7 @@ impl DenseCore {
         let is_links = key.name().is_some_and(|name| name.starts_with("links_"));
         let stored = match text {
             Some(text) => {
-                Dtype::parse(text).map_err(|error| StoreError::from(error).with_key(key))?
+                text.parse::<Dtype>().map_err(|error| StoreError::from(error).with_key(key))?
             }
             // Links of composite stores never state their type.
             None if is_links => Dtype::INT64,
@@ -210,7 +210,7 @@ impl DenseArray {
         self.core.dtype
     }
 
-    /// Rows along the first axis.
+    /// Rows along the first axis; a `u64`, because they are not in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.core.grid.rows()

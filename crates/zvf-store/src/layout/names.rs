@@ -30,8 +30,8 @@ pub(crate) fn parse_chunk_name(encoding: ChunkKeyEncoding, name: &str) -> Option
     }
     let usual = name.replace(separator, "/");
     match prefix {
-        Some(_) => ChunkPath::parse(&usual).ok(),
-        None => ChunkPath::parse(&["c/", &usual].concat()).ok(),
+        Some(_) => usual.parse::<ChunkPath>().ok(),
+        None => ["c/", &usual].concat().parse::<ChunkPath>().ok(),
     }
 }
 

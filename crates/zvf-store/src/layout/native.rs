@@ -164,7 +164,7 @@ impl Native {
         let (rank, mut other) = (self.rank(), None);
         let mut coords = Vec::with_capacity(keys.len() * rank);
         for text in keys.iter() {
-            let key = ChunkKey::parse(text).map_err(|error| {
+            let key = text.parse::<ChunkKey>().map_err(|error| {
                 StoreError::refused(
                     error.class,
                     Op::Parse,

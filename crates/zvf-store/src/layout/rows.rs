@@ -45,7 +45,7 @@ use crate::source::Source;
 /// # async fn main() -> Result<(), zvf_store::StoreError> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// let names = store.rows("parametric/names").await?.expect("the store has some");
+/// let names = store.nodes().rows("parametric/names").await?.expect("the store has some");
 /// assert_eq!(names.count().await?, 1);
 /// assert_eq!(names.rows(&[0]).await?, ["floor"]);
 /// # Ok(())

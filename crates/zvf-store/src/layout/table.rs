@@ -18,7 +18,7 @@ use zvf_format::num::usize_from_u32;
 /// use zvf_format::key::ChunkKey;
 /// use zvf_store::KeyTable;
 ///
-/// let keys = ["10.0", "2.0", "-1.0"].map(|key| ChunkKey::parse(key).unwrap());
+/// let keys = ["10.0", "2.0", "-1.0"].map(|key| key.parse::<ChunkKey>().unwrap());
 /// let table = KeyTable::new(2, keys)?;
 /// assert_eq!(table.iter().map(|key| key.to_string()).collect::<Vec<_>>(), ["-1.0", "2.0", "10.0"]);
 /// assert_eq!(table.find(&keys[0]), Some(2));
@@ -168,7 +168,7 @@ impl KeyTable {
 /// use zvf_format::key::ChunkKey;
 /// use zvf_store::KeyTable;
 ///
-/// let keys = ["0.0", "0.1", "1.1"].map(|key| ChunkKey::parse(key).unwrap());
+/// let keys = ["0.0", "0.1", "1.1"].map(|key| key.parse::<ChunkKey>().unwrap());
 /// let table = KeyTable::new(2, keys)?;
 /// let finder = table.finder(1000);
 /// assert_eq!((finder.find(&[1, 1]), finder.find(&[1, 0])), (Some(2), None));
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     fn key(text: &str) -> ChunkKey {
-        ChunkKey::parse(text).unwrap()
+        text.parse::<ChunkKey>().unwrap()
     }
 
     #[test]

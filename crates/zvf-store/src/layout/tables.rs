@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     fn parse(keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
-        let keys = keys.iter().map(|key| ChunkKey::parse(key).unwrap());
+        let keys = keys.iter().map(|key| key.parse::<ChunkKey>().unwrap());
         Ok(Arc::new(KeyTable::new(1, keys)?))
     }
 

@@ -38,7 +38,7 @@ async fn store(memory: &Arc<dyn ObjectStore>, fill: impl FnOnce(&Build)) -> Stor
 /// Four chunks of 64 numbers in one shard, of which two are there, as they are.
 fn numbers(build: &Build) {
     let mut doc =
-        ArrayDoc::new(vec![256], vec![256], DataType::number(Dtype::parse("uint16").unwrap()));
+        ArrayDoc::new(vec![256], vec![256], DataType::number("uint16".parse::<Dtype>().unwrap()));
     doc.fill_value = FillValue::uint(7);
     doc.codecs = vec![CodecSpec::sharding(vec![64], vec![CodecSpec::bytes()])];
     let array = build.verbatim_array("0/object_attributes/x", doc.print().into()).unwrap();
@@ -52,7 +52,7 @@ fn numbers(build: &Build) {
 async fn rows_of_a_shard_that_went_are_not_filled_in() {
     let memory: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let store = store(&memory, numbers).await;
-    let rows = store.dense("0/object_attributes/x").await.unwrap().unwrap();
+    let rows = store.nodes().dense("0/object_attributes/x").await.unwrap().unwrap();
     assert_eq!(rows.rows(0..1).await.unwrap(), [1, 1].as_slice());
     assert_eq!(
         rows.rows(64..65).await.unwrap(),

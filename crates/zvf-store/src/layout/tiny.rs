@@ -96,7 +96,7 @@ impl Tiny {
         for child in shared.source.children(&self.key).await? {
             if child.name.starts_with(SHARD) {
                 packs.push(self.key.child(&child.name)?);
-            } else if let Ok(key) = ChunkKey::parse(&child.name) {
+            } else if let Ok(key) = child.name.parse::<ChunkKey>() {
                 keys.push(key);
             }
         }
@@ -296,7 +296,7 @@ fn shard_index(shard: &Key, attributes: &Object) -> Result<Vec<(ChunkKey, Packed
     let Some(index) = attributes.get("shard_index") else { return Err(odd("nothing")) };
     let index = index.as_object().ok_or_else(|| odd("another value"))?;
     let packed = index.iter().map(|(name, span)| {
-        let key = ChunkKey::parse(name).map_err(|_no_key| odd(name))?;
+        let key = name.parse::<ChunkKey>().map_err(|_no_key| odd(name))?;
         let numbers: Vec<u64> =
             span.as_array().into_iter().flatten().filter_map(serde_json::Value::as_u64).collect();
         match numbers.as_slice() {

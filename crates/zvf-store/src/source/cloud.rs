@@ -13,9 +13,8 @@ use url::Url;
 use zvf_format::{Class, Expected};
 
 use super::remote::refusal::Connector;
-use super::remote::retry::Policy;
 use crate::error::{Op, Said, StoreError};
-use crate::options::OpenOptions;
+use crate::options::{OpenOptions, Timeouts};
 
 /// The bucket and its service that `url` names.
 #[cfg(feature = "s3")]
@@ -71,9 +70,9 @@ fn configured<B, K: FromStr>(
     options: &OpenOptions,
     set: impl Fn(B, K, String) -> B,
 ) -> Result<B, StoreError> {
-    let policy = Policy::for_timeouts(options.timeouts);
-    let seconds = |time: Duration| format!("{}s", time.as_secs());
-    let ours = [("connect_timeout", seconds(policy.connect)), ("timeout", seconds(FOR_EVER))];
+    let millis = |time: Duration| format!("{}ms", time.as_millis().max(1)); // zero would be no limit
+    let connect = options.timeouts.connect();
+    let ours = [("connect_timeout", millis(connect)), ("timeout", millis(Timeouts::MAX_WAIT))];
     let ours = ours.into_iter().map(|(name, value)| (name.to_owned(), value));
     let theirs = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -110,6 +109,3 @@ fn built<S: ObjectStore>(
 fn no_retry() -> RetryConfig {
     RetryConfig { max_retries: 0, backoff: BackoffConfig::default(), retry_timeout: Duration::ZERO }
 }
-
-/// Longer than any request that we wait for.
-const FOR_EVER: Duration = Duration::from_secs(24 * 3600);

@@ -55,14 +55,36 @@ pub(crate) enum Source {
 ///
 /// let backend = Store::backend("memory:///brain", &OpenOptions::default())?.expect("a URL");
 /// assert_eq!((backend.prefix.as_ref(), backend.store.to_string().as_str()), ("brain", "InMemory"));
+/// assert!(backend.can_list);
 /// # Ok::<(), zvf_store::StoreError>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Backend {
     /// The bucket, or what else has objects.
     pub store: Arc<dyn ObjectStore>,
     /// What the names of all objects of the store begin with.
     pub prefix: Path,
+    /// Whether names can be listed. Plain HTTP cannot: it lists only where it is WebDAV, and a failed try is not evidence of
+    /// absence.
+    pub can_list: bool,
+}
+
+impl Backend {
+    /// The place `prefix` of `store`, which can be listed.
+    #[must_use]
+    pub const fn new(store: Arc<dyn ObjectStore>, prefix: Path) -> Self {
+        Self { store, prefix, can_list: true }
+    }
+
+    /// The place `prefix` of a caller's own `store`.
+    pub(crate) const fn from_caller(
+        store: Arc<dyn ObjectStore>,
+        prefix: Path,
+        options: &OpenOptions,
+    ) -> Self {
+        Self { store, prefix, can_list: options.can_list }
+    }
 }
 
 impl Source {
@@ -75,8 +97,8 @@ impl Source {
         match Place::parse(address)? {
             Place::Directory(path) => Self::folder(&path, budget),
             Place::Remote(scheme, url, path) => {
-                let store = url::build(scheme, &url, options)?;
-                Ok(Self::Remote(Remote::new(store, path, budget.clone(), options)))
+                let backend = url::build(scheme, &url, path, options)?;
+                Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
             }
             // They are opened by who can wait: `find`.
             Place::Versions(address) => Err(not_a_file(&address)),
@@ -92,8 +114,8 @@ impl Source {
         let Some(versions) = versions(address, options)? else {
             return Self::open(address, budget, options);
         };
-        let Backend { store, prefix } = versions.open(&versions.latest().await?).await?;
-        Ok(Self::from_object_store(store, &prefix, budget, options))
+        let backend = versions.open(&versions.latest().await?).await?;
+        Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
     }
 
     /// Whether reads go through the interface of object stores, which may wait for a network.
@@ -175,7 +197,8 @@ impl Source {
         budget: &Budget,
         options: &OpenOptions,
     ) -> Self {
-        Self::Remote(Remote::new(store, prefix.clone(), budget.clone(), options))
+        let backend = Backend::from_caller(store, prefix.clone(), options);
+        Self::Remote(Remote::new(backend, budget.clone(), options))
     }
 
     /// The bytes of each of `gets`, in their order; `None` where there is no such object.
@@ -261,9 +284,7 @@ pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Bac
         Place::Remote(ObjectStoreScheme::Http, url, _) => {
             Err(StoreError::unsupported(Op::Open, "writing over", url.scheme()))
         }
-        Place::Remote(scheme, url, prefix) => {
-            Ok(Some(Backend { store: url::build(scheme, &url, options)?, prefix }))
-        }
+        Place::Remote(scheme, url, prefix) => url::build(scheme, &url, prefix, options).map(Some),
         Place::Versions(address) => Err(versions::refuse_writing(&address)),
     }
 }
@@ -292,9 +313,7 @@ pub(crate) fn reading_backend(
 ) -> Result<Option<Backend>, StoreError> {
     match Place::parse(address)? {
         Place::Directory(_) => Ok(None),
-        Place::Remote(scheme, url, prefix) => {
-            Ok(Some(Backend { store: url::build(scheme, &url, options)?, prefix }))
-        }
+        Place::Remote(scheme, url, prefix) => url::build(scheme, &url, prefix, options).map(Some),
         Place::Versions(address) => Err(not_a_file(&address)),
     }
 }

@@ -26,6 +26,7 @@ use object_store::path::Path;
 use url::Url;
 use zvf_format::{Class, Expected};
 
+use super::Backend;
 use crate::error::{Op, StoreError};
 use crate::options::OpenOptions;
 
@@ -99,8 +100,18 @@ pub(crate) fn is_pack(path: &Path) -> bool {
     path.as_ref().ends_with(".tet")
 }
 
-/// The backend that `scheme` and `url` name.
+/// The backend that `scheme` and `url` name, with the place `prefix` on it.
 pub(crate) fn build(
+    scheme: Scheme,
+    url: &Url,
+    prefix: Path,
+    options: &OpenOptions,
+) -> Result<Backend, StoreError> {
+    let can_list = scheme != Scheme::Http;
+    Ok(Backend { store: build_store(scheme, url, options)?, prefix, can_list })
+}
+
+fn build_store(
     scheme: Scheme,
     url: &Url,
     options: &OpenOptions,

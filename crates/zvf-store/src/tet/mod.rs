@@ -25,8 +25,8 @@ use zvf_format::FormatError;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_tet as tet;
 use zvf_tet::{
-    AxisSlice, Directory, File, Index, Lookup, MemoryBudget, Need, Open, Places, Plan, Superblock,
-    TensorDtype, TileGeometry,
+    AxisSlice, Directory, Index, Lookup, MemoryBudget, Need, Places, Plan, Superblock, TensorDtype,
+    TetOpening, TetView, TileGeometry,
 };
 
 use crate::error::StoreError;
@@ -104,9 +104,9 @@ impl TetFile {
             // Copied before they are checked: bytes of a map may be others the next time.
             let [prefix, tail] = [owned(next()?, &file), owned(next()?, &file)];
             file.check()?;
-            match File::open(&prefix, &tail, len)? {
-                Open::More(more) => need = more,
-                Open::Ready(open) => {
+            match TetView::open(&prefix, &tail, len)? {
+                TetOpening::More(more) => need = more,
+                TetOpening::Ready(open) => {
                     let datasets = datasets(&open);
                     let index_at = saturating_usize(open.superblock().chunk_index_offset());
                     let budget = open.index().memory_budget();
@@ -149,11 +149,11 @@ impl TetFile {
     /// # Errors
     ///
     /// None that opening did not have.
-    pub fn parsed(&self) -> Result<File<'_>, StoreError> {
-        match File::open(&self.0.prefix, &self.0.tail, self.0.file.len())? {
-            Open::Ready(file) => Ok(file),
+    pub fn parsed(&self) -> Result<TetView<'_>, StoreError> {
+        match TetView::open(&self.0.prefix, &self.0.tail, self.0.file.len())? {
+            TetOpening::Ready(file) => Ok(file),
             // Opening ended with these very bytes.
-            Open::More(_) => Ok(File::parse(&self.0.prefix)?),
+            TetOpening::More(_) => Ok(TetView::parse(&self.0.prefix)?),
         }
     }
 
@@ -345,7 +345,7 @@ impl TetDataset {
     }
 }
 
-fn datasets(file: &File<'_>) -> Vec<TetDataset> {
+fn datasets(file: &TetView<'_>) -> Vec<TetDataset> {
     let mut first_row = 0_u64;
     let dataset = |dataset: tet::Dataset<'_>| {
         let geometry = dataset.geometry();

@@ -40,8 +40,12 @@ async fn contents(store: &Store, found: &Found, dice: &mut Dice) -> Vec<Option<B
             cells(&level.cells(&name).await.unwrap().unwrap(), dice).await
         }
         (Kind::Cells, None) => panic!("{} is below no level", found.path),
-        (Kind::Rows, _) => rows(&store.rows(&found.path).await.unwrap().unwrap(), dice).await,
-        (Kind::Dense, _) => dense(&store.dense(&found.path).await.unwrap().unwrap(), dice).await,
+        (Kind::Rows, _) => {
+            rows(&store.nodes().rows(&found.path).await.unwrap().unwrap(), dice).await
+        }
+        (Kind::Dense, _) => {
+            dense(&store.nodes().dense(&found.path).await.unwrap().unwrap(), dice).await
+        }
     }
 }
 

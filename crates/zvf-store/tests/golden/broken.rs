@@ -47,11 +47,11 @@ async fn read_all(store: &Store, files: &[(String, Vec<u8>)]) -> Result<(), Stor
                 }
             }
             Kind::Rows => {
-                let rows = store.rows(&path).await?.unwrap();
+                let rows = store.nodes().rows(&path).await?.unwrap();
                 rows.range(0..rows.count().await?).await?;
             }
             Kind::Dense => {
-                store.dense(&path).await?.unwrap().read_all().await?;
+                store.nodes().dense(&path).await?.unwrap().read_all().await?;
             }
         }
     }

@@ -40,8 +40,8 @@ async fn every_level_of_every_store_has_its_chunks() {
                 assert_eq!(table.iter().collect::<Vec<_>>(), chunks, "{told}");
             }
             let item = vertices.attributes()["dtype"].as_str().unwrap();
-            let row =
-                zvf_metadata::Dtype::parse(item).unwrap().size as usize * store.root().axes().len();
+            let row = item.parse::<zvf_metadata::Dtype>().unwrap().size as usize
+                * store.root().axes().len();
             for expected in expected["cells"].as_array().into_iter().flatten() {
                 let key = key(&expected["chunk"]);
                 let payload = vertices.read(&key, Caching::Keep).await.unwrap().unwrap();

@@ -104,7 +104,7 @@ async fn a_span_past_its_shard_is_refused() {
     put(&mut files, path, document.to_string());
     let cells =
         open(&files).await.level(0).await.unwrap().required_cells("vertices").await.unwrap();
-    let key = zvf_format::key::ChunkKey::parse(&key).unwrap();
+    let key = key.parse::<zvf_format::key::ChunkKey>().unwrap();
     let error = cells.read(&key, Caching::Keep).await.unwrap_err();
     let text = error.to_string();
     assert!(
@@ -135,7 +135,7 @@ async fn a_small_array_without_a_chunk_is_all_zero_and_one_without_bytes_is_abse
     let cells =
         open(&files).await.level(0).await.unwrap().required_cells("vertices").await.unwrap();
     let read = async |key: &str| {
-        cells.read(&zvf_format::key::ChunkKey::parse(key).unwrap(), Caching::Keep).await
+        cells.read(&key.parse::<zvf_format::key::ChunkKey>().unwrap(), Caching::Keep).await
     };
     let zeros = read(path.rsplit('/').next().unwrap()).await.unwrap().unwrap();
     assert_eq!(zeros, vec![0; len as usize]);

@@ -87,7 +87,7 @@ async fn opening_reads_no_presence_list_and_equal_ones_share_a_table() {
     let opened = store.io_stats();
     assert!(opened.bytes_read < 80 << 10, "{opened:?}");
     // A cell is known to be absent without being looked at, so the list is read.
-    let outside = ChunkKey::parse("500.0").unwrap();
+    let outside = "500.0".parse::<ChunkKey>().unwrap();
     assert_eq!(tables[0].read(&outside, Caching::Once).await.unwrap(), None);
     let vertices = tables[0].presence().await.unwrap();
     assert_eq!(vertices.len() as i64, SIDE * SIDE);
@@ -96,14 +96,16 @@ async fn opening_reads_no_presence_list_and_equal_ones_share_a_table() {
     assert!(read.bytes_read > 512 << 10, "{read:?}");
     // Each list is read once.
     tables[0].presence().await.unwrap();
-    let Some(Node::Array(doc)) = store.node("0/vertices").await.unwrap().as_deref().cloned() else {
+    let Some(Node::Array(doc)) =
+        store.nodes().node("0/vertices").await.unwrap().as_deref().cloned()
+    else {
         panic!("an array")
     };
     assert_eq!(doc.nonempty_chunks.unwrap().len() as i64, SIDE * SIDE);
     assert_eq!(store.io_stats(), read);
-    let first = tables[0].read(&ChunkKey::parse("-1.0").unwrap(), Caching::Once).await.unwrap();
+    let first = tables[0].read(&"-1.0".parse::<ChunkKey>().unwrap(), Caching::Once).await.unwrap();
     assert!(first.is_some());
-    let listed = ChunkKey::parse("7.7").unwrap();
+    let listed = "7.7".parse::<ChunkKey>().unwrap();
     let error = tables[0].read(&listed, Caching::Once).await.unwrap_err();
     assert_eq!(error.class(), Class::NotFound, "{error}");
 }
@@ -124,7 +126,7 @@ async fn a_handle_keeps_the_list_it_began_with() {
             fs::remove_file(&document).unwrap();
         }
         let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
-        let key = ChunkKey::parse("100.100").unwrap();
+        let key = "100.100".parse::<ChunkKey>().unwrap();
         assert!(cells.presence().await.unwrap().find(&key).is_some(), "{removed}");
         let fresh = store.revalidate().await.unwrap().unwrap();
         let cells = fresh.cells("0/vertices").await.unwrap();
@@ -166,8 +168,11 @@ async fn what_is_broken_in_the_middle_is_refused_at_the_first_question_in_the_sa
         let (_, rest) = rest.split_once(", ").unwrap();
         assert!(error.to_string().ends_with(rest), "{broken}: {error}, and {own}");
         // The same again, and of whoever asks otherwise.
-        assert_eq!(store.node("0/vertices").await.unwrap_err().to_string(), error.to_string());
-        let read = cells.read(&ChunkKey::parse("0.0").unwrap(), Caching::Once).await;
+        assert_eq!(
+            store.nodes().node("0/vertices").await.unwrap_err().to_string(),
+            error.to_string()
+        );
+        let read = cells.read(&"0.0".parse::<ChunkKey>().unwrap(), Caching::Once).await;
         assert_eq!(read.unwrap_err().to_string(), error.to_string());
     }
     // Keys are looked at later still, as they always were.

@@ -27,12 +27,12 @@ pub(crate) async fn contents(store: &Store, found: &Found) -> Vec<Option<Vec<u8>
                 .collect()
         }
         Kind::Rows => {
-            let rows = store.rows(&found.path).await.unwrap().unwrap();
+            let rows = store.nodes().rows(&found.path).await.unwrap().unwrap();
             let len = rows.count().await.unwrap();
             rows.range(0..len).await.unwrap().into_iter().map(|row| Some(row.to_vec())).collect()
         }
         Kind::Dense => {
-            let dense = store.dense(&found.path).await.unwrap().unwrap();
+            let dense = store.nodes().dense(&found.path).await.unwrap().unwrap();
             vec![Some(dense.read_all().await.unwrap().to_vec())]
         }
     }
@@ -40,7 +40,7 @@ pub(crate) async fn contents(store: &Store, found: &Found) -> Vec<Option<Vec<u8>
 
 /// The document at `path` without what a rearrangement may change of it.
 async fn kept(store: &Store, path: &str) -> String {
-    match store.node(path).await.unwrap().as_deref() {
+    match store.nodes().node(path).await.unwrap().as_deref() {
         Some(Node::Array(doc)) => {
             let mut doc = doc.clone();
             (doc.codecs, doc.nonempty_chunks) = (Vec::new(), None);

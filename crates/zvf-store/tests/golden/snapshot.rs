@@ -32,7 +32,7 @@ pub(crate) fn copy_to(dir: &Path, name: &str) -> PathBuf {
 }
 
 async fn first_cell(store: &Store) -> Result<Vec<u8>, Class> {
-    let key = ChunkKey::parse("-1.0").unwrap();
+    let key = "-1.0".parse::<ChunkKey>().unwrap();
     let cells = store.level(0).await.map_err(|error| error.class())?;
     let cells = cells.required_cells("vertices").await.map_err(|error| error.class())?;
     let cell = cells.read(&key, Caching::Once).await.map_err(|error| error.class())?;
@@ -71,7 +71,7 @@ async fn a_folder_that_is_replaced_is_noticed_and_never_mixed() {
     // Whoever replaced it removes it: what is gone proves nothing.
     fs::remove_file(other.join("0/vertices/c/0/0")).unwrap();
     assert_eq!(first_cell(&store).await, Err(Class::FileChanged));
-    let error = store.objects("").await.unwrap_err();
+    let error = store.nodes().objects("").await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "FileChanged, the store was replaced while it was being read: open it again, or run the \
@@ -92,7 +92,7 @@ async fn a_folder_that_is_moved_is_whole() {
     fs::rename(&path, dir.path().join("moved")).unwrap();
     assert!(first_cell(&store).await.is_ok());
     assert_eq!(store.level(3).await.unwrap_err().class(), Class::NotFound);
-    assert!(!store.objects("").await.unwrap().is_empty());
+    assert!(!store.nodes().objects("").await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn each_spelling_of_chunk_keys_is_honoured() {
         let found: Vec<_> =
             read.read_many(&keys, Caching::Once).await.into_iter().map(Result::unwrap).collect();
         assert_eq!(found, expected, "{name} {separator}");
-        let names = store.children("0/vertices").await.unwrap().names;
+        let names = store.nodes().children("0/vertices").await.unwrap().names;
         assert!(names.is_empty(), "{name} {separator}: chunks are no nodes: {names:?}");
         // What is laid out in another way than it declares is missing, as it is for other readers.
         let other = cells(&open(&only_declared).await).await;

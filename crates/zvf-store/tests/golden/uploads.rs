@@ -27,8 +27,8 @@ async fn build(backend: &Arc<FaultStore>) -> Result<Vec<Notice>, StoreError> {
     );
     build.group("0", &level?).await?;
     let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![1]))?;
-    cells.put(&ChunkKey::parse("0")?, b"zero".as_slice().into())?;
-    cells.put(&ChunkKey::parse("1")?, b"one".as_slice().into())?;
+    cells.put(&"0".parse::<ChunkKey>()?, b"zero".as_slice().into())?;
+    cells.put(&"1".parse::<ChunkKey>()?, b"one".as_slice().into())?;
     cells.finish(|_| ()).await?;
     let mut rows = build.rows("0/groups", RowPlan::default())?;
     rows.push(b"row")?;
@@ -50,7 +50,7 @@ async fn check(backend: &Arc<FaultStore>) -> bool {
     let level = store.level(0).await.unwrap();
     let cells = level.required_cells("vertices").await.unwrap();
     for (key, payload) in [("0", "zero"), ("1", "one")] {
-        let found = cells.read(&ChunkKey::parse(key).unwrap(), Caching::Once).await.unwrap();
+        let found = cells.read(&key.parse::<ChunkKey>().unwrap(), Caching::Once).await.unwrap();
         assert_eq!(found.unwrap(), payload);
     }
     assert_eq!(level.rows("groups").await.unwrap().unwrap().rows(&[0]).await.unwrap(), ["row"]);

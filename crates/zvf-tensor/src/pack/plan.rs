@@ -85,7 +85,7 @@ async fn cells(
     doc: &ArrayDoc,
     options: &PackOptions,
 ) -> Result<Vec<Part>, TensorError> {
-    let Some(cells) = store.cells(key.as_str()).await? else { return Ok(Vec::new()) };
+    let Some(cells) = store.nodes().cells(key.as_str()).await? else { return Ok(Vec::new()) };
     let present = cells.presence().await?;
     let keys: Vec<ChunkKey> = present.iter().collect();
     let mut sized = Vec::with_capacity(keys.len());
@@ -104,7 +104,7 @@ async fn cells(
 }
 
 async fn rows(store: &Store, key: &Key, options: &PackOptions) -> Result<Vec<Part>, TensorError> {
-    let Some(rows) = store.rows(key.as_str()).await? else { return Ok(Vec::new()) };
+    let Some(rows) = store.nodes().rows(key.as_str()).await? else { return Ok(Vec::new()) };
     let (mut sized, mut at, len) = (Vec::new(), 0_u64, rows.count().await?);
     while at < len {
         let end = (at + to_u64(SIZE_BATCH)).min(len);
@@ -156,7 +156,7 @@ async fn items(
     doc: &ArrayDoc,
     options: &PackOptions,
 ) -> Result<Vec<Part>, TensorError> {
-    let Some(dense) = store.dense(key.as_str()).await? else { return Ok(Vec::new()) };
+    let Some(dense) = store.nodes().dense(key.as_str()).await? else { return Ok(Vec::new()) };
     let width = dense.dtype().size;
     let bytes = dense.shape().iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
     let bytes = bytes.ok_or_else(|| too_large(key))?;

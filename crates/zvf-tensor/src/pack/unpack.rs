@@ -66,7 +66,7 @@ pub async fn unpack(
     build: Build,
     mut told: impl FnMut(&Unpacked),
 ) -> Result<Unpacked, TensorError> {
-    let documents = store.documents().await?;
+    let documents = store.nodes().documents().await?;
     let mut done = Unpacked { documents: to_u64(documents.len()), ..Unpacked::default() };
     for path in implied(documents.iter().map(|(key, _)| key)) {
         build.implied_group(&path)?;
@@ -114,7 +114,7 @@ fn implied<'k>(nodes: impl Iterator<Item = &'k Key>) -> BTreeSet<String> {
 async fn contents(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), TensorError> {
     let doc = array.document();
     if matches!(doc.data_type.kind(), DataTypeKind::Fixed(_)) {
-        return match store.dense(key.as_str()).await? {
+        return match store.nodes().dense(key.as_str()).await? {
             Some(dense) => items(&dense, array, store.budget().max_bytes()).await,
             None => Ok(()),
         };
@@ -122,7 +122,7 @@ async fn contents(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(),
     if is_cells(doc) {
         return cells(store, key, array).await;
     }
-    match store.rows(key.as_str()).await? {
+    match store.nodes().rows(key.as_str()).await? {
         Some(rows) => self::rows(&rows, array).await,
         None => Ok(()),
     }
@@ -130,7 +130,7 @@ async fn contents(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(),
 
 /// Cells, shard by shard.
 async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), TensorError> {
-    let Some(cells) = store.cells(key.as_str()).await? else { return Ok(()) };
+    let Some(cells) = store.nodes().cells(key.as_str()).await? else { return Ok(()) };
     let doc = array.document();
     let recorded = doc.nonempty_chunks.is_some();
     let origin = origin(doc);

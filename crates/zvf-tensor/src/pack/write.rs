@@ -93,7 +93,7 @@ pub async fn pack<W: Write + Seek>(
     options: &PackOptions,
     mut told: impl FnMut(&Packed),
 ) -> Result<(W, Packed), TensorError> {
-    let documents = store.documents().await?;
+    let documents = store.nodes().documents().await?;
     let mut packed = Packed { documents: to_u64(documents.len()), ..Packed::default() };
     let texts = documents.iter().map(|(key, text)| (key.as_str(), text.as_ref()));
     let mut parts = vec![plan::documents(encode_documents(texts)?, options)?];

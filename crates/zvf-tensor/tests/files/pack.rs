@@ -23,7 +23,8 @@ async fn opened(bytes: &[u8]) -> Store {
 
 /// Everything two stores hold is the same: documents to the byte, arrays by what they hold.
 async fn assert_same(id: &str, one: &Store, other: &Store) {
-    let (documents, others) = (one.documents().await.unwrap(), other.documents().await.unwrap());
+    let (documents, others) =
+        (one.nodes().documents().await.unwrap(), other.nodes().documents().await.unwrap());
     assert_eq!(documents.len(), others.len(), "{id}");
     for ((key, text), (other_key, other_text)) in documents.iter().zip(&others) {
         assert_eq!(key, other_key, "{id}");
@@ -32,18 +33,18 @@ async fn assert_same(id: &str, one: &Store, other: &Store) {
         let path = key.as_str();
         if matches!(doc.data_type.kind(), DataTypeKind::Fixed(_)) {
             let read = async |store: &Store| {
-                store.dense(path).await.unwrap().unwrap().read_all().await.unwrap()
+                store.nodes().dense(path).await.unwrap().unwrap().read_all().await.unwrap()
             };
             assert_eq!(read(one).await, read(other).await, "{id} {key}");
         } else if doc.rank() == 1 && doc.nonempty_chunks.is_none() {
             let read = async |store: &Store| {
-                let rows = store.rows(path).await.unwrap().unwrap();
+                let rows = store.nodes().rows(path).await.unwrap().unwrap();
                 rows.range(0..rows.count().await.unwrap()).await.unwrap()
             };
             assert_eq!(read(one).await, read(other).await, "{id} {key}");
         } else {
             let read = async |store: &Store| {
-                let cells = store.cells(path).await.unwrap().unwrap();
+                let cells = store.nodes().cells(path).await.unwrap().unwrap();
                 let keys: Vec<_> = cells.presence().await.unwrap().iter().collect();
                 let payloads = cells.read_many(&keys, Caching::Once).await;
                 let payloads = payloads.into_iter().map(Result::unwrap);

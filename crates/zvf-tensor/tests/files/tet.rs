@@ -345,7 +345,7 @@ proptest! {
             TetWriter::new(Cursor::new(Vec::new()), vec![tensor], Default::default()).unwrap();
         writer.put_tensor(&elements).unwrap();
         let bytes = writer.finish(None).unwrap().into_inner();
-        prop_assert!(zvf_tet::File::parse_strict(&bytes).is_ok());
+        prop_assert!(zvf_tet::TetView::parse_strict(&bytes).is_ok());
 
         let file = TensorFile::of_bytes(bytes.clone().into()).unwrap();
         let cuts: Vec<Cut> = axes.iter().map(|(extent, _, step, (a, b))| {

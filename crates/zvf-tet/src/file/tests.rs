@@ -15,12 +15,12 @@ fn open_by_ranges(bytes: &[u8], first: usize) -> Result<Vec<Need>, FormatError> 
     loop {
         let (prefix, tail) = (need.prefix as usize, need.tail as usize);
         assert!(prefix <= len && tail <= len);
-        match File::open(&bytes[..prefix], &bytes[len - tail..], len as u64)? {
-            Open::Ready(file) => {
+        match TetView::open(&bytes[..prefix], &bytes[len - tail..], len as u64)? {
+            TetOpening::Ready(file) => {
                 assert_eq!(file.file_len(), len as u64);
                 return Ok(asked);
             }
-            Open::More(more) => {
+            TetOpening::More(more) => {
                 assert!(more.prefix > need.prefix || more.tail > need.tail, "{more:?}");
                 need = more;
                 asked.push(need);
@@ -53,14 +53,14 @@ fn asks_for_no_more_than_it_needs() {
 #[test]
 fn parts_are_as_they_were_written() {
     let bytes = with_footer();
-    let file = File::parse_strict(&bytes).unwrap();
+    let file = TetView::parse_strict(&bytes).unwrap();
     assert_eq!(file.superblock().dataset_count(), 1);
     assert_eq!(file.directory().get(0).unwrap().name(), "a");
     assert_eq!(file.index().rows().len(), 2);
     assert_eq!(file.footer().unwrap().json(), b"{\"history\":[]}");
     assert_eq!((file.file_len(), file.payload_end()), (374, 344));
     let bytes = two_tiles();
-    let file = File::parse_strict(&bytes).unwrap();
+    let file = TetView::parse_strict(&bytes).unwrap();
     assert!(file.footer().is_none());
     assert_eq!(file.payload_end(), 344);
 }
@@ -86,7 +86,7 @@ fn refused_at_open_by_rule() {
     for (at, change, rule, message) in table {
         let mut bytes = with_footer();
         bytes[at..at + change.len()].copy_from_slice(change);
-        let error = File::parse(&bytes).unwrap_err();
+        let error = TetView::parse(&bytes).unwrap_err();
         assert_eq!(
             (error.to_string().as_str(), TetRule::from_error(&error)),
             (message, Some(rule))
@@ -96,14 +96,14 @@ fn refused_at_open_by_rule() {
     let mut longer = two_tiles();
     longer.splice(80..80, [0; 8]);
     (longer[16], longer[32]) = (0x58, 0x30);
-    let error = File::parse(&longer).unwrap_err();
+    let error = TetView::parse(&longer).unwrap_err();
     assert_eq!(TetRule::from_error(&error), Some(TetRule::O5));
     // The first bytes of a file with datasets, and nothing else.
     let mut short = two_tiles();
     short.truncate(39);
     (short[16], short[24]) = (0, 0);
     assert_eq!(
-        File::parse(&short).unwrap_err().to_string(),
+        TetView::parse(&short).unwrap_err().to_string(),
         "Truncated in tet directory, dataset_blob_len at byte 32: expected 8 bytes, found 7"
     );
 }
@@ -112,7 +112,7 @@ fn refused_at_open_by_rule() {
 fn every_cut_is_seen() {
     for whole in [two_tiles(), with_footer()] {
         for cut in 0..whole.len() {
-            assert!(File::parse(&whole[..cut]).is_err(), "{cut}");
+            assert!(TetView::parse(&whole[..cut]).is_err(), "{cut}");
         }
     }
 }
@@ -122,9 +122,9 @@ fn strict_is_default_and_no_lints() {
     for (at, byte, valid) in [(52, 1, true), (180, 2, false), (340, 2, true)] {
         let mut bytes = two_tiles();
         bytes[at] = byte;
-        let file = File::parse(&bytes);
+        let file = TetView::parse(&bytes);
         let valid_now = file.is_ok_and(|file| file.validate().is_ok());
         assert_eq!(valid_now, valid || at == 180, "{at}");
-        assert_eq!(File::parse_strict(&bytes).is_ok(), at == 340, "{at}");
+        assert_eq!(TetView::parse_strict(&bytes).is_ok(), at == 340, "{at}");
     }
 }

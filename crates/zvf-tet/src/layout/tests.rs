@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::two_tiles;
-use crate::{File, TensorDtype};
+use crate::{TensorDtype, TetView};
 
 fn geometry(shape: &[u64], chunk: &[u64]) -> TileGeometry {
     TileGeometry::new(TensorDtype::F32, shape, chunk).unwrap()
@@ -44,7 +44,7 @@ fn no_datasets_and_datasets_without_tiles() {
     assert_eq!(offset % 64, 0);
     let mut bytes = layout.finish(false).unwrap();
     bytes.resize(usize::try_from(offset).unwrap() + 13, 0);
-    let file = File::parse(&bytes).unwrap();
+    let file = TetView::parse(&bytes).unwrap();
     file.validate().unwrap();
     assert_eq!(file.index().memory_budget(), MemoryBudget::new(0, 7));
 }
@@ -114,7 +114,7 @@ proptest! {
         let mut bytes = layout.finish(false).unwrap();
         prop_assert_eq!(bytes.len(), usize::try_from(prefix_len).unwrap());
         bytes.resize(end, 0);
-        let file = File::parse_strict(&bytes).unwrap();
+        let file = TetView::parse_strict(&bytes).unwrap();
         let offsets: Vec<_> = file.index().rows().iter().map(Row::payload_offset).collect();
         prop_assert!(offsets.iter().all(|offset| offset % (1 << alignment) == 0));
         prop_assert_eq!(offsets, placed);

@@ -12,7 +12,7 @@ use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 ///
 /// ```
 /// use zvf_tet::pack::{Contents, DOCUMENTS};
-/// use zvf_tet::{TensorCodec, DatasetSpec, TensorDtype, File, TileGeometry, Layout, MemoryBudget};
+/// use zvf_tet::{TensorCodec, DatasetSpec, TensorDtype, TetView, TileGeometry, Layout, MemoryBudget};
 ///
 /// let bytes = |n| TileGeometry::new(TensorDtype::U8, &[n], &[n]).unwrap();
 /// let specs = [DatasetSpec::new(DOCUMENTS, bytes(2)), DatasetSpec::new("0/mask", bytes(9))];
@@ -23,7 +23,7 @@ use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 /// let mut file = layout.finish(false)?;
 /// file.resize(end as usize, b' ');
 ///
-/// let contents = Contents::parse(&File::parse(&file)?.directory())?;
+/// let contents = Contents::parse(&TetView::parse(&file)?.directory())?;
 /// assert_eq!(contents.documents().id(), 0);
 /// let mask = contents.array("0/mask")?.unwrap();
 /// assert!(mask.cells().is_none());

@@ -9,7 +9,7 @@ use crate::testing::{index, scalars, two_tiles, with_footer};
 
 fn findings(bytes: &[u8]) -> Vec<TetFinding> {
     let mut found = Vec::new();
-    let _ = File::parse(bytes).unwrap().check(&mut |finding| {
+    let _ = TetView::parse(bytes).unwrap().check(&mut |finding| {
         found.push(finding);
         ControlFlow::Continue(())
     });
@@ -57,7 +57,7 @@ fn every_finding_in_full() {
         let found = findings(&bytes);
         assert_eq!(found.first().map(ToString::to_string).as_deref(), Some(message));
         assert_eq!(found[0].severity, severity, "{message}");
-        let file = File::parse(&bytes).unwrap();
+        let file = TetView::parse(&bytes).unwrap();
         let first = Err(found[0].error);
         assert_eq!(file.validate(), if severity == Error { first } else { Ok(()) }, "{message}");
         if severity == Lint {
@@ -98,7 +98,7 @@ fn gaps_are_a_note_and_nothing_more() {
         "F4: NonCanonical in tet chunk index, payload order at byte 288: expected 336, found 337";
     assert_eq!(messages(&bytes), [message]);
     assert_eq!(findings(&bytes)[0].severity, Severity::Note);
-    assert!(File::parse_strict(&bytes).is_ok());
+    assert!(TetView::parse_strict(&bytes).is_ok());
 }
 
 #[test]
@@ -112,7 +112,8 @@ fn findings_of_the_ends() {
         ["F5: CountMismatch in tet superblock, chunk_index_length at byte 24: expected 0, found 8"]
     );
     assert!(
-        File::parse_strict(&nothing).is_err() && File::parse(&nothing).unwrap().validate().is_ok()
+        TetView::parse_strict(&nothing).is_err()
+            && TetView::parse(&nothing).unwrap().validate().is_ok()
     );
 
     assert!(messages(&with_footer()).is_empty());
@@ -148,7 +149,7 @@ fn equal_names_are_an_error_each() {
              of another dataset"
         ))
     );
-    assert_eq!(File::parse(&bytes).unwrap().validate().unwrap_err().class, Class::Duplicate);
+    assert_eq!(TetView::parse(&bytes).unwrap().validate().unwrap_err().class, Class::Duplicate);
 }
 
 #[test]
@@ -164,15 +165,15 @@ fn an_empty_extent_is_a_note() {
         messages(&bytes),
         ["F6: BadShape in tet directory, extent at byte 64: expected at least 1, found 0"]
     );
-    assert!(File::parse(&bytes).unwrap().validate().is_ok());
+    assert!(TetView::parse(&bytes).unwrap().validate().is_ok());
     assert_eq!(findings(&bytes)[0].severity, Severity::Note);
-    assert!(File::parse_strict(&bytes).is_err(), "not every reader can query it");
+    assert!(TetView::parse_strict(&bytes).is_err(), "not every reader can query it");
 }
 
 /// Rewrites the rows of a file.
 fn with_rows(bytes: &[u8], rows: &[Row]) -> Vec<u8> {
     let at =
-        usize::try_from(File::parse(bytes).unwrap().superblock().chunk_index_offset()).unwrap();
+        usize::try_from(TetView::parse(bytes).unwrap().superblock().chunk_index_offset()).unwrap();
     let index = index(rows);
     let mut bytes = bytes.to_vec();
     bytes[at..at + index.len()].copy_from_slice(&index);
@@ -182,7 +183,7 @@ fn with_rows(bytes: &[u8], rows: &[Row]) -> Vec<u8> {
 #[test]
 fn rows_in_another_order_are_as_good() {
     let bytes = scalars(&["dataset1", "dataset2", "dataset3"]);
-    let rows = File::parse(&bytes).unwrap().index().rows().to_vec();
+    let rows = TetView::parse(&bytes).unwrap().index().rows().to_vec();
     let [a, b, c] = rows[..] else { panic!() };
     for rows in [[c, a, b], [b, c, a], [c, b, a]] {
         let found = findings(&with_rows(&bytes, &rows));
@@ -206,7 +207,7 @@ fn rows_in_another_order_are_as_good() {
 fn told_to_stop_it_stops() {
     let bytes = scalars(&["samename", "samename", "samename"]);
     let mut heard = 0;
-    let flow = File::parse(&bytes).unwrap().check(&mut |_| {
+    let flow = TetView::parse(&bytes).unwrap().check(&mut |_| {
         heard += 1;
         ControlFlow::Break(())
     });
@@ -224,7 +225,7 @@ fn an_honest_no_to_many_in_another_order() {
         "F3: Unsupported in tet chunk index, names at byte 0: expected {few}, found so many datasets"
     );
     assert_eq!(messages(&bytes), [names.as_str()]);
-    let mut rows = File::parse(&bytes).unwrap().index().rows().to_vec();
+    let mut rows = TetView::parse(&bytes).unwrap().index().rows().to_vec();
     rows.swap(1, 2);
     assert_eq!(
         messages(&with_rows(&bytes, &rows))[1..3],

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     fn dtype(text: &str) -> Dtype {
-        Dtype::parse(text).unwrap()
+        text.parse::<Dtype>().unwrap()
     }
 
     #[test]

@@ -94,7 +94,7 @@ async fn blob(
     ends: &Ends<'_>,
     total: &mut Total,
 ) -> Result<(), Stop> {
-    let data: DenseArray = match run.store.dense(path).await {
+    let data: DenseArray = match run.store.nodes().dense(path).await {
         Ok(Some(data)) => data,
         Ok(None) => {
             total.mark_lost();
@@ -221,7 +221,7 @@ async fn attributes(
     let group = level.path("cross_chunk_link_attributes");
     for name in run.names(&C20, &group).await? {
         let path = format!("{group}/{name}/{}", opened.delta);
-        let values = match run.store.dense(&path).await {
+        let values = match run.store.nodes().dense(&path).await {
             Ok(Some(values)) => values,
             Ok(None) => continue,
             Err(error) => {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::link::{LinkPolicy, Store as Stored};
+use zvf_format::link::{LinkPolicy, LinkStorage};
 use zvf_format::num::to_u64;
 use zvf_metadata::{GeometryType, LayoutFamily as Layout};
 use zvf_store::Cells;
@@ -179,7 +179,7 @@ fn uses_of(level: &LevelState, family: &LinkPolicy) -> Uses {
     let kinds = level.known_kinds();
     let along = [GeometryType::Line, GeometryType::Polyline, GeometryType::Streamline];
     let skeleton = level.is_only(&[GeometryType::Skeleton]) && width == 2;
-    let once = family.store() == Stored::Canonical && !family.is_directed();
+    let once = family.store() == LinkStorage::Canonical && !family.is_directed();
     let ends = level.chunks.ends.is_some();
     // Directed families, those of streamed skeletons, store the two ends in either order; a row that several objects share
     // has a parent in each of them.

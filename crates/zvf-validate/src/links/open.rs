@@ -9,7 +9,7 @@
 
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, RowShape, Store as Stored};
+use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, LinkStorage, RowShape};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{
@@ -68,7 +68,7 @@ pub(crate) async fn families(
     for group in if native { &["links"][..] } else { &["links", "cross_chunk_links"] } {
         for name in run.names(&C11, &level.path(group)).await? {
             let path = level.path(&format!("{group}/{name}"));
-            match Delta::parse(&name) {
+            match name.parse::<Delta>() {
                 Ok(delta) => {
                     for lint in delta.lints(&name).iter() {
                         run.add(Finding::of_format(&C42, &path, lint).lint());
@@ -93,7 +93,7 @@ pub(crate) async fn families(
 
 /// The attributes of the node at `path`, where there is one.
 async fn attributes(run: &mut Validation, path: &str) -> Result<Option<Object>, Stop> {
-    match run.store.node(path).await {
+    match run.store.nodes().node(path).await {
         Ok(Some(node)) => Ok(Some(match &*node {
             Node::Group(group) => group.attributes.clone(),
             Node::Array(array) => array.attributes.clone(),
@@ -222,7 +222,9 @@ async fn value(
 
 /// C12, C13: undirected families that store links once sort their ends.
 fn signs(run: &mut Validation, path: &str, family: &LinkPolicy, offsets: &Offsets) {
-    if family.delta() != Delta::SAME || family.is_directed() || family.store() == Stored::Duplicate
+    if family.delta() != Delta::SAME
+        || family.is_directed()
+        || family.store() == LinkStorage::Duplicate
     {
         return;
     }
@@ -385,7 +387,7 @@ async fn one_width(
     let Some(width) = within.link_width.filter(|width| *width != doc.link_width) else {
         return Ok(Some((doc, true)));
     };
-    let flat = run.store.dense(&format!("{path}/{DATA}")).await;
+    let flat = run.store.nodes().dense(&format!("{path}/{DATA}")).await;
     let between_is_empty = match flat {
         Ok(Some(data)) if doc.layout.is_none() => data.is_empty(),
         Ok(_) => run.names(&C37, path).await?.is_empty(),
@@ -422,7 +424,7 @@ async fn leaves(run: &mut Validation, family: &LinkPolicy, path: &str) -> Result
                 leaves.push(Leaf { path: below, chunks: chunks.clone() });
                 continue;
             }
-            let key = ChunkKey::parse(&child).ok().filter(|key| key.rank() == family.sid_ndim());
+            let key = child.parse::<ChunkKey>().ok().filter(|key| key.rank() == family.sid_ndim());
             let sorted = key.filter(|key| {
                 chunks.last().is_none_or(|last| last.components() < key.components())
             });
@@ -527,7 +529,7 @@ fn policy(
     let family = if doc.directed { family.directed() } else { family };
     let family = match &doc.store {
         Token::Known(LinkStore::Canonical) => family,
-        Token::Known(LinkStore::Duplicate) => family.stored(Stored::Duplicate),
+        Token::Known(LinkStore::Duplicate) => family.stored(LinkStorage::Duplicate),
         Token::Other(other) => {
             say("store", &"canonical or duplicate", other);
             return None;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::link::Store as Stored;
+use zvf_format::link::LinkStorage;
 use zvf_format::num::saturating_usize;
 use zvf_metadata::LayoutFamily as Layout;
 
@@ -202,7 +202,7 @@ impl Total {
 
     /// C19: how many links there are, each copy of which must be there.
     fn logical(&self, run: &mut Validation, opened: &Opened) -> u64 {
-        let duplicate = opened.family.store() == Stored::Duplicate;
+        let duplicate = opened.family.store() == LinkStorage::Duplicate;
         let mut logical = 0_u64;
         for (chunks, copies) in &self.copies {
             if !duplicate || *chunks == 1 || opened.delta != Delta::SAME {

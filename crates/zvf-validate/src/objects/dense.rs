@@ -45,7 +45,7 @@ impl Table {
     /// Whether a level has one of the arrays, of whatever form.
     pub(super) async fn is_there(run: &Validation, level: &LevelState) -> bool {
         // A document that cannot be read is there.
-        !matches!(run.store.node(&level.path(SPANS)).await, Ok(None))
+        !matches!(run.store.nodes().node(&level.path(SPANS)).await, Ok(None))
     }
 
     /// Rows of the index.

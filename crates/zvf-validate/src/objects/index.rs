@@ -71,7 +71,7 @@ pub(crate) async fn open(
     level: &mut LevelState,
 ) -> Result<Option<Index>, Stop> {
     let path = level.path("object_index");
-    let node = match run.store.node(&path).await {
+    let node = match run.store.nodes().node(&path).await {
         Ok(node) => node,
         Err(error) => return run.blame(&S18, &path, &error).map(|()| None),
     };
@@ -130,8 +130,8 @@ async fn manifests(
     let said = doc.layout() == Ok(Some(ManifestLayout::DenseManifestsV1));
     let dense = Table::is_there(run, level).await;
     let blobs = level.path("object_index/manifests");
-    let blobs_too =
-        run.store.family() == LayoutFamily::C && !matches!(run.store.node(&blobs).await, Ok(None));
+    let blobs_too = run.store.family() == LayoutFamily::C
+        && !matches!(run.store.nodes().node(&blobs).await, Ok(None));
     if dense && (said || !blobs_too) {
         if !said {
             let told = ("layout", "dense_manifests_v1, by the arrays that are there", "another");

@@ -49,7 +49,7 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in order.
-    pub const ALL: [Self; 3] = [Self::Cells, Self::Links, Self::Objects];
+    pub const ALL: &'static [Self] = &[Self::Cells, Self::Links, Self::Objects];
 
     /// Its name, as plans have it.
     #[must_use]
@@ -94,7 +94,7 @@ impl Part {
     /// ```
     #[must_use]
     pub fn divide(scans: &[Scan], shares: usize) -> Vec<Self> {
-        Stage::ALL.into_iter().flat_map(|stage| divide_stage(scans, stage, shares.max(1))).collect()
+        Stage::ALL.iter().flat_map(|&stage| divide_stage(scans, stage, shares.max(1))).collect()
     }
 }
 

@@ -17,7 +17,7 @@ async fn levels_are_cumulative() {
         ("broken/vx_partial_row", Depth::Consistency),
         ("ln3_basic", Depth::Geometry),
     ] {
-        for asked in Depth::ALL {
+        for &asked in Depth::ALL {
             let report = report(id, &base(asked)).await;
             assert!(
                 report.findings.iter().all(|finding| finding.rule.level <= asked),

@@ -78,7 +78,7 @@ impl Columns {
             records.iter().map(Attribute::from_record).collect::<Result<_, WriteError>>()
         };
         Ok(Self {
-            positions: Dtype::parse(&record.positions)?,
+            positions: record.positions.parse::<Dtype>()?,
             width,
             vertex: attributes(&record.vertex)?,
             fragment: attributes(&record.fragment)?,

@@ -165,7 +165,7 @@ async fn write_field(
         for (number, field) in slice.fields.iter().enumerate() {
             if field.name == name {
                 let path = slice.file(&format!("field-{number}"));
-                given.push((path, field, Dtype::parse(&field.dtype)?));
+                given.push((path, field, field.dtype.parse::<Dtype>()?));
             }
         }
     }

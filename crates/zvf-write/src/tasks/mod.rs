@@ -83,7 +83,7 @@ use crate::{Report, Schema, WriteError, WriteOptions};
 /// for (slice, values) in [(1, &[25.0_f64][..]), (0, &[1.0, 2.0])] {
 ///     let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
 ///     let mut router = tasks.router(slice)?;
-///     router.push(&Batch::new(Kind::PointCloud, Column::new(Dtype::parse("float64")?, 1, bytes.into())?))?;
+///     router.push(&Batch::new(Kind::PointCloud, Column::new("float64".parse::<Dtype>()?, 1, bytes.into())?))?;
 ///     tasks.route(router)?;
 /// }
 /// for task in tasks.all().into_iter().filter(|task| task.stage != Stage::Route) {
@@ -296,7 +296,7 @@ impl Tasks {
             self.remove()?;
             return Ok(None);
         }
-        for stage in Stage::ALL {
+        for &stage in Stage::ALL {
             self.complete(stage, "finish")?;
         }
         let known = self.known()?;
@@ -394,7 +394,7 @@ impl Tasks {
 
     /// Refuses a task before those of earlier stages.
     fn needs(&self, stage: Stage) -> Result<(), WriteError> {
-        let before = Stage::ALL.into_iter().take_while(|earlier| *earlier != stage);
+        let before = Stage::ALL.iter().copied().take_while(|earlier| *earlier != stage);
         before.into_iter().try_for_each(|earlier| self.complete(earlier, stage.name()))
     }
 

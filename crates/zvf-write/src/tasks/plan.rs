@@ -64,7 +64,8 @@ pub struct SlicePlan {
 /// The kind of a task.
 ///
 /// ```
-/// assert_eq!(zvf_write::Stage::ALL.map(zvf_write::Stage::name), ["route", "cells", "join", "links"]);
+/// let names: Vec<_> = zvf_write::Stage::ALL.iter().map(|stage| stage.name()).collect();
+/// assert_eq!(names, ["route", "cells", "join", "links"]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
@@ -80,7 +81,7 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in order.
-    pub const ALL: [Self; 4] = [Self::Route, Self::Cells, Self::Join, Self::Links];
+    pub const ALL: &'static [Self] = &[Self::Route, Self::Cells, Self::Join, Self::Links];
 
     /// Its name.
     #[must_use]
@@ -133,7 +134,7 @@ impl TaskPlan {
     pub fn tasks(&self) -> Vec<Task> {
         let links = if self.links { self.shares } else { 0 };
         let counts = [saturating_u32_from_usize(self.slices.len()), self.shares, self.joins, links];
-        let stages = Stage::ALL.into_iter().zip(counts);
+        let stages = Stage::ALL.iter().copied().zip(counts);
         stages.flat_map(|(stage, n)| (0..n).map(move |number| Task { stage, number })).collect()
     }
 

@@ -27,7 +27,7 @@ fn edges() -> Column {
     let vertices = SIZES.iter().sum::<usize>() as u64;
     let ends = (0..vertices * 2).map(|n| n * 31 % vertices).flat_map(u64::to_le_bytes);
     let ends: Vec<u8> = ends.collect();
-    Column::new(Dtype::parse("uint64").unwrap(), 2, ends.into()).unwrap()
+    Column::new("uint64".parse::<Dtype>().unwrap(), 2, ends.into()).unwrap()
 }
 
 fn schema() -> Schema {

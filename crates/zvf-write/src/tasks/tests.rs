@@ -20,7 +20,7 @@ fn batch(kind: Kind, first: usize, count: usize) -> Batch {
     let texts = (first..first + count).map(|n| b'a' + (n * 5 % 7) as u8);
     let texts: Vec<u8> = texts.flat_map(|c| u32::from(c).to_le_bytes()).collect();
     let column = |dtype: &str, bytes: Vec<u8>| {
-        Column::new(Dtype::parse(dtype).unwrap(), 1, bytes.into()).unwrap()
+        Column::new(dtype.parse::<Dtype>().unwrap(), 1, bytes.into()).unwrap()
     };
     let batch = Batch::new(kind, Column::new(Dtype::FLOAT32, 2, positions.into()).unwrap())
         .with_field(Field::new("n", column("uint32", numbers)))
@@ -50,8 +50,8 @@ fn elements(kind: Kind, vertices: usize) -> Option<(Column, Field)> {
     let ends = (0..vertices * width).map(|n| (n * 31 % vertices) as u64);
     let ends: Vec<u8> = ends.flat_map(u64::to_le_bytes).collect();
     let weights: Vec<u8> = (0..vertices).flat_map(|n| (n as i16).to_le_bytes()).collect();
-    let weights = Column::new(Dtype::parse("int16").unwrap(), 1, weights.into()).unwrap();
-    let ends = Column::new(Dtype::parse("uint64").unwrap(), width as u32, ends.into()).unwrap();
+    let weights = Column::new("int16".parse::<Dtype>().unwrap(), 1, weights.into()).unwrap();
+    let ends = Column::new("uint64".parse::<Dtype>().unwrap(), width as u32, ends.into()).unwrap();
     Some((ends, Field::new("weight", weights)))
 }
 
@@ -93,7 +93,7 @@ fn label() -> Field {
         let chars = text.chars().chain(std::iter::repeat('\0')).take(4);
         chars.flat_map(|c| u32::from(c).to_le_bytes()).collect::<Vec<u8>>()
     });
-    let column = Column::new(Dtype::parse("<U4").unwrap(), 1, texts.concat().into()).unwrap();
+    let column = Column::new("<U4".parse::<Dtype>().unwrap(), 1, texts.concat().into()).unwrap();
     Field::new("label", column)
 }
 

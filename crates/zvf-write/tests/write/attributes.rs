@@ -17,7 +17,7 @@ use zvf_write::{Schema, ShapeTable, WriteOptions, Writer};
 use crate::given::{open, read};
 
 fn column(dtype: &str, width: u32, bytes: Vec<u8>) -> Column {
-    Column::new(Dtype::parse(dtype).unwrap(), width, bytes.into()).unwrap()
+    Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.into()).unwrap()
 }
 
 fn floats(values: &[f32], width: u32) -> Column {
@@ -52,7 +52,7 @@ async fn vertices_have_attributes_of_every_type() {
     let mut batch = Batch::new(Kind::PointCloud, floats(&[1.0, 25.0, 2.0], 1));
     for dtype in types {
         for width in [1, 3] {
-            let size = Dtype::parse(dtype).unwrap().size as usize * width as usize;
+            let size = dtype.parse::<Dtype>().unwrap().size as usize * width as usize;
             let bytes = (0..3 * size).map(|n| if dtype == "bool" { n % 2 } else { n } as u8);
             let field =
                 Field::new(format!("{dtype}_{width}"), column(dtype, width, bytes.collect()));

@@ -25,7 +25,7 @@ fn sheet() -> Batch {
         [at, at + 1, at + 31, at, at + 31, at + 30]
     });
     let weights: Vec<u8> = (0..900_i32).flat_map(i32::to_le_bytes).collect();
-    let weights = Column::new(Dtype::parse("int32").unwrap(), 1, weights.into()).unwrap();
+    let weights = Column::new("int32".parse::<Dtype>().unwrap(), 1, weights.into()).unwrap();
     let owner = |n: usize| Some(ObjectId(if n < 450 { 3 } else { 8 }));
     Batch::new(Kind::Mesh, Column::new(Dtype::FLOAT32, 3, positions.into()).unwrap())
         .with_field(Field::new("w", weights))
@@ -60,7 +60,7 @@ fn written(draco: Option<DracoPositions>) -> Reader {
 fn streams_without_loss_answer_as_rows_do() {
     let (plain, draco) = (written(None), written(Some(DracoPositions::default())));
     let cube = Bounds::new(&[5.0, 5.0, 0.0], &[17.0, 22.0, 1.0]).unwrap();
-    for query in [Query::all(), Query::within(cube), Query::objects([ObjectId(8)])] {
+    for query in [Query::all(), Query::within(cube), Query::all().of_objects([ObjectId(8)])] {
         let (wanted, found) =
             (inline(plain.run(&query)).unwrap(), inline(draco.run(&query)).unwrap());
         assert!(!wanted.batch.is_empty() && found.complete);

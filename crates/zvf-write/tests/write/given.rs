@@ -37,11 +37,11 @@ impl Given {
             let narrow = flat.flat_map(|x| (*x as f32).to_le_bytes());
             (Dtype::FLOAT32, narrow.collect())
         } else {
-            (Dtype::parse("float64").unwrap(), flat.flat_map(|x| x.to_le_bytes()).collect())
+            ("float64".parse::<Dtype>().unwrap(), flat.flat_map(|x| x.to_le_bytes()).collect())
         };
         let positions = Column::new(dtype, self.axes as u32, bytes.into()).unwrap();
         let numbers: Vec<u8> = (from..to).flat_map(|n| (n as u32).to_le_bytes()).collect();
-        let numbers = Column::new(Dtype::parse("uint32").unwrap(), 1, numbers.into()).unwrap();
+        let numbers = Column::new("uint32".parse::<Dtype>().unwrap(), 1, numbers.into()).unwrap();
         let batch = Batch::new(self.kind, positions).with_field(Field::new("n", numbers)).unwrap();
         if !self.owned {
             return batch;
@@ -102,10 +102,10 @@ impl Given {
             let rows: Vec<u8> =
                 self.elements.iter().flatten().flat_map(|n| (*n as u64).to_le_bytes()).collect();
             let width = self.elements[0].len() as u32;
-            let rows = Column::new(Dtype::parse("uint64").unwrap(), width, rows.into()).unwrap();
+            let rows = Column::new("uint64".parse::<Dtype>().unwrap(), width, rows.into()).unwrap();
             let weight: Vec<u8> =
                 (0..self.elements.len()).flat_map(|n| (n as i16).to_le_bytes()).collect();
-            let weight = Column::new(Dtype::parse("int16").unwrap(), 1, weight.into()).unwrap();
+            let weight = Column::new("int16".parse::<Dtype>().unwrap(), 1, weight.into()).unwrap();
             writer.push_elements(&rows, &[Field::new("weight", weight)])?;
         }
         Ok(())
@@ -164,7 +164,7 @@ impl Given {
         for (object, count) in &self.parts {
             let wanted: Vec<i64> = (start..start + *count as i64).collect();
             start += *count as i64;
-            let query = Query::objects([ObjectId(*object)]).of_kind(self.kind);
+            let query = Query::all().of_objects([ObjectId(*object)]).of_kind(self.kind);
             let answer = reader.run(&query).await.unwrap();
             assert!(answer.unknown_objects.is_empty(), "object {object}");
             let mut found = integers(&answer.batch, "n");

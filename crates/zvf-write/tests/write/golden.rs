@@ -19,7 +19,7 @@ fn npy(bytes: &[u8]) -> (Dtype, Vec<usize>, Vec<u8>) {
     let shape = header.split("'shape': (").nth(1).unwrap().split(')').next().unwrap();
     let shape = shape.split(',').filter_map(|n| n.trim().parse().ok()).collect();
     assert!(header.contains("'fortran_order': False"));
-    (Dtype::parse(descr).unwrap(), shape, bytes[10 + length..].to_vec())
+    (descr.parse::<Dtype>().unwrap(), shape, bytes[10 + length..].to_vec())
 }
 
 fn column(bytes: &[u8]) -> Column {
@@ -40,7 +40,7 @@ fn texts(name: &str, bytes: &[u8]) -> Field {
     known.sort();
     known.dedup();
     let missing = values.iter().any(Option::is_none);
-    let dtype = Dtype::parse(if missing { "int8" } else { "uint8" }).unwrap();
+    let dtype = (if missing { "int8" } else { "uint8" }).parse::<Dtype>().unwrap();
     let code = |value: &Option<String>| {
         let code = value.as_ref().and_then(|text| known.binary_search(&text).ok());
         code.map_or(0xff, |code| code as u8)

@@ -218,7 +218,7 @@ async fn a_chain_is_never_left_with_a_hole() {
 
 #[tokio::test]
 async fn nothing_is_a_store_too() {
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         let memory = Arc::new(InMemory::new());
         let options = WriteOptions::default();
         let writer = Writer::in_object_store(memory.clone(), "store.zv", schema(kind), options);

@@ -4,13 +4,13 @@ use std::ops::ControlFlow;
 
 use zvf_b2nd::{ChunkHeader, Container, Frame};
 use zvf_blosc::Chunk;
-use zvf_tet::{File, Index, Row, Severity};
+use zvf_tet::{Index, Row, Severity, TetView};
 
 use super::{BlobFinding, Report, Settings};
 use crate::Error;
 
 pub(super) fn tet(settings: &Settings, blob: &[u8], report: &mut Report) -> Result<(), Error> {
-    let file = File::parse(blob)?;
+    let file = TetView::parse(blob)?;
     report.fact("datasets", file.directory().len());
     report.fact("chunks", file.index().rows().len());
     report.fact("payload_end", file.payload_end());

@@ -67,7 +67,7 @@ pub enum BlobKind {
 
 impl BlobKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: &'static [Self] = &[
         Self::FragmentIndex,
         Self::Manifest,
         Self::Ragged,
@@ -130,7 +130,7 @@ impl FromStr for BlobKind {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let found = Self::ALL.into_iter().find(|kind| kind.word() == text);
+        let found = Self::ALL.iter().copied().find(|kind| kind.word() == text);
         found.ok_or_else(|| Error::bad_request("kind of blob", "one of those listed", text))
     }
 }

@@ -191,7 +191,8 @@ impl Source {
     pub(super) fn recipe(&self, mut write: WriteOptions) -> Result<Recipe, Error> {
         write.compat = self.compat;
         write.build.replace = self.replace;
-        let types = self.types.iter().map(|(name, dtype)| Ok((name.clone(), Dtype::parse(dtype)?)));
+        let types =
+            self.types.iter().map(|(name, dtype)| Ok((name.clone(), dtype.parse::<Dtype>()?)));
         let columns = ColumnRoles {
             positions: self.positions.clone(),
             object: self.object.clone(),
@@ -201,7 +202,7 @@ impl Source {
         let read = ReadOptions {
             kind: self.kind.as_ref().map(|kind| kind.parse::<Kind>()).transpose()?,
             columns,
-            positions: self.dtype.as_ref().map(|dtype| Dtype::parse(dtype)).transpose()?,
+            positions: self.dtype.as_ref().map(|dtype| dtype.parse::<Dtype>()).transpose()?,
             polygons: if self.triangles { Polygons::Triangles } else { Polygons::Same },
             text: self.text.clone().map(Text::options).unwrap_or_default(),
             batch_rows: self.batch_rows,

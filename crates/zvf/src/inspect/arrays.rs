@@ -68,7 +68,7 @@ impl Arrays {
     /// When the backend fails, or a document cannot be read.
     #[boxed]
     pub async fn list(store: &Store) -> Result<Self, Error> {
-        match store.objects("").await {
+        match store.nodes().objects("").await {
             Ok(objects) => {
                 listed(store, objects.iter().map(|(key, size)| (key.as_str(), *size))).await
             }
@@ -141,7 +141,7 @@ fn family_of(key: &str) -> Option<(&str, &str)> {
         len = len.checked_add(segments.next()?.len())?.checked_add(1)?;
     }
     let cell = segments.next()?;
-    let is_cell = ChunkKey::parse(cell).is_ok() || cell.starts_with("__shard") || is_tuple(cell);
+    let is_cell = cell.parse::<ChunkKey>().is_ok() || cell.starts_with("__shard") || is_tuple(cell);
     let path = key.get(..len).filter(|_| is_cell)?;
     Some((path, key.get(len.checked_add(1)?..)?))
 }
@@ -153,7 +153,7 @@ fn is_tuple(name: &str) -> bool {
 
 async fn entry(store: &Store, path: String, found: Found) -> Result<Option<ArrayEntry>, Error> {
     let Some(node) = &found.node else { return Ok(None) };
-    let node = store.node(node).await?;
+    let node = store.nodes().node(node).await?;
     let Some(Node::Array(doc)) = node.as_deref() else { return Ok(None) };
     let recorded = doc.nonempty_chunks.as_ref().and_then(|keys| u64::try_from(keys.len()).ok());
     let small = found.small;
@@ -193,7 +193,7 @@ async fn named(store: &Store) -> Result<Arrays, Error> {
         paths.sort_unstable();
         for path in paths {
             let path = format!("{number}/{path}");
-            if let Some(Node::Array(doc)) = store.node(&path).await?.as_deref() {
+            if let Some(Node::Array(doc)) = store.nodes().node(&path).await?.as_deref() {
                 arrays.push(described(path, doc));
             }
         }

@@ -22,7 +22,7 @@ use crate::Error;
 ///
 /// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
 /// let level = waiter.wait(LevelReader::open(&store, LevelId(0)))??;
-/// let cell = waiter.wait(CellView::read(&level, &ChunkKey::parse("0.0")?, 10))??;
+/// let cell = waiter.wait(CellView::read(&level, &"0.0".parse::<ChunkKey>()?, 10))??;
 /// assert_eq!((cell.rows, cell.vertices.len(), cell.fragments.len()), (1, 1, 1));
 /// # Ok::<(), zvf::Error>(())
 /// ```
@@ -193,7 +193,7 @@ async fn links(
     let mut all = Vec::new();
     for name in ["links", "cross_chunk_links"] {
         for delta in level.node().children(name).await?.names {
-            let Ok(delta) = Delta::parse(&delta) else { continue };
+            let Ok(delta) = delta.parse::<Delta>() else { continue };
             if all.iter().any(|(known, _)| *known == delta) {
                 continue;
             }

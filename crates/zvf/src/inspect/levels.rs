@@ -200,7 +200,7 @@ impl LevelSummary {
             Some(kind) => format!("{}/{kind}", self.level),
             None => self.level.to_string(),
         };
-        Ok(store.node(&format!("{level}/{path}")).await?)
+        Ok(store.nodes().node(&format!("{level}/{path}")).await?)
     }
 
     /// What the documents say of an attribute: its own, then what the root declares.
@@ -257,7 +257,7 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
     let mut deltas = BTreeSet::new();
     for family in ["links", "cross_chunk_links"] {
         let names = reader.node().children(family).await?.names;
-        deltas.extend(names.iter().filter_map(|name| Some(Delta::parse(name).ok()?.0)));
+        deltas.extend(names.iter().filter_map(|name| Some(name.parse::<Delta>().ok()?.0)));
     }
     let mut found = Vec::new();
     for delta in deltas.into_iter().map(Delta) {

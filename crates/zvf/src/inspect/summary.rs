@@ -160,7 +160,7 @@ impl Summary {
     /// When the backend fails.
     #[boxed]
     pub async fn with_stored(mut self, store: &Store) -> Result<Self, Error> {
-        let objects = match store.objects("").await {
+        let objects = match store.nodes().objects("").await {
             Ok(objects) => objects,
             Err(error) if error.class() == Class::Unsupported => return Ok(self),
             Err(error) => return Err(error.into()),
@@ -189,7 +189,7 @@ async fn levels_there(store: &Store) -> Result<Vec<u32>, Error> {
     let mut numbers = Vec::new();
     for number in store.level_numbers() {
         // A document that cannot be read is there.
-        if !matches!(store.node(&number.to_string()).await, Ok(None)) {
+        if !matches!(store.nodes().node(&number.to_string()).await, Ok(None)) {
             numbers.push(number);
         }
     }
@@ -198,7 +198,7 @@ async fn levels_there(store: &Store) -> Result<Vec<u32>, Error> {
 
 /// How many objects are given by formulas; `None` where there is no such group.
 async fn parametric_objects(store: &Store) -> Result<Option<u64>, Error> {
-    let objects = store.dense("parametric/objects").await;
+    let objects = store.nodes().dense("parametric/objects").await;
     Ok(objects.ok().flatten().map(|objects| objects.len()))
 }
 

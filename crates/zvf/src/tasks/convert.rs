@@ -105,7 +105,7 @@ impl ConvertPart {
     #[boxed]
     pub async fn narrow(&self, reader: &Reader, query: Query, kind: Kind) -> Result<Query, Error> {
         let parse = |key: &Option<String>| {
-            let key = key.as_ref().map(|text| ChunkKey::parse(text)).transpose();
+            let key = key.as_ref().map(|text| text.parse::<ChunkKey>()).transpose();
             key.map_err(|error| Error::from(StoreError::from(error)))
         };
         if matches!(self, Self::Whole | Self::File { .. }) {

@@ -49,7 +49,7 @@ impl WorkFolder {
     /// When `address` is neither, or can only be read.
     pub fn open(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
         let medium = match Store::backend(address, options)? {
-            Some(Backend { store, prefix }) => {
+            Some(Backend { store, prefix, .. }) => {
                 Medium::Objects(Objects::new(store, &prefix, options))
             }
             None => {

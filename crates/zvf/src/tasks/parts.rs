@@ -95,7 +95,7 @@ impl PartsFolder {
     /// The parts of the result at `output`, a path or a URL.
     pub(super) fn open(output: &str, options: &OpenOptions) -> Result<Self, Error> {
         let no_name = || Error::bad_request("the output", "a folder with a name", output);
-        if let Some(Backend { store, prefix }) = Store::backend(output, options)? {
+        if let Some(Backend { store, prefix, .. }) = Store::backend(output, options)? {
             let output = prefix.filename().ok_or_else(no_name)?.to_owned();
             let above = prefix.parts_count().checked_sub(1).ok_or_else(no_name)?;
             let above: ObjectPath = prefix.parts().take(above).collect();

@@ -53,7 +53,7 @@ fn batch(state: &State) -> anyhow::Result<Batch> {
         }
     }
     let positions = Column::new(Dtype::FLOAT32, 2, bytes.into())?;
-    let tag = Field::new("tag", Column::new(Dtype::parse("int32")?, 1, tags.into())?);
+    let tag = Field::new("tag", Column::new("int32".parse::<Dtype>()?, 1, tags.into())?);
     let mut batch = Batch::new(state.kind, positions).with_field(tag)?;
     if !ids.is_empty() {
         batch = batch.with_parts(Parts::new(offsets, ids)?)?;

@@ -32,7 +32,7 @@ impl Recorded<Convert> {
         let words = words.into_iter().map(with_absolute_path).collect::<anyhow::Result<_>>()?;
         let target = ConvertTarget::new(absolute(&convert.output)?, extension.to_owned(), words);
         let is_store = |path: &PathBuf| path.to_str().is_some_and(is_store);
-        let open = session.options(Timeouts::Batch);
+        let open = session.options(Timeouts::BATCH);
         let store = match convert.inputs.as_slice() {
             [only] if is_store(only) => absolute(&only.to_string_lossy())?,
             files if files.iter().any(is_store) => {
@@ -108,7 +108,7 @@ pub(crate) async fn run_part(
 ) -> anyhow::Result<bool> {
     let mut convert: Convert = recorded::parse(&job.target().words, &["input", "output"])?;
     let store = tasks.plan().store.as_deref();
-    let open = session.options(Timeouts::Batch);
+    let open = session.options(Timeouts::BATCH);
     let scratch = convert.how.scratch();
     let Some(run) = tasks.begin_part(number, scratch.as_deref()).await? else { return Ok(false) };
     let part = job.part(number);

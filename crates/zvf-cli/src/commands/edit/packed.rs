@@ -38,7 +38,7 @@ impl PackedStore {
         let options = BuildOptions {
             replace: true,
             sync: false,
-            store: session.options(Timeouts::Batch),
+            store: session.options(Timeouts::BATCH),
             ..BuildOptions::default()
         };
         let failed = || format!("cannot unpack {address}");

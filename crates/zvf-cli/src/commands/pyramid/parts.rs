@@ -22,7 +22,7 @@ impl Recorded<Pyramid> {
         let Self { args: pyramid, words } = self;
         pyramid.check_divisible()?;
         let store = absolute(&pyramid.store)?;
-        let open = session.options(Timeouts::Batch);
+        let open = session.options(Timeouts::BATCH);
         let options = pyramid.options(session);
         let plan = Plan::pyramid((&store, &open), &options, words).await;
         plan.with_context(|| format!("cannot plan levels of {store}"))
@@ -78,7 +78,7 @@ pub(crate) async fn run_level(
     number: usize,
 ) -> anyhow::Result<Ran> {
     let (_, options) = Pyramid::read_plan(session, job)?;
-    let (open, how) = (session.options(Timeouts::Batch), building(session));
+    let (open, how) = (session.options(Timeouts::BATCH), building(session));
     let progress = session.progress("building levels");
     progress.set(format!("task {number}"));
     let done = tasks.run_level(number, &open, &options, &how).await;
@@ -93,7 +93,7 @@ pub(crate) async fn finish_levels(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let (pyramid, options) = Pyramid::read_plan(session, job)?;
-    let (open, how) = (session.options(Timeouts::Batch), building(session));
+    let (open, how) = (session.options(Timeouts::BATCH), building(session));
     let store = tasks.plan().store.clone().unwrap_or_default();
     let progress = session.progress("building levels");
     let mut notices = Vec::new();

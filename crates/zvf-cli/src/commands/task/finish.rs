@@ -77,7 +77,7 @@ impl Finish {
         out: &mut dyn Write,
     ) -> anyhow::Result<(Outcome, bool)> {
         let store = tasks.store()?;
-        let open = session.options(Timeouts::Batch);
+        let open = session.options(Timeouts::BATCH);
         let opened = session.unchecked_store(store).await.map_err(Error::from);
         let opened = opened.with_context(|| format!("cannot open {store}"))?;
         let (observer, progress) = observe(session);
@@ -133,7 +133,7 @@ impl Finish {
     ) -> anyhow::Result<Outcome> {
         self.check_no_sarif()?;
         let progress = session.progress("finishing");
-        let open = session.options(Timeouts::Batch);
+        let open = session.options(Timeouts::BATCH);
         let report = tasks.finish_vacuum(&open, session.interrupt().gate()).await;
         drop(progress);
         let report = report.with_context(|| format!("cannot finish {}", self.folder))?;

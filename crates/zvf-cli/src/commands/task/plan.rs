@@ -142,7 +142,7 @@ impl Validate {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let store = absolute(&self.store)?;
         let options = self.asked.options(session)?;
-        let open = session.options(Timeouts::Batch);
+        let open = session.options(Timeouts::BATCH);
         let opened = session.unchecked_store(&store).await.map_err(Error::from);
         let opened = opened.with_context(|| format!("cannot open {store}"))?;
         let progress = session.progress("planning");
@@ -185,7 +185,7 @@ impl PlanPyramid {
 impl PlanVacuum {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let store = absolute(&self.store)?;
-        let open = session.options(Timeouts::Batch);
+        let open = session.options(Timeouts::BATCH);
         let progress = session.progress("planning");
         progress.set(store.clone());
         let shares = self.shares.count()?;

@@ -91,7 +91,7 @@ async fn run_validate(
     numbers: Vec<usize>,
 ) -> anyhow::Result<Vec<(usize, bool)>> {
     let store = tasks.store()?;
-    let open = session.options(Timeouts::Batch);
+    let open = session.options(Timeouts::BATCH);
     let opened = session.unchecked_store(store).await.map_err(Error::from);
     let opened = opened.with_context(|| format!("cannot open {store}"))?;
     let mut ran = Vec::new();
@@ -149,7 +149,7 @@ async fn run_vacuum(
     tasks: &Tasks,
     numbers: Vec<usize>,
 ) -> anyhow::Result<Vec<(usize, bool)>> {
-    let open = session.options(Timeouts::Batch);
+    let open = session.options(Timeouts::BATCH);
     let mut ran = Vec::new();
     for number in numbers {
         let progress = session.progress("writing chunks again");

@@ -197,7 +197,7 @@ impl Pack {
 }
 
 async fn open(session: &Session, address: &str, dataset: Option<&str>) -> anyhow::Result<AnyArray> {
-    let options = session.options(Timeouts::Batch);
+    let options = session.options(Timeouts::BATCH);
     let opened = AnyArray::open(address, dataset, &options).await;
     opened.map_err(Error::from).with_context(|| format!("cannot open {address}"))
 }

@@ -20,7 +20,7 @@ fn broken_files_are_refused() {
 }
 
 fn small(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-    Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
+    Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
 }
 
 fn table() -> Batch {

@@ -20,7 +20,7 @@ fn tables_as_they_are() {
     };
     let none = ColumnRoles::default;
     let typed = ColumnRoles {
-        types: vec![("n".into(), Dtype::parse("uint8").unwrap())],
+        types: vec![("n".into(), "uint8".parse::<Dtype>().unwrap())],
         ..ColumnRoles::default()
     };
     for (name, text, columns, wanted) in [
@@ -107,7 +107,7 @@ fn lines_may_end_with_carriage_returns() {
 #[test]
 fn whole_numbers_are_never_rounded() {
     let told = |text: &str, stated: Option<&str>| {
-        let types = stated.map(|dtype| ("id".to_owned(), Dtype::parse(dtype).unwrap()));
+        let types = stated.map(|dtype| ("id".to_owned(), dtype.parse::<Dtype>().unwrap()));
         let columns = ColumnRoles { types: types.into_iter().collect(), ..ColumnRoles::default() };
         dump(Format::Csv, text.as_bytes(), &options(columns))
     };
@@ -339,7 +339,7 @@ fn lines_by_the_block_are_those_read_one_by_one() {
     for (kind, batch_rows) in
         [(Kind::PointCloud, 65_536), (Kind::PointCloud, 999), (Kind::Polyline, 4096)]
     {
-        let types = vec![("note".into(), Dtype::parse("<U12").unwrap())];
+        let types = vec![("note".into(), "<U12".parse::<Dtype>().unwrap())];
         let mut options = options(ColumnRoles { types, ..ColumnRoles::default() });
         options.text.comment = Some(b'#');
         let options = ReadOptions { kind: Some(kind), batch_rows, memory: 1000, ..options };

@@ -177,7 +177,7 @@ impl Parser<'_> {
     fn dtype(&mut self) -> Parsed<Dtype> {
         let start = self.at;
         let word = self.string("a type")?;
-        Dtype::parse(&word).map_err(|_no_such_type| {
+        word.parse::<Dtype>().map_err(|_no_such_type| {
             let expected = "a type of numbers, booleans or text such as '<f4'";
             let mut fault = fault(Class::Unsupported, start, expected, format!("{word:?}"));
             fault.hint = Some("convert the array with astype() first");
@@ -308,7 +308,7 @@ mod tests {
     fn headers_as_they_are_written() {
         let field = |name: &str, dtype: &str, width| RecordField {
             name: name.into(),
-            dtype: Dtype::parse(dtype).unwrap(),
+            dtype: dtype.parse::<Dtype>().unwrap(),
             width,
         };
         for (text, fields, fortran, shape) in [

@@ -122,7 +122,7 @@ fn records_with_fields() {
 #[test]
 fn what_this_crate_writes_reads_back() {
     let column = |dtype: &str, width, bytes: &[u8]| {
-        Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
+        Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
     };
     let batch = Batch::new(Kind::Polyline, column("uint8", 2, &[1, 2, 3, 4, 5, 6]))
         .with_field(Field::new(

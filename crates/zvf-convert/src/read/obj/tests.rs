@@ -16,7 +16,7 @@ fn faces_lines_and_points() {
     let points = ReadOptions { kind: Some(Kind::PointCloud), ..default() };
     let graph = ReadOptions {
         kind: Some(Kind::Graph),
-        positions: Dtype::parse("float64").ok(),
+        positions: "float64".parse::<Dtype>().ok(),
         ..default()
     };
     let fans = ReadOptions { polygons: Polygons::Triangles, ..default() };

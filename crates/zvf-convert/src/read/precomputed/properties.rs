@@ -136,5 +136,5 @@ pub(super) fn property_type(name: &str) -> Option<(Dtype, u32)> {
         "float32" | "uint8" | "int8" | "uint16" | "int16" | "uint32" | "int32" => (name, 1),
         _ => return None,
     };
-    Some((Dtype::parse(name).ok()?, width))
+    Some((name.parse::<Dtype>().ok()?, width))
 }

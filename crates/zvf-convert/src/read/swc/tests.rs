@@ -13,7 +13,8 @@ const FOREST: &[u8] =
 fn every_tree_is_an_object() {
     let default = ReadOptions::default;
     let points = ReadOptions { kind: Some(Kind::PointCloud), ..default() };
-    let small = ReadOptions { batch_rows: 3, positions: Dtype::parse("float64").ok(), ..default() };
+    let small =
+        ReadOptions { batch_rows: 3, positions: "float64".parse::<Dtype>().ok(), ..default() };
     let names = "x,y,z,radius,type,object\n";
     let (first, last) = ("0,0,0,2.5,1,0\n1,0,0,1,3,0\n2,0,0,1,3,0\n", "9,9,9,0.5,0,1\n");
     let said = "radius float32, type int32";

@@ -121,7 +121,7 @@ impl Members {
             } else {
                 DTYPES.iter().copied().find(|d| *d == dtype)
             };
-            let known = known.and_then(|name| Dtype::parse(name).ok());
+            let known = known.and_then(|name| name.parse::<Dtype>().ok());
             let (Some(width), Some(dtype), false) = (width, known, name.is_empty()) else {
                 let expected = "NAME.TYPE or NAME.WIDTH.TYPE, of a type of numbers";
                 return Err(bad(Class::BadTag, place(), expected, format!("{path:?}")).into());

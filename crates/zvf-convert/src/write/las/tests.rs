@@ -102,7 +102,7 @@ fn cloud(points: &[[f64; 3]]) -> Batch {
     let bytes: Vec<u8> = points.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
     Batch::new(
         Kind::PointCloud,
-        Column::new(Dtype::parse("float64").unwrap(), 3, bytes.into()).unwrap(),
+        Column::new("float64".parse::<Dtype>().unwrap(), 3, bytes.into()).unwrap(),
     )
 }
 
@@ -147,7 +147,7 @@ fn what_a_point_cannot_hold_is_refused() {
     options.extra.insert("las.scale".into(), 0.001.into());
     let error = written(&cloud(&[[1e9, 0.0, 0.0]]), &options).unwrap_err().to_string();
     assert!(error.contains("1000000000 on axis 0 with scale Some(0.001)"), "{error}");
-    let column = Column::new(Dtype::parse("uint8").unwrap(), 1, vec![16].into()).unwrap();
+    let column = Column::new("uint8".parse::<Dtype>().unwrap(), 1, vec![16].into()).unwrap();
     let batch = cloud(&[[0.0; 3]]).with_field(Field::new("return_number", column)).unwrap();
     let error = written(&batch, &WriteOptions::default()).unwrap_err().to_string();
     assert!(error.contains("16 in \"return_number\", which is from 0 to 15"), "{error}");
@@ -155,8 +155,9 @@ fn what_a_point_cannot_hold_is_refused() {
 
 #[test]
 fn objects_and_any_columns_are_extra_bytes() {
-    let ids = Column::new(Dtype::parse("uint16").unwrap(), 2, vec![1, 0, 2, 0, 3, 0, 4, 0].into())
-        .unwrap();
+    let ids =
+        Column::new("uint16".parse::<Dtype>().unwrap(), 2, vec![1, 0, 2, 0, 3, 0, 4, 0].into())
+            .unwrap();
     let batch = cloud(&[[0.0; 3], [1.0; 3]])
         .with_field(Field::new("pair of numbers", ids.clone()))
         .unwrap()

@@ -434,7 +434,7 @@ mod tests {
     use crate::write::ply::write_ply;
 
     fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
-        Column::new(Dtype::parse(dtype).unwrap(), width, bytes.to_vec().into()).unwrap()
+        Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
     }
 
     fn int64_column(values: &[i64]) -> Column {

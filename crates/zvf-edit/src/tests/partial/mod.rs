@@ -39,7 +39,7 @@ impl Random {
 }
 
 fn column(dtype: &str, width: u32, values: impl IntoIterator<Item = f64>) -> Column {
-    let dtype = Dtype::parse(dtype).unwrap();
+    let dtype = dtype.parse::<Dtype>().unwrap();
     let bytes: Vec<u8> = values
         .into_iter()
         .flat_map(|x| match (dtype.kind == DtypeKind::Float, dtype.size) {

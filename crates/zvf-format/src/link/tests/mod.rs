@@ -10,7 +10,7 @@ mod cells;
 mod places;
 
 fn key(text: &str) -> ChunkKey {
-    ChunkKey::parse(text).unwrap()
+    text.parse::<ChunkKey>().unwrap()
 }
 
 /// Endpoints in these chunks.

@@ -84,7 +84,7 @@ fn up(rank: usize) -> Anchor {
 #[rustfmt::skip]
 #[test]
 fn records_in_their_places() {
-    let duplicate = |width, rank| family(width, rank).stored(Store::Duplicate);
+    let duplicate = |width, rank| family(width, rank).stored(LinkStorage::Duplicate);
     for Case { name, family, chunks, rows, copies } in [
         Case { name: "sorted already", family: family(2, 2), chunks: &["0.0", "1.0"], rows: &[2, 0],
             copies: &[("0.0", "+1.0", Some(0), &[2, 0])] },
@@ -144,7 +144,7 @@ fn records_in_their_places() {
 #[rustfmt::skip]
 #[test]
 fn records_without_a_place() {
-    let duplicate = family(2, 1).stored(Store::Duplicate);
+    let duplicate = family(2, 1).stored(LinkStorage::Duplicate);
     let far = family(2, 1).with_delta(Delta(1), Anchor::same_chunks(1).unwrap()).unwrap();
     let root = ChunkShape::new(&[1.0]).unwrap();
     let ratio = |n: f64| ChunkShape::new(&[n]).unwrap().ratio_to(&root).unwrap();
@@ -190,16 +190,16 @@ fn families_refused() {
 #[test]
 fn the_policy_decides_the_row() {
     for (directed, store, delta, intra, has_perm, body) in [
-        (false, Store::Canonical, 0, true, false, Body::Flat),
-        (false, Store::Canonical, 0, false, true, Body::Inline),
-        (false, Store::Canonical, 1, true, false, Body::Inline),
-        (false, Store::Canonical, 1, false, false, Body::Inline),
-        (false, Store::Duplicate, 0, false, true, Body::Inline),
-        (true, Store::Canonical, 0, false, false, Body::Inline),
-        (true, Store::Canonical, 0, true, false, Body::Flat),
-        (true, Store::Duplicate, 0, false, true, Body::Inline),
-        (true, Store::Duplicate, 0, true, false, Body::Flat),
-        (true, Store::Duplicate, -1, false, false, Body::Inline),
+        (false, LinkStorage::Canonical, 0, true, false, Body::Flat),
+        (false, LinkStorage::Canonical, 0, false, true, Body::Inline),
+        (false, LinkStorage::Canonical, 1, true, false, Body::Inline),
+        (false, LinkStorage::Canonical, 1, false, false, Body::Inline),
+        (false, LinkStorage::Duplicate, 0, false, true, Body::Inline),
+        (true, LinkStorage::Canonical, 0, false, false, Body::Inline),
+        (true, LinkStorage::Canonical, 0, true, false, Body::Flat),
+        (true, LinkStorage::Duplicate, 0, false, true, Body::Inline),
+        (true, LinkStorage::Duplicate, 0, true, false, Body::Flat),
+        (true, LinkStorage::Duplicate, -1, false, false, Body::Inline),
     ] {
         let mut family = family(3, 2).stored(store);
         family = family.with_delta(Delta(delta), Anchor::same_chunks(2).unwrap()).unwrap();
@@ -286,7 +286,7 @@ fn any_family(width: usize, rank: usize, policy: (bool, bool, i32, i8, i8)) -> L
     if directed {
         family = family.directed();
     }
-    if duplicate { family.stored(Store::Duplicate) } else { family }
+    if duplicate { family.stored(LinkStorage::Duplicate) } else { family }
 }
 
 proptest! {
@@ -306,7 +306,7 @@ proptest! {
             let back: Vec<_> =
                 record.in_input_order().map(|(place, row)| (cell.chunks()[place], row)).collect();
             prop_assert_eq!(back, ends.iter().map(|end| (*end.chunk, end.row)).collect::<Vec<_>>());
-            let canonical = family.store() == Store::Canonical && !family.is_directed();
+            let canonical = family.store() == LinkStorage::Canonical && !family.is_directed();
             if canonical && family.delta() == Delta::SAME {
                 prop_assert!(offsets.are_sorted());
             }
@@ -314,7 +314,7 @@ proptest! {
         let mut distinct: Vec<_> = chunks.iter().map(ToString::to_string).collect();
         distinct.sort();
         distinct.dedup();
-        let copies = family.store() == Store::Duplicate && family.delta() == Delta::SAME;
+        let copies = family.store() == LinkStorage::Duplicate && family.delta() == Delta::SAME;
         prop_assert_eq!(placed.len(), if copies { distinct.len() } else { 1 });
         let sources: Vec<_> = placed.iter().map(Placement::source).collect();
         prop_assert!(sources.is_sorted_by(|a, b| a.cmp_numeric(b).is_lt()));

@@ -44,12 +44,12 @@ impl Remote {
         };
         let (source, target) = (self.0.path(from)?, self.0.path(to)?);
         let mut tries = Tries::new(&self.0, Op::Write, to, None);
-        tries.allow_body(self.0.retry.policy.transfer(meta.size));
+        tries.allow_body(self.0.retry.timeouts.transfer(meta.size));
         loop {
             let copied = {
                 let _request = self.0.budget.request().await;
                 self.0.requests.fetch_add(1, Ordering::Relaxed);
-                let limit = self.0.retry.policy.body(meta.size);
+                let limit = self.0.retry.timeouts.body(meta.size);
                 let copied = self.0.store.copy(&source, &target);
                 tries.run_within(&self.0, "answer", limit, copied).await
             };
@@ -70,7 +70,7 @@ impl Shared {
         let mut file = File::open(from).map_err(|error| unreadable(from, &error))?;
         let first = read_block(&mut file, from)?;
         if first.len() < BLOCK_BYTES {
-            tries.allow_body(self.retry.policy.transfer(to_u64(first.len())));
+            tries.allow_body(self.retry.timeouts.transfer(to_u64(first.len())));
             return self.send(key, &[first], PutMode::Overwrite, tries).await;
         }
         self.send_blocks(key, first, || read_block(&mut file, from), tries).await
@@ -86,19 +86,19 @@ impl Shared {
     ) -> Result<(), Miss> {
         let path = self.path(key).map_err(Miss::Final)?;
         let _request = self.budget.request().await;
-        let policy = &self.retry.policy;
+        let timeouts = &self.retry.timeouts;
         self.requests.fetch_add(1, Ordering::Relaxed);
         let begun = self.store.put_multipart(&path);
-        let mut upload = tries.run_within(self, "answer", policy.body(0), begun).await?;
+        let mut upload = tries.run_within(self, "answer", timeouts.body(0), begun).await?;
         let mut block = first;
         while !block.is_empty() {
             let len = to_u64(block.len());
             // An upload may be as long as it is, as long as it goes on.
             tries.restart(self);
-            tries.extend(policy.transfer(len));
+            tries.extend(timeouts.transfer(len));
             self.requests.fetch_add(1, Ordering::Relaxed);
             let sent = upload.put_part(block.into());
-            let sent = tries.run_within(self, "answer", policy.body(len), sent).await;
+            let sent = tries.run_within(self, "answer", timeouts.body(len), sent).await;
             block = match sent.and_then(|()| next()) {
                 Ok(next) => next,
                 Err(miss) => {
@@ -111,7 +111,7 @@ impl Shared {
         tries.restart(self);
         self.requests.fetch_add(1, Ordering::Relaxed);
         let done = upload.complete();
-        tries.run_within(self, "answer", policy.body(0), done).await.map(drop)
+        tries.run_within(self, "answer", timeouts.body(0), done).await.map(drop)
     }
 }
 
@@ -141,11 +141,12 @@ mod tests {
     use super::*;
     use crate::budget::Budget;
     use crate::options::OpenOptions;
+    use crate::source::Backend;
 
     fn remote(store: &Arc<FaultStore>) -> Remote {
         let (options, store) = (OpenOptions::default(), Arc::<FaultStore>::clone(store));
         let store: Arc<dyn ObjectStore> = store;
-        Remote::new(store, Path::from("root"), Budget::new(&options), &options)
+        Remote::new(Backend::new(store, Path::from("root")), Budget::new(&options), &options)
     }
 
     fn key(name: &str) -> Key {

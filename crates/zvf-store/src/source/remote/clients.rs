@@ -225,7 +225,7 @@ mod tests {
     fn handles_share_connections_unless_their_options_differ() {
         let (address, connections) = server();
         let usual = OpenOptions::default();
-        let patient = OpenOptions { timeouts: Timeouts::Batch, ..usual.clone() };
+        let patient = OpenOptions { timeouts: Timeouts::BATCH, ..usual.clone() };
         let hasty = usual.clone().with_storage_option("connect_timeout", "3s");
         let named = usual.clone().with_storage_option("user_agent", "somebody");
         let rerouted = named.clone().with_storage_option("proxy_excludes", "127.0.0.1");

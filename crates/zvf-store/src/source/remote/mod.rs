@@ -40,10 +40,10 @@ use zvf_format::{Class, Expected};
 
 use self::part::Part;
 pub(crate) use self::put::Created;
-use self::retry::{Policy, Retry};
+use self::retry::Retry;
 use self::tries::{Batch, Miss, Reports, Tries};
 use super::plan::{Object, Read, deliver, plan};
-use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
+use super::{Backend, ByteRange, Child, Get, Got, IoStats, LISTED, Version};
 use crate::budget::Budget;
 use crate::clock::Instant;
 use crate::error::{Change, Op, Said, StoreError};
@@ -58,7 +58,7 @@ pub(crate) struct Remote(Arc<Shared>);
 struct Shared {
     store: Arc<dyn ObjectStore>,
     root: Path,
-    lists: bool,
+    can_list: bool,
     budget: Budget,
     at_once: usize,
     retry: Retry,
@@ -75,23 +75,17 @@ struct Shared {
 }
 
 impl Remote {
-    /// The store below `root` of `store`.
-    pub(crate) fn new(
-        store: Arc<dyn ObjectStore>,
-        root: Path,
-        budget: Budget,
-        options: &OpenOptions,
-    ) -> Self {
-        // Plain HTTP lists only where it is WebDAV, and a failed try is not evidence of absence.
-        let lists = !store.to_string().starts_with("HttpStore");
-        let seed = RandomState::new().hash_one(root.as_ref());
+    /// The store at `backend`.
+    pub(crate) fn new(backend: Backend, budget: Budget, options: &OpenOptions) -> Self {
+        let Backend { store, prefix, can_list } = backend;
+        let seed = RandomState::new().hash_one(prefix.as_ref());
         Self(Arc::new(Shared {
             store,
-            root,
-            lists,
+            root: prefix,
+            can_list,
             budget,
             at_once: options.requests_in_flight.max(1),
-            retry: Retry::new(Policy::for_timeouts(options.timeouts), seed),
+            retry: Retry::new(options.timeouts, seed),
             no_ranges: AtomicBool::new(false),
             no_suffix: AtomicBool::new(false),
             no_conditions: AtomicBool::new(false),
@@ -135,7 +129,7 @@ impl Remote {
     }
 
     pub(crate) fn can_list(&self) -> bool {
-        self.0.lists
+        self.0.can_list
     }
 
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
@@ -343,7 +337,7 @@ impl Shared {
         let held = self.budget.reserve(len).await.map_err(Miss::Final)?;
         // Waiting for room, and a long body, are not the store's fault.
         tries.extend(asked.map_or(Duration::ZERO, |asked| asked.elapsed()));
-        tries.allow_body(self.retry.policy.transfer(len));
+        tries.allow_body(self.retry.timeouts.transfer(len));
         Ok(Part {
             range: expected,
             size: meta.size,
@@ -364,7 +358,8 @@ impl Shared {
         let Some(begun) = part else { return Err(Miss::Length { expected: 0, found: 0 }) };
         let len = begun.range.end - begun.range.start;
         let body = begun.fill(reply.into_stream(), &self.bytes_read);
-        let whole = match tries.run_within(self, "body", self.retry.policy.body(len), body).await {
+        let whole = match tries.run_within(self, "body", self.retry.timeouts.body(len), body).await
+        {
             Ok(Ok(whole)) => whole,
             Ok(Err(miss)) => {
                 *part = part.take().filter(|begun| begun.tag.is_some());
@@ -382,7 +377,7 @@ impl Shared {
 
     /// Nothing can be listed over plain HTTP, and that is no evidence of absence.
     fn must_list(&self, prefix: &Key) -> Result<(), StoreError> {
-        if self.lists {
+        if self.can_list {
             return Ok(());
         }
         let expected = Expected::Rule("one that can be listed; name what to read instead");
@@ -399,7 +394,7 @@ impl Shared {
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let listed = self.store.list_with_delimiter(below);
-            match tries.run_within(self, "list", self.retry.policy.first_byte, listed).await {
+            match tries.run_within(self, "list", self.retry.timeouts.first_byte(), listed).await {
                 Ok(listed) => return Ok(listed),
                 Err(miss) => tries.retry_or_fail(self, miss).await?,
             }
@@ -423,7 +418,7 @@ impl Shared {
         let below = (!path.as_ref().is_empty()).then_some(path);
         let mut found = Vec::new();
         let mut listed = self.store.list(below);
-        let limit = self.retry.policy.first_byte;
+        let limit = self.retry.timeouts.first_byte();
         while let Some(meta) =
             tries.run_within(self, "list", limit, listed.next().map(Option::transpose)).await?
         {

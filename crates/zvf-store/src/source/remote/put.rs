@@ -268,7 +268,7 @@ impl Remote {
                 })
             });
             // The time that as many bytes take.
-            let limit = self.0.retry.policy.body(to_u64(paths.len()) << 10);
+            let limit = self.0.retry.timeouts.body(to_u64(paths.len()) << 10);
             match tries.run_within(&self.0, "answer", limit, denied.try_collect()).await {
                 Ok(denied) => {
                     let denied: BTreeSet<String> = denied;
@@ -298,7 +298,7 @@ impl Shared {
         let payload: PutPayload = parts.iter().cloned().collect();
         let options = PutOptions::from(mode);
         let sent = self.store.put_opts(&path, payload, options);
-        tries.run_within(self, "answer", self.retry.policy.body(len), sent).await.map(drop)
+        tries.run_within(self, "answer", self.retry.timeouts.body(len), sent).await.map(drop)
     }
 }
 

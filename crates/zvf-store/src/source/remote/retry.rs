@@ -1,14 +1,6 @@
 //! How long to wait for a remote store, and how often to ask again.
 //!
-//! ```text
-//!                interactive              batch
-//! connect        5 s                      5 s
-//! first byte     5 s                      10 s
-//! one request    10 s, + 1 s per 4 MiB    30 s, + 1 s per MiB
-//! tries          4                        10
-//! pause          100 ms doubling to 2 s   100 ms doubling to 15 s, any part of it (full jitter)
-//! all tries      15 s, + 1 s per 4 MiB    180 s, + 1 s per MiB
-//! ```
+//! The numbers are those of [`Timeouts`]; each pause is any part of its length (full jitter).
 //!
 //! A handle sends at most one request in ten again, counted over the last minute, with ten always
 //! allowed: a store that is down is not beaten on by everyone at once. What is worth sending again is
@@ -22,72 +14,18 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::options::Timeouts;
 
-/// The numbers of one column of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::source) struct Policy {
-    pub(in crate::source) connect: Duration,
-    pub(in crate::source) first_byte: Duration,
-    request: Duration,
-    bytes_per_second: u64,
-    pub(in crate::source) tries: u32,
-    longest_pause: Duration,
-    pub(in crate::source) all: Duration,
-}
-
-impl Policy {
-    pub(in crate::source) const fn for_timeouts(timeouts: Timeouts) -> Self {
-        match timeouts {
-            Timeouts::Interactive => Self {
-                connect: Duration::from_secs(5),
-                first_byte: Duration::from_secs(5),
-                request: Duration::from_secs(10),
-                bytes_per_second: 4 << 20,
-                tries: 4,
-                longest_pause: Duration::from_secs(2),
-                all: Duration::from_secs(15),
-            },
-            Timeouts::Batch => Self {
-                connect: Duration::from_secs(5),
-                first_byte: Duration::from_secs(10),
-                request: Duration::from_secs(30),
-                bytes_per_second: 1 << 20,
-                tries: 10,
-                longest_pause: Duration::from_secs(15),
-                all: Duration::from_secs(180),
-            },
-        }
-    }
-
-    /// How long the body of a reply of `len` bytes may take.
-    pub(super) fn body(&self, len: u64) -> Duration {
-        self.request + self.transfer(len)
-    }
-
-    /// How long `len` bytes take at the slowest speed that is waited for.
-    pub(super) fn transfer(&self, len: u64) -> Duration {
-        Duration::from_secs(len / self.bytes_per_second) // a constant of the table, never zero
-    }
-
-    /// The longest pause after try number `tried`, counted from 1.
-    fn pause(&self, tried: u32) -> Duration {
-        // Sixteen times doubled it is longer than any.
-        let doubled = FIRST_PAUSE * (1 << tried.saturating_sub(1).min(16));
-        doubled.min(self.longest_pause)
-    }
-}
-
 /// Decides on further tries for all requests of one handle.
 #[derive(Debug)]
 pub(super) struct Retry {
-    pub(super) policy: Policy,
+    pub(super) timeouts: Timeouts,
     sent: Mutex<Window>,
     noise: AtomicU64,
 }
 
 impl Retry {
     /// `seed` makes the pauses repeatable.
-    pub(super) fn new(policy: Policy, seed: u64) -> Self {
-        Self { policy, sent: Mutex::new(Window::default()), noise: AtomicU64::new(seed | 1) }
+    pub(super) fn new(timeouts: Timeouts, seed: u64) -> Self {
+        Self { timeouts, sent: Mutex::new(Window::default()), noise: AtomicU64::new(seed | 1) }
     }
 
     /// Counts a request that is about to be sent for the first time.
@@ -103,13 +41,13 @@ impl Retry {
         deadline: Instant,
         asked: Option<Duration>,
     ) -> Option<Duration> {
-        let longest = self.policy.pause(tried).as_millis();
-        let longest = u64::try_from(longest).unwrap_or(u64::MAX - 1); // seconds, as policies have it
+        let longest = self.timeouts.pause(tried).as_millis();
+        let longest = u64::try_from(longest).unwrap_or(u64::MAX - 1); // at most a year
         let pause = Duration::from_millis(self.random() % (longest + 1));
         let pause = asked.map_or(pause, |asked| asked.max(pause));
         let now = Instant::now();
         let in_time = now.checked_add(pause).is_some_and(|then| then < deadline);
-        (tried < self.policy.tries && in_time && self.window(|window| window.retry(now)))
+        (tried < self.timeouts.max_tries() && in_time && self.window(|window| window.retry(now)))
             .then_some(pause)
     }
 
@@ -168,7 +106,6 @@ impl Window {
     }
 }
 
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MINUTE: Duration = Duration::from_secs(60);
 const SLICE: Duration = Duration::from_secs(10);
 const ALWAYS: u64 = 10;
@@ -179,49 +116,16 @@ mod tests {
     use super::*;
 
     fn retry(timeouts: Timeouts) -> Retry {
-        Retry::new(Policy::for_timeouts(timeouts), 7)
+        Retry::new(timeouts, 7)
     }
 
     fn deadline() -> Instant {
         Instant::now() + Duration::from_secs(1000)
     }
 
-    #[test]
-    fn bodies_get_time_by_their_length() {
-        let (interactive, batch) =
-            (Policy::for_timeouts(Timeouts::Interactive), Policy::for_timeouts(Timeouts::Batch));
-        for (policy, len, seconds) in [
-            (interactive, 0, 10),
-            (interactive, (4 << 20) - 1, 10),
-            (interactive, 4 << 20, 11),
-            (batch, 0, 30),
-            (batch, 5 << 20, 35),
-        ] {
-            assert_eq!(policy.body(len), Duration::from_secs(seconds), "{len}");
-        }
-        assert!(batch.body(u64::MAX) > Duration::from_secs(1 << 40));
-    }
-
-    #[test]
-    fn pauses_double_up_to_the_longest() {
-        let (interactive, batch) =
-            (Policy::for_timeouts(Timeouts::Interactive), Policy::for_timeouts(Timeouts::Batch));
-        for (tried, quick, slow) in [
-            (1, 100, 100),
-            (2, 200, 200),
-            (5, 1600, 1600),
-            (6, 2000, 3200),
-            (9, 2000, 15000),
-            (u32::MAX, 2000, 15000),
-        ] {
-            assert_eq!(interactive.pause(tried).as_millis(), quick, "{tried}");
-            assert_eq!(batch.pause(tried).as_millis(), slow, "{tried}");
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn jitter_is_full_and_obeys_the_store() {
-        let retry = retry(Timeouts::Batch);
+        let retry = retry(Timeouts::BATCH);
         (0..2000).for_each(|_| retry.sends());
         let pauses: Vec<_> = (0..100).filter_map(|_| retry.next(4, deadline(), None)).collect();
         assert_eq!(pauses.len(), 100);
@@ -236,7 +140,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn tries_end() {
-        let retry = retry(Timeouts::Interactive);
+        let retry = retry(Timeouts::INTERACTIVE);
         assert!(retry.next(3, deadline(), None).is_some());
         assert!(retry.next(4, deadline(), None).is_none());
         assert!(retry.next(1, Instant::now(), None).is_none());
@@ -245,7 +149,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_request_in_ten_is_sent_again() {
         for (requests, retries) in [(0, 10), (100, 10), (109, 10), (110, 11), (1000, 100)] {
-            let retry = retry(Timeouts::Batch);
+            let retry = retry(Timeouts::BATCH);
             (0..requests).for_each(|_| retry.sends());
             let granted = (0..200).filter(|_| retry.next(1, deadline(), None).is_some()).count();
             assert_eq!(granted, retries, "{requests}");

@@ -9,6 +9,7 @@ use zvf_format::Class;
 
 use super::*;
 use crate::options::Timeouts;
+use crate::source::Source;
 
 const BODY: &[u8] = b"0123456789";
 
@@ -22,7 +23,7 @@ fn at(start: u64, len: u64) -> Get {
 
 fn remote(store: &Arc<FaultStore>, options: &OpenOptions) -> Remote {
     let store: Arc<dyn ObjectStore> = store.clone();
-    Remote::new(store, Path::from("root"), Budget::new(options), options)
+    Remote::new(Backend::new(store, Path::from("root")), Budget::new(options), options)
 }
 
 async fn stored() -> Arc<FaultStore> {
@@ -125,23 +126,23 @@ async fn each_fault_ends_in_the_right_bytes_or_a_typed_error() {
 async fn a_store_that_stays_broken_is_given_up() {
     use Fault::*;
     for (timeouts, fault, message, requests, least, most) in [
-        (Timeouts::Interactive, Status(503), "Unavailable in a, the store answered 503", 4, 0, 1),
-        (Timeouts::Interactive, Status(429), "Throttled in a, the store answered 429", 4, 0, 1),
-        (Timeouts::Interactive, Status(408), "Timeout in a, the store answered 408", 4, 0, 1),
-        (Timeouts::Interactive, Reset, "Unavailable in a, the connection failed", 4, 0, 1),
-        (Timeouts::Interactive, Silence, "Timeout in a, no first byte within", 3, 10, 15),
+        (Timeouts::INTERACTIVE, Status(503), "Unavailable in a, the store answered 503", 4, 0, 1),
+        (Timeouts::INTERACTIVE, Status(429), "Throttled in a, the store answered 429", 4, 0, 1),
+        (Timeouts::INTERACTIVE, Status(408), "Timeout in a, the store answered 408", 4, 0, 1),
+        (Timeouts::INTERACTIVE, Reset, "Unavailable in a, the connection failed", 4, 0, 1),
+        (Timeouts::INTERACTIVE, Silence, "Timeout in a, no first byte within", 3, 10, 15),
         (
-            Timeouts::Interactive,
+            Timeouts::INTERACTIVE,
             ShortBody(0),
             "FileChanged in a, reply: expected 10 bytes, found 0",
             4,
             0,
             1,
         ),
-        (Timeouts::Interactive, StalledBody(0), "Timeout in a, no body within", 2, 15, 15),
-        (Timeouts::Batch, StalledBody(0), "Timeout in a, no body within", 6, 180, 180),
-        (Timeouts::Batch, Status(503), "Unavailable in a, the store answered 503", 10, 1, 60),
-        (Timeouts::Batch, Silence, "Timeout in a, no first byte within", 10, 100, 160),
+        (Timeouts::INTERACTIVE, StalledBody(0), "Timeout in a, no body within", 2, 15, 15),
+        (Timeouts::BATCH, StalledBody(0), "Timeout in a, no body within", 6, 180, 180),
+        (Timeouts::BATCH, Status(503), "Unavailable in a, the store answered 503", 10, 1, 60),
+        (Timeouts::BATCH, Silence, "Timeout in a, no first byte within", 10, 100, 160),
     ] {
         let store = stored().await;
         store.always(Some(fault.clone()));
@@ -207,7 +208,7 @@ async fn whoever_waits_is_told_every_five_seconds() {
 fn a_runtime_without_timers_waits_as_long_as_it_takes() {
     let store: Arc<dyn ObjectStore> = Arc::new(FaultStore::new());
     let options = OpenOptions::default();
-    let remote = Remote::new(store, Path::default(), Budget::new(&options), &options);
+    let remote = Remote::new(Backend::new(store, Path::default()), Budget::new(&options), &options);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let mut tries = Tries::new(&remote.0, Op::Read, &key("a"), None);
@@ -418,7 +419,7 @@ async fn another_version_than_the_one_known_is_refused() {
 async fn a_store_in_trouble_is_not_asked_much_more() {
     let store = stored().await;
     store.always(Some(Fault::Status(503)));
-    let options = OpenOptions { timeouts: Timeouts::Batch, ..OpenOptions::default() };
+    let options = OpenOptions { timeouts: Timeouts::BATCH, ..OpenOptions::default() };
     let remote = remote(&store, &options);
     let gets: Vec<_> = (0..300).map(|i| Get::all(key(&i.to_string()))).collect();
     let answers = remote.read_many(&gets).await;
@@ -472,7 +473,11 @@ fn memory_needs_no_runtime() {
     let work = async {
         store.put_opts(&Path::from("a"), BODY.to_vec().into(), Default::default()).await.unwrap();
         let options = OpenOptions::default();
-        let remote = Remote::new(Arc::new(store), Path::default(), Budget::new(&options), &options);
+        let remote = Remote::new(
+            Backend::new(Arc::new(store), Path::default()),
+            Budget::new(&options),
+            &options,
+        );
         let answers = remote.read_many(&[Get::all(key("a")), at(20, 3), Get::all(key("b"))]).await;
         assert_eq!(answers[0].as_ref().unwrap().as_ref().unwrap().bytes, BODY);
         assert_eq!(answers[1].as_ref().unwrap_err().class(), Class::Truncated);
@@ -484,13 +489,23 @@ fn memory_needs_no_runtime() {
     while work.as_mut().poll(&mut context).is_pending() {}
 }
 
+#[tokio::test]
+async fn a_backend_that_cannot_list_is_never_listed() {
+    let store = Arc::new(FaultStore::new());
+    let options = OpenOptions { can_list: false, ..OpenOptions::default() };
+    let path = Path::from("root");
+    let source = Source::from_object_store(store.clone(), &path, &Budget::new(&options), &options);
+    assert!(!source.can_list());
+    assert_eq!(source.list(&Key::root()).await.unwrap_err().class(), Class::Unsupported);
+    assert!(store.asked().is_empty());
+}
+
 #[test]
 #[cfg(feature = "http")]
 fn plain_http_is_never_listed() {
-    let server = object_store::http::HttpBuilder::new().with_url("https://localhost:1").build();
     let options = OpenOptions::default();
-    let store = Arc::new(server.unwrap());
-    let remote = Remote::new(store, Path::default(), Budget::new(&options), &options);
+    let source = Source::open("https://localhost:1/a", &Budget::new(&options), &options).unwrap();
+    let Source::Remote(remote) = source else { panic!("{source:?}") };
     assert!(!remote.can_list());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     assert_eq!(

@@ -45,17 +45,17 @@ impl Tries {
     pub(super) fn new(shared: &Shared, op: Op, key: &Key, waiting: Option<Instant>) -> Self {
         shared.retry.sends();
         let in_runtime = tokio::runtime::Handle::try_current().is_ok();
-        let policy = &shared.retry.policy;
+        let timeouts = &shared.retry.timeouts;
         let began = Instant::now();
         let waiting = waiting.unwrap_or(began);
-        let deadline = in_runtime.then(|| waiting.checked_add(policy.all)).flatten();
+        let deadline = in_runtime.then(|| waiting.checked_add(timeouts.total())).flatten();
         Self {
             op,
             key: key.clone(),
             tried: 0,
             last: None,
             began,
-            first_byte: policy.first_byte,
+            first_byte: timeouts.first_byte(),
             deadline,
             body_counted: false,
         }
@@ -92,7 +92,7 @@ impl Tries {
         let begin = Instant::now();
         let after = limit.min(deadline.saturating_duration_since(begin));
         if after.is_zero() {
-            let (what, after) = ("answer from the store", shared.retry.policy.all);
+            let (what, after) = ("answer from the store", shared.retry.timeouts.total());
             return Err(Miss::Final(StoreError::timeout(self.op, what, after)));
         }
         let mut work = pin!(work);
@@ -119,7 +119,7 @@ impl Tries {
 
     /// Begins to count the time anew.
     pub(super) fn restart(&mut self, shared: &Shared) {
-        let all = shared.retry.policy.all;
+        let all = shared.retry.timeouts.total();
         self.deadline = self.deadline.and_then(|_| Instant::now().checked_add(all));
     }
 

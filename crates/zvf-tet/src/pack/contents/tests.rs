@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::pack::{CellTable, Documents, cells_geometry, encode_cells, encode_documents};
-use crate::{DatasetSpec, File, Layout, MemoryBudget, TensorCodec};
+use crate::{DatasetSpec, Layout, MemoryBudget, TensorCodec, TetView};
 
 /// A file with these datasets, one raw chunk each.
 fn file(datasets: &[(&str, TileGeometry, &[u8])]) -> Vec<u8> {
@@ -37,7 +37,7 @@ fn a_cell_is_a_search_and_a_slice() {
         ("0/vertices/cells", cells_geometry(2, 2).unwrap(), &table),
         ("0/names", geometry(TensorDtype::U8, &[4]), b"mask"),
     ]);
-    let file = File::parse_strict(&bytes).unwrap();
+    let file = TetView::parse_strict(&bytes).unwrap();
     let whole = |id| {
         let span = file.lookup(id).unwrap().select_all().unwrap().dense().unwrap();
         assert_eq!(span.offset % 64, 0);
@@ -82,7 +82,7 @@ fn every_refusal_in_full() {
     ];
     for (datasets, message) in table {
         let bytes = file(&datasets);
-        let directory = File::parse(&bytes).unwrap().directory();
+        let directory = TetView::parse(&bytes).unwrap().directory();
         let found = Contents::parse(&directory).and_then(|contents| contents.array("a"));
         assert_eq!(found.unwrap_err().to_string(), message);
     }
@@ -90,7 +90,7 @@ fn every_refusal_in_full() {
     let mut bytes = file(&[json, ("a", u8s, b"{}")]);
     let dtype = 40 + 48 + 4;
     bytes[dtype] = 77;
-    let directory = File::parse(&bytes).unwrap().directory();
+    let directory = TetView::parse(&bytes).unwrap().directory();
     let contents = Contents::parse(&directory).unwrap();
     assert_eq!(contents.array("a").unwrap_err().class, Class::BadTag);
 }

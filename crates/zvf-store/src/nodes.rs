@@ -1,0 +1,210 @@
+//! A store by its paths: documents, arrays and objects, whatever they mean.
+//!
+//! Levels are read by [`Store::level`] and what it gives. This is for who checks a store, copies it or makes another one of it,
+//! and for what lies beside the levels.
+//!
+//! Not here: what a node means to a reader.
+
+use std::sync::Arc;
+
+use async_recursion::async_recursion as boxed;
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use zvf_metadata::{GroupDoc, Node};
+
+use crate::error::{Op, StoreError};
+use crate::key::Key;
+use crate::layout::{Cells, DenseArray, Rows};
+use crate::node::{self, Entries, Listing};
+use crate::open::Store;
+use crate::source::Child;
+use crate::versions::ObjectStream;
+
+/// What lies in a store by its paths: see [`Store::nodes`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+/// use zvf_store::{OpenOptions, Store};
+///
+/// let store = Store::open(path, OpenOptions::default()).await?;
+/// assert!(store.nodes().children("").await?.names.contains(&"0".to_owned()));
+/// assert!(store.nodes().node("0/vertices").await?.is_some());
+/// assert!(store.nodes().cells("0/no_such_array").await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Nodes<'a> {
+    store: &'a Store,
+}
+
+impl<'a> Nodes<'a> {
+    pub(crate) const fn new(store: &'a Store) -> Self {
+        Self { store }
+    }
+
+    /// The document of the group at `path`, such as `parametric` or `headers/swc`; `None` when there is
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// When the node is an array, or its document cannot be read.
+    #[boxed]
+    pub async fn group(&self, path: &str) -> Result<Option<GroupDoc>, StoreError> {
+        node::group(self.store.shared(), &Key::root().below(path)?).await
+    }
+
+    /// The rows at `path`, such as `parametric/names`; `None` when there are none.
+    ///
+    /// # Errors
+    ///
+    /// As [`LevelNode::rows`](crate::LevelNode::rows).
+    #[boxed]
+    pub async fn rows(&self, path: &str) -> Result<Option<Rows>, StoreError> {
+        node::rows(self.store.shared(), &Key::root().below(path)?).await
+    }
+
+    /// The items at `path`, such as `parametric/objects`; `None` when there are none.
+    ///
+    /// # Errors
+    ///
+    /// As [`LevelNode::dense`](crate::LevelNode::dense).
+    #[boxed]
+    pub async fn dense(&self, path: &str) -> Result<Option<DenseArray>, StoreError> {
+        node::dense(self.store.shared(), &Key::root().below(path)?).await
+    }
+
+    /// The document of the node at `path`, array or group; an empty path is the root, `None` is no node.
+    ///
+    /// # Errors
+    ///
+    /// When the document cannot be read.
+    #[boxed]
+    pub async fn node(&self, path: &str) -> Result<Option<Arc<Node>>, StoreError> {
+        self.store.shared().node(&key_of(path)?).await
+    }
+
+    /// Every stored object below `path` with its size, by key; an empty path is the whole store.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] when the backend cannot list, [`Class::LimitExceeded`] past ten million
+    /// objects; otherwise when it fails.
+    #[boxed]
+    pub async fn objects(&self, path: &str) -> Result<Vec<(Key, u64)>, StoreError> {
+        let key = key_of(path)?;
+        if !self.store.shared().source.can_list() {
+            return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
+        }
+        self.store.shared().source.list(&key).await
+    }
+
+    /// Every stored object with its key, documents first, for who copies the store as it is. Few are in memory at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`objects`](Self::objects); in the stream, when an object cannot be read.
+    pub async fn stream_objects(&self) -> Result<ObjectStream<'a>, StoreError> {
+        let (store, listed) = (self.store, self.objects("").await?);
+        let mut keys: Vec<Key> = listed.into_iter().map(|(key, _)| key).collect();
+        let depth = |key: &Key| key.as_str().matches('/').count();
+        keys.sort_by_key(|key| (key.as_str().rsplit('/').next() != Some(DOCUMENT), depth(key)));
+        let batches: Vec<Vec<Key>> = keys.chunks(OBJECT_BATCH).map(<[Key]>::to_vec).collect();
+        let read = stream::iter(batches).then(move |keys| async move {
+            let objects = store.stored_objects(&keys).await?;
+            let named = keys.into_iter().map(|key| key.as_str().to_owned()).zip(objects);
+            Ok::<_, StoreError>(stream::iter(named.map(Ok)))
+        });
+        Ok(read.try_flatten().boxed())
+    }
+
+    /// The chunks of the array at `path`, whatever it belongs to; `None` when there is no such array.
+    ///
+    /// # Errors
+    ///
+    /// As [`LevelNode::cells`](crate::LevelNode::cells).
+    #[boxed]
+    pub async fn cells(&self, path: &str) -> Result<Option<Cells>, StoreError> {
+        self.store.cells_at(&key_of(path)?).await
+    }
+
+    /// The documents of all nodes as they are stored, each with the key of its node, in the order of their
+    /// keys.
+    ///
+    /// # Errors
+    ///
+    /// As [`objects`](Self::objects), and when a document cannot be read.
+    #[boxed]
+    pub async fn documents(&self) -> Result<Vec<(Key, Bytes)>, StoreError> {
+        let objects = self.objects("").await?;
+        let mut documents = Vec::new();
+        for (object, _) in objects {
+            let node = match object.as_str().rsplit_once('/') {
+                None if object.as_str() == DOCUMENT => Key::root(),
+                Some((node, DOCUMENT)) => Key::root().below(node)?,
+                _ => continue,
+            };
+            documents.push((node, object));
+        }
+        let mut read = Vec::with_capacity(documents.len());
+        for some in documents.chunks(DOCUMENT_BATCH) {
+            let objects: Vec<Key> = some.iter().map(|(_, object)| object.clone()).collect();
+            let texts = self.store.stored_objects(&objects).await?;
+            read.extend(some.iter().map(|(node, _)| node.clone()).zip(texts));
+        }
+        read.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(read)
+    }
+
+    /// The names below the node at `path`; an empty path is the root.
+    ///
+    /// # Errors
+    ///
+    /// As [`LevelNode::children`](crate::LevelNode::children).
+    #[boxed]
+    pub async fn children(&self, path: &str) -> Result<Listing, StoreError> {
+        node::children(self.store.shared(), &key_of(path)?).await
+    }
+
+    /// The names of the objects directly below the node at `path`, its document among them.
+    ///
+    /// For those who check the store: what lies here belongs to nobody but the document.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Unsupported`] when the backend cannot list; otherwise when it fails.
+    pub async fn files(&self, path: &str) -> Result<Vec<String>, StoreError> {
+        Ok(self.entries(path).await?.files)
+    }
+
+    /// The names of all that lies directly below `path`, objects and folders apart.
+    ///
+    /// # Errors
+    ///
+    /// As [`files`](Self::files).
+    #[boxed]
+    pub async fn entries(&self, path: &str) -> Result<Entries, StoreError> {
+        let key = key_of(path)?;
+        if !self.store.shared().source.can_list() {
+            return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
+        }
+        let children = self.store.shared().source.children(&key).await?;
+        let (folders, files): (Vec<_>, Vec<_>) = children.into_iter().partition(|one| one.is_dir);
+        let names = |list: Vec<Child>| list.into_iter().map(|child| child.name).collect();
+        Ok(Entries { files: names(files), folders: names(folders) })
+    }
+}
+
+/// The key of a path that may be empty.
+fn key_of(path: &str) -> Result<Key, StoreError> {
+    let root = Key::root();
+    if path.is_empty() { Ok(root) } else { root.below(path) }
+}
+
+const DOCUMENT: &str = "zarr.json";
+/// Documents that are read at once.
+const DOCUMENT_BATCH: usize = 256;
+/// Objects that are read at once where all are.
+const OBJECT_BATCH: usize = 64;
