@@ -36,6 +36,7 @@ async fn every_archived_store_is_read_as_from_its_folder() {
         }
         let store = Store::open(&repository.address(""), options()).await.unwrap();
         let listed: BTreeMap<String, u64> = store
+            .nodes()
             .objects("")
             .await
             .unwrap()

@@ -137,7 +137,7 @@ async fn what_is_not_of_the_format_comes_along() {
     let old = unpacked.open().await;
     let (dir, new) = migrated(&old, &Migration::default()).await;
     for path in ["notes", "0/mine", "headers/trk"] {
-        let doc = new.group(path).await.unwrap().unwrap();
+        let doc = new.nodes().group(path).await.unwrap().unwrap();
         assert_eq!(doc.attributes["mine"][1], 2, "{path}");
     }
     let text = std::fs::read(dir.path().join("new.zarrvectors/notes/text")).unwrap();

@@ -362,7 +362,7 @@ impl Making<'_> {
         if let Some(bounds) = Bounds::new(low, high).ok().filter(|_| finite) {
             schema = schema.with_bounds(bounds)?;
         }
-        if let Some(Node::Array(doc)) = self.source.node("0/vertices").await?.as_deref() {
+        if let Some(Node::Array(doc)) = self.source.nodes().node("0/vertices").await?.as_deref() {
             let inner = doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs);
             let own: Vec<CodecSpec> =
                 inner.iter().filter(|codec| codec.name() != "vlen-bytes").cloned().collect();

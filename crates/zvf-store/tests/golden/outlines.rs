@@ -129,7 +129,7 @@ async fn a_handle_keeps_the_list_it_began_with() {
         let key = "100.100".parse::<ChunkKey>().unwrap();
         assert!(cells.presence().await.unwrap().find(&key).is_some(), "{removed}");
         let fresh = store.revalidate().await.unwrap().unwrap();
-        let cells = fresh.cells("0/vertices").await.unwrap();
+        let cells = fresh.nodes().cells("0/vertices").await.unwrap();
         assert_eq!(cells.is_none(), removed);
         if let Some(cells) = cells {
             assert_eq!(cells.presence().await.unwrap().find(&key), None);

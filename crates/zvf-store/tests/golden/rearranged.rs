@@ -140,7 +140,7 @@ async fn there_and_back_gives_the_same_bytes() {
     let back = opened(&memory, "back").await;
     for (path, bytes) in &files {
         let Some((array, _)) = path.split_once("/c/") else { continue };
-        let objects = back.objects(array).await.unwrap();
+        let objects = back.nodes().objects(array).await.unwrap();
         let found = objects.iter().find(|(key, _)| key.as_str() == path);
         assert_eq!(found.map(|(_, size)| *size), Some(bytes.len() as u64), "{path}");
     }
