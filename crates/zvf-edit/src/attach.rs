@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use zvf_format::Class;
+use zvf_format::{Class, num};
 use zvf_query::predicate::{ColumnRef, Scope};
 
 use crate::append::to_json;
@@ -150,6 +150,7 @@ pub fn attach(
                     (Scalar::Text(_), text) => json!(text),
                     (_, "") => continue,
                     (Scalar::Int(_), text) => text.parse::<i64>().map_or(Json::Null, Json::from),
+                    (Scalar::UInt(_), text) => text.parse::<u64>().map_or(Json::Null, Json::from),
                     (_, text) => json_float(text),
                 };
                 if let Some(bytes) = ty.encode(&value)? {
@@ -182,7 +183,7 @@ fn json_float(text: &str) -> Json {
 /// A key as objects have it: numbers without needless signs and zeros.
 fn normal(text: &str) -> String {
     let text = text.trim();
-    match (text.parse::<i64>(), text.parse::<f64>()) {
+    match (text.parse::<i128>(), text.parse::<f64>()) {
         (Ok(n), _) => n.to_string(),
         (_, Ok(x)) if x.is_finite() => json!(x).to_string(),
         _ => text.to_owned(),
@@ -191,7 +192,7 @@ fn normal(text: &str) -> String {
 
 /// The type that holds all of a column.
 fn type_of<'a>(values: impl Iterator<Item = &'a str>) -> Scalar {
-    let (mut whole, mut number, mut longest) = (true, true, 1);
+    let (mut whole, mut unsigned, mut number, mut longest) = (true, true, true, 1);
     for text in values {
         let text = text.trim();
         longest = longest.max(text.chars().count());
@@ -199,12 +200,18 @@ fn type_of<'a>(values: impl Iterator<Item = &'a str>) -> Scalar {
             continue;
         }
         whole &= text.parse::<i64>().is_ok();
-        number &= text.parse::<f64>().is_ok();
+        unsigned &= text.parse::<u64>().is_ok();
+        // A whole number that a float would round, such as an id, stays what it is as text.
+        number &= match text.parse::<i128>() {
+            Ok(n) => n as f64 as i128 == n,
+            Err(_) => text.parse::<f64>().is_ok(),
+        };
     }
-    match (whole, number) {
-        (true, _) => Scalar::Int(8),
-        (_, true) => Scalar::Float(8),
-        _ => Scalar::Text(longest as u32),
+    match (whole, unsigned, number) {
+        (true, ..) => Scalar::Int(8),
+        (_, true, _) => Scalar::UInt(8),
+        (_, _, true) => Scalar::Float(8),
+        _ => Scalar::Text(num::saturating_u32_from_usize(longest)), // shorter than the table
     }
 }
 
@@ -250,6 +257,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn keys_that_a_float_would_round_stay_apart() {
+        assert_eq!(normal(" +007 "), "7");
+        assert_eq!(normal("18446744073709551615"), "18446744073709551615");
+        assert_ne!(normal("9223372036854775809"), normal("9223372036854775810"));
+        assert_eq!(normal("1.50"), "1.5");
+    }
+
+    #[test]
     fn fields_are_told_apart_as_spreadsheets_write_them() {
         let parsed = |text: &str| parse(text, ',').unwrap();
         assert_eq!(parsed("a,b\n1,\"x, \"\"y\"\"\"\n"), [["a", "b"], ["1", "x, \"y\""]]);
@@ -263,6 +278,11 @@ mod tests {
             (&["1", "", "-3"][..], Scalar::Int(8)),
             (&["1", "2.5"][..], Scalar::Float(8)),
             (&["1", "two"][..], Scalar::Text(3)),
+            (&["1", "9223372036854775809"][..], Scalar::UInt(8)),
+            (&["-1", "9223372036854775809"][..], Scalar::Text(19)),
+            (&["-1.5", "1152921504606846977"][..], Scalar::Text(19)),
+            (&["-1.5", "1152921504606846976"][..], Scalar::Float(8)),
+            (&["-1", "99999999999999999999", "0"][..], Scalar::Text(20)),
         ] {
             assert_eq!(type_of(values.iter().copied()), scalar, "{values:?}");
         }

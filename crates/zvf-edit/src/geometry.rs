@@ -11,7 +11,6 @@ use std::rc::Rc;
 use serde_json::Value as Json;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::grid::{Bins, ChunkShape};
-use zvf_format::manifest::Manifest;
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, read_doc};
@@ -113,7 +112,7 @@ pub(crate) struct Geometry {
     /// Chunks to be written again whatever changed.
     pub(crate) forced: BTreeSet<u32>,
     shared: bool,
-    owners: Option<HashMap<(u32, u32), Vec<u32>>>,
+    pub(crate) owners: Option<HashMap<(u32, u32), Vec<u32>>>,
 }
 
 impl Geometry {
@@ -387,7 +386,7 @@ impl Geometry {
 
     /// A vertex that was not there; columns have what stands for nothing.
     pub(crate) fn new_vertex(&mut self, position: &[u8], owner: u32) -> Result<Vid> {
-        let v = self.home.len() as Vid; // bounded by memory
+        let v = vertex_number(self.home.len())?;
         self.positions.extend_from_slice(position);
         let (chunk, _) = self.locate(&self.position(v))?;
         let number = self.chunk_number(&chunk);
@@ -451,7 +450,8 @@ impl Geometry {
                 ),
             ));
         }
-        let base = self.home.len() as Vid;
+        let base = vertex_number(self.home.len())?;
+        let end = vertex_number(self.home.len() + count)?;
         self.positions.append(&mut positions);
         for column in &mut self.columns {
             let row = column.ty.size();
@@ -476,13 +476,8 @@ impl Geometry {
             }
         }
         let blob = self.fragments.stored(&self.snap, &key)?.unwrap_or_default();
-        let mut state = ChunkState {
-            rows: (0..count as u32).map(|row| base + row).collect(),
-            fragments: Vec::new(),
-        };
-        for row in 0..count as u32 {
-            self.home.push((number, row));
-        }
+        let mut state = ChunkState { rows: (base..end).collect(), fragments: Vec::new() };
+        self.home.extend((0..end - base).map(|row| (number, row)));
         self.at.resize(self.home.len(), number);
         self.alive.resize(self.home.len(), false);
         self.was.resize(self.home.len(), false);
@@ -549,91 +544,6 @@ impl Geometry {
         }
         self.all_loaded = true;
         Ok(())
-    }
-
-    /// Which objects name each fragment, read from every manifest.
-    fn all_owners(&mut self) -> Result<&HashMap<(u32, u32), Vec<u32>>> {
-        if self.owners.is_none() {
-            let mut map: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
-            let count = self.objects.as_ref().map_or(0, |objects| objects.list.len());
-            for object in 0..count as u32 {
-                for reference in self.references(object)? {
-                    map.entry(reference).or_default().push(object);
-                }
-            }
-            self.owners = Some(map);
-        }
-        Ok(self.owners.get_or_insert_default())
-    }
-
-    /// The objects with something in one of these chunks, by fragment.
-    pub(crate) fn owners_in(
-        &mut self,
-        chunks: &HashSet<u32>,
-    ) -> Result<HashMap<(u32, u32), Vec<u32>>> {
-        let Some(objects) = &self.objects else { return Ok(HashMap::new()) };
-        let wanted: HashMap<Vec<u8>, u32> = chunks
-            .iter()
-            .map(|number| {
-                let key = &self.chunk_keys[*number as usize];
-                (key.iter().flat_map(|c| c.to_le_bytes()).collect(), *number)
-            })
-            .collect();
-        let width = objects.rank * 8;
-        let mut found: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
-        for (i, object) in objects.list.iter().enumerate() {
-            let Some(row) = object.row else { continue };
-            let blob = &objects.manifests.rows[row as usize];
-            if blob.len() < 4 {
-                continue;
-            }
-            // Blocks of one fragment each are by far the most frequent: they are looked through without a decoder.
-            let block = width + 9;
-            let simple = (blob.len() - 4).is_multiple_of(block)
-                && blob[4..].chunks_exact(block).all(|b| b[width] == 0);
-            if simple {
-                for b in blob[4..].chunks_exact(block) {
-                    if let Some(number) = wanted.get(&b[..width]) {
-                        let mut fragment = [0_u8; 8];
-                        fragment.copy_from_slice(&b[width + 1..]);
-                        found
-                            .entry((*number, u64::from_le_bytes(fragment) as u32))
-                            .or_default()
-                            .push(i as u32);
-                    }
-                }
-                continue;
-            }
-            let manifest = Manifest::parse(blob, objects.rank as u64)?;
-            for reference in manifest.references() {
-                let key: Vec<i64> = reference.chunk.iter().map(|c| c.get()).collect();
-                let bytes: Vec<u8> = key.iter().flat_map(|c| c.to_le_bytes()).collect();
-                if let Some(number) = wanted.get(&bytes) {
-                    found.entry((*number, reference.fragment as u32)).or_default().push(i as u32);
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// The fragments that the manifest of an object names, before the edit.
-    pub(crate) fn references(&mut self, object: u32) -> Result<Vec<(u32, u32)>> {
-        let Some(objects) = &self.objects else { return Ok(Vec::new()) };
-        let Some(row) = objects.list[object as usize].row else { return Ok(Vec::new()) };
-        let blob = objects.manifests.rows[row as usize].clone();
-        if blob.is_empty() {
-            return Ok(Vec::new());
-        }
-        let manifest = Manifest::parse(&blob, objects.rank as u64).map_err(|error| {
-            EditError::from(error)
-                .with_place(&format!("{}/object_index/manifests row {row}", self.path))
-        })?;
-        let mut list = Vec::new();
-        for reference in manifest.references() {
-            let key: Vec<i64> = reference.chunk.iter().map(|c| c.get()).collect();
-            list.push((self.chunk_number(&key), reference.fragment as u32));
-        }
-        Ok(list)
     }
 
     /// Reads the vertices of an object, once.
@@ -776,5 +686,33 @@ impl Geometry {
             .collect();
         pieces.sort_by(|a, b| self.chunk_keys[a.0 as usize].cmp(&self.chunk_keys[b.0 as usize]));
         pieces
+    }
+}
+
+/// The number of the vertex behind `count` others.
+///
+/// # Errors
+///
+/// When there is none: [`NONE`] is no vertex.
+fn vertex_number(count: usize) -> Result<Vid> {
+    u32::try_from(count).ok().filter(|number| *number != NONE).ok_or_else(|| {
+        EditError::new(
+            zvf_format::Class::LimitExceeded,
+            format!("expected an edit of fewer than {NONE} vertices, found more; edit parts of the store one after the other"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_vertex_has_the_number_of_none() {
+        assert_eq!(vertex_number(4_294_967_294), Ok(4_294_967_294));
+        for count in [4_294_967_295, 4_294_967_296, 4_294_967_299] {
+            let class = vertex_number(count).unwrap_err().class;
+            assert_eq!(class, zvf_format::Class::LimitExceeded, "{count}");
+        }
     }
 }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use serde_json::json;
+use zvf_format::Class;
 
 use crate::arrays::{Chunk, doc_bytes, doc_key};
 use crate::dense::DenseArray;
-use crate::error::Result;
+use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{Objects, has_references, manifest_bytes};
 use crate::journal::Changes;
@@ -106,7 +107,14 @@ impl Geometry {
                                 && self.chunks[at].fragments.get(*fragment as usize)
                                     == Some(vertices)
                         });
-                        place.map_or(0, |place| unmoved.remove(place).1)
+                        let place = place.ok_or_else(|| {
+                            let text = format!(
+                                "{}: object {}: a piece of it is no fragment of chunk {:?}; run \"zvf validate\"",
+                                self.path, state.id, self.chunk_keys[*chunk as usize]
+                            );
+                            EditError::new(Class::CountMismatch, text)
+                        })?;
+                        unmoved.remove(place).1
                     }
                 };
                 list.push((self.chunk_keys[*chunk as usize].clone(), fragment));

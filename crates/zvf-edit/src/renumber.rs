@@ -222,12 +222,12 @@ impl Transaction {
     ) -> Result<()> {
         let Some(mut column) = open_row_column(&self.snap, path, name)? else { return Ok(()) };
         for row in 0..column.array.len() {
-            let old = column.ty.scalar.to_f64(column.array.row(row)) as i64; // ids are below 2^53 here
-            let id = new.get(&old).map_or_else(
-                || Ok(column.array.fill.clone()),
-                |id| column.ty.scalar.encode(&json!(id)),
-            );
-            column.array.set(row, &id?);
+            let old = column.ty.scalar.to_i64(column.array.row(row));
+            let id = match old.and_then(|old| new.get(&old)) {
+                Some(id) => column.ty.scalar.encode_id(*id),
+                None => Ok(column.array.fill.clone()), // of an object that is gone
+            };
+            column.array.set(row, &id.map_err(|error| error.with_place(path))?);
         }
         column.array.flush(changes, false)
     }
@@ -245,18 +245,27 @@ impl Transaction {
             let Some(bytes) = array.read(&self.snap, &chunk)? else { continue };
             let mut renamed = Vec::with_capacity(bytes.len());
             for row in bytes.chunks_exact(scalar.size()) {
-                let old = scalar.to_f64(row) as i64; // negative ones are no ids, and stay
-                match new.get(&old) {
-                    Some(id) => renamed.extend(scalar.encode(&json!(id))?),
-                    None if old < 0 => renamed.extend_from_slice(row),
-                    None => renamed.extend(scalar.encode(&json!(-1))?), // of an object that is gone
-                }
+                let id = match scalar.to_i64(row) {
+                    Some(old) if old >= 0 || new.contains_key(&old) => {
+                        new.get(&old).copied().unwrap_or(NO_OWNER) // of an object that is gone
+                    }
+                    // Negative numbers and NaN are no ids, and stay.
+                    Some(_) | None => {
+                        renamed.extend_from_slice(row);
+                        continue;
+                    }
+                };
+                let bytes = scalar.encode_id(id).map_err(|error| error.with_place(path))?;
+                renamed.extend(bytes);
             }
             array.put(&chunk, renamed);
         }
         array.flush(&self.snap, changes)
     }
 }
+
+/// What stands in the column of owners for a fragment of no object.
+const NO_OWNER: i64 = -1;
 
 /// Rows of a chunk of the object index at most, as the reference writes it.
 const LARGEST_INDEX_CHUNK: usize = 16384;
