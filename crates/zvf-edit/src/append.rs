@@ -5,7 +5,7 @@ use std::error::Error as _;
 
 use serde_json::{Map, Value as Json, json};
 use zvf_convert::read::{self, ColumnRoles, Format, Input, Piece, ReadOptions};
-use zvf_format::{Class, join_causes};
+use zvf_format::{Class, join_causes, num};
 use zvf_model::{Batch, Column, Field, Kind, Value};
 
 use crate::error::{EditError, Result};
@@ -119,7 +119,7 @@ impl Transaction {
                 None => None,
             };
             let vertices = self.add_gathered(kind, id, own)?;
-            done.changed += vertices.len() as u64;
+            done.changed += num::to_u64(vertices.len());
             done.ids.extend(id);
             made.insert(*owner, vertices);
         }
@@ -223,7 +223,7 @@ impl<'a> Contents<'a> {
         for (i, owner) in self.owners(batch)?.into_iter().enumerate() {
             let own = self.objects.entry(owner).or_default();
             self.place.push((owner, own.positions.len()));
-            let axes = 0..batch.positions().width() as usize;
+            let axes = 0..num::usize_from_u32(batch.positions().width());
             // What is no number is refused as a position.
             let position = axes.map(|c| batch.positions().float(i, c).unwrap_or(f64::NAN));
             own.positions.push(position.map(|x| to_json(&Value::Float(x))).collect());
@@ -297,7 +297,7 @@ impl<'a> Contents<'a> {
                 ))
             })
         };
-        (0..rows.width() as usize).map(end).collect()
+        (0..num::usize_from_u32(rows.width())).map(end).collect()
     }
 }
 
@@ -311,7 +311,7 @@ fn row(field: &Field, i: usize) -> Json {
     let one = |c: usize| field.value(i, c).map_or(Json::Null, |value| to_json(&value));
     match field.column.width() {
         1 => one(0),
-        width => Json::Array((0..width as usize).map(one).collect()),
+        width => Json::Array((0..num::usize_from_u32(width)).map(one).collect()),
     }
 }
 

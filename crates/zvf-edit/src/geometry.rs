@@ -6,11 +6,13 @@
 //! Not here: which changes are allowed (`ops`), how cells are written again (`rebuild`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 use serde_json::Value as Json;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::grid::{Bins, ChunkShape};
+use zvf_format::{FormatError, num};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, read_doc};
@@ -40,6 +42,32 @@ pub(crate) struct VertexColumn {
     pub(crate) fill: Option<Vec<u8>>,
     /// Whether it came with this transaction, and every chunk must be written.
     pub(crate) is_new: bool,
+}
+
+impl VertexColumn {
+    /// Adds the rows of a chunk of `count` vertices.
+    fn append_rows(&mut self, snap: &Snapshot, key: &Chunk, count: usize) -> Result<()> {
+        match self.array.read(snap, key)? {
+            Some(bytes) => {
+                check_size(&self.array.path, key, bytes.len(), count * self.ty.size())?;
+                self.data.extend_from_slice(&bytes);
+            }
+            None if self.is_new => {
+                let fill = self.fill.clone().unwrap_or_else(|| self.ty.sentinel());
+                self.data.extend(fill.repeat(count));
+            }
+            None => {
+                return Err(EditError::new(
+                    zvf_format::Class::CountMismatch,
+                    format!(
+                        "{} of chunk {key:?}: nothing is stored, expected {count} rows",
+                        self.array.path
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A column of fragments.
@@ -126,46 +154,10 @@ impl Geometry {
             )
         })?;
         let level = &doc["attributes"]["zarr_vectors_level"];
-        for (name, what) in [
-            ("chunk_dims", "levels divided by an attribute"),
-            ("chunk_attribute_name", "levels divided by an attribute"),
-        ] {
-            if level.get(name).is_some_and(|value| !value.is_null()) {
-                return Err(EditError::unsupported(format!("{path}: {what} are not edited")));
-            }
-        }
-        if level["refinement"] == "add" {
-            return Err(EditError::unsupported(format!(
-                "{path}: levels that add to each other are not edited"
-            )));
-        }
-        let floats = |value: &Json| -> Option<Vec<f64>> {
-            value.as_array()?.iter().map(Json::as_f64).collect()
-        };
-        let missing = |name: &str| {
-            EditError::new(
-                zvf_format::Class::Encoding,
-                format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers"),
-            )
-        };
-        let sizes = floats(&level["chunk_shape"])
-            .or_else(|| floats(&zv["chunk_shape"]))
-            .ok_or_else(|| missing("chunk_shape"))?;
-        let shape = ChunkShape::new(&sizes)?;
-        let bins = match floats(&zv["base_bin_shape"]) {
-            Some(bin) => Bins::new(&shape, &bin)?,
-            None => Bins::undivided(&shape),
-        };
-        let array = |name: &str| -> Result<CellArray> {
-            let inner = format!("{path}/{name}");
-            CellArray::open(snap, &inner)?.ok_or_else(|| {
-                EditError::new(
-                    zvf_format::Class::NotFound,
-                    format!("{inner}/zarr.json: the array is not there"),
-                )
-            })
-        };
-        let (vertices, fragments) = (array("vertices")?, array("vertex_fragments")?);
+        refuse_level(path, level)?;
+        let (shape, bins) = grid_of(level, zv)?;
+        let (vertices, fragments) =
+            (need_array(snap, path, "vertices")?, need_array(snap, path, "vertex_fragments")?);
         if vertices.attribute("encoding") == "draco" {
             return Err(EditError::unsupported(format!(
                 "{path}/vertices: Draco chunks are not edited"
@@ -177,40 +169,9 @@ impl Geometry {
             .or_else(|| zv["links_convention"].as_str())
             .unwrap_or("implicit_sequential")
             .to_owned();
-        let mut columns = Vec::new();
-        let names = children(snap, &format!("{path}/vertex_attributes"))?;
-        let row = (shape.axes() * scalar.size()) as u64;
-        let rows = |bytes: &[u8]| (bytes.len() as u64).checked_div(row);
-        let first = if names.is_empty() { None } else { first_rows(snap, &vertices, rows) };
-        for name in names {
-            let array = array(&format!("vertex_attributes/{name}"))?;
-            let ty = column_of(snap, &array, first.as_ref())?;
-            columns.push(VertexColumn {
-                name,
-                array,
-                ty,
-                data: Vec::new(),
-                fill: None,
-                is_new: false,
-            });
-        }
-        let mut fragment_columns = Vec::new();
-        let names = children(snap, &format!("{path}/fragment_attributes"))?;
-        let first =
-            if names.is_empty() { None } else { first_rows(snap, &fragments, count_fragments) };
-        for name in names {
-            let array = array(&format!("fragment_attributes/{name}"))?;
-            let ty = column_of(snap, &array, first.as_ref())?;
-            let fill = ty.sentinel();
-            fragment_columns.push(FragmentColumn {
-                name,
-                array,
-                ty,
-                set: HashMap::new(),
-                fill,
-                is_new: false,
-            });
-        }
+        let axes = shape.axes();
+        let columns = open_vertex_columns(snap, path, &vertices, axes * scalar.size())?;
+        let fragment_columns = open_fragment_columns(snap, path, &fragments)?;
         let mut object_columns = Vec::new();
         for name in children(snap, &format!("{path}/object_attributes"))? {
             object_columns.extend(open_row_column(
@@ -219,7 +180,6 @@ impl Geometry {
                 &name,
             )?);
         }
-        let axes = shape.axes();
         let objects = Objects::open(snap, &format!("{path}/object_index"), axes)?;
         let links = Family::open(snap, path, 0, axes)?;
         let shared = level["shared_fragments"] == true;
@@ -428,17 +388,41 @@ impl Geometry {
             return Ok(());
         }
         let key = self.chunk_keys[number as usize].clone();
-        let size = self.scalar.size() * self.axes;
-        let Some(mut positions) = self.vertices.stored(&self.snap, &key)?.map(Vec::from) else {
+        let Some(positions) = self.vertices.stored(&self.snap, &key)? else {
             self.chunks.insert(number, ChunkState::default());
             return Ok(());
         };
+        let rows = self.append_rows(&key, number, positions.into())?;
+        let mut state = ChunkState { rows: rows.collect(), fragments: Vec::new() };
+        self.read_fragments(&key, &mut state)?;
+        if self.kind == Kind::Skeleton && self.convention != "explicit" {
+            for fragment in &state.fragments {
+                for pair in fragment.windows(2) {
+                    self.parent[pair[1] as usize] = pair[0];
+                }
+            }
+        }
+        for v in state.fragments.iter().flatten() {
+            self.was[*v as usize] = true;
+        }
+        self.chunks.insert(number, state);
+        Ok(())
+    }
+
+    /// Gives numbers to the rows of a chunk, with their positions and the values of their columns.
+    fn append_rows(
+        &mut self,
+        key: &Chunk,
+        number: u32,
+        mut positions: Vec<u8>,
+    ) -> Result<Range<Vid>> {
         if self.vertices.attribute("dtype").as_str().is_some_and(|name| name.starts_with('>')) {
             return Err(EditError::unsupported(format!(
                 "{}: positions with the other byte order are not edited",
                 self.vertices.path
             )));
         }
+        let size = self.scalar.size() * self.axes;
         let count = positions.len() / size;
         if count * size != positions.len() {
             return Err(EditError::new(
@@ -454,74 +438,43 @@ impl Geometry {
         let end = vertex_number(self.home.len() + count)?;
         self.positions.append(&mut positions);
         for column in &mut self.columns {
-            let row = column.ty.size();
-            match column.array.read(&self.snap, &key)? {
-                Some(bytes) => {
-                    check_size(&column.array.path, &key, bytes.len(), count * row)?;
-                    column.data.extend_from_slice(&bytes);
-                }
-                None if column.is_new => {
-                    let fill = column.fill.clone().unwrap_or_else(|| column.ty.sentinel());
-                    column.data.extend(fill.repeat(count));
-                }
-                None => {
-                    return Err(EditError::new(
-                        zvf_format::Class::CountMismatch,
-                        format!(
-                            "{} of chunk {key:?}: nothing is stored, expected {count} rows",
-                            column.array.path
-                        ),
-                    ));
-                }
-            }
+            column.append_rows(&self.snap, key, count)?;
         }
-        let blob = self.fragments.stored(&self.snap, &key)?.unwrap_or_default();
-        let mut state = ChunkState { rows: (base..end).collect(), fragments: Vec::new() };
         self.home.extend((0..end - base).map(|row| (number, row)));
         self.at.resize(self.home.len(), number);
         self.alive.resize(self.home.len(), false);
         self.was.resize(self.home.len(), false);
         self.owner.resize(self.home.len(), NONE);
         self.parent.resize(self.home.len(), NONE);
+        Ok(base..end)
+    }
+
+    /// Reads the fragments of a chunk. A row that several of them hold becomes a vertex for each.
+    fn read_fragments(&mut self, key: &Chunk, state: &mut ChunkState) -> Result<()> {
+        let blob = self.fragments.stored(&self.snap, key)?.unwrap_or_default();
+        if blob.is_empty() {
+            return Ok(());
+        }
+        let faulted = |error: FormatError| EditError::from(error).with_place(&self.fragments.path);
+        let index = FragmentIndex::parse(&blob).map_err(faulted)?;
+        index.check_rows(num::to_u64(state.rows.len())).map_err(faulted)?;
         let mut copies = Vec::new();
-        if !blob.is_empty() {
-            let index = FragmentIndex::parse(&blob)
-                .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
-            index
-                .check_rows(count as u64)
-                .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
-            for fragment in index.iter() {
-                let mut list = Vec::new();
-                for row in fragment.rows() {
-                    let v = state.rows[row as usize];
-                    if std::mem::replace(&mut self.alive[v as usize], true) {
-                        copies.push((state.fragments.len(), list.len(), v)); // a row that two fragments hold
-                    }
-                    list.push(v);
+        for fragment in index.iter() {
+            let mut list = Vec::new();
+            for row in fragment.rows() {
+                let v = state.rows[row as usize]; // the index was checked
+                if std::mem::replace(&mut self.alive[v as usize], true) {
+                    copies.push((state.fragments.len(), list.len(), v));
                 }
-                state.fragments.push(list);
+                list.push(v);
             }
+            state.fragments.push(list);
         }
         for (fragment, place, v) in copies {
-            let position = self.position_bytes(v).to_vec();
-            let copy = self.new_vertex(&position, NONE)?;
-            self.copy_values(v, copy);
+            let copy = self.copy_vertex(v, NONE)?;
             self.free_changed.remove(&copy);
             state.fragments[fragment][place] = copy;
         }
-        if self.kind == Kind::Skeleton && self.convention != "explicit" {
-            for fragment in &state.fragments {
-                for pair in fragment.windows(2) {
-                    self.parent[pair[1] as usize] = pair[0];
-                }
-            }
-        }
-        for fragment in &state.fragments {
-            for v in fragment {
-                self.was[*v as usize] = true;
-            }
-        }
-        self.chunks.insert(number, state);
         Ok(())
     }
 
@@ -687,6 +640,96 @@ impl Geometry {
         pieces.sort_by(|a, b| self.chunk_keys[a.0 as usize].cmp(&self.chunk_keys[b.0 as usize]));
         pieces
     }
+}
+
+/// Refuses levels that edits do not know.
+fn refuse_level(path: &str, level: &Json) -> Result<()> {
+    for name in ["chunk_dims", "chunk_attribute_name"] {
+        if level.get(name).is_some_and(|value| !value.is_null()) {
+            return Err(EditError::unsupported(format!(
+                "{path}: levels divided by an attribute are not edited"
+            )));
+        }
+    }
+    if level["refinement"] == "add" {
+        return Err(EditError::unsupported(format!(
+            "{path}: levels that add to each other are not edited"
+        )));
+    }
+    Ok(())
+}
+
+/// The chunks and bins of level 0, which the level or the root states.
+fn grid_of(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
+    let sizes = |value: &Json, name: &str| -> Result<Option<Vec<f64>>> {
+        if value.is_null() {
+            return Ok(None);
+        }
+        let floats =
+            value.as_array().and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>());
+        floats.map(Some).ok_or_else(|| no_sizes(name))
+    };
+    let chunk = match sizes(&level["chunk_shape"], "chunk_shape")? {
+        Some(own) => Some(own),
+        None => sizes(&zv["chunk_shape"], "chunk_shape")?,
+    };
+    let shape = ChunkShape::new(&chunk.ok_or_else(|| no_sizes("chunk_shape"))?)?;
+    let bins = match sizes(&zv["base_bin_shape"], "base_bin_shape")? {
+        Some(bin) => Bins::new(&shape, &bin)?,
+        None => Bins::undivided(&shape),
+    };
+    Ok((shape, bins))
+}
+
+fn no_sizes(name: &str) -> EditError {
+    EditError::new(
+        zvf_format::Class::Encoding,
+        format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers"),
+    )
+}
+
+fn need_array(snap: &Snapshot, path: &str, name: &str) -> Result<CellArray> {
+    let inner = format!("{path}/{name}");
+    CellArray::open(snap, &inner)?.ok_or_else(|| {
+        EditError::new(
+            zvf_format::Class::NotFound,
+            format!("{inner}/zarr.json: the array is not there"),
+        )
+    })
+}
+
+/// The columns of vertices, whose positions are rows of so many bytes.
+fn open_vertex_columns(
+    snap: &Snapshot,
+    path: &str,
+    vertices: &CellArray,
+    row_bytes: usize,
+) -> Result<Vec<VertexColumn>> {
+    let names = children(snap, &format!("{path}/vertex_attributes"))?;
+    let rows = |bytes: &[u8]| bytes.len().checked_div(row_bytes).map(num::to_u64);
+    let first = if names.is_empty() { None } else { first_rows(snap, vertices, rows) };
+    let open = |name: String| {
+        let array = need_array(snap, path, &format!("vertex_attributes/{name}"))?;
+        let ty = column_of(snap, &array, first.as_ref())?;
+        Ok(VertexColumn { name, array, ty, data: Vec::new(), fill: None, is_new: false })
+    };
+    names.into_iter().map(open).collect()
+}
+
+fn open_fragment_columns(
+    snap: &Snapshot,
+    path: &str,
+    fragments: &CellArray,
+) -> Result<Vec<FragmentColumn>> {
+    let names = children(snap, &format!("{path}/fragment_attributes"))?;
+    let first = if names.is_empty() { None } else { first_rows(snap, fragments, count_fragments) };
+    let open = |name: String| {
+        let array = need_array(snap, path, &format!("fragment_attributes/{name}"))?;
+        let ty = column_of(snap, &array, first.as_ref())?;
+        let fill = ty.sentinel();
+        Ok(FragmentColumn { name, array, ty, set: HashMap::new(), fill, is_new: false })
+    };
+    names.into_iter().map(open).collect()
 }
 
 /// The number of the vertex behind `count` others.

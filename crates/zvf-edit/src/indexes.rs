@@ -11,7 +11,7 @@ use zvf_format::{Class, num};
 use crate::arrays::{Chunk, RowArray, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
-use crate::geometry::Vid;
+use crate::geometry::{NONE, Vid};
 use crate::scalar::{Categories, Scalar, Type};
 use crate::snapshot::Snapshot;
 
@@ -96,16 +96,17 @@ impl Objects {
         let rank = number_of(path, attrs, "sid_ndim")?.unwrap_or(axes);
         let mut list = Vec::with_capacity(count);
         let mut by_id = FxHashMap::with_capacity_and_hasher(count, FxBuildHasher);
-        for row in 0..count {
+        for number in 0..object_number(count)? {
+            let row = num::usize_from_u32(number);
             let id = match &ids {
                 Some(ids) => int64(ids.row(row)),
-                None => row as i64, // rows stand for ids
+                None => number.into(), // rows stand for ids
             };
             let exists = has_references(&manifests.rows[row]);
-            by_id.insert(id, row as u32);
+            by_id.insert(id, number);
             list.push(Object {
                 id,
-                row: Some(row as u32),
+                row: Some(number),
                 exists,
                 existed: exists,
                 ..Object::default()
@@ -153,6 +154,18 @@ pub(crate) fn number_of(path: &str, attrs: &Json, name: &str) -> Result<Option<u
     number.map(Some).ok_or_else(|| {
         let text = format!("{path}, {name}: expected a number that is not negative, found {value}");
         EditError::new(Class::Encoding, text)
+    })
+}
+
+/// The number of the object behind `count` others.
+///
+/// # Errors
+///
+/// When there is none: [`NONE`] is no object.
+pub(crate) fn object_number(count: usize) -> Result<u32> {
+    u32::try_from(count).ok().filter(|number| *number != NONE).ok_or_else(|| {
+        let text = format!("expected a store of fewer than {NONE} objects, found more");
+        EditError::new(Class::LimitExceeded, text)
     })
 }
 

@@ -279,7 +279,7 @@ impl Family {
             values.push(stored);
         }
         let mut found = Vec::new();
-        for (row, record) in records.records().enumerate() {
+        for (row, (number, record)) in (0_u32..).zip(records.records()).enumerate() {
             let mut ends = Vec::with_capacity(width);
             for (place, at) in record.in_input_order() {
                 let chunk = place_chunk(place);
@@ -294,7 +294,7 @@ impl Family {
             }
             found.push(Record {
                 ends,
-                cell: Some((offsets.to_owned(), source.clone(), row as u32)),
+                cell: Some((offsets.to_owned(), source.clone(), number)),
                 values: own,
                 alive: true,
                 changed: false,
@@ -325,7 +325,7 @@ impl Family {
     /// The records at a vertex.
     pub(crate) fn records_at(&self, v: Vid) -> Vec<u32> {
         let all = self.by_vertex.get(&v).into_iter().flatten();
-        all.copied().filter(|record| self.records[*record as usize].alive).collect()
+        all.copied().filter(|record| self.records[num::usize_from_u32(*record)].alive).collect()
     }
 
     /// The sources whose cells name one of the chunks, at one of the places that are level 0.
@@ -692,8 +692,10 @@ impl Geometry {
             return Ok(()); // made anew from the objects
         }
         let Some(mut family) = self.links.take() else { return Ok(()) };
-        let keys: BTreeSet<Chunk> =
-            chunks.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
+        let keys: BTreeSet<Chunk> = chunks
+            .iter()
+            .map(|chunk| self.chunk_keys[num::usize_from_u32(*chunk)].clone())
+            .collect();
         let snap = std::rc::Rc::clone(&self.snap);
         let before = family.records.len();
         let loaded = family.load_naming(&snap, &keys, &|_| true, &mut |chunk, row| {
@@ -713,7 +715,7 @@ impl Geometry {
                         false => (ends[0], ends[1]),
                     };
                     family.records[number].ends = vec![End::Vertex(child), End::Vertex(parent)];
-                    self.parent[child as usize] = parent;
+                    self.parent[num::usize_from_u32(child)] = parent;
                 }
             }
         }
@@ -734,7 +736,7 @@ impl Geometry {
     /// Records of directed families come in either order: the child is the first row of a fragment.
     fn child_first(&self, a: Vid, b: Vid) -> (Vid, Vid) {
         let is_first = |v: Vid| {
-            let (chunk, _) = self.home[v as usize];
+            let (chunk, _) = self.home[num::usize_from_u32(v)];
             self.chunks
                 .get(&chunk)
                 .is_some_and(|state| state.fragments.iter().any(|list| list.first() == Some(&v)))
@@ -747,7 +749,7 @@ impl Geometry {
         let number = self.chunk_number(chunk);
         self.load_chunk(number)?;
         let rows = &self.chunks[&number].rows;
-        let found = rows.get(row as usize).copied();
+        let found = num::checked_usize(row).and_then(|row| rows.get(row)).copied();
         found.ok_or_else(|| no_such_row(&self.path, chunk, row, rows.len()))
     }
 }

@@ -38,8 +38,11 @@ pub(crate) fn withdraw_owners(
     if owners.is_empty() {
         return Ok(());
     }
-    let ids: HashMap<usize, i64> =
-        objects.list.iter().filter_map(|object| Some((object.row? as usize, object.id))).collect();
+    let ids: HashMap<usize, i64> = objects
+        .list
+        .iter()
+        .filter_map(|object| Some((num::usize_from_u32(object.row?), object.id)))
+        .collect();
     for (row, blob) in left.iter().enumerate() {
         for fragment in read_references(blob, objects.rank)? {
             if let (Some(known), Some(id)) = (owners.get_mut(&fragment), ids.get(&row)) {

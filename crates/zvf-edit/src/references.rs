@@ -17,7 +17,7 @@ impl Geometry {
         if self.owners.is_none() {
             let mut map: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
             let count = self.objects.as_ref().map_or(0, |objects| objects.list.len());
-            for object in 0..count as u32 {
+            for object in 0..num::saturating_u32_from_usize(count) {
                 for reference in self.references(object)? {
                     map.entry(reference).or_default().push(object);
                 }
@@ -36,15 +36,15 @@ impl Geometry {
         let wanted: HashMap<Vec<u8>, u32> = chunks
             .iter()
             .map(|number| {
-                let key = &self.chunk_keys[*number as usize];
+                let key = &self.chunk_keys[num::usize_from_u32(*number)];
                 (key.iter().flat_map(|c| c.to_le_bytes()).collect(), *number)
             })
             .collect();
         let width = objects.rank * 8;
         let mut found: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
-        for (i, object) in objects.list.iter().enumerate() {
+        for (i, object) in (0_u32..).zip(&objects.list) {
             let Some(row) = object.row else { continue };
-            let blob = &objects.manifests.rows[row as usize];
+            let blob = &objects.manifests.rows[num::usize_from_u32(row)];
             if blob.len() < 4 {
                 continue;
             }
@@ -59,7 +59,7 @@ impl Geometry {
                         fragment.copy_from_slice(&b[width + 1..]);
                         let fragment = fragment_number(u64::from_le_bytes(fragment))
                             .map_err(|error| error.with_place(&self.manifest_place(row)))?;
-                        found.entry((*number, fragment)).or_default().push(i as u32);
+                        found.entry((*number, fragment)).or_default().push(i);
                     }
                 }
                 continue;
@@ -69,7 +69,7 @@ impl Geometry {
             for (key, fragment) in references {
                 let bytes: Vec<u8> = key.iter().flat_map(|c| c.to_le_bytes()).collect();
                 if let Some(number) = wanted.get(&bytes) {
-                    found.entry((*number, fragment)).or_default().push(i as u32);
+                    found.entry((*number, fragment)).or_default().push(i);
                 }
             }
         }
@@ -79,9 +79,12 @@ impl Geometry {
     /// The fragments that the manifest of an object names, before the edit.
     pub(crate) fn references(&mut self, object: u32) -> Result<Vec<(u32, u32)>> {
         let Some(objects) = &self.objects else { return Ok(Vec::new()) };
-        let Some(row) = objects.list[object as usize].row else { return Ok(Vec::new()) };
-        let references = read_references(&objects.manifests.rows[row as usize], objects.rank)
-            .map_err(|error| error.with_place(&self.manifest_place(row)))?;
+        let Some(row) = objects.list[num::usize_from_u32(object)].row else {
+            return Ok(Vec::new());
+        };
+        let references =
+            read_references(&objects.manifests.rows[num::usize_from_u32(row)], objects.rank)
+                .map_err(|error| error.with_place(&self.manifest_place(row)))?;
         let list = references.into_iter();
         Ok(list.map(|(key, fragment)| (self.chunk_number(&key), fragment)).collect())
     }

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use zvf_format::Class;
+use zvf_format::{Class, num};
 
 use crate::arrays::{CellArray, RowArray, doc_bytes, doc_key, read_doc};
 use crate::dense::DenseArray;
@@ -81,7 +81,7 @@ impl Transaction {
             let mut kept: Vec<(i64, usize)> = list
                 .iter()
                 .filter(|object| object.exists)
-                .filter_map(|object| Some((object.id, object.row? as usize)))
+                .filter_map(|object| Some((object.id, num::usize_from_u32(object.row?))))
                 .collect();
             kept.sort_unstable();
             let first = next;
@@ -135,7 +135,7 @@ impl Transaction {
             attributes["zarr_vectors_level"]["inherited_num_objects"] = json!(numbering.rows.len());
         }
         if let Some(built) = attributes["zvf"]["built_rows"].as_u64() {
-            let rows = numbering.rows.iter().filter(|row| (**row as u64) < built).count();
+            let rows = numbering.rows.iter().filter(|row| num::to_u64(**row) < built).count();
             attributes["zvf"]["built_rows"] = json!(rows);
         }
         if let Some(list) = attributes["zvf"]["stale"]["objects"].as_array() {

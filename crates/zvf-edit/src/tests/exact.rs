@@ -54,7 +54,8 @@ fn polylines(ids: &[i64]) -> (tempfile::TempDir, PathBuf) {
 }
 
 fn add_level(store: &Path, options: Options) {
-    let options = Options { levels: Some(1), ..options };
+    let method = Some(Method::Simplify);
+    let options = Options { levels: Some(1), method, size: Some(3.0), chunk_scale: 1, ..options };
     let how = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
     let made = wait(build(store.to_str().unwrap(), &options, &how, |_level| {})).unwrap();
     assert_eq!(made.len(), 1);
@@ -82,7 +83,7 @@ fn renumber(store: &Path) -> Result<Json, crate::EditError> {
 #[test]
 fn owners_with_ids_that_a_float_would_round_get_the_ids_of_their_own_objects() {
     let (_folder, store) = polylines(&[LARGE + 2, 5, LARGE + 1, LARGE]);
-    add_level(&store, Options { method: Some(Method::Keep), ..Options::default() });
+    add_level(&store, Options::default());
     let before = [LARGE + 2, 5, LARGE + 1, LARGE];
     assert_eq!([owners(&store, 0), owners(&store, 1)], [before, before]);
     renumber(&store).unwrap();
@@ -96,7 +97,7 @@ fn owners_with_ids_that_a_float_would_round_get_the_ids_of_their_own_objects() {
 #[test]
 fn sources_with_ids_that_a_float_would_round_stay_those_of_their_own_objects() {
     let (_folder, store) = polylines(&[LARGE + 2, 5, LARGE + 1, LARGE]);
-    add_level(&store, Options { method: Some(Method::Keep), renumber: true, ..Options::default() });
+    add_level(&store, Options { renumber: true, ..Options::default() });
     let sources = || {
         let path = "1/object_attributes/source_id";
         let column = open_row_column(&snapshot(&store), path, "source_id").unwrap().unwrap();
@@ -154,7 +155,7 @@ fn append(table: &Path, more: &Json) -> Json {
 
 #[test]
 fn appended_points_without_an_object_stay_without_one() {
-    let rows = "x,y,z,object\n1,1,1,-1\n2,2,2,0\n3,3,3,4\n4,4,4,-1\n";
+    let rows = "x,y,z,object\n1,1,1,\n2,2,2,0\n3,3,3,4\n4,4,4,\n";
     let (store, table) = with_table("pc3_objects", rows);
     let before = positions(store.path());
     let next = before.keys().flatten().max().unwrap() + 1;
@@ -226,11 +227,21 @@ fn numbers_of_documents_that_cannot_be_read_are_refused() {
             ("ms3_tri", "0/links/0", "sid_ndim"),
             ("pl2_negative", "0/object_index", "num_objects"),
             ("pl2_negative", "0/object_index", "sid_ndim"),
+            ("pl2_negative", "0/vertices", "chunk_grid_origin"),
         ] {
             let store = Unpacked::new(id);
             restate(store.path(), path, |doc| doc["attributes"][name] = wrong.clone());
             assert_eq!(refusal(store.path()), Class::Encoding, "{id} {name} {wrong}");
         }
+    }
+}
+
+#[test]
+fn an_id_is_never_given_again_because_the_next_one_cannot_be_read() {
+    for wrong in [json!("7"), json!(1_u64 << 63), json!(7.5)] {
+        let store = Unpacked::new("pl2_negative");
+        restate(store.path(), "", |doc| doc["attributes"]["zvf"] = json!({"next_id": wrong}));
+        assert_eq!(refusal(store.path()), Class::Encoding, "{wrong}");
     }
 }
 
