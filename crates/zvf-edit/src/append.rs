@@ -5,8 +5,8 @@ use std::error::Error as _;
 
 use serde_json::{Map, Value as Json, json};
 use zvf_convert::read::{self, ColumnRoles, Format, Input, Piece, ReadOptions};
-use zvf_format::join_causes;
-use zvf_model::{Kind, Value};
+use zvf_format::{Class, join_causes, num};
+use zvf_model::{Batch, Column, Field, Kind, Value};
 
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
@@ -74,10 +74,7 @@ impl Transaction {
         let what = self.kinds[kind].kind;
         let path = self.folder.join(&file);
         if !path.is_file() {
-            return Err(EditError::new(
-                zvf_format::Class::NotFound,
-                format!("{file}: there is no such file"),
-            ));
+            return Err(EditError::new(Class::NotFound, format!("{file}: there is no such file")));
         }
         let format = fields::text(fields, "format")?;
         let format = format.map(|name| {
@@ -105,125 +102,47 @@ impl Transaction {
             read::open(Input::path(&path), format.transpose()?, &options).map_err(fault)?;
         let keep = fields::flag(fields, "keep_ids")?.unwrap_or(false);
         let with_objects = self.kinds[kind].objects.is_some() || what != Kind::PointCloud;
-        let mut gathered: BTreeMap<i64, Gathered> = BTreeMap::new();
-        let mut place: Vec<(i64, usize)> = Vec::new();
-        let mut links: Vec<LinkRow> = Vec::new();
+        let mut contents = Contents::new(&file, what, with_objects);
         for piece in reader {
-            match piece.map_err(fault)? {
-                Piece::Vertices(batch) => {
-                    let base = place.len();
-                    let mut owner: Vec<i64> = vec![0; batch.len()];
-                    for part in batch.parts().iter() {
-                        owner[part.rows.clone()].fill(part.object.0);
-                    }
-                    for (i, object) in batch.vertex_objects().into_iter().flatten().enumerate() {
-                        owner[i] = object.map_or(0, |object| object.0);
-                    }
-                    if batch.parts().is_empty()
-                        && batch.vertex_objects().is_none()
-                        && with_objects
-                        && what == Kind::PointCloud
-                    {
-                        return Err(EditError::invalid(format!(
-                            "{file}: the points of this store belong to objects; say which column is \"object\""
-                        )));
-                    }
-                    for (i, id) in owner.into_iter().enumerate() {
-                        let own = gathered.entry(id).or_default();
-                        let axes = batch.positions().width() as usize;
-                        let position: Vec<f64> = (0..axes)
-                            .map(|c| batch.positions().float(i, c).unwrap_or(f64::NAN))
-                            .collect();
-                        place.push((id, own.positions.len()));
-                        own.positions.push(Json::Array(
-                            position.iter().map(|x| to_json(&Value::Float(*x))).collect(),
-                        ));
-                        for field in batch.fields() {
-                            own.attributes
-                                .entry(field.name.to_string())
-                                .or_default()
-                                .push(row(field, i));
-                        }
-                    }
-                    if let Some(elements) = batch.elements() {
-                        for (n, ends) in elements.iter().enumerate() {
-                            let ends: Vec<usize> = ends.iter().map(|i| base + i).collect();
-                            if what == Kind::Skeleton {
-                                let ((id, child), (_, parent)) = (place[ends[0]], place[ends[1]]);
-                                gathered.entry(id).or_default().parents.insert(child, parent);
-                            } else {
-                                links.push((
-                                    ends,
-                                    elements
-                                        .fields()
-                                        .iter()
-                                        .map(|field| (field.name.to_string(), row(field, n)))
-                                        .collect(),
-                                ));
-                            }
-                        }
-                    }
-                }
-                Piece::Elements { rows, fields } => {
-                    for n in 0..rows.len() {
-                        let width = rows.width() as usize;
-                        let ends: Vec<usize> = (0..width)
-                            .filter_map(|c| rows.float(n, c))
-                            .map(|x| x as usize)
-                            .collect();
-                        links.push((
-                            ends,
-                            fields
-                                .iter()
-                                .map(|field| (field.name.to_string(), row(field, n)))
-                                .collect(),
-                        ));
-                    }
-                }
-                Piece::Objects { ids, fields } => {
-                    for (n, id) in ids.iter().enumerate() {
-                        let own = gathered.entry(id.0).or_default();
-                        own.values.extend(
-                            fields.iter().map(|field| (field.name.to_string(), row(field, n))),
-                        );
-                    }
-                }
-                Piece::Groups { .. } => {
-                    let what = format!(
-                        "{file}: groups of a file cannot be appended: convert it to a table"
-                    );
-                    return Err(EditError::invalid(what));
-                }
-            }
+            contents.take(piece.map_err(fault)?)?;
         }
-        let shift = if keep { 0 } else { self.next_id };
+        let Contents { objects, place, links, .. } = contents;
+        let shift = if keep { 0 } else { self.shift_of(&objects, &file)? };
         let mut done = Done::default();
-        let mut made: BTreeMap<i64, Vec<Vid>> = BTreeMap::new();
-        for (id, own) in &gathered {
+        let mut made: BTreeMap<Option<i64>, Vec<Vid>> = BTreeMap::new();
+        for (owner, own) in &objects {
             if own.positions.is_empty() {
                 continue;
             }
-            let vertices = self.add_gathered(kind, with_objects.then_some(id + shift), own)?;
-            done.changed += vertices.len() as u64;
-            if with_objects {
-                done.ids.push(id + shift);
-            }
-            made.insert(*id, vertices);
+            let id = match owner.filter(|_| with_objects) {
+                Some(id) => Some(id.checked_add(shift).ok_or_else(|| no_id(&file, id))?),
+                None => None,
+            };
+            let vertices = self.add_gathered(kind, id, own)?;
+            done.changed += num::to_u64(vertices.len());
+            done.ids.extend(id);
+            made.insert(*owner, vertices);
         }
-        let ends_of = |ends: &[usize]| -> Result<Vec<Vid>> {
-            let found: Option<Vec<Vid>> =
-                ends.iter().map(|i| place.get(*i).map(|(id, n)| made[id][*n])).collect();
-            found.ok_or_else(|| {
-                EditError::invalid(format!("{file}: an element names a vertex that is not there"))
-            })
+        let vertex = |number: &usize| {
+            let (owner, n) = place.get(*number)?;
+            made.get(owner)?.get(*n).copied()
         };
         for (ends, values) in links {
-            let ends = ends_of(&ends)?;
+            let ends: Option<Vec<Vid>> = ends.iter().map(vertex).collect();
+            let ends = ends.ok_or_else(|| {
+                EditError::invalid(format!("{file}: an element names a vertex that is not there"))
+            })?;
             let attributes: Fields =
                 values.into_iter().map(|(name, value)| (name, json!([value]))).collect();
             self.add_records(kind, vec![ends], (!attributes.is_empty()).then_some(&attributes))?;
         }
         Ok(done)
+    }
+
+    /// What is added to the ids of a file, so that all of them are new: those below 0 too.
+    fn shift_of(&self, objects: &BTreeMap<Option<i64>, Gathered>, file: &str) -> Result<i64> {
+        let lowest = objects.keys().flatten().min().map_or(0, |id| (*id).min(0));
+        self.next_id.checked_sub(lowest).ok_or_else(|| no_id(file, lowest))
     }
 
     /// Adds what was gathered of an object, or vertices without one.
@@ -249,11 +168,195 @@ impl Transaction {
 /// The vertices that a link of a file joins, by their place in it, and its values by column.
 type LinkRow = (Vec<usize>, Vec<(String, Json)>);
 
-fn row(field: &zvf_model::Field, i: usize) -> Json {
+fn no_id(file: &str, id: i64) -> EditError {
+    EditError::new(
+        Class::Overflow,
+        format!("{file}: object {id}: there is no id of 64 bits above those of the store"),
+    )
+}
+
+/// What a file holds, by object.
+struct Contents<'a> {
+    file: &'a str,
+    kind: Kind,
+    /// Whether the store has objects of this kind.
+    with_objects: bool,
+    /// What each object has, and what vertices without one have.
+    objects: BTreeMap<Option<i64>, Gathered>,
+    /// The owner of each vertex of the file, and its place among those of the owner.
+    place: Vec<(Option<i64>, usize)>,
+    links: Vec<LinkRow>,
+}
+
+impl<'a> Contents<'a> {
+    fn new(file: &'a str, kind: Kind, with_objects: bool) -> Self {
+        let (objects, place, links) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { file, kind, with_objects, objects, place, links }
+    }
+
+    fn take(&mut self, piece: Piece) -> Result<()> {
+        match piece {
+            Piece::Vertices(batch) => self.take_vertices(&batch),
+            Piece::Elements { rows, fields } => {
+                for n in 0..rows.len() {
+                    let ends = self.element(&rows, n)?;
+                    self.links.push((ends, named_values(&fields, n)));
+                }
+                Ok(())
+            }
+            Piece::Objects { ids, fields } => {
+                for (n, id) in ids.iter().enumerate() {
+                    let own = self.objects.entry(Some(id.0)).or_default();
+                    own.values.extend(named_values(&fields, n));
+                }
+                Ok(())
+            }
+            Piece::Groups { .. } => Err(EditError::invalid(format!(
+                "{}: groups of a file cannot be appended: convert it to a table",
+                self.file
+            ))),
+        }
+    }
+
+    fn take_vertices(&mut self, batch: &Batch) -> Result<()> {
+        let base = self.place.len();
+        for (i, owner) in self.owners(batch)?.into_iter().enumerate() {
+            let own = self.objects.entry(owner).or_default();
+            self.place.push((owner, own.positions.len()));
+            let axes = 0..num::usize_from_u32(batch.positions().width());
+            // What is no number is refused as a position.
+            let position = axes.map(|c| batch.positions().float(i, c).unwrap_or(f64::NAN));
+            own.positions.push(position.map(|x| to_json(&Value::Float(x))).collect());
+            for field in batch.fields() {
+                own.attributes.entry(field.name.to_string()).or_default().push(row(field, i));
+            }
+        }
+        let Some(elements) = batch.elements() else { return Ok(()) };
+        for (n, ends) in elements.iter().enumerate() {
+            let ends: Vec<usize> = ends.iter().map(|i| base + i).collect();
+            if self.kind == Kind::Skeleton {
+                let ((owner, child), (other, parent)) = (self.place[ends[0]], self.place[ends[1]]);
+                if owner != other {
+                    return Err(EditError::invalid(format!(
+                        "{}: an edge joins vertices of different objects, which trees do not have",
+                        self.file
+                    )));
+                }
+                self.objects.entry(owner).or_default().parents.insert(child, parent);
+            } else {
+                self.links.push((ends, named_values(elements.fields(), n)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The object of each vertex of a batch. A file that names no objects is one object.
+    fn owners(&self, batch: &Batch) -> Result<Vec<Option<i64>>> {
+        if let Some(owners) = batch.vertex_objects() {
+            let has_structure = self.kind.is_chain() || self.kind == Kind::Skeleton;
+            if let Some(stray) = owners.iter().position(Option::is_none).filter(|_| has_structure) {
+                return Err(EditError::invalid(format!(
+                    "{}: vertex {}: expected the id of an object, which each vertex of a {} has, found none",
+                    self.file,
+                    self.place.len() + stray,
+                    self.kind
+                )));
+            }
+            return Ok(owners.iter().map(|object| object.map(|object| object.0)).collect());
+        }
+        if batch.parts().is_empty() {
+            if self.with_objects && self.kind == Kind::PointCloud {
+                return Err(EditError::invalid(format!(
+                    "{}: the points of this store belong to objects; say which column is \"object\"",
+                    self.file
+                )));
+            }
+            return Ok(vec![Some(0); batch.len()]);
+        }
+        let mut owners = vec![None; batch.len()]; // parts cover all vertices
+        for part in batch.parts().iter() {
+            owners[part.rows.clone()].fill(Some(part.object.0));
+        }
+        Ok(owners)
+    }
+
+    /// The vertices of an element, by their place in the file.
+    fn element(&self, rows: &Column, n: usize) -> Result<Vec<usize>> {
+        let end = |c: usize| {
+            let found = rows.value(n, c);
+            let number = match &found {
+                Value::Int(number) => usize::try_from(*number).ok(),
+                Value::UInt(number) => usize::try_from(*number).ok(),
+                Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
+            };
+            number.ok_or_else(|| {
+                EditError::invalid(format!(
+                    "{}: element {n}: expected the number of a vertex, found {}",
+                    self.file,
+                    to_json(&found)
+                ))
+            })
+        };
+        (0..num::usize_from_u32(rows.width())).map(end).collect()
+    }
+}
+
+/// The values of a row by the name of their column.
+fn named_values(fields: &[Field], i: usize) -> Vec<(String, Json)> {
+    fields.iter().map(|field| (field.name.to_string(), row(field, i))).collect()
+}
+
+fn row(field: &Field, i: usize) -> Json {
     // A code without a category is for the check of the value to refuse.
     let one = |c: usize| field.value(i, c).map_or(Json::Null, |value| to_json(&value));
     match field.column.width() {
         1 => one(0),
-        width => Json::Array((0..width as usize).map(one).collect()),
+        width => Json::Array((0..num::usize_from_u32(width)).map(one).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_metadata::{Dtype, DtypeKind};
+
+    use super::*;
+
+    /// Takes one element of two ends into what a file holds.
+    fn take(dtype: Dtype, ends: [[u8; 8]; 2]) -> std::result::Result<Vec<usize>, String> {
+        let rows = Column::new(dtype, 2, ends.concat().into()).unwrap();
+        let mut contents = Contents::new("a.npz", Kind::Graph, true);
+        let taken = contents.take(Piece::Elements { rows, fields: Vec::new() });
+        taken.map_err(|error| error.message)?;
+        Ok(contents.links.remove(0).0)
+    }
+
+    #[test]
+    fn elements_name_vertices_by_whole_numbers_and_lose_none() {
+        let wrong = |found: &str| {
+            Err(format!("a.npz: element 0: expected the number of a vertex, found {found}"))
+        };
+        let int = |a: i64, b: i64| take(Dtype::INT64, [a, b].map(i64::to_le_bytes));
+        assert_eq!(int(0, (1 << 60) + 1), Ok(vec![0, (1 << 60) + 1]));
+        assert_eq!(int(3, -1), wrong("-1"));
+        let float = Dtype { kind: DtypeKind::Float, ..Dtype::INT64 };
+        assert_eq!(take(float, [1.0, f64::NAN].map(f64::to_le_bytes)), wrong("1.0"));
+        let unsigned = Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 };
+        let row = take(unsigned, [7_u64, 9].map(u64::to_le_bytes));
+        assert_eq!(row, Ok(vec![7, 9]));
+    }
+
+    #[test]
+    fn a_tree_has_no_edge_to_another_tree() {
+        let place = Column::new(Dtype::INT64, 1, [1_i64, 2].map(i64::to_le_bytes).concat().into());
+        let batch = Batch::new(Kind::Skeleton, place.unwrap());
+        let owners = [4, 5].map(|id| Some(zvf_model::ObjectId(id))).to_vec();
+        let edges = zvf_model::Elements::new(2, vec![1, 0]).unwrap();
+        let batch = batch.with_vertex_objects(owners).unwrap().with_elements(edges).unwrap();
+        let mut contents = Contents::new("a.swc", Kind::Skeleton, true);
+        let error = contents.take(Piece::Vertices(batch)).unwrap_err();
+        assert_eq!(
+            error.message,
+            "a.swc: an edge joins vertices of different objects, which trees do not have"
+        );
     }
 }

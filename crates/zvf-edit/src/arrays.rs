@@ -60,6 +60,14 @@ fn integers(value: &Json) -> Option<Vec<i64>> {
     value.as_array()?.iter().map(Json::as_i64).collect()
 }
 
+fn need_integers(path: &str, object: &Json, name: &str) -> Result<Vec<i64>> {
+    integers(&object[name]).ok_or_else(|| {
+        let text =
+            format!("{path}, {name}: expected a list of whole numbers, found {}", object[name]);
+        EditError::new(Class::Encoding, text)
+    })
+}
+
 fn attributes(doc: &mut Json) -> Option<&mut Map<String, Json>> {
     doc.get_mut("attributes")?.as_object_mut()
 }
@@ -149,9 +157,19 @@ impl CellArray {
         }
         let typed = parse_array_doc(path, &text)?;
         let (coding, shard) = Coding::open(path, &typed)?;
-        let shape = integers(&doc["shape"]).unwrap_or_default();
-        let attrs = &doc["attributes"];
-        let origin = integers(&attrs["chunk_grid_origin"]).unwrap_or_else(|| vec![0; shape.len()]);
+        let shape = need_integers(path, &doc, "shape")?;
+        let origin = match doc["attributes"]["chunk_grid_origin"].is_null() {
+            true => vec![0; shape.len()],
+            false => need_integers(path, &doc["attributes"], "chunk_grid_origin")?,
+        };
+        if origin.len() != shape.len() {
+            let text = format!(
+                "{path}, chunk_grid_origin: expected {} numbers, found {}",
+                shape.len(),
+                origin.len()
+            );
+            return Err(EditError::new(Class::BadShape, text));
+        }
         let Some(list) = &typed.nonempty_chunks else {
             return Err(EditError::unsupported(format!(
                 "{path}: without the list nonempty_chunks it is not known what is stored; run \"zvf repair\""

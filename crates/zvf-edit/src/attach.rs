@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use zvf_format::Class;
+use zvf_format::{Class, num};
 use zvf_query::predicate::{ColumnRef, Scope};
 
 use crate::append::to_json;
@@ -44,119 +44,17 @@ pub fn attach(
     options: &CommitOptions,
 ) -> Result<Json> {
     let own = open_journal(&store.into(), options)?;
-    let text = match fs::read(table) {
-        Ok(bytes) => String::from_utf8(bytes).map_err(|_bad| {
-            EditError::new(Class::Encoding, format!("{}: the table is no UTF-8", table.display()))
-        })?,
-        Err(error) => return Err(EditError::from(error).with_place(&table.to_string_lossy())),
-    };
-    let tabs = table.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
-    let mut rows = parse(&text, if tabs { '\t' } else { ',' })?.into_iter();
-    let names = rows.next().ok_or_else(|| EditError::invalid("the table is empty"))?;
-    let rows: Vec<Vec<String>> = rows.collect();
-    if let Some(short) = rows.iter().position(|row| row.len() != names.len()) {
-        return Err(EditError::invalid(format!(
-            "row {} of the table has {} fields, expected {}",
-            short + 1,
-            rows[short].len(),
-            names.len()
-        )));
-    }
-    let place = |name: &str| {
-        names.iter().position(|known| known == name).ok_or_else(|| {
-            EditError::invalid(format!(
-                "the table has no column {name:?}; it has {}",
-                names.join(", ")
-            ))
-        })
-    };
-    let key = place(&join.key)?;
+    let parsed = Table::read(table)?;
+    let key = parsed.place(&join.key)?;
     let wanted: Vec<usize> = match &join.columns {
-        Some(list) => list.iter().map(|name| place(name)).collect::<Result<_>>()?,
-        None => (0..names.len()).filter(|i| *i != key).collect(),
+        Some(list) => list.iter().map(|name| parsed.place(name)).collect::<Result<_>>()?,
+        None => (0..parsed.names.len()).filter(|i| *i != key).collect(),
     };
     let mut transaction = Transaction::begin(&own, Path::new("."))?;
-    let mut by_key: BTreeMap<String, (usize, u32)> = BTreeMap::new();
-    for id in transaction.object_ids() {
-        let Some((kind, object)) = transaction.find_object(id) else { continue };
-        let text = match &join.on {
-            None => id.to_string(),
-            Some(on) => {
-                let name = on.strip_prefix("object.").unwrap_or(on).to_owned();
-                if !transaction.column_exists("object", kind, &name) {
-                    return Err(EditError::invalid(format!("objects have no column {name:?}")));
-                }
-                let column = ColumnRef { scope: Scope::Object, name, index: 0 };
-                let value = to_json(&transaction.kinds[kind].object_value(object, &column));
-                match value.as_str() {
-                    _ if value.is_null() => continue,
-                    Some(text) => text.to_owned(),
-                    None => value.to_string(),
-                }
-            }
-        };
-        if by_key.insert(text.clone(), (kind, object)).is_some() {
-            return Err(EditError::invalid(format!("two objects have the key {text}")));
-        }
-    }
-    let mut matched: Vec<((usize, u32), &Vec<String>)> = Vec::new();
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let mut unmatched = 0_u64;
-    for (n, row) in rows.iter().enumerate() {
-        let text = normal(&row[key]);
-        if let Some(earlier) = seen.insert(text.clone(), n) {
-            return Err(EditError::invalid(format!(
-                "rows {} and {} of the table have the same key {text}",
-                earlier + 1,
-                n + 1
-            )));
-        }
-        match by_key.get(&text) {
-            Some(found) => matched.push((*found, row)),
-            None if join.strict => {
-                return Err(EditError::invalid(format!(
-                    "row {} of the table: no object has the key {text}",
-                    n + 1
-                )));
-            }
-            None => unmatched += 1,
-        }
-    }
+    let by_key = transaction.objects_by_key(join.on.as_deref())?;
+    let (matched, unmatched) = parsed.join(key, &by_key, join.strict)?;
     for at in wanted {
-        let name = format!("{}{}", join.prefix, names[at]);
-        let scalar = type_of(rows.iter().map(|row| row[at].as_str()));
-        for kind in 0..transaction.kinds.len() {
-            if transaction.kinds[kind].objects.is_none() {
-                continue;
-            }
-            if transaction.column_exists("object", kind, &name) {
-                if !join.replace {
-                    return Err(EditError::invalid(format!(
-                        "objects have a column {name:?} already; use --replace or --prefix"
-                    )));
-                }
-                let fields = json!({"scope": "object", "name": name, "kind": transaction.kinds[kind].kind.token()});
-                if let Some(fields) = fields.as_object() {
-                    transaction.column_drop(fields)?;
-                }
-            }
-            let mut ty = Type::plain(scalar);
-            let attrs = json!({"name": name, "dtype": scalar.name()});
-            transaction.make_column("object", kind, &name, ty.clone(), ty.sentinel(), attrs)?;
-            transaction
-                .write_item(format!("column:object:{name}:{}", transaction.kinds[kind].kind));
-            for ((of, object), row) in matched.iter().filter(|((of, _), _)| *of == kind) {
-                let value = match (scalar, row[at].trim()) {
-                    (Scalar::Text(_), text) => json!(text),
-                    (_, "") => continue,
-                    (Scalar::Int(_), text) => text.parse::<i64>().map_or(Json::Null, Json::from),
-                    (_, text) => json_float(text),
-                };
-                if let Some(bytes) = ty.encode(&value)? {
-                    transaction.kinds[*of].object_mut(*object)?.values.insert(name.clone(), bytes);
-                }
-            }
-        }
+        transaction.attach_column(&parsed, at, join, &matched)?;
     }
     transaction.operations =
         vec![json!({"op": "attach", "table": table.to_string_lossy(), "key": join.key})];
@@ -171,6 +69,162 @@ pub fn attach(
     Ok(report(&own, own.head()?, options.dry_run, &commits, &notices, None))
 }
 
+/// A kind, and an object of it.
+type ObjectPlace = (usize, u32);
+
+/// A table as text.
+struct Table {
+    names: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn read(path: &Path) -> Result<Self> {
+        let bytes = fs::read(path)
+            .map_err(|error| EditError::from(error).with_place(&path.to_string_lossy()))?;
+        let text = String::from_utf8(bytes).map_err(|_bad| {
+            EditError::new(Class::Encoding, format!("{}: the table is no UTF-8", path.display()))
+        })?;
+        let tabs = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
+        let mut rows = parse(&text, if tabs { '\t' } else { ',' })?.into_iter();
+        let names = rows.next().ok_or_else(|| EditError::invalid("the table is empty"))?;
+        let rows: Vec<Vec<String>> = rows.collect();
+        if let Some(short) = rows.iter().position(|row| row.len() != names.len()) {
+            return Err(EditError::invalid(format!(
+                "row {} of the table has {} fields, expected {}",
+                short + 1,
+                rows[short].len(),
+                names.len()
+            )));
+        }
+        Ok(Self { names, rows })
+    }
+
+    /// The place of a column.
+    fn place(&self, name: &str) -> Result<usize> {
+        self.names.iter().position(|known| known == name).ok_or_else(|| {
+            EditError::invalid(format!(
+                "the table has no column {name:?}; it has {}",
+                self.names.join(", ")
+            ))
+        })
+    }
+
+    /// The rows whose column `key` names an object, each with it, and how many do not.
+    fn join(
+        &self,
+        key: usize,
+        by_key: &BTreeMap<String, ObjectPlace>,
+        strict: bool,
+    ) -> Result<(Vec<(ObjectPlace, &[String])>, u64)> {
+        let mut matched = Vec::new();
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        let mut unmatched = 0;
+        for (n, row) in self.rows.iter().enumerate() {
+            let text = normal(&row[key]);
+            if let Some(earlier) = seen.insert(text.clone(), n) {
+                return Err(EditError::invalid(format!(
+                    "rows {} and {} of the table have the same key {text}",
+                    earlier + 1,
+                    n + 1
+                )));
+            }
+            match by_key.get(&text) {
+                Some(found) => matched.push((*found, row.as_slice())),
+                None if strict => {
+                    return Err(EditError::invalid(format!(
+                        "row {} of the table: no object has the key {text}",
+                        n + 1
+                    )));
+                }
+                None => unmatched += 1,
+            }
+        }
+        Ok((matched, unmatched))
+    }
+}
+
+impl Transaction {
+    /// The objects by their id, or by their value in the column `on`.
+    fn objects_by_key(&mut self, on: Option<&str>) -> Result<BTreeMap<String, ObjectPlace>> {
+        let mut by_key = BTreeMap::new();
+        for id in self.object_ids() {
+            let Some((kind, object)) = self.find_object(id) else { continue };
+            let text = match on {
+                None => id.to_string(),
+                Some(on) => {
+                    let name = on.strip_prefix("object.").unwrap_or(on).to_owned();
+                    if !self.column_exists("object", kind, &name) {
+                        return Err(EditError::invalid(format!("objects have no column {name:?}")));
+                    }
+                    let column = ColumnRef { scope: Scope::Object, name, index: 0 };
+                    let value = to_json(&self.kinds[kind].object_value(object, &column));
+                    match value.as_str() {
+                        _ if value.is_null() => continue,
+                        Some(text) => text.to_owned(),
+                        None => value.to_string(),
+                    }
+                }
+            };
+            if by_key.insert(text.clone(), (kind, object)).is_some() {
+                return Err(EditError::invalid(format!("two objects have the key {text}")));
+            }
+        }
+        Ok(by_key)
+    }
+
+    /// Adds the column `at` of a table to the objects of all kinds.
+    fn attach_column(
+        &mut self,
+        table: &Table,
+        at: usize,
+        join: &Join,
+        matched: &[(ObjectPlace, &[String])],
+    ) -> Result<()> {
+        let name = format!("{}{}", join.prefix, table.names[at]);
+        let scalar = type_of(table.rows.iter().map(|row| row[at].as_str()));
+        for kind in 0..self.kinds.len() {
+            if self.kinds[kind].objects.is_none() {
+                continue;
+            }
+            if self.column_exists("object", kind, &name) {
+                if !join.replace {
+                    return Err(EditError::invalid(format!(
+                        "objects have a column {name:?} already; use --replace or --prefix"
+                    )));
+                }
+                let fields =
+                    json!({"scope": "object", "name": name, "kind": self.kinds[kind].kind.token()});
+                if let Some(fields) = fields.as_object() {
+                    self.column_drop(fields)?;
+                }
+            }
+            let mut ty = Type::plain(scalar);
+            let attrs = json!({"name": name, "dtype": scalar.name()});
+            self.make_column("object", kind, &name, ty.clone(), ty.sentinel(), attrs)?;
+            self.write_item(format!("column:object:{name}:{}", self.kinds[kind].kind));
+            for ((of, object), row) in matched.iter().filter(|((of, _), _)| *of == kind) {
+                let Some(value) = value_of(scalar, &row[at]) else { continue };
+                if let Some(bytes) = ty.encode(&value)? {
+                    self.kinds[*of].object_mut(*object)?.values.insert(name.clone(), bytes);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A field of a table as a value of this type; nothing where it is empty and no text.
+fn value_of(scalar: Scalar, text: &str) -> Option<Json> {
+    match (scalar, text.trim()) {
+        (Scalar::Text(_), text) => Some(json!(text)),
+        (_, "") => None,
+        (Scalar::Int(_), text) => Some(text.parse::<i64>().map_or(Json::Null, Json::from)),
+        (Scalar::UInt(_), text) => Some(text.parse::<u64>().map_or(Json::Null, Json::from)),
+        (_, text) => Some(json_float(text)),
+    }
+}
+
 fn json_float(text: &str) -> Json {
     match text.parse::<f64>() {
         Ok(x) if x.is_finite() => json!(x),
@@ -182,7 +236,7 @@ fn json_float(text: &str) -> Json {
 /// A key as objects have it: numbers without needless signs and zeros.
 fn normal(text: &str) -> String {
     let text = text.trim();
-    match (text.parse::<i64>(), text.parse::<f64>()) {
+    match (text.parse::<i128>(), text.parse::<f64>()) {
         (Ok(n), _) => n.to_string(),
         (_, Ok(x)) if x.is_finite() => json!(x).to_string(),
         _ => text.to_owned(),
@@ -191,7 +245,7 @@ fn normal(text: &str) -> String {
 
 /// The type that holds all of a column.
 fn type_of<'a>(values: impl Iterator<Item = &'a str>) -> Scalar {
-    let (mut whole, mut number, mut longest) = (true, true, 1);
+    let (mut whole, mut unsigned, mut number, mut longest) = (true, true, true, 1);
     for text in values {
         let text = text.trim();
         longest = longest.max(text.chars().count());
@@ -199,12 +253,18 @@ fn type_of<'a>(values: impl Iterator<Item = &'a str>) -> Scalar {
             continue;
         }
         whole &= text.parse::<i64>().is_ok();
-        number &= text.parse::<f64>().is_ok();
+        unsigned &= text.parse::<u64>().is_ok();
+        // A whole number that a float would round, such as an id, stays what it is as text.
+        number &= match text.parse::<i128>() {
+            Ok(n) => n as f64 as i128 == n,
+            Err(_) => text.parse::<f64>().is_ok(),
+        };
     }
-    match (whole, number) {
-        (true, _) => Scalar::Int(8),
-        (_, true) => Scalar::Float(8),
-        _ => Scalar::Text(longest as u32),
+    match (whole, unsigned, number) {
+        (true, ..) => Scalar::Int(8),
+        (_, true, _) => Scalar::UInt(8),
+        (_, _, true) => Scalar::Float(8),
+        _ => Scalar::Text(num::saturating_u32_from_usize(longest)), // shorter than the table
     }
 }
 
@@ -250,6 +310,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn keys_that_a_float_would_round_stay_apart() {
+        assert_eq!(normal(" +007 "), "7");
+        assert_eq!(normal("18446744073709551615"), "18446744073709551615");
+        assert_ne!(normal("9223372036854775809"), normal("9223372036854775810"));
+        assert_eq!(normal("1.50"), "1.5");
+    }
+
+    #[test]
     fn fields_are_told_apart_as_spreadsheets_write_them() {
         let parsed = |text: &str| parse(text, ',').unwrap();
         assert_eq!(parsed("a,b\n1,\"x, \"\"y\"\"\"\n"), [["a", "b"], ["1", "x, \"y\""]]);
@@ -263,6 +331,11 @@ mod tests {
             (&["1", "", "-3"][..], Scalar::Int(8)),
             (&["1", "2.5"][..], Scalar::Float(8)),
             (&["1", "two"][..], Scalar::Text(3)),
+            (&["1", "9223372036854775809"][..], Scalar::UInt(8)),
+            (&["-1", "9223372036854775809"][..], Scalar::Text(19)),
+            (&["-1.5", "1152921504606846977"][..], Scalar::Text(19)),
+            (&["-1.5", "1152921504606846976"][..], Scalar::Float(8)),
+            (&["-1", "99999999999999999999", "0"][..], Scalar::Text(20)),
         ] {
             assert_eq!(type_of(values.iter().copied()), scalar, "{values:?}");
         }

@@ -6,12 +6,13 @@
 //! Not here: which changes are allowed (`ops`), how cells are written again (`rebuild`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 use serde_json::Value as Json;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::grid::{Bins, ChunkShape};
-use zvf_format::manifest::Manifest;
+use zvf_format::{FormatError, num};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, read_doc};
@@ -41,6 +42,32 @@ pub(crate) struct VertexColumn {
     pub(crate) fill: Option<Vec<u8>>,
     /// Whether it came with this transaction, and every chunk must be written.
     pub(crate) is_new: bool,
+}
+
+impl VertexColumn {
+    /// Adds the rows of a chunk of `count` vertices.
+    fn append_rows(&mut self, snap: &Snapshot, key: &Chunk, count: usize) -> Result<()> {
+        match self.array.read(snap, key)? {
+            Some(bytes) => {
+                check_size(&self.array.path, key, bytes.len(), count * self.ty.size())?;
+                self.data.extend_from_slice(&bytes);
+            }
+            None if self.is_new => {
+                let fill = self.fill.clone().unwrap_or_else(|| self.ty.sentinel());
+                self.data.extend(fill.repeat(count));
+            }
+            None => {
+                return Err(EditError::new(
+                    zvf_format::Class::CountMismatch,
+                    format!(
+                        "{} of chunk {key:?}: nothing is stored, expected {count} rows",
+                        self.array.path
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A column of fragments.
@@ -113,7 +140,7 @@ pub(crate) struct Geometry {
     /// Chunks to be written again whatever changed.
     pub(crate) forced: BTreeSet<u32>,
     shared: bool,
-    owners: Option<HashMap<(u32, u32), Vec<u32>>>,
+    pub(crate) owners: Option<HashMap<(u32, u32), Vec<u32>>>,
 }
 
 impl Geometry {
@@ -127,46 +154,10 @@ impl Geometry {
             )
         })?;
         let level = &doc["attributes"]["zarr_vectors_level"];
-        for (name, what) in [
-            ("chunk_dims", "levels divided by an attribute"),
-            ("chunk_attribute_name", "levels divided by an attribute"),
-        ] {
-            if level.get(name).is_some_and(|value| !value.is_null()) {
-                return Err(EditError::unsupported(format!("{path}: {what} are not edited")));
-            }
-        }
-        if level["refinement"] == "add" {
-            return Err(EditError::unsupported(format!(
-                "{path}: levels that add to each other are not edited"
-            )));
-        }
-        let floats = |value: &Json| -> Option<Vec<f64>> {
-            value.as_array()?.iter().map(Json::as_f64).collect()
-        };
-        let missing = |name: &str| {
-            EditError::new(
-                zvf_format::Class::Encoding,
-                format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers"),
-            )
-        };
-        let sizes = floats(&level["chunk_shape"])
-            .or_else(|| floats(&zv["chunk_shape"]))
-            .ok_or_else(|| missing("chunk_shape"))?;
-        let shape = ChunkShape::new(&sizes)?;
-        let bins = match floats(&zv["base_bin_shape"]) {
-            Some(bin) => Bins::new(&shape, &bin)?,
-            None => Bins::undivided(&shape),
-        };
-        let array = |name: &str| -> Result<CellArray> {
-            let inner = format!("{path}/{name}");
-            CellArray::open(snap, &inner)?.ok_or_else(|| {
-                EditError::new(
-                    zvf_format::Class::NotFound,
-                    format!("{inner}/zarr.json: the array is not there"),
-                )
-            })
-        };
-        let (vertices, fragments) = (array("vertices")?, array("vertex_fragments")?);
+        refuse_level(path, level)?;
+        let (shape, bins) = grid_of(level, zv)?;
+        let (vertices, fragments) =
+            (need_array(snap, path, "vertices")?, need_array(snap, path, "vertex_fragments")?);
         if vertices.attribute("encoding") == "draco" {
             return Err(EditError::unsupported(format!(
                 "{path}/vertices: Draco chunks are not edited"
@@ -178,40 +169,9 @@ impl Geometry {
             .or_else(|| zv["links_convention"].as_str())
             .unwrap_or("implicit_sequential")
             .to_owned();
-        let mut columns = Vec::new();
-        let names = children(snap, &format!("{path}/vertex_attributes"))?;
-        let row = (shape.axes() * scalar.size()) as u64;
-        let rows = |bytes: &[u8]| (bytes.len() as u64).checked_div(row);
-        let first = if names.is_empty() { None } else { first_rows(snap, &vertices, rows) };
-        for name in names {
-            let array = array(&format!("vertex_attributes/{name}"))?;
-            let ty = column_of(snap, &array, first.as_ref())?;
-            columns.push(VertexColumn {
-                name,
-                array,
-                ty,
-                data: Vec::new(),
-                fill: None,
-                is_new: false,
-            });
-        }
-        let mut fragment_columns = Vec::new();
-        let names = children(snap, &format!("{path}/fragment_attributes"))?;
-        let first =
-            if names.is_empty() { None } else { first_rows(snap, &fragments, count_fragments) };
-        for name in names {
-            let array = array(&format!("fragment_attributes/{name}"))?;
-            let ty = column_of(snap, &array, first.as_ref())?;
-            let fill = ty.sentinel();
-            fragment_columns.push(FragmentColumn {
-                name,
-                array,
-                ty,
-                set: HashMap::new(),
-                fill,
-                is_new: false,
-            });
-        }
+        let axes = shape.axes();
+        let columns = open_vertex_columns(snap, path, &vertices, axes * scalar.size())?;
+        let fragment_columns = open_fragment_columns(snap, path, &fragments)?;
         let mut object_columns = Vec::new();
         for name in children(snap, &format!("{path}/object_attributes"))? {
             object_columns.extend(open_row_column(
@@ -220,7 +180,6 @@ impl Geometry {
                 &name,
             )?);
         }
-        let axes = shape.axes();
         let objects = Objects::open(snap, &format!("{path}/object_index"), axes)?;
         let links = Family::open(snap, path, 0, axes)?;
         let shared = level["shared_fragments"] == true;
@@ -387,7 +346,7 @@ impl Geometry {
 
     /// A vertex that was not there; columns have what stands for nothing.
     pub(crate) fn new_vertex(&mut self, position: &[u8], owner: u32) -> Result<Vid> {
-        let v = self.home.len() as Vid; // bounded by memory
+        let v = vertex_number(self.home.len())?;
         self.positions.extend_from_slice(position);
         let (chunk, _) = self.locate(&self.position(v))?;
         let number = self.chunk_number(&chunk);
@@ -429,17 +388,41 @@ impl Geometry {
             return Ok(());
         }
         let key = self.chunk_keys[number as usize].clone();
-        let size = self.scalar.size() * self.axes;
-        let Some(mut positions) = self.vertices.stored(&self.snap, &key)?.map(Vec::from) else {
+        let Some(positions) = self.vertices.stored(&self.snap, &key)? else {
             self.chunks.insert(number, ChunkState::default());
             return Ok(());
         };
+        let rows = self.append_rows(&key, number, positions.into())?;
+        let mut state = ChunkState { rows: rows.collect(), fragments: Vec::new() };
+        self.read_fragments(&key, &mut state)?;
+        if self.kind == Kind::Skeleton && self.convention != "explicit" {
+            for fragment in &state.fragments {
+                for pair in fragment.windows(2) {
+                    self.parent[pair[1] as usize] = pair[0];
+                }
+            }
+        }
+        for v in state.fragments.iter().flatten() {
+            self.was[*v as usize] = true;
+        }
+        self.chunks.insert(number, state);
+        Ok(())
+    }
+
+    /// Gives numbers to the rows of a chunk, with their positions and the values of their columns.
+    fn append_rows(
+        &mut self,
+        key: &Chunk,
+        number: u32,
+        mut positions: Vec<u8>,
+    ) -> Result<Range<Vid>> {
         if self.vertices.attribute("dtype").as_str().is_some_and(|name| name.starts_with('>')) {
             return Err(EditError::unsupported(format!(
                 "{}: positions with the other byte order are not edited",
                 self.vertices.path
             )));
         }
+        let size = self.scalar.size() * self.axes;
         let count = positions.len() / size;
         if count * size != positions.len() {
             return Err(EditError::new(
@@ -451,82 +434,47 @@ impl Geometry {
                 ),
             ));
         }
-        let base = self.home.len() as Vid;
+        let base = vertex_number(self.home.len())?;
+        let end = vertex_number(self.home.len() + count)?;
         self.positions.append(&mut positions);
         for column in &mut self.columns {
-            let row = column.ty.size();
-            match column.array.read(&self.snap, &key)? {
-                Some(bytes) => {
-                    check_size(&column.array.path, &key, bytes.len(), count * row)?;
-                    column.data.extend_from_slice(&bytes);
-                }
-                None if column.is_new => {
-                    let fill = column.fill.clone().unwrap_or_else(|| column.ty.sentinel());
-                    column.data.extend(fill.repeat(count));
-                }
-                None => {
-                    return Err(EditError::new(
-                        zvf_format::Class::CountMismatch,
-                        format!(
-                            "{} of chunk {key:?}: nothing is stored, expected {count} rows",
-                            column.array.path
-                        ),
-                    ));
-                }
-            }
+            column.append_rows(&self.snap, key, count)?;
         }
-        let blob = self.fragments.stored(&self.snap, &key)?.unwrap_or_default();
-        let mut state = ChunkState {
-            rows: (0..count as u32).map(|row| base + row).collect(),
-            fragments: Vec::new(),
-        };
-        for row in 0..count as u32 {
-            self.home.push((number, row));
-        }
+        self.home.extend((0..end - base).map(|row| (number, row)));
         self.at.resize(self.home.len(), number);
         self.alive.resize(self.home.len(), false);
         self.was.resize(self.home.len(), false);
         self.owner.resize(self.home.len(), NONE);
         self.parent.resize(self.home.len(), NONE);
+        Ok(base..end)
+    }
+
+    /// Reads the fragments of a chunk. A row that several of them hold becomes a vertex for each.
+    fn read_fragments(&mut self, key: &Chunk, state: &mut ChunkState) -> Result<()> {
+        let blob = self.fragments.stored(&self.snap, key)?.unwrap_or_default();
+        if blob.is_empty() {
+            return Ok(());
+        }
+        let faulted = |error: FormatError| EditError::from(error).with_place(&self.fragments.path);
+        let index = FragmentIndex::parse(&blob).map_err(faulted)?;
+        index.check_rows(num::to_u64(state.rows.len())).map_err(faulted)?;
         let mut copies = Vec::new();
-        if !blob.is_empty() {
-            let index = FragmentIndex::parse(&blob)
-                .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
-            index
-                .check_rows(count as u64)
-                .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
-            for fragment in index.iter() {
-                let mut list = Vec::new();
-                for row in fragment.rows() {
-                    let v = state.rows[row as usize];
-                    if std::mem::replace(&mut self.alive[v as usize], true) {
-                        copies.push((state.fragments.len(), list.len(), v)); // a row that two fragments hold
-                    }
-                    list.push(v);
+        for fragment in index.iter() {
+            let mut list = Vec::new();
+            for row in fragment.rows() {
+                let v = state.rows[row as usize]; // the index was checked
+                if std::mem::replace(&mut self.alive[v as usize], true) {
+                    copies.push((state.fragments.len(), list.len(), v));
                 }
-                state.fragments.push(list);
+                list.push(v);
             }
+            state.fragments.push(list);
         }
         for (fragment, place, v) in copies {
-            let position = self.position_bytes(v).to_vec();
-            let copy = self.new_vertex(&position, NONE)?;
-            self.copy_values(v, copy);
+            let copy = self.copy_vertex(v, NONE)?;
             self.free_changed.remove(&copy);
             state.fragments[fragment][place] = copy;
         }
-        if self.kind == Kind::Skeleton && self.convention != "explicit" {
-            for fragment in &state.fragments {
-                for pair in fragment.windows(2) {
-                    self.parent[pair[1] as usize] = pair[0];
-                }
-            }
-        }
-        for fragment in &state.fragments {
-            for v in fragment {
-                self.was[*v as usize] = true;
-            }
-        }
-        self.chunks.insert(number, state);
         Ok(())
     }
 
@@ -549,91 +497,6 @@ impl Geometry {
         }
         self.all_loaded = true;
         Ok(())
-    }
-
-    /// Which objects name each fragment, read from every manifest.
-    fn all_owners(&mut self) -> Result<&HashMap<(u32, u32), Vec<u32>>> {
-        if self.owners.is_none() {
-            let mut map: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
-            let count = self.objects.as_ref().map_or(0, |objects| objects.list.len());
-            for object in 0..count as u32 {
-                for reference in self.references(object)? {
-                    map.entry(reference).or_default().push(object);
-                }
-            }
-            self.owners = Some(map);
-        }
-        Ok(self.owners.get_or_insert_default())
-    }
-
-    /// The objects with something in one of these chunks, by fragment.
-    pub(crate) fn owners_in(
-        &mut self,
-        chunks: &HashSet<u32>,
-    ) -> Result<HashMap<(u32, u32), Vec<u32>>> {
-        let Some(objects) = &self.objects else { return Ok(HashMap::new()) };
-        let wanted: HashMap<Vec<u8>, u32> = chunks
-            .iter()
-            .map(|number| {
-                let key = &self.chunk_keys[*number as usize];
-                (key.iter().flat_map(|c| c.to_le_bytes()).collect(), *number)
-            })
-            .collect();
-        let width = objects.rank * 8;
-        let mut found: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
-        for (i, object) in objects.list.iter().enumerate() {
-            let Some(row) = object.row else { continue };
-            let blob = &objects.manifests.rows[row as usize];
-            if blob.len() < 4 {
-                continue;
-            }
-            // Blocks of one fragment each are by far the most frequent: they are looked through without a decoder.
-            let block = width + 9;
-            let simple = (blob.len() - 4).is_multiple_of(block)
-                && blob[4..].chunks_exact(block).all(|b| b[width] == 0);
-            if simple {
-                for b in blob[4..].chunks_exact(block) {
-                    if let Some(number) = wanted.get(&b[..width]) {
-                        let mut fragment = [0_u8; 8];
-                        fragment.copy_from_slice(&b[width + 1..]);
-                        found
-                            .entry((*number, u64::from_le_bytes(fragment) as u32))
-                            .or_default()
-                            .push(i as u32);
-                    }
-                }
-                continue;
-            }
-            let manifest = Manifest::parse(blob, objects.rank as u64)?;
-            for reference in manifest.references() {
-                let key: Vec<i64> = reference.chunk.iter().map(|c| c.get()).collect();
-                let bytes: Vec<u8> = key.iter().flat_map(|c| c.to_le_bytes()).collect();
-                if let Some(number) = wanted.get(&bytes) {
-                    found.entry((*number, reference.fragment as u32)).or_default().push(i as u32);
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// The fragments that the manifest of an object names, before the edit.
-    pub(crate) fn references(&mut self, object: u32) -> Result<Vec<(u32, u32)>> {
-        let Some(objects) = &self.objects else { return Ok(Vec::new()) };
-        let Some(row) = objects.list[object as usize].row else { return Ok(Vec::new()) };
-        let blob = objects.manifests.rows[row as usize].clone();
-        if blob.is_empty() {
-            return Ok(Vec::new());
-        }
-        let manifest = Manifest::parse(&blob, objects.rank as u64).map_err(|error| {
-            EditError::from(error)
-                .with_place(&format!("{}/object_index/manifests row {row}", self.path))
-        })?;
-        let mut list = Vec::new();
-        for reference in manifest.references() {
-            let key: Vec<i64> = reference.chunk.iter().map(|c| c.get()).collect();
-            list.push((self.chunk_number(&key), reference.fragment as u32));
-        }
-        Ok(list)
     }
 
     /// Reads the vertices of an object, once.
@@ -776,5 +639,123 @@ impl Geometry {
             .collect();
         pieces.sort_by(|a, b| self.chunk_keys[a.0 as usize].cmp(&self.chunk_keys[b.0 as usize]));
         pieces
+    }
+}
+
+/// Refuses levels that edits do not know.
+fn refuse_level(path: &str, level: &Json) -> Result<()> {
+    for name in ["chunk_dims", "chunk_attribute_name"] {
+        if level.get(name).is_some_and(|value| !value.is_null()) {
+            return Err(EditError::unsupported(format!(
+                "{path}: levels divided by an attribute are not edited"
+            )));
+        }
+    }
+    if level["refinement"] == "add" {
+        return Err(EditError::unsupported(format!(
+            "{path}: levels that add to each other are not edited"
+        )));
+    }
+    Ok(())
+}
+
+/// The chunks and bins of level 0, which the level or the root states.
+fn grid_of(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
+    let sizes = |value: &Json, name: &str| -> Result<Option<Vec<f64>>> {
+        if value.is_null() {
+            return Ok(None);
+        }
+        let floats =
+            value.as_array().and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>());
+        floats.map(Some).ok_or_else(|| no_sizes(name))
+    };
+    let chunk = match sizes(&level["chunk_shape"], "chunk_shape")? {
+        Some(own) => Some(own),
+        None => sizes(&zv["chunk_shape"], "chunk_shape")?,
+    };
+    let shape = ChunkShape::new(&chunk.ok_or_else(|| no_sizes("chunk_shape"))?)?;
+    let bins = match sizes(&zv["base_bin_shape"], "base_bin_shape")? {
+        Some(bin) => Bins::new(&shape, &bin)?,
+        None => Bins::undivided(&shape),
+    };
+    Ok((shape, bins))
+}
+
+fn no_sizes(name: &str) -> EditError {
+    EditError::new(
+        zvf_format::Class::Encoding,
+        format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers"),
+    )
+}
+
+fn need_array(snap: &Snapshot, path: &str, name: &str) -> Result<CellArray> {
+    let inner = format!("{path}/{name}");
+    CellArray::open(snap, &inner)?.ok_or_else(|| {
+        EditError::new(
+            zvf_format::Class::NotFound,
+            format!("{inner}/zarr.json: the array is not there"),
+        )
+    })
+}
+
+/// The columns of vertices, whose positions are rows of so many bytes.
+fn open_vertex_columns(
+    snap: &Snapshot,
+    path: &str,
+    vertices: &CellArray,
+    row_bytes: usize,
+) -> Result<Vec<VertexColumn>> {
+    let names = children(snap, &format!("{path}/vertex_attributes"))?;
+    let rows = |bytes: &[u8]| bytes.len().checked_div(row_bytes).map(num::to_u64);
+    let first = if names.is_empty() { None } else { first_rows(snap, vertices, rows) };
+    let open = |name: String| {
+        let array = need_array(snap, path, &format!("vertex_attributes/{name}"))?;
+        let ty = column_of(snap, &array, first.as_ref())?;
+        Ok(VertexColumn { name, array, ty, data: Vec::new(), fill: None, is_new: false })
+    };
+    names.into_iter().map(open).collect()
+}
+
+fn open_fragment_columns(
+    snap: &Snapshot,
+    path: &str,
+    fragments: &CellArray,
+) -> Result<Vec<FragmentColumn>> {
+    let names = children(snap, &format!("{path}/fragment_attributes"))?;
+    let first = if names.is_empty() { None } else { first_rows(snap, fragments, count_fragments) };
+    let open = |name: String| {
+        let array = need_array(snap, path, &format!("fragment_attributes/{name}"))?;
+        let ty = column_of(snap, &array, first.as_ref())?;
+        let fill = ty.sentinel();
+        Ok(FragmentColumn { name, array, ty, set: HashMap::new(), fill, is_new: false })
+    };
+    names.into_iter().map(open).collect()
+}
+
+/// The number of the vertex behind `count` others.
+///
+/// # Errors
+///
+/// When there is none: [`NONE`] is no vertex.
+fn vertex_number(count: usize) -> Result<Vid> {
+    u32::try_from(count).ok().filter(|number| *number != NONE).ok_or_else(|| {
+        EditError::new(
+            zvf_format::Class::LimitExceeded,
+            format!("expected an edit of fewer than {NONE} vertices, found more; edit parts of the store one after the other"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_vertex_has_the_number_of_none() {
+        assert_eq!(vertex_number(4_294_967_294), Ok(4_294_967_294));
+        for count in [4_294_967_295, 4_294_967_296, 4_294_967_299] {
+            let class = vertex_number(count).unwrap_err().class;
+            assert_eq!(class, zvf_format::Class::LimitExceeded, "{count}");
+        }
     }
 }

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde_json::Value as Json;
-use zvf_format::Class;
+use zvf_format::manifest::ManifestBuilder;
+use zvf_format::{Class, num};
 
 use crate::arrays::{Chunk, RowArray, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
-use crate::geometry::Vid;
+use crate::geometry::{NONE, Vid};
 use crate::scalar::{Categories, Scalar, Type};
 use crate::snapshot::Snapshot;
 
@@ -61,7 +62,7 @@ impl Objects {
             return Ok(None);
         };
         let rows = manifests.rows.len();
-        let count = attrs["num_objects"].as_u64().map_or(rows, |n| n as usize);
+        let count = number_of(path, attrs, "num_objects")?.unwrap_or(rows);
         if count > rows {
             return Err(EditError::new(
                 Class::CountMismatch,
@@ -83,19 +84,29 @@ impl Objects {
                 )));
             }
         };
-        let rank = attrs["sid_ndim"].as_u64().map_or(axes, |n| n as usize);
+        if let Some(ids) = ids.as_ref().filter(|ids| ids.len() < count) {
+            return Err(EditError::new(
+                Class::CountMismatch,
+                format!(
+                    "{path}/object_ids: expected an id for each of {count} objects, found {}; run \"zvf validate\"",
+                    ids.len()
+                ),
+            ));
+        }
+        let rank = number_of(path, attrs, "sid_ndim")?.unwrap_or(axes);
         let mut list = Vec::with_capacity(count);
         let mut by_id = FxHashMap::with_capacity_and_hasher(count, FxBuildHasher);
-        for row in 0..count {
+        for number in 0..object_number(count)? {
+            let row = num::usize_from_u32(number);
             let id = match &ids {
-                Some(ids) if row < ids.len() => int64(ids.row(row)),
-                _ => row as i64,
+                Some(ids) => int64(ids.row(row)),
+                None => number.into(), // rows stand for ids
             };
             let exists = has_references(&manifests.rows[row]);
-            by_id.insert(id, row as u32);
+            by_id.insert(id, number);
             list.push(Object {
                 id,
-                row: Some(row as u32),
+                row: Some(number),
                 exists,
                 existed: exists,
                 ..Object::default()
@@ -129,6 +140,35 @@ impl Objects {
     }
 }
 
+/// A number of a document; none where it is not stated.
+///
+/// # Errors
+///
+/// When something else is stated.
+pub(crate) fn number_of(path: &str, attrs: &Json, name: &str) -> Result<Option<usize>> {
+    let value = &attrs[name];
+    if value.is_null() {
+        return Ok(None);
+    }
+    let number = value.as_u64().and_then(num::checked_usize);
+    number.map(Some).ok_or_else(|| {
+        let text = format!("{path}, {name}: expected a number that is not negative, found {value}");
+        EditError::new(Class::Encoding, text)
+    })
+}
+
+/// The number of the object behind `count` others.
+///
+/// # Errors
+///
+/// When there is none: [`NONE`] is no object.
+pub(crate) fn object_number(count: usize) -> Result<u32> {
+    u32::try_from(count).ok().filter(|number| *number != NONE).ok_or_else(|| {
+        let text = format!("expected a store of fewer than {NONE} objects, found more");
+        EditError::new(Class::LimitExceeded, text)
+    })
+}
+
 fn int64(bytes: &[u8]) -> i64 {
     bytes.first_chunk::<8>().map_or(0, |bytes| i64::from_le_bytes(*bytes)) // rows have 8 bytes
 }
@@ -148,7 +188,11 @@ pub(crate) fn children(snap: &Snapshot, path: &str) -> Result<Vec<String>> {
 
 /// The type that a document names, and its default where it names none.
 pub(crate) fn scalar_of(dtype: &Json, default: &str) -> Result<(Scalar, bool)> {
-    let (scalar, big) = Scalar::parse(dtype.as_str().unwrap_or(default))?;
+    let name = if dtype.is_null() { Some(default) } else { dtype.as_str() };
+    let (scalar, big) = Scalar::parse(name.ok_or_else(|| {
+        let text = format!("dtype: expected the name of a type, found {dtype}");
+        EditError::new(Class::Encoding, text)
+    })?)?;
     if big && scalar.size() > 1 {
         return Err(EditError::unsupported(
             "cells with the other byte order are not edited; write the store again with \"zvf migrate\"",
@@ -193,13 +237,28 @@ pub(crate) fn open_row_column(
             }
         }
     };
-    let width =
-        doc["shape"].as_array().and_then(|shape| shape.get(1)).and_then(Json::as_u64).unwrap_or(1)
-            as u32;
+    let width = row_width(path, &doc)?;
     let mut ty = Type::plain(scalar);
     ty.width = width;
     let array = DenseArray::open(snap, path, scalar, width)?;
     Ok(array.map(|array| RowColumn { name: name.to_owned(), array, ty }))
+}
+
+/// How many values a row of an array has: the second of its two sizes, and one where it has one size.
+fn row_width(path: &str, doc: &Json) -> Result<u32> {
+    let sizes = doc["shape"].as_array().map(Vec::as_slice).unwrap_or_default();
+    match sizes {
+        [_] => Some(1),
+        [_, width] => width.as_u64().and_then(|width| u32::try_from(width).ok()),
+        _ => None,
+    }
+    .ok_or_else(|| {
+        let text = format!(
+            "{path}, shape: expected the number of rows, and of values a row below 2^32, found {}",
+            doc["shape"]
+        );
+        EditError::new(Class::BadShape, text)
+    })
 }
 
 /// Whether a manifest names any fragment: it begins with their number.
@@ -209,7 +268,7 @@ pub(crate) fn has_references(manifest: &[u8]) -> bool {
 
 /// The bytes of a manifest that names these fragments.
 pub(crate) fn manifest_bytes(rank: usize, references: &[(Chunk, u32)]) -> Result<Bytes> {
-    let mut builder = zvf_format::manifest::ManifestBuilder::new(rank as u64)?;
+    let mut builder = ManifestBuilder::new(num::to_u64(rank))?;
     for (chunk, fragment) in references {
         builder.single(chunk, u64::from(*fragment))?;
     }

@@ -56,6 +56,7 @@ mod place;
 mod rebuild;
 mod recipe;
 mod record;
+mod references;
 mod refresh;
 mod renumber;
 mod rewrite;

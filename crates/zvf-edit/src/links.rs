@@ -11,18 +11,19 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value as Json, json};
-use zvf_format::Class;
+use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{self, Anchor, Endpoint, LinkCell, LinkInteger, LinkRecord};
+use zvf_format::{Class, num};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc};
 use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, NONE, Vid};
-use crate::indexes::{children, column_type};
+use crate::indexes::{children, column_type, number_of, scalar_of};
 use crate::journal::Changes;
-use crate::scalar::Type;
+use crate::scalar::{Scalar, Type};
 use crate::snapshot::Snapshot;
 use crate::widths;
 
@@ -122,8 +123,9 @@ impl Family {
         let group = format!("{path}/links/{delta_text}");
         let Some(doc) = read_doc(snap, &group)? else { return Ok(None) };
         let attrs = &doc["attributes"];
-        let width = attrs["link_width"].as_u64().unwrap_or(2) as usize;
-        let rank = attrs["sid_ndim"].as_u64().map_or(axes, |n| n as usize);
+        // Links join two vertices where the document does not say how many.
+        let width = number_of(&group, attrs, "link_width")?.unwrap_or(2);
+        let rank = number_of(&group, attrs, "sid_ndim")?.unwrap_or(axes);
         let mut family = link::LinkPolicy::new(width, rank)?;
         if attrs["directed"] == true {
             family = family.directed();
@@ -221,14 +223,14 @@ impl Family {
     }
 
     fn element(array: &CellArray) -> Result<LinkInteger> {
-        let name = array.attribute("dtype").as_str().unwrap_or("int64");
-        let bytes: u8 = match name.trim_start_matches(|c: char| !c.is_ascii_digit()) {
-            "8" => 1,
-            "16" => 2,
-            "32" => 4,
-            _ => 8,
-        };
-        Ok(LinkInteger::new(bytes, !name.starts_with('u'))?)
+        match scalar_of(array.attribute("dtype"), "int64")?.0 {
+            Scalar::Int(bytes) => Ok(LinkInteger::new(bytes, true)?),
+            Scalar::UInt(bytes) => Ok(LinkInteger::new(bytes, false)?),
+            other @ (Scalar::Float(_) | Scalar::Bool | Scalar::Text(_) | Scalar::Bytes(_)) => {
+                let text = format!("{}: expected integers, found {}", array.path, other.name());
+                Err(EditError::new(Class::BadTag, text))
+            }
+        }
     }
 
     /// Reads the records of a cell, once. `end` finds what a row of level 0 is.
@@ -252,12 +254,7 @@ impl Family {
         let (width, rank) = (self.family.link_width(), self.family.sid_ndim());
         let parsed = Offsets::parse(offsets, rank, width)?;
         let intra = self.family.delta() == Delta::SAME && parsed.are_zero();
-        let flat = intra;
-        let body = self.family.body(flat);
-        let mut shape = self.family.row_shape(Self::element(array)?, flat);
-        if let Some(has_perm) = array.attribute("has_perm").as_bool() {
-            shape = link::RowShape::new(Self::element(array)?, width, has_perm)?;
-        }
+        let (body, shape) = (self.family.body(intra), self.row_shape(array, intra)?);
         let records = LinkCell::parse(&bytes, body, shape)
             .map_err(|error| EditError::from(error).with_place(&array.path))?;
         let key = ChunkKey::new(source)?;
@@ -282,7 +279,7 @@ impl Family {
             values.push(stored);
         }
         let mut found = Vec::new();
-        for (row, record) in records.records().enumerate() {
+        for (row, (number, record)) in (0_u32..).zip(records.records()).enumerate() {
             let mut ends = Vec::with_capacity(width);
             for (place, at) in record.in_input_order() {
                 let chunk = place_chunk(place);
@@ -297,7 +294,7 @@ impl Family {
             }
             found.push(Record {
                 ends,
-                cell: Some((offsets.to_owned(), source.clone(), row as u32)),
+                cell: Some((offsets.to_owned(), source.clone(), number)),
                 values: own,
                 alive: true,
                 changed: false,
@@ -312,7 +309,7 @@ impl Family {
 
     /// Adds a record.
     pub(crate) fn insert(&mut self, record: Record) -> u32 {
-        let number = self.records.len() as u32; // bounded by memory
+        let number = num::saturating_u32_from_usize(self.records.len()); // of 2^32 records no memory is large enough
         for end in &record.ends {
             if let End::Vertex(v) = end {
                 let list = self.by_vertex.entry(*v).or_default();
@@ -328,7 +325,7 @@ impl Family {
     /// The records at a vertex.
     pub(crate) fn records_at(&self, v: Vid) -> Vec<u32> {
         let all = self.by_vertex.get(&v).into_iter().flatten();
-        all.copied().filter(|record| self.records[*record as usize].alive).collect()
+        all.copied().filter(|record| self.records[num::usize_from_u32(*record)].alive).collect()
     }
 
     /// The sources whose cells name one of the chunks, at one of the places that are level 0.
@@ -417,7 +414,7 @@ impl Family {
         self.load_naming(snap, chunks, &|_| false, &mut |_, _| Ok(End::Gone))
     }
 
-    /// Writes the cells that were read or get records, where they differ.
+    /// Writes the cells that were read or get records, where they differ; whether anything did.
     pub(crate) fn flush(
         &mut self,
         snap: &Snapshot,
@@ -425,27 +422,55 @@ impl Family {
         place: &dyn Fn(Vid) -> Option<(Chunk, u64)>,
         out: &mut Changes,
     ) -> Result<bool> {
-        let (width, rank) = (self.family.link_width(), self.family.sid_ndim());
-        let mut cells: BTreeMap<(String, Chunk), Vec<PlacedRecord>> = BTreeMap::new();
-        for cell in self.loaded.keys() {
-            cells.entry(cell.clone()).or_default();
+        let mut changed = false;
+        let (mut before, mut after) = (0, 0);
+        for ((offsets, source), mut list) in self.place_records(place)? {
+            list.sort_by_key(|(key, number, _)| (*key, *number));
+            // Cells that were not read had no records.
+            let old = self.loaded.get(&(offsets.clone(), source.clone())).copied().unwrap_or(0);
+            before += num::to_u64(old);
+            after += num::to_u64(list.len());
+            if old > 0 || !list.is_empty() {
+                changed |= self.write_cell(snap, like, (&offsets, &source), &list)?;
+            }
         }
+        if self.is_new && after == 0 {
+            return Ok(false);
+        }
+        if before != after || self.is_new {
+            self.write_document(snap, (before, after), out)?;
+        }
+        for column in &mut self.columns {
+            if column.is_new || before != after {
+                column.write_documents(snap, &self.path, (self.family.delta(), &self.doc), out)?;
+            }
+            for array in column.arrays.values_mut() {
+                array.flush(snap, out)?;
+            }
+        }
+        for array in self.arrays.values_mut().chain(self.fragments.iter_mut()) {
+            array.flush(snap, out)?;
+        }
+        Ok(changed || before != after)
+    }
+
+    /// The records of each cell that was read or gets some. Those with an end that is gone are left out.
+    fn place_records(
+        &self,
+        place: &dyn Fn(Vid) -> Option<(Chunk, u64)>,
+    ) -> Result<BTreeMap<(String, Chunk), Vec<PlacedRecord>>> {
+        let width = self.family.link_width();
+        let mut cells: BTreeMap<(String, Chunk), Vec<PlacedRecord>> =
+            self.loaded.keys().map(|cell| (cell.clone(), Vec::new())).collect();
         for (number, record) in self.records.iter().enumerate().filter(|(_, record)| record.alive) {
-            let mut ends: Vec<(ChunkKey, u64)> = Vec::with_capacity(width);
-            for end in &record.ends {
-                let (chunk, row) = match end {
-                    End::Vertex(v) => match place(*v) {
-                        Some(found) => found,
-                        None => continue,
-                    },
-                    End::At(chunk, row) => (chunk.clone(), *row),
-                    End::Gone => continue,
-                };
-                ends.push((ChunkKey::new(&chunk)?, row));
-            }
-            if ends.len() < width {
-                continue; // an end is gone
-            }
+            let found = record.ends.iter().map(|end| match end {
+                End::Vertex(v) => place(*v),
+                End::At(chunk, row) => Some((chunk.clone(), *row)),
+                End::Gone => None,
+            });
+            let Some(found) = found.collect::<Option<Vec<_>>>() else { continue };
+            let ends = found.iter().map(|(chunk, row)| Ok((ChunkKey::new(chunk)?, *row)));
+            let ends = ends.collect::<Result<Vec<_>>>()?;
             let ends: Vec<Endpoint<'_>> =
                 ends.iter().map(|(chunk, row)| Endpoint { chunk, row: *row }).collect();
             for placement in self.family.place(&ends)? {
@@ -456,151 +481,196 @@ impl Family {
                 let source = placement.source().components().to_vec();
                 let key = match &record.cell {
                     Some((old, chunk, row)) if *old == offsets && *chunk == source => (false, *row),
-                    _ => (true, number as u32),
+                    _ => (true, num::saturating_u32_from_usize(number)), // fewer than 2^32, see `insert`
                 };
                 cells.entry((offsets, source)).or_default().push((key, number, placement.record()));
             }
         }
-        let mut changed = false;
-        let (mut before, mut after) = (0_i64, 0_i64);
-        for ((offsets, source), mut list) in cells {
-            list.sort_by_key(|(key, number, _)| (*key, *number));
-            let old = self.loaded.get(&(offsets.clone(), source.clone())).copied().unwrap_or(0); // none
-            before += old as i64;
-            after += list.len() as i64;
-            if old == 0 && list.is_empty() {
-                continue;
-            }
-            let parsed = Offsets::parse(&offsets, rank, width)?;
-            let intra = self.family.delta() == Delta::SAME && parsed.are_zero();
-            if !self.arrays.contains_key(&offsets) {
-                let path = format!("{}/links/{}/{offsets}", self.path, self.delta_text);
-                let steps: Vec<Vec<i64>> =
-                    (1..width).map(|k| parsed.get(k).unwrap_or_default().to_vec()).collect();
-                let attrs = json!({"nonempty_chunks": [], "zv_array": "links", "dtype": "int64", "offsets": steps,
-                    "has_perm": self.family.has_perm(intra), "link_width": width, "level_delta": self.family.delta().0});
-                self.arrays.insert(offsets.clone(), CellArray::create(like, &path, attrs));
-            }
-            let Some(array) = self.arrays.get_mut(&offsets) else { continue };
-            let mut shape = self.family.row_shape(Self::element(array)?, intra);
-            if let Some(has_perm) = array.attribute("has_perm").as_bool() {
-                shape = link::RowShape::new(Self::element(array)?, width, has_perm)?;
-            }
-            let rows: Vec<LinkRecord> = list.iter().map(|(.., record)| *record).collect();
-            let bytes = if rows.is_empty() {
-                Vec::new()
-            } else {
-                link::encode(&[&rows], self.family.body(intra), shape)?
-            };
-            let stored = array.stored(snap, &source)?;
-            let same = stored.as_deref().unwrap_or_default() == bytes
-                || stored.as_deref().is_some_and(|stored| {
-                    same_records(stored, &rows, self.family.body(intra), shape)
-                });
-            if !same {
-                array.put(&source, bytes);
-                changed = true;
-            }
-            for (i, column) in self.columns.iter_mut().enumerate() {
-                let values: Vec<u8> = list
-                    .iter()
-                    .flat_map(|(_, number, _)| self.records[*number].values[i].clone())
-                    .collect();
-                if !column.arrays.contains_key(&offsets) {
-                    if values.is_empty() {
-                        continue;
-                    }
-                    let path = format!(
-                        "{}/link_attributes/{}/{}/{offsets}",
-                        self.path, column.name, self.delta_text
-                    );
-                    let mut attrs = column.attrs.clone();
-                    attrs["nonempty_chunks"] = json!([]);
-                    attrs["zv_array"] = json!("link_attribute");
-                    attrs["name"] = json!(column.name);
-                    attrs["offsets"] = self.arrays[&offsets].attribute("offsets").clone();
-                    attrs["level_delta"] = json!(self.family.delta().0);
-                    if let Some(attrs) = attrs.as_object_mut() {
-                        attrs.shift_remove("chunk_grid_origin");
-                    }
-                    column.arrays.insert(offsets.clone(), CellArray::create(like, &path, attrs));
-                }
-                if let Some(array) = column.arrays.get_mut(&offsets)
-                    && array.read(snap, &source)?.as_deref().unwrap_or_default() != values
-                {
-                    array.put(&source, values);
-                }
-            }
-            if intra && !same && self.family.delta() == Delta::SAME {
-                if self.fragments.is_none() {
-                    let attrs = json!({"nonempty_chunks": [], "zv_array": "link_fragments", "encoding": "fragment_index_v1"});
-                    self.fragments = Some(CellArray::create(
-                        like,
-                        &format!("{}/link_fragments", self.path),
-                        attrs,
-                    ));
-                }
-                if let Some(fragments) = &mut self.fragments {
-                    let mut index = zvf_format::fragment::FragmentIndexBuilder::new();
-                    index.range(0, rows.len() as u64)?;
-                    fragments
-                        .put(&source, if rows.is_empty() { Vec::new() } else { index.encode() });
-                }
-            }
+        Ok(cells)
+    }
+
+    /// Writes the records of a cell with their values; whether the records differ from those that are stored.
+    fn write_cell(
+        &mut self,
+        snap: &Snapshot,
+        like: &CellArray,
+        (offsets, source): (&str, &Chunk),
+        list: &[PlacedRecord],
+    ) -> Result<bool> {
+        let (width, rank) = (self.family.link_width(), self.family.sid_ndim());
+        let parsed = Offsets::parse(offsets, rank, width)?;
+        let intra = self.family.delta() == Delta::SAME && parsed.are_zero();
+        let mut array = match self.arrays.remove(offsets) {
+            Some(array) => array,
+            None => self.create_array(like, offsets, (&parsed, intra)),
+        };
+        let written = self.write_records(snap, &mut array, (source, intra), list);
+        let steps = array.attribute("offsets").clone();
+        self.arrays.insert(offsets.to_owned(), array);
+        let differs = written?;
+        for at in 0..self.columns.len() {
+            self.write_column(snap, like, (offsets, source, &steps), (at, list))?;
         }
-        if self.is_new && after == 0 {
-            return Ok(false);
+        if intra && differs {
+            self.write_fragments(like, source, list.len())?;
         }
-        let delta = after - before;
-        if delta != 0 || self.is_new {
-            for name in ["num_links", "num_physical_records"] {
-                // A count that the document does not state stays unstated.
-                let Some(old) = self.doc["attributes"][name].as_i64() else { continue };
-                let count = old.checked_add(delta).filter(|count| *count >= 0).ok_or_else(|| {
-                    let text = format!(
-                        "{}/links/{}, {name}: expected all links, of which {before} changed, found {old}; run \"zvf validate\"",
-                        self.path, self.delta_text
-                    );
-                    EditError::new(Class::CountMismatch, text)
-                })?;
-                self.doc["attributes"][name] = json!(count);
+        Ok(differs)
+    }
+
+    /// An array for records whose ends lie these steps apart.
+    fn create_array(
+        &self,
+        like: &CellArray,
+        offsets: &str,
+        (parsed, intra): (&Offsets, bool),
+    ) -> CellArray {
+        let width = self.family.link_width();
+        let path = format!("{}/links/{}/{offsets}", self.path, self.delta_text);
+        let steps: Vec<Vec<i64>> =
+            (1..width).map(|k| parsed.get(k).unwrap_or_default().to_vec()).collect();
+        let attrs = json!({"nonempty_chunks": [], "zv_array": "links", "dtype": "int64", "offsets": steps,
+            "has_perm": self.family.has_perm(intra), "link_width": width, "level_delta": self.family.delta().0});
+        CellArray::create(like, &path, attrs)
+    }
+
+    /// Puts records into a cell of an array, unless they are there; whether they were not.
+    fn write_records(
+        &self,
+        snap: &Snapshot,
+        array: &mut CellArray,
+        (source, intra): (&Chunk, bool),
+        list: &[PlacedRecord],
+    ) -> Result<bool> {
+        let shape = self.row_shape(array, intra)?;
+        let body = self.family.body(intra);
+        let rows: Vec<LinkRecord> = list.iter().map(|(.., record)| *record).collect();
+        let bytes = if rows.is_empty() { Vec::new() } else { link::encode(&[&rows], body, shape)? };
+        let stored = array.stored(snap, source)?;
+        let same = stored.as_deref().unwrap_or_default() == bytes
+            || stored.as_deref().is_some_and(|stored| same_records(stored, &rows, body, shape));
+        if !same {
+            array.put(source, bytes);
+        }
+        Ok(!same)
+    }
+
+    /// What the rows of an array are: with a permutation where its document says so.
+    fn row_shape(&self, array: &CellArray, intra: bool) -> Result<link::RowShape> {
+        let element = Self::element(array)?;
+        Ok(match array.attribute("has_perm").as_bool() {
+            Some(has_perm) => link::RowShape::new(element, self.family.link_width(), has_perm)?,
+            None => self.family.row_shape(element, intra),
+        })
+    }
+
+    /// Puts the values of the records of a cell into the column `at`.
+    fn write_column(
+        &mut self,
+        snap: &Snapshot,
+        like: &CellArray,
+        (offsets, source, steps): (&str, &Chunk, &Json),
+        (at, list): (usize, &[PlacedRecord]),
+    ) -> Result<()> {
+        let values: Vec<u8> = list
+            .iter()
+            .flat_map(|(_, number, _)| self.records[*number].values[at].iter().copied())
+            .collect();
+        let column = &mut self.columns[at];
+        if !column.arrays.contains_key(offsets) {
+            if values.is_empty() {
+                return Ok(());
             }
-            let group = format!("{}/links", self.path);
-            if self.is_new && read_doc(snap, &group)?.is_none() {
-                out.insert(doc_key(&group), Some(doc_bytes(&plain_group())?));
-            }
-            out.insert(
-                doc_key(&format!("{group}/{}", self.delta_text)),
-                Some(doc_bytes(&self.doc)?),
+            let path = format!(
+                "{}/link_attributes/{}/{}/{offsets}",
+                self.path, column.name, self.delta_text
             );
+            let mut attrs = column.attrs.clone();
+            attrs["nonempty_chunks"] = json!([]);
+            attrs["zv_array"] = json!("link_attribute");
+            attrs["name"] = json!(column.name);
+            attrs["offsets"] = steps.clone();
+            attrs["level_delta"] = json!(self.family.delta().0);
+            if let Some(attrs) = attrs.as_object_mut() {
+                attrs.shift_remove("chunk_grid_origin");
+            }
+            column.arrays.insert(offsets.to_owned(), CellArray::create(like, &path, attrs));
         }
-        for column in &mut self.columns {
-            let group = format!("{}/link_attributes/{}", self.path, column.name);
-            let inner = format!("{group}/{}", self.delta_text);
-            if column.is_new {
-                let above = format!("{}/link_attributes", self.path);
-                for path in [&above, &group] {
-                    if read_doc(snap, path)?.is_none() {
-                        out.insert(doc_key(path), Some(doc_bytes(&plain_group())?));
-                    }
+        if let Some(array) = column.arrays.get_mut(offsets)
+            && array.read(snap, source)?.as_deref().unwrap_or_default() != values
+        {
+            array.put(source, values);
+        }
+        Ok(())
+    }
+
+    /// Makes the records within a chunk one fragment.
+    fn write_fragments(&mut self, like: &CellArray, source: &Chunk, count: usize) -> Result<()> {
+        let path = format!("{}/link_fragments", self.path);
+        let fragments = self.fragments.get_or_insert_with(|| {
+            let attrs = json!({"nonempty_chunks": [], "zv_array": "link_fragments", "encoding": "fragment_index_v1"});
+            CellArray::create(like, &path, attrs)
+        });
+        let mut index = FragmentIndexBuilder::new();
+        index.range(0, num::to_u64(count))?;
+        fragments.put(source, if count == 0 { Vec::new() } else { index.encode() });
+        Ok(())
+    }
+
+    /// Writes the document of the family; of the records that it counts, `before` became `after`.
+    fn write_document(
+        &mut self,
+        snap: &Snapshot,
+        (before, after): (u64, u64),
+        out: &mut Changes,
+    ) -> Result<()> {
+        for name in ["num_links", "num_physical_records"] {
+            // A count that the document does not state stays unstated.
+            let place = format!("{}/links/{}", self.path, self.delta_text);
+            let Some(old) = number_of(&place, &self.doc["attributes"], name)? else { continue };
+            let all = num::to_u64(old).checked_add(after);
+            let count = all.and_then(|all| all.checked_sub(before)).ok_or_else(|| {
+                let text = format!(
+                    "{place}, {name}: expected all links, of which {before} changed, found {old}; run \"zvf validate\"",
+                );
+                EditError::new(Class::CountMismatch, text)
+            })?;
+            self.doc["attributes"][name] = json!(count);
+        }
+        let group = format!("{}/links", self.path);
+        if self.is_new && read_doc(snap, &group)?.is_none() {
+            out.insert(doc_key(&group), Some(doc_bytes(&plain_group())?));
+        }
+        let key = doc_key(&format!("{group}/{}", self.delta_text));
+        out.insert(key, Some(doc_bytes(&self.doc)?));
+        Ok(())
+    }
+}
+
+impl LinkColumn {
+    /// Writes the documents above the arrays of a column of the family with the document `family`.
+    fn write_documents(
+        &self,
+        snap: &Snapshot,
+        level: &str,
+        (delta, family): (Delta, &Json),
+        out: &mut Changes,
+    ) -> Result<()> {
+        let above = format!("{level}/link_attributes");
+        let group = format!("{above}/{}", self.name);
+        if self.is_new {
+            for path in [&above, &group] {
+                if read_doc(snap, path)?.is_none() {
+                    out.insert(doc_key(path), Some(doc_bytes(&plain_group())?));
                 }
             }
-            if column.is_new || delta != 0 {
-                let mut doc = json!({"zarr_format": 3, "node_type": "group", "attributes": {"zv_array": "link_attribute_family", "name": column.name,
-                    "level_delta": self.family.delta().0}});
-                if let Some(count) = self.doc["attributes"].get("num_links") {
-                    doc["attributes"]["num_links"] = count.clone();
-                }
-                out.insert(doc_key(&inner), Some(doc_bytes(&doc)?));
-            }
-            for array in column.arrays.values_mut() {
-                array.flush(snap, out)?;
-            }
         }
-        for array in self.arrays.values_mut().chain(self.fragments.iter_mut()) {
-            array.flush(snap, out)?;
+        let mut doc = json!({"zarr_format": 3, "node_type": "group", "attributes": {"zv_array": "link_attribute_family", "name": self.name,
+            "level_delta": delta.0}});
+        if let Some(count) = family["attributes"].get("num_links") {
+            doc["attributes"]["num_links"] = count.clone();
         }
-        Ok(changed || delta != 0)
+        out.insert(doc_key(&format!("{group}/{delta}")), Some(doc_bytes(&doc)?));
+        Ok(())
     }
 }
 
@@ -622,8 +692,10 @@ impl Geometry {
             return Ok(()); // made anew from the objects
         }
         let Some(mut family) = self.links.take() else { return Ok(()) };
-        let keys: BTreeSet<Chunk> =
-            chunks.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
+        let keys: BTreeSet<Chunk> = chunks
+            .iter()
+            .map(|chunk| self.chunk_keys[num::usize_from_u32(*chunk)].clone())
+            .collect();
         let snap = std::rc::Rc::clone(&self.snap);
         let before = family.records.len();
         let loaded = family.load_naming(&snap, &keys, &|_| true, &mut |chunk, row| {
@@ -635,7 +707,7 @@ impl Geometry {
                 let ends: Vec<Vid> = family.records[number]
                     .ends
                     .iter()
-                    .map(|end| if let End::Vertex(v) = end { *v } else { 0 })
+                    .filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
                     .collect();
                 if ends.len() == 2 {
                     let (child, parent) = match family.family.is_directed() {
@@ -643,7 +715,7 @@ impl Geometry {
                         false => (ends[0], ends[1]),
                     };
                     family.records[number].ends = vec![End::Vertex(child), End::Vertex(parent)];
-                    self.parent[child as usize] = parent;
+                    self.parent[num::usize_from_u32(child)] = parent;
                 }
             }
         }
@@ -664,7 +736,7 @@ impl Geometry {
     /// Records of directed families come in either order: the child is the first row of a fragment.
     fn child_first(&self, a: Vid, b: Vid) -> (Vid, Vid) {
         let is_first = |v: Vid| {
-            let (chunk, _) = self.home[v as usize];
+            let (chunk, _) = self.home[num::usize_from_u32(v)];
             self.chunks
                 .get(&chunk)
                 .is_some_and(|state| state.fragments.iter().any(|list| list.first() == Some(&v)))
@@ -677,7 +749,7 @@ impl Geometry {
         let number = self.chunk_number(chunk);
         self.load_chunk(number)?;
         let rows = &self.chunks[&number].rows;
-        let found = rows.get(row as usize).copied();
+        let found = num::checked_usize(row).and_then(|row| rows.get(row)).copied();
         found.ok_or_else(|| no_such_row(&self.path, chunk, row, rows.len()))
     }
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use serde_json::json;
+use zvf_format::{Class, num};
 
 use crate::arrays::{Chunk, doc_bytes, doc_key};
 use crate::dense::DenseArray;
-use crate::error::Result;
+use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
-use crate::indexes::{Objects, has_references, manifest_bytes};
+use crate::indexes::{Objects, has_references, manifest_bytes, object_number};
 use crate::journal::Changes;
 
 use crate::rebuild::{ChangedObject, Numbers, Tally};
@@ -34,8 +35,8 @@ impl Geometry {
         let Some(mut objects) = self.objects.take() else { return Ok(()) };
         let grew = objects.add_rows(&self.path, keep_rows)?;
         for (object, blob) in manifests {
-            if let Some(row) = objects.list[object as usize].row {
-                objects.manifests.rows[row as usize] = blob;
+            if let Some(row) = objects.list[num::usize_from_u32(object)].row {
+                objects.manifests.rows[num::usize_from_u32(row)] = blob;
             }
         }
         self.set_object_columns(&objects, grew, tally);
@@ -73,7 +74,7 @@ impl Geometry {
                 .iter()
                 .map(|(chunk, fragment)| {
                     let fragment = map.get(&(*chunk, *fragment)).copied().unwrap_or(*fragment);
-                    (self.chunk_keys[*chunk as usize].clone(), fragment)
+                    (self.chunk_keys[num::usize_from_u32(*chunk)].clone(), fragment)
                 })
                 .collect();
             manifests.push((object, manifest_bytes(rank, &list)?));
@@ -103,13 +104,20 @@ impl Geometry {
                     None => {
                         let place = unmoved.iter().position(|(at, fragment)| {
                             at == chunk
-                                && self.chunks[at].fragments.get(*fragment as usize)
+                                && self.chunks[at].fragments.get(num::usize_from_u32(*fragment))
                                     == Some(vertices)
                         });
-                        place.map_or(0, |place| unmoved.remove(place).1)
+                        let place = place.ok_or_else(|| {
+                            let text = format!(
+                                "{}: object {}: a piece of it is no fragment of chunk {:?}; run \"zvf validate\"",
+                                self.path, state.id, self.chunk_keys[num::usize_from_u32(*chunk)]
+                            );
+                            EditError::new(Class::CountMismatch, text)
+                        })?;
+                        unmoved.remove(place).1
                     }
                 };
-                list.push((self.chunk_keys[*chunk as usize].clone(), fragment));
+                list.push((self.chunk_keys[num::usize_from_u32(*chunk)].clone(), fragment));
             }
             manifests.push((*object, manifest_bytes(rank, &list)?));
         }
@@ -126,12 +134,12 @@ impl Geometry {
             for state in &objects.list {
                 let Some(row) = state.row else { continue };
                 if !state.exists && state.existed {
-                    column.array.set(row as usize, &column.array.fill.clone());
+                    column.array.set(num::usize_from_u32(row), &column.array.fill.clone());
                 } else if let (Some(value), true) = (state.values.get(&column.name), state.exists) {
-                    if column.array.row(row as usize) != value && state.existed {
+                    if column.array.row(num::usize_from_u32(row)) != value && state.existed {
                         tally.changed.insert(state.id);
                     }
-                    column.array.set(row as usize, value);
+                    column.array.set(num::usize_from_u32(row), value);
                 }
             }
         }
@@ -150,7 +158,7 @@ impl Objects {
         for number in 0..self.list.len() {
             let state = &mut self.list[number];
             if state.row.is_none() && (state.exists || keep_rows) {
-                let row = self.manifests.rows.len() as u32;
+                let row = object_number(self.manifests.rows.len())?;
                 state.row = Some(row);
                 let id = state.id;
                 self.manifests.rows.push(manifest_bytes(self.rank, &[])?);
@@ -172,16 +180,16 @@ impl Objects {
                 let path = format!("{path}/object_index/object_ids");
                 let fill = (json!(0), vec![0; 8]);
                 let mut ids = DenseArray::create(&path, Scalar::Int(8), 1, 1, fill, json!({}))?;
-                ids.resize(row as usize);
-                for earlier in 0..row as usize {
-                    ids.set(earlier, &(earlier as i64).to_le_bytes());
+                ids.resize(num::usize_from_u32(row));
+                for earlier in 0..row {
+                    ids.set(num::usize_from_u32(earlier), &i64::from(earlier).to_le_bytes());
                 }
                 self.doc["attributes"]["layout"] = json!("vlen_manifests_v2");
                 self.ids.insert(ids)
             }
         };
-        ids.resize(row as usize + 1);
-        ids.set(row as usize, &id.to_le_bytes());
+        ids.resize(num::usize_from_u32(row) + 1);
+        ids.set(num::usize_from_u32(row), &id.to_le_bytes());
         Ok(())
     }
 

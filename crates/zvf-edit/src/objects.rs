@@ -31,7 +31,7 @@ impl Transaction {
             )?);
         }
         let Some(objects) = &mut geometry.objects else { return Ok(NONE) };
-        let number = objects.list.len() as u32; // bounded by memory
+        let number = crate::indexes::object_number(objects.list.len())?;
         objects.list.push(Object {
             id,
             exists: true,

@@ -9,13 +9,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
-use serde_json::json;
-use zvf_format::manifest::Manifest;
+use zvf_format::num;
 
 use crate::arrays::{CellArray, Chunk};
 use crate::error::Result;
 use crate::indexes::{Objects, column_type};
 use crate::journal::Changes;
+use crate::references::read_references;
 use crate::snapshot::Snapshot;
 
 /// Makes fragments that the manifests `gone` name those of the objects that are `left`, by row.
@@ -29,19 +29,22 @@ pub(crate) fn withdraw_owners(
     let path = format!("{level}/fragment_attributes/object_id");
     let column = if gone.is_empty() { None } else { CellArray::open(snap, &path)? };
     let Some(mut column) = column else { return Ok(()) };
-    let mut owners: BTreeMap<(Chunk, u64), Vec<i64>> = BTreeMap::new();
+    let mut owners: BTreeMap<(Chunk, u32), Vec<i64>> = BTreeMap::new();
     for blob in gone {
-        for fragment in fragments(blob, objects.rank)? {
+        for fragment in read_references(blob, objects.rank)? {
             owners.entry(fragment).or_default();
         }
     }
     if owners.is_empty() {
         return Ok(());
     }
-    let ids: HashMap<usize, i64> =
-        objects.list.iter().filter_map(|object| Some((object.row? as usize, object.id))).collect();
+    let ids: HashMap<usize, i64> = objects
+        .list
+        .iter()
+        .filter_map(|object| Some((num::usize_from_u32(object.row?), object.id)))
+        .collect();
     for (row, blob) in left.iter().enumerate() {
-        for fragment in fragments(blob, objects.rank)? {
+        for fragment in read_references(blob, objects.rank)? {
             if let (Some(known), Some(id)) = (owners.get_mut(&fragment), ids.get(&row)) {
                 known.push(*id);
             }
@@ -59,27 +62,15 @@ pub(crate) fn withdraw_owners(
             let bytes = column.read(snap, &chunk)?;
             cells.insert(chunk.clone(), bytes.unwrap_or_default().to_vec());
         }
-        let at = usize::try_from(fragment).ok().and_then(|n| n.checked_mul(scalar.size()));
+        let at = num::usize_from_u32(fragment).checked_mul(scalar.size());
         let row = at.and_then(|at| cells.get_mut(&chunk)?.get_mut(at..at + scalar.size()));
         if let Some(row) = row {
-            row.copy_from_slice(&scalar.encode(&json!(owner))?);
+            let owner = scalar.encode_id(owner).map_err(|error| error.with_place(&path))?;
+            row.copy_from_slice(&owner);
         }
     }
     for (chunk, bytes) in cells.into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
         column.put(&chunk, bytes);
     }
     column.flush(snap, changes)
-}
-
-/// The fragments that a manifest names.
-fn fragments(blob: &[u8], rank: usize) -> Result<Vec<(Chunk, u64)>> {
-    if blob.is_empty() {
-        return Ok(Vec::new());
-    }
-    let manifest = Manifest::parse(blob, rank as u64)?;
-    let named = manifest.references().map(|reference| {
-        let chunk: Chunk = reference.chunk.iter().map(|component| component.get()).collect();
-        (chunk, reference.fragment)
-    });
-    Ok(named.collect())
 }

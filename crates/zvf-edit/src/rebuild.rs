@@ -452,7 +452,8 @@ impl Geometry {
                 (None, []) => -1,
                 (None, _) => -2,
             };
-            return column.ty.scalar.encode(&json!(owner));
+            let bytes = column.ty.scalar.encode_id(owner);
+            return bytes.map_err(|error| error.with_place(&column.array.path));
         }
         let came_from = || -> Option<(u32, usize)> {
             if let Some(old) = piece.old {

@@ -9,6 +9,8 @@
 //! Whatever else made a level is not repeated. Not here: making them.
 
 use serde_json::Value as Json;
+#[cfg(feature = "reference")]
+use zvf_format::num;
 use zvf_metadata::CrossLevelStorage;
 use zvf_model::Kind;
 #[cfg(feature = "reference")]
@@ -111,7 +113,10 @@ impl Transaction {
         if recipes.iter().any(|recipe| recipe["method"] != first["method"]) {
             return Err(refuse(1, "other levels were made by another method"));
         }
-        let sizes: Vec<f64> = recipes.iter().filter_map(|recipe| recipe["size"].as_f64()).collect();
+        let mut sizes = Vec::new();
+        for (level, recipe) in (1..).zip(&recipes) {
+            sizes.extend(read_stated(level, recipe, "size", Json::as_f64)?);
+        }
         if let Some(growth) = growth(&sizes, method) {
             let usual = if method == Method::Simplify { 4.0 } else { 2.0 };
             if growth.is_none() {
@@ -122,12 +127,13 @@ impl Transaction {
             }
         }
         options.strategy = word("strategy").parse().map_err(wrong)?;
-        options.seed = first["seed"].as_u64().unwrap_or(0); // what it is without
-        options.chunk_scale =
-            first["chunk_scale"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+        options.seed = read_stated(1, first, "seed", Json::as_u64)?.unwrap_or(0); // what it is without
+        let scale = |value: &Json| u32::try_from(value.as_u64()?).ok().filter(|scale| *scale > 0);
+        // Chunks are those of level 0 where nothing else is recorded.
+        options.chunk_scale = read_stated(1, first, "chunk_scale", scale)?.unwrap_or(1);
         options.renumber = first["source_id"].is_string();
         if self.kinds[kind].kind == Kind::Skeleton {
-            options.prune = first["prune"].as_f64();
+            options.prune = read_stated(1, first, "prune", Json::as_f64)?;
         }
         options.rules.clear();
         for (name, rule) in first["rules"].as_object().into_iter().flatten() {
@@ -138,8 +144,8 @@ impl Transaction {
         Ok(OfKind {
             method: Some(method),
             size: sizes.first().copied(),
-            keep: first["keep"].as_f64(),
-            sparsity: first["sparsity"].as_f64(),
+            keep: read_stated(1, first, "keep", Json::as_f64)?,
+            sparsity: read_stated(1, first, "sparsity", Json::as_f64)?,
         })
     }
 }
@@ -166,15 +172,21 @@ impl Transaction {
             if block["zvf.reference"]["content"] == "full" {
                 recipe.content = LevelContent::Full;
             }
-            let share = block["object_sparsity"].as_f64().unwrap_or(1.0);
+            let share = read_stated(*level, &block, "object_sparsity", Json::as_f64)?;
+            let share = share.unwrap_or(1.0); // all objects where nothing is recorded
             let own = self.bin_scale(*level)?;
             recipe.factors.push((own / scale, 1.0 / share));
             recipe.kept.push(if share < 1.0 { Some(self.kept_rows(*level)?) } else { None });
             scale = own;
             let sizes = numbers(&block["chunk_shape"]);
             let sizes = if sizes.is_empty() { numbers(&zv["chunk_shape"]) } else { sizes };
-            let times = sizes.first().zip(chunk.first()).map_or(1.0, |(own, below)| own / below);
-            recipe.chunk_scales.push(times.round() as u32);
+            let scale = sizes.first().zip(chunk.first()).map_or(Some(1), |(own, below)| {
+                chunk_scale(*own, *below) // chunks are those of the level below where no shape is stated
+            });
+            let scale = scale.ok_or_else(|| {
+                refuse(*level, "its chunks are not those of the level below times a whole number")
+            })?;
+            recipe.chunk_scales.push(scale);
             chunk = sizes;
         }
         Ok(recipe)
@@ -211,6 +223,38 @@ impl Transaction {
     }
 }
 
+/// A setting of a level; none where it is not recorded.
+///
+/// # Errors
+///
+/// When something else is recorded than `read` reads.
+fn read_stated<T>(
+    level: u32,
+    record: &Json,
+    name: &str,
+    read: impl Fn(&Json) -> Option<T>,
+) -> Result<Option<T>> {
+    let value = &record[name];
+    if value.is_null() {
+        return Ok(None);
+    }
+    let wrong = || refuse(level, format_args!("{name}: {value} is not a setting of a level"));
+    read(value).map(Some).ok_or_else(wrong)
+}
+
+/// How many chunks of size `below` one of size `own` is, on an axis; none where that is no whole number of 32 bits.
+#[cfg(feature = "reference")]
+fn chunk_scale(own: f64, below: f64) -> Option<u32> {
+    let times = own / below;
+    let whole = num::floor_i64(times + 0.5)?;
+    let is_whole = (times - num::f64_from_i64(whole)).abs() <= SCALE_TOLERANCE * times;
+    u32::try_from(whole).ok().filter(|whole| is_whole && *whole > 0)
+}
+
+/// What the quotient of two sizes may differ from a whole number, relative to it: sizes were rounded as they were multiplied.
+#[cfg(feature = "reference")]
+const SCALE_TOLERANCE: f64 = 1e-9;
+
 /// The factor by which sizes grow, as levels are given them; none without sizes, none inside where there is none.
 fn growth(sizes: &[f64], method: Method) -> Option<Option<f64>> {
     let [first, rest @ ..] = sizes else { return None };
@@ -228,6 +272,35 @@ fn growth(sizes: &[f64], method: Method) -> Option<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_that_is_not_recorded_has_its_default_and_one_that_cannot_be_read_is_refused() {
+        let scale = |record: Json| {
+            let read = |value: &Json| u32::try_from(value.as_u64()?).ok();
+            read_stated(1, &record, "chunk_scale", read).map_err(|error| error.message)
+        };
+        assert_eq!(scale(serde_json::json!({})), Ok(None));
+        assert_eq!(scale(serde_json::json!({"chunk_scale": 4})), Ok(Some(4)));
+        for wrong in ["4", "4294967297", "-1", "2.5"] {
+            let value = if wrong == "4" { Json::from(wrong) } else { wrong.parse().unwrap() };
+            let message = scale(serde_json::json!({"chunk_scale": value})).unwrap_err();
+            let expected = format!(
+                "level 1: chunk_scale: {value} is not a setting of a level; build the levels again with \"zvf pyramid\""
+            );
+            assert_eq!(message, expected);
+        }
+    }
+
+    #[cfg(feature = "reference")]
+    #[test]
+    fn chunks_that_are_no_whole_number_of_others_have_no_scale() {
+        assert_eq!(chunk_scale(30.0, 10.0), Some(3));
+        assert_eq!(chunk_scale(0.1 * 3.0, 0.1), Some(3));
+        assert_eq!(chunk_scale(25.0, 10.0), None);
+        assert_eq!(chunk_scale(10.0, 30.0), None);
+        assert_eq!(chunk_scale(1e20, 1.0), None);
+        assert_eq!(chunk_scale(f64::NAN, 1.0), None);
+    }
 
     #[test]
     fn the_factor_of_sizes_is_the_one_that_was_asked_for() {

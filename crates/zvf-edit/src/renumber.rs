@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use zvf_format::Class;
+use zvf_format::{Class, num};
 
 use crate::arrays::{CellArray, RowArray, doc_bytes, doc_key, read_doc};
 use crate::dense::DenseArray;
@@ -81,7 +81,7 @@ impl Transaction {
             let mut kept: Vec<(i64, usize)> = list
                 .iter()
                 .filter(|object| object.exists)
-                .filter_map(|object| Some((object.id, object.row? as usize)))
+                .filter_map(|object| Some((object.id, num::usize_from_u32(object.row?))))
                 .collect();
             kept.sort_unstable();
             let first = next;
@@ -135,7 +135,7 @@ impl Transaction {
             attributes["zarr_vectors_level"]["inherited_num_objects"] = json!(numbering.rows.len());
         }
         if let Some(built) = attributes["zvf"]["built_rows"].as_u64() {
-            let rows = numbering.rows.iter().filter(|row| (**row as u64) < built).count();
+            let rows = numbering.rows.iter().filter(|row| num::to_u64(**row) < built).count();
             attributes["zvf"]["built_rows"] = json!(rows);
         }
         if let Some(list) = attributes["zvf"]["stale"]["objects"].as_array() {
@@ -222,12 +222,12 @@ impl Transaction {
     ) -> Result<()> {
         let Some(mut column) = open_row_column(&self.snap, path, name)? else { return Ok(()) };
         for row in 0..column.array.len() {
-            let old = column.ty.scalar.to_f64(column.array.row(row)) as i64; // ids are below 2^53 here
-            let id = new.get(&old).map_or_else(
-                || Ok(column.array.fill.clone()),
-                |id| column.ty.scalar.encode(&json!(id)),
-            );
-            column.array.set(row, &id?);
+            let old = column.ty.scalar.to_i64(column.array.row(row));
+            let id = match old.and_then(|old| new.get(&old)) {
+                Some(id) => column.ty.scalar.encode_id(*id),
+                None => Ok(column.array.fill.clone()), // of an object that is gone
+            };
+            column.array.set(row, &id.map_err(|error| error.with_place(path))?);
         }
         column.array.flush(changes, false)
     }
@@ -245,18 +245,27 @@ impl Transaction {
             let Some(bytes) = array.read(&self.snap, &chunk)? else { continue };
             let mut renamed = Vec::with_capacity(bytes.len());
             for row in bytes.chunks_exact(scalar.size()) {
-                let old = scalar.to_f64(row) as i64; // negative ones are no ids, and stay
-                match new.get(&old) {
-                    Some(id) => renamed.extend(scalar.encode(&json!(id))?),
-                    None if old < 0 => renamed.extend_from_slice(row),
-                    None => renamed.extend(scalar.encode(&json!(-1))?), // of an object that is gone
-                }
+                let id = match scalar.to_i64(row) {
+                    Some(old) if old >= 0 || new.contains_key(&old) => {
+                        new.get(&old).copied().unwrap_or(NO_OWNER) // of an object that is gone
+                    }
+                    // Negative numbers and NaN are no ids, and stay.
+                    Some(_) | None => {
+                        renamed.extend_from_slice(row);
+                        continue;
+                    }
+                };
+                let bytes = scalar.encode_id(id).map_err(|error| error.with_place(path))?;
+                renamed.extend(bytes);
             }
             array.put(&chunk, renamed);
         }
         array.flush(&self.snap, changes)
     }
 }
+
+/// What stands in the column of owners for a fragment of no object.
+const NO_OWNER: i64 = -1;
 
 /// Rows of a chunk of the object index at most, as the reference writes it.
 const LARGEST_INDEX_CHUNK: usize = 16384;

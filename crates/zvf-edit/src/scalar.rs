@@ -8,6 +8,7 @@
 //! ```
 
 use serde_json::Value as Json;
+use zvf_format::num;
 use zvf_model::Value;
 
 use crate::error::{EditError, Result};
@@ -193,6 +194,32 @@ impl Scalar {
             Value::UInt(n) => n as f64,
             Value::Null | Value::Bool(_) | Value::Text(_) => f64::NAN,
         }
+    }
+
+    /// The id or number of a row that these bytes are, exactly; `None` for what is no whole number of 64 bits.
+    pub(crate) fn to_i64(self, bytes: &[u8]) -> Option<i64> {
+        match self.decode(bytes) {
+            Value::Int(n) => Some(n),
+            Value::UInt(n) => i64::try_from(n).ok(),
+            Value::Float(x) if x.fract() == 0.0 => num::floor_i64(x),
+            Value::Float(_) | Value::Null | Value::Bool(_) | Value::Text(_) => None,
+        }
+    }
+
+    /// An id as these bytes.
+    ///
+    /// # Errors
+    ///
+    /// When the type does not hold it exactly, as `float32` does not above 2^24.
+    pub(crate) fn encode_id(self, id: i64) -> Result<Vec<u8>> {
+        let bytes = self.encode(&Json::from(id))?;
+        if self.to_i64(&bytes) == Some(id) {
+            return Ok(bytes);
+        }
+        Err(EditError::unsupported(format!(
+            "{} does not hold the id {id} exactly; write the store again with \"zvf migrate\"",
+            self.name()
+        )))
     }
 
     /// The number whose shortest decimals are stored as these bytes.

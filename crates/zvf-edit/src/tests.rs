@@ -1,5 +1,6 @@
 //! Scripts on stores of every kind, and what is left of them.
 
+mod exact;
 mod levels;
 mod partial;
 mod unknown;

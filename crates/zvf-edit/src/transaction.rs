@@ -109,6 +109,18 @@ pub(crate) struct Plan {
     pub(crate) named: HashMap<String, Named>,
 }
 
+/// The id that the next object gets, as the root states it.
+fn next_id_of(root: &Json) -> Result<Option<i64>> {
+    let value = &root["attributes"]["zvf"]["next_id"];
+    if value.is_null() {
+        return Ok(None);
+    }
+    value.as_i64().map(Some).ok_or_else(|| {
+        let text = format!("zarr.json, zvf.next_id: expected an id, found {value}");
+        EditError::new(zvf_format::Class::Encoding, text)
+    })
+}
+
 impl Transaction {
     /// Begins on the store in a folder, at its head.
     pub(crate) fn begin(journal: &Arc<Journal>, folder: &Path) -> Result<Self> {
@@ -177,8 +189,8 @@ impl Transaction {
             .filter_map(|kind| kind.objects.as_ref())
             .flat_map(|objects| objects.list.iter().map(|object| object.id))
             .max();
-        let stored = root["attributes"]["zvf"]["next_id"].as_i64();
-        let next_id = stored.unwrap_or(0).max(highest.map_or(0, |id| id.saturating_add(1))); // the last id of all has none above
+        let stored = next_id_of(&root)?.unwrap_or(0); // no edit gave an id yet
+        let next_id = stored.max(highest.map_or(0, |id| id.saturating_add(1))); // the last id of all has none above
         Ok(Self {
             snap,
             folder: folder.to_owned(),

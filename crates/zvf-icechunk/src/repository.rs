@@ -1,7 +1,7 @@
 //! A repository: which versions it has, and commits to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use icechunk::{Repository, Store};
 use object_store::path::Path;
 use tokio::sync::{OnceCell, RwLock};
 use zvf_format::Class;
+use zvf_publish::Disk;
 use zvf_store::{
     Backend, CommitNote, CommittedVersion, ObjectStream, Op, OpenOptions, StoreError, Versions,
 };
@@ -345,8 +346,11 @@ impl Versions for IcechunkVersions {
         let scratch = Scratch::beside(path)?;
         let storage = icechunk::new_local_filesystem_storage(&scratch.0).await;
         let storage = storage.map_err(|error| fault::of_storage(&self.address.text, &error))?;
+        // Opened before the first write, so that faults of writing show when it is synced.
+        let held = File::open(&scratch.0).map_err(|error| StoreError::io(Op::Open, error))?;
         let id = self.create_in(storage, objects, note).await?;
-        fs::rename(&scratch.0, path).map_err(|error| StoreError::io(Op::Publish, error))?;
+        let published = publish(&Disk::default(), &held, &scratch.0, path);
+        published.map_err(|error| StoreError::io(Op::Publish, error))?;
         Ok(id)
     }
 }
@@ -400,6 +404,19 @@ impl IcechunkVersions {
         });
         groups.collect()
     }
+}
+
+/// Gives the folder `made` the name `path`, once all of it would survive a loss of power, and waits until the name does.
+fn publish(
+    disk: &Disk,
+    held: &File,
+    made: &std::path::Path,
+    path: &std::path::Path,
+) -> std::io::Result<()> {
+    disk.sync_all(held, made)?;
+    disk.rename(made, path)?;
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+    disk.sync_dir(above.unwrap_or(std::path::Path::new(".")))
 }
 
 /// A folder beside another one, removed when it is dropped.
@@ -481,5 +498,27 @@ fn s3_options(
             );
             Err(StoreError::in_words(Class::InvalidArgument, Op::Open, text))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_publish::Call;
+
+    use super::*;
+
+    #[test]
+    fn a_new_repository_is_synced_before_it_has_its_name_and_the_name_after() {
+        let here = tempfile::tempdir().unwrap();
+        let path = here.path().join("store");
+        let scratch = Scratch::beside(&path).unwrap();
+        fs::write(scratch.0.join("repo"), "bytes").unwrap();
+        let (disk, held) = (Disk::recording(), File::open(&scratch.0).unwrap());
+        publish(&disk, &held, &scratch.0, &path).unwrap();
+        let renamed = Call::Rename(scratch.0.clone(), path.clone());
+        let expected = [Call::SyncAll, renamed, Call::SyncDir(here.path().to_owned())];
+        assert_eq!(disk.calls(), expected);
+        drop(scratch);
+        assert_eq!(fs::read(path.join("repo")).unwrap(), b"bytes");
     }
 }

@@ -12,8 +12,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -162,18 +164,20 @@ impl KeyedFolder {
     fn write_temp(&self, key: &str, bytes: Bytes, sync: bool) -> io::Result<PathBuf> {
         let path = self.path(key);
         let parent = path.parent().unwrap_or(&self.root);
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let temp = parent.join(format!("{TEMP}{}-{number}", std::process::id()));
-        let write = || -> io::Result<()> {
-            let parts = [bytes];
+        let parts = [bytes];
+        let temp = loop {
+            let temp = parent.join(temporary_name());
             match self.disk.create(&temp, &parts) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    // Left by a process of the same number that is no more.
-                    self.disk.remove(&temp)?;
-                    self.disk.create(&temp, &parts)?;
+                // Of another writer, on this machine or on another one.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    drop(fs::remove_file(&temp));
+                    return Err(error);
                 }
-                made => made?,
+                Ok(()) => break temp,
             }
+        };
+        let write = || -> io::Result<()> {
             permissions::copy_node(&path, &temp)?;
             if sync { self.disk.sync_file(&temp) } else { Ok(()) }
         };
@@ -378,7 +382,16 @@ fn is_temporary(name: &str) -> bool {
 
 const TEMP: &str = ".tmp-";
 
-static COUNTER: AtomicU64 = AtomicU64::new(0);
+/// A name for a file that shall get another one, and that nobody else gives to one. Processes on many machines, or in
+/// many containers, often have the same number: what follows it begins at random.
+fn temporary_name() -> String {
+    static FIRST: OnceLock<u64> = OnceLock::new();
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let process = std::process::id();
+    let first = *FIRST.get_or_init(|| RandomState::new().hash_one(process));
+    let number = first.wrapping_add(COUNTER.fetch_add(1, Ordering::Relaxed));
+    format!("{TEMP}{process}-{number}")
+}
 
 #[cfg(test)]
 mod tests {
@@ -434,6 +447,21 @@ mod tests {
         assert_eq!(folder.list_temporary().unwrap(), Vec::new());
         drop(folder.prepare("y/z/w", "".into()).unwrap());
         assert!(!folder.exists("y"));
+    }
+
+    #[test]
+    fn takes_no_file_of_a_process_with_the_same_number_on_another_machine() {
+        let here = tempfile::tempdir().unwrap();
+        let folder = folder(&here);
+        fs::create_dir(folder.root()).unwrap();
+        let process = std::process::id();
+        let others = (0..500).map(|number| folder.path(&format!("{TEMP}{process}-{number}")));
+        let others: Vec<PathBuf> = others.collect();
+        others.iter().for_each(|path| fs::write(path, "of another").unwrap());
+        folder.put("x", "own".into()).unwrap();
+        assert!(others.iter().all(|path| fs::read(path).unwrap() == b"of another"));
+        assert!(is_temporary(&temporary_name()));
+        assert_ne!(temporary_name(), temporary_name());
     }
 
     #[test]

@@ -23,14 +23,14 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::{Value as Json, json};
 use zvf_metadata::LevelDoc as Document;
 use zvf_model::{Kind, LevelId, LevelReader};
-use zvf_publish::hash_file;
+use zvf_publish::{Disk, KeyedFolder, hash_file};
 use zvf_store::{Build, Store};
 use zvf_write::{Pairs, WriteError};
 
@@ -67,7 +67,7 @@ impl Aside {
         let aside = Self { folder, kept: Vec::new(), _lock: Some(lock) };
         let levels = chain.iter().map(|level| source.join(level.level().0.to_string()));
         let recipe = recipe(levels.collect(), store, options);
-        if recipe.and_then(|recipe| aside.settle(&recipe)).is_err() {
+        if recipe.and_then(|recipe| aside.settle(&Disk::default(), &recipe)).is_err() {
             aside.remove(); // such as that of a packed store, which gets no levels anyway
             return Ok(None);
         }
@@ -156,7 +156,8 @@ impl Aside {
             let files: Vec<Json> =
                 self.files(level)?.iter().map(|(name, sum)| json!([name, sum.0, sum.1])).collect();
             let record = json!({ "report": report_to_json(report), "files": files });
-            self.write(&self.file(level, "json"), &record.to_string())
+            let name = format!("{level}.json");
+            write(&Disk::default(), self.place(level), &name, &record.to_string())
         };
         Ok(record().map_err(WriteError::Scratch)?)
     }
@@ -212,19 +213,23 @@ impl Aside {
     }
 
     /// Removes what is there of another recipe, and of levels that were put aside half.
-    fn settle(&self, recipe: &str) -> std::io::Result<()> {
+    fn settle(&self, disk: &Disk, recipe: &str) -> std::io::Result<()> {
         let known = self.folder.join(RECIPE);
         if fs::read(&known).is_ok_and(|known| known == recipe.as_bytes()) {
             return Ok(());
         }
-        remove(&known)?;
+        disk.remove(&known)?;
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
-            if entry.file_name() != LOCK {
-                remove(&entry.path())?;
+            if entry.file_type()?.is_dir() {
+                disk.remove_all(&entry.path())?;
+            } else if entry.file_name() != LOCK {
+                disk.remove(&entry.path())?;
             }
         }
-        self.write(&known, recipe)
+        // No loss of power brings a level of another recipe back beside this one.
+        disk.sync_dir(&self.folder)?;
+        write(disk, &self.folder, RECIPE, recipe)
     }
 
     /// Removes what there is of a level.
@@ -241,15 +246,14 @@ impl Aside {
     fn file(&self, level: u32, what: &str) -> PathBuf {
         self.place(level).join(format!("{level}.{what}"))
     }
+}
 
-    /// Writes a file whole, or not at all.
-    fn write(&self, path: &Path, text: &str) -> std::io::Result<()> {
-        let fresh = self.folder.join(".tmp");
-        let mut file = File::create(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(fresh, path)
-    }
+/// Writes a file whole, or not at all.
+///
+/// Its name is not synced, nor are the files of a level before its record: when a loss of power takes them, the level is made
+/// again, because it is taken over only where each file is what the record says.
+fn write(disk: &Disk, folder: &Path, name: &str, text: &str) -> std::io::Result<()> {
+    KeyedFolder::new(disk.clone(), folder.to_owned()).put(name, text.to_owned().into())
 }
 
 /// What was found of a level.
@@ -357,3 +361,38 @@ const WORD: &str = "pyramid";
 const LOCK: &str = "lock";
 const RECIPE: &str = "recipe";
 pub(crate) const DOCUMENT: &str = "zarr.json";
+
+#[cfg(test)]
+mod tests {
+    use zvf_publish::Call;
+
+    use super::*;
+
+    #[test]
+    fn levels_of_another_recipe_do_not_come_back_after_a_loss_of_power() {
+        let here = tempfile::tempdir().unwrap();
+        let folder = here.path().to_owned();
+        let aside = Aside::with_levels(&folder, Vec::new());
+        for name in [RECIPE, "1.json", LOCK] {
+            fs::write(folder.join(name), "old").unwrap();
+        }
+        fs::create_dir(folder.join("1")).unwrap();
+        let disk = Disk::recording();
+        aside.settle(&disk, "new").unwrap();
+        let calls = disk.calls();
+        let synced = calls.iter().position(|call| *call == Call::SyncDir(folder.clone())).unwrap();
+        assert_eq!(calls[0], Call::Remove(folder.join(RECIPE)));
+        let mut removed = calls[1..synced].to_vec();
+        removed.sort_by_key(|call| format!("{call:?}"));
+        let expected = [Call::Remove(folder.join("1.json")), Call::RemoveAll(folder.join("1"))];
+        assert_eq!(removed, expected);
+        let recipe = folder.join(RECIPE);
+        let renamed = |call: &Call| matches!(call, Call::Rename(_, to) if *to == recipe);
+        assert!(calls[synced..].iter().any(renamed), "{calls:?}");
+        assert_eq!(fs::read(&recipe).unwrap(), b"new");
+        assert_eq!(fs::read(folder.join(LOCK)).unwrap(), b"old");
+        let known = Disk::recording();
+        aside.settle(&known, "new").unwrap();
+        assert_eq!(known.calls(), []);
+    }
+}

@@ -90,7 +90,14 @@ impl Links {
             ends.iter().map(|(_, chunk, row)| Endpoint { chunk, row: *row }).collect();
         for placement in self.family.place(&given)? {
             let lead = placement.order().order().first().map_or(0, |lead| usize::from(*lead));
-            let source = ends.get(lead).map_or(0, |(number, ..)| *number);
+            let Some((source, ..)) = ends.get(lead).copied() else {
+                let (expected, found) = (format!("one of {} ends", ends.len()), lead.to_string());
+                return Err(WriteError::Task {
+                    task: "the first end of a link".into(),
+                    expected,
+                    found,
+                });
+            };
             let offsets = placement.offsets();
             let next = saturating_u32_from_usize(self.offsets.len());
             let segment = *self.segments.entry(offsets).or_insert(next);

@@ -309,8 +309,16 @@ pub(super) fn owner(
                 Err(named(format, "the objects", Class::Overflow, expected, id.to_string()))
             }
         },
-        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => Ok(None),
+        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => match kind.is_chain() {
+            true => Err(named(format, "the objects", Class::Encoding, no_owner_of(kind), "none")),
+            false => Ok(None),
+        },
     }
+}
+
+/// What is expected of the owners of a kind whose vertices all have one.
+pub(super) fn no_owner_of(kind: Kind) -> String {
+    format!("an id for each vertex of a {kind}")
 }
 
 /// The usual names of axes.
@@ -325,3 +333,24 @@ pub(super) const MAX_CORNERS: u32 = 8;
 pub(super) const OBJECT: &str = "object";
 /// The usual name of the column that tells runs of one owner apart.
 pub(super) const PART: &str = "part";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vertices_of_lines_all_have_an_owner() {
+        let ids = [7_i64, -1].map(i64::to_le_bytes).concat();
+        let ids = Column::new(Dtype::INT64, 1, ids.into()).unwrap();
+        let of = |row, kind| owner(&ids, row, kind, "npy").map_err(|error| error.to_string());
+        assert_eq!(of(0, Kind::PointCloud), Ok(Some(ObjectId(7))));
+        assert_eq!(of(1, Kind::PointCloud), Ok(None));
+        assert_eq!(of(2, Kind::PointCloud), Ok(None));
+        assert_eq!(of(1, Kind::Polyline), Ok(Some(ObjectId(-1))));
+        let error = of(2, Kind::Polyline).unwrap_err();
+        assert!(
+            error.contains("expected an id for each vertex of a polyline, found none"),
+            "{error}"
+        );
+    }
+}

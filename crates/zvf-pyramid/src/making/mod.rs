@@ -20,7 +20,7 @@ use serde_json::Value as Json;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{saturating_i64, to_u64};
-use zvf_metadata::{CodecSpec, LevelDoc as Document, LinkStore, Node};
+use zvf_metadata::{CodecKind, CodecSpec, LevelDoc as Document, LinkStore, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
 use zvf_store::{Build, CodecPipeline, Store, fit_shard_shape};
@@ -201,6 +201,11 @@ async fn retain(build: &Build, level: u32, figures: &[Figures]) -> Result<bool, 
     Ok(true)
 }
 
+/// Whether a codec of level 0 is one of its levels too: those that lay out a cell have their place in every array.
+const fn is_kept(codec: &CodecKind) -> bool {
+    !matches!(codec, CodecKind::VlenBytes | CodecKind::Transpose { .. })
+}
+
 /// The schema of level 0, with the chunks of this one.
 async fn schema(each: &[(&Making<'_>, &Lot)]) -> Result<Schema, PyramidError> {
     let [(first, lot), others @ ..] = each else {
@@ -365,8 +370,15 @@ impl Making<'_> {
         if let Some(Node::Array(doc)) = self.source.nodes().node("0/vertices").await?.as_deref() {
             let inner = doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs);
             let own: Vec<CodecSpec> =
-                inner.iter().filter(|codec| codec.name() != "vlen-bytes").cloned().collect();
-            schema = schema.with_codecs(CodecPipeline::from_specs(&own).unwrap_or_default());
+                inner.iter().filter(|codec| is_kept(codec.kind())).cloned().collect();
+            let codecs = CodecPipeline::from_specs(&own).map_err(|error| {
+                PyramidError::unsupported(
+                    "0/vertices, codecs",
+                    "codecs that zvf writes, which \"zvf recompress\" gives a store",
+                    error,
+                )
+            })?;
+            schema = schema.with_codecs(codecs);
             if self.step.level > 0 {
                 schema = schema.with_index_codecs(CodecPipeline::zstd(1));
             }

@@ -63,3 +63,41 @@ async fn a_store_in_shards_gets_levels_in_shards() {
         assert_eq!(level(&address, report.level).await.parts().len(), 6);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn levels_are_compressed_as_level_0_or_not_built() {
+    let dir = archives::scratch();
+    let address = dir.path().join("s.zarrvectors").to_str().unwrap().to_owned();
+    let chunk = zvf_format::grid::ChunkShape::new(&[8.0; 3]).unwrap();
+    let axes = zvf_metadata::Axis::spatial(3).unwrap();
+    let schema = zvf_write::Schema::new(zvf_model::Kind::Polyline, axes, chunk).unwrap();
+    let schema = schema.with_codecs(zvf_store::CodecPipeline::zstd(3));
+    let options = zvf_write::WriteOptions { build: quick(), ..Default::default() };
+    let mut writer = zvf_write::Writer::create(&address, schema, options).await.unwrap();
+    writer.push(&walks(6, 100)).unwrap();
+    writer.finish().await.unwrap();
+    let options = Options { levels: Some(1), size: Some(0.2), ..Options::default() };
+    build(&address, &options).await;
+    let store = open(&address).await;
+    let node = store.node("1/vertices").await.unwrap();
+    let Some(zvf_metadata::Node::Array(doc)) = node.as_deref() else { panic!() };
+    let names: Vec<&str> = doc.codecs.iter().map(zvf_metadata::CodecSpec::name).collect();
+    assert_eq!(names, ["vlen-bytes", "zstd"]);
+
+    // A reader needs no level of zstd; a writer needs one that there is.
+    let path = Path::new(&address).join("0/vertices/zarr.json");
+    let mut doc: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(doc["codecs"][1]["name"], "zstd");
+    doc["codecs"][1]["configuration"]["level"] = serde_json::json!(1_u64 << 40);
+    std::fs::write(&path, doc.to_string()).unwrap();
+    let before = files(Path::new(&address));
+    let error = zvf_pyramid::build(&address, &options, &quick(), |_| {}).await.unwrap_err();
+    assert!(matches!(error, PyramidError::Unsupported { .. }), "{error}");
+    assert!(
+        error.to_string().starts_with("0/vertices, codecs: expected codecs that zvf writes"),
+        "{error}"
+    );
+    assert!(error.to_string().contains("zstd"), "{error}");
+    assert_eq!(files(Path::new(&address)), before);
+}

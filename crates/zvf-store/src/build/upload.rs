@@ -31,6 +31,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected, Found};
+use zvf_publish::{Disk, KeyedFolder};
 
 use super::check::check_uploads;
 use super::claim::Claim;
@@ -47,7 +48,7 @@ pub(crate) struct Uploads {
     runtime: Handle,
     shared: Arc<Shared>,
     claim: Option<Claim>, // none when a store that many processes build was there already
-    intent: Option<PathBuf>, // others build the same store: where its root document is written down first
+    work: Option<PathBuf>, // others build the same store: their folder, where its root document is written down first
 }
 
 #[derive(Debug, Default)]
@@ -84,15 +85,16 @@ impl Uploads {
             }
             return Err(error);
         }
-        Ok(Self { remote, runtime, shared: Arc::default(), claim: Some(claim), intent: None })
+        Ok(Self { remote, runtime, shared: Arc::default(), claim: Some(claim), work: None })
     }
 
     /// Uploads to `remote`, to which other processes upload other objects of the same store; they share the
     /// folder `work`.
     pub(crate) async fn join(remote: Remote, work: &Path) -> Result<Self, StoreError> {
-        let (runtime, intent) = (runtime()?, Some(work.join(INTENT)));
-        let id = shared_id(work).map_err(|error| StoreError::io(Op::Open, error))?;
-        let mut joined = Self { remote, runtime, shared: Arc::default(), claim: None, intent };
+        let (runtime, own) = (runtime()?, Some(work.to_owned()));
+        let id =
+            shared_id(&Disk::default(), work).map_err(|error| StoreError::io(Op::Open, error))?;
+        let mut joined = Self { remote, runtime, shared: Arc::default(), claim: None, work: own };
         if joined.is_published().await? {
             // Whoever published it may not have known, and have left the claim there.
             Claim::remove_of(&joined.remote, &id).await?;
@@ -127,13 +129,13 @@ impl Uploads {
 
     /// Whether other processes build the same store.
     pub(crate) const fn is_shared(&self) -> bool {
-        self.intent.is_some()
+        self.work.is_some()
     }
 
     /// Whether the root document that one of the processes wanted to create is there.
     pub(crate) async fn is_published(&self) -> Result<bool, StoreError> {
-        let Some(intent) = &self.intent else { return Ok(self.shared.state().done) };
-        let root = match std::fs::read(intent) {
+        let Some(work) = &self.work else { return Ok(self.shared.state().done) };
+        let root = match std::fs::read(work.join(INTENT)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             root => root.map_err(|error| StoreError::io(Op::Publish, error))?,
         };
@@ -255,8 +257,9 @@ impl Uploads {
             self.check_objects().await?;
         }
         check_uploads(self, root, nodes).await?;
-        if let Some(intent) = &self.intent {
-            write_down(intent, root).map_err(|error| StoreError::io(Op::Publish, error))?;
+        if let Some(work) = &self.work {
+            write_down(&Disk::default(), work, INTENT, root)
+                .map_err(|error| StoreError::io(Op::Publish, error))?;
         }
         // From here on what lies there may be a store, also when nobody waits for the answer.
         self.shared.state().done = true;
@@ -269,7 +272,7 @@ impl Uploads {
             Err(error) => {
                 self.shared.state().done = error.class() == Class::AlreadyExists;
                 // Nothing of ours is there, and what somebody else put there later is not ours.
-                let _left = self.intent.as_ref().map(std::fs::remove_file);
+                let _left = self.work.as_ref().map(|work| std::fs::remove_file(work.join(INTENT)));
                 return Err(error);
             }
         };
@@ -366,14 +369,12 @@ impl Drop for Uploads {
     }
 }
 
-/// Writes a file that is whole when it is there, also after a loss of power.
-fn write_down(path: &Path, bytes: &Bytes) -> std::io::Result<()> {
-    use std::io::Write as _;
-    let fresh = path.with_file_name(format!("{INTENT}.tmp"));
-    let mut file = std::fs::File::create(&fresh)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(fresh, path)
+/// Writes a file of the folder `work` that is whole when it is there, and there when this returns, also after a loss of
+/// power.
+fn write_down(disk: &Disk, work: &Path, name: &str, bytes: &Bytes) -> std::io::Result<()> {
+    let folder = KeyedFolder::new(disk.clone(), work.to_owned());
+    folder.put(name, bytes.clone())?;
+    folder.sync_folders([name].into_iter())
 }
 
 fn runtime() -> Result<Handle, StoreError> {
@@ -486,31 +487,21 @@ fn new_id() -> String {
     format!("{:016x}{:016x}", half(), half())
 }
 
-/// The name that all processes with this folder have.
-fn shared_id(work: &Path) -> std::io::Result<String> {
-    let path = work.join(ID);
+/// The name that all processes with this folder have. Once one has it, it survives a loss of power: a claim by another
+/// name would be that of another build.
+fn shared_id(disk: &Disk, work: &Path) -> std::io::Result<String> {
+    let folder = KeyedFolder::new(disk.clone(), work.to_owned());
     loop {
-        match std::fs::read_to_string(&path) {
-            Ok(id) => return Ok(id),
+        match std::fs::read_to_string(folder.path(ID)) {
+            Ok(id) => {
+                // Whoever made it may have died before it was synced.
+                folder.sync_folders([ID].into_iter())?;
+                return Ok(id);
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        std::fs::create_dir_all(work)?;
-        let id = new_id();
-        let fresh = work.join(format!("{ID}.tmp-{id}"));
-        std::fs::write(&fresh, &id)?;
-        std::fs::File::open(&fresh)?.sync_all()?;
-        // A link does not replace the name of another process.
-        let linked = std::fs::hard_link(&fresh, &path);
-        let linked = linked.or_else(|error| {
-            if error.kind() == std::io::ErrorKind::AlreadyExists || path.exists() {
-                Ok(())
-            } else {
-                std::fs::rename(&fresh, &path)
-            }
-        });
-        let _left = std::fs::remove_file(&fresh);
-        linked?;
+        folder.create(ID, new_id().into())?; // not in place of that of another process
     }
 }
 
@@ -574,3 +565,49 @@ const DOCUMENTS: [&str; 4] = [ROOT, ".zarray", ".zgroup", ".zattrs"];
 /// How often it is listed what was put, and the time between.
 const LISTS: u32 = 5;
 const LIST_PAUSE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use zvf_publish::Call;
+
+    use super::*;
+
+    /// The syncs and renames of a file `name` of the folder `work`, whatever it was called while it was written.
+    fn steps(disk: &Disk, work: &Path, name: &str) -> Vec<&'static str> {
+        let above = work.parent().unwrap();
+        let calls = disk.calls().into_iter().filter_map(|call| match call {
+            Call::Create(path, _) if path.parent() == Some(work) => Some("written"),
+            Call::SyncFile(path) if path.parent() == Some(work) => Some("synced"),
+            Call::Rename(_, to) if to == work.join(name) => Some("renamed"),
+            Call::SyncDir(path) if path == work => Some("names synced"),
+            Call::SyncDir(path) if path == above => Some("folder synced"),
+            _ => None,
+        });
+        calls.collect()
+    }
+
+    /// Each step comes before the one that depends on it; the two folders may be synced in either order.
+    const DURABLE: [&str; 5] = ["written", "synced", "renamed", "folder synced", "names synced"];
+
+    #[test]
+    fn what_is_written_down_survives_a_loss_of_power() {
+        let here = tempfile::tempdir().unwrap();
+        let (disk, work) = (Disk::recording(), here.path().join("work"));
+        write_down(&disk, &work, INTENT, &Bytes::from_static(b"{}")).unwrap();
+        assert_eq!(std::fs::read(work.join(INTENT)).unwrap(), b"{}");
+        assert_eq!(steps(&disk, &work, INTENT), DURABLE);
+    }
+
+    #[test]
+    fn a_shared_name_survives_a_loss_of_power_and_is_the_same_for_all() {
+        let here = tempfile::tempdir().unwrap();
+        let (disk, work) = (Disk::recording(), here.path().join("work"));
+        let id = shared_id(&disk, &work).unwrap();
+        assert_eq!(steps(&disk, &work, ID), DURABLE);
+        // Another process does not know whether the first one lived to sync it.
+        let other = Disk::recording();
+        assert_eq!(shared_id(&other, &work).unwrap(), id);
+        assert_eq!(steps(&other, &work, ID), ["folder synced", "names synced"]);
+        assert_eq!(std::fs::read_dir(&work).unwrap().count(), 1);
+    }
+}

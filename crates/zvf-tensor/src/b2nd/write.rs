@@ -69,7 +69,8 @@ pub enum Constant {
 pub struct BlockWriter<W> {
     new: NewBlocks,
     out: W,
-    folder: Option<PathBuf>, // of the chunks of a sparse frame
+    // Of the chunks of a sparse frame: a staging folder, which is synced as a whole, with all names, when it is published.
+    folder: Option<PathBuf>,
     header_len: u32,
     data: u64, // bytes of all chunks
     places: Vec<ChunkPlace>,

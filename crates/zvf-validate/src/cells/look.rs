@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{f64_from_i64, i64s_from_le, saturating_u32, saturating_usize, to_u64};
+use zvf_format::num::{f64_from_i64, i64s_from_le, saturating_usize, to_u64};
 use zvf_format::{Class, FormatError};
 use zvf_store::StoreError;
 
@@ -195,7 +195,14 @@ impl Looked {
         }
         self.tiles = index.tiles(rows);
         if plan.keeps_ends {
-            self.ends = index.iter().map(|fragment| ends(&fragment)).collect();
+            match index.iter().map(|fragment| Ends::of_fragment(&fragment)).collect() {
+                Some(ends) => self.ends = ends,
+                // Only a stream that hides its rows can claim as many.
+                None => {
+                    let finding = Finding::new(&C21, path).in_cell(key);
+                    self.found.add(finding.with_details("rows", "fewer than 2^32", rows));
+                }
+            }
         }
         if let (Some(bins), Some(positions), Some(vertices)) =
             (&plan.bins, &plan.positions, vertices)
@@ -329,20 +336,22 @@ fn of_index(path: &str, key: &ChunkKey, error: &FormatError) -> Finding {
     Finding::of_format(if cut { &C2 } else { &C21 }, path, error).in_cell(key)
 }
 
-fn ends(fragment: &Fragment<'_>) -> Ends {
-    let (first, last) = match fragment {
-        Fragment::Range { start, count } => (*start, start.saturating_add(count.saturating_sub(1))),
-        Fragment::Rows(rows) => {
-            let row = |row: Option<u64>| row.unwrap_or(0); // without rows `count` is 0
-            (row(fragment.rows().next()), row(rows.last().map(|row| row.get().unsigned_abs())))
-        }
-    };
-    let is_range = matches!(fragment, Fragment::Range { .. });
-    Ends {
-        first: saturating_u32(first),
-        last: saturating_u32(last),
-        count: saturating_u32(fragment.len()),
-        is_range,
+impl Ends {
+    /// Those of a fragment; none where its rows are not below 2^32.
+    fn of_fragment(fragment: &Fragment<'_>) -> Option<Self> {
+        let (first, last, is_range) = match fragment {
+            Fragment::Range { start, count } => {
+                (*start, start.checked_add(count.saturating_sub(1))?, true) // without rows the first is the last
+            }
+            Fragment::Rows(rows) => {
+                let row = |row: Option<u64>| row.unwrap_or(0); // without rows `count` is 0
+                let last = rows.last().map(|row| row.get().unsigned_abs());
+                (row(fragment.rows().next()), row(last), false)
+            }
+        };
+        let narrow = |number: u64| u32::try_from(number).ok();
+        let count = narrow(fragment.len())?;
+        Some(Self { first: narrow(first)?, last: narrow(last)?, count, is_range })
     }
 }
 
@@ -376,6 +385,19 @@ const DIGITS: f64 = 2.4e-7;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_that_do_not_fit_a_table_are_not_others() {
+        let of = |start, count| Ends::of_fragment(&Fragment::Range { start, count });
+        let ends = |first, last, count| Some(Ends { first, last, count, is_range: true });
+        assert_eq!(of(3, 4), ends(3, 6, 4));
+        assert_eq!(of(7, 0), ends(7, 7, 0));
+        assert_eq!(of(0, u64::from(u32::MAX)), ends(0, u32::MAX - 1, u32::MAX));
+        for (start, count) in [(1 << 32, 1), (0, 1 << 32), (u64::from(u32::MAX), 2), (u64::MAX, 2)]
+        {
+            assert_eq!(of(start, count), None, "{start} {count}");
+        }
+    }
 
     #[test]
     fn flat_bins_unfold() {

@@ -3,6 +3,9 @@
 //! A file is written under a name of its own and renamed when it is whole: steps that do the same work
 //! twice, at the same time or after a crash, put the same bytes in the same place. What was written is
 //! told by name, length and CRC-32C, and compared before anybody reads it.
+//!
+//! Nothing is synced here. A file that a loss of power takes is made again by its step; before a step is recorded as
+//! done, the journal of tasks syncs the files of the step and their names (`tasks::journal`).
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher as _, RandomState};
@@ -67,7 +70,7 @@ impl Output {
         Ok(())
     }
 
-    /// Gives the file its name.
+    /// Gives the file its name. Neither is synced: that is for whoever records that the step is done.
     pub(crate) fn finish(mut self) -> Result<Written, WriteError> {
         self.file.flush().map_err(WriteError::Scratch)?;
         fs::rename(&self.fresh, &self.path).map_err(WriteError::Scratch)?;

@@ -174,6 +174,10 @@ fn put_links(
             }
             found.advance()?;
         }
+        if ends.len() != vertices.len() {
+            let expected = format!("{} ends of element {element}", vertices.len());
+            return Err(known.damaged("found", expected, ends.len()));
+        }
         let number = first + u64::from(element);
         record.elements += 1;
         let between = put_link(known, links.family(), to, number, &ends, attributes)?;
@@ -198,7 +202,9 @@ fn put_link(
     let mut put = |chunk: u32| {
         to.push(&[&ascending_u32(known.order.place(chunk)), &element, &bytes, attributes])
     };
-    let chunk = ends.first().map_or(u32::MAX, |(chunk, _)| *chunk);
+    let Some((chunk, _)) = ends.first().copied() else {
+        return Err(known.damaged("elements", "elements with ends", "one without"));
+    };
     if ends.iter().all(|(other, _)| *other == chunk) {
         return put(chunk).map(|()| false);
     }
@@ -214,10 +220,11 @@ fn sources(known: &Known, family: &LinkPolicy, ends: &[End]) -> Result<Vec<u32>,
     let given: Vec<Endpoint<'_>> =
         given.map(|(chunk, (_, row))| Endpoint { chunk, row: (*row).into() }).collect();
     let places = family.place(&given)?.map(|placement| {
-        let lead = placement.order().order().first().map_or(0, |lead| usize::from(*lead));
-        ends.get(lead).map_or(u32::MAX, |(chunk, _)| *chunk)
+        let lead = placement.order().order().first().and_then(|lead| ends.get(usize::from(*lead)));
+        let lead = lead.ok_or_else(|| known.damaged("links", "a first end of a link", "none"));
+        lead.map(|(chunk, _)| *chunk)
     });
-    let mut sources: Vec<u32> = places.collect();
+    let mut sources = places.collect::<Result<Vec<u32>, _>>()?;
     sources.sort_unstable();
     sources.dedup();
     Ok(sources)

@@ -332,6 +332,9 @@ impl Known {
                 return Err(self.damaged("rows", format!("runs of {rows} rows"), groups.len()));
             }
         }
+        if (beside.numbers || beside.runs) && listed.len() != rows {
+            return Err(self.damaged("rows", format!("numbers of {rows} rows"), listed.len()));
+        }
         let run = RoutedBatch {
             positions,
             fields,

@@ -58,6 +58,9 @@ impl Journal {
         for folder in [journal.files(), journal.records()] {
             fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
         }
+        if sync {
+            sync_names(folder)?;
+        }
         Ok(journal)
     }
 

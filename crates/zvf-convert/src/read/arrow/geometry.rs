@@ -128,8 +128,14 @@ pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertE
         let place = format!("column {:?}", field.name());
         return Err(fault(Class::BadTag, &place, "an encoding of GeoArrow", format!("{name:?}")));
     };
-    let said = field.metadata().get("ARROW:extension:metadata");
-    let said: Json = said.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Json::Null);
+    let said = field.metadata().get("ARROW:extension:metadata").filter(|text| !text.is_empty());
+    let said: Json = match said {
+        Some(text) => serde_json::from_str(text).map_err(|error| {
+            let place = format!("column {:?}, ARROW:extension:metadata", field.name());
+            fault(Class::Encoding, &place, "JSON", error.to_string())
+        })?,
+        None => Json::Null,
+    };
     let crs = said.get("crs").filter(|crs| !crs.is_null()).cloned();
     let others = places.into_iter().skip(1).collect();
     Ok(Some(GeometryColumn { column, encoding, crs, others, record: said, has_z: false }))

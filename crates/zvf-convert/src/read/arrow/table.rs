@@ -17,7 +17,9 @@ use super::{BatchIter, Batches, bad};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use crate::read::features::{Cell, Columns};
-use crate::read::roles::{AXES, OBJECT, PART, POSITIONS, axes, numeric_positions, point_kind};
+use crate::read::roles::{
+    AXES, OBJECT, PART, POSITIONS, axes, no_owner_of, numeric_positions, point_kind,
+};
 use crate::read::values::{column, no_batch};
 use crate::read::{Header, Piece, ReadOptions, Reader};
 
@@ -252,7 +254,12 @@ impl Table {
         let (mut offsets, mut ids, mut last) = (Vec::new(), Vec::new(), None);
         for (row, owner) in owners.into_iter().enumerate() {
             let part = parts.as_ref().map(|parts| as_integer(&cell(parts, row)));
-            let now = (owner.unwrap_or(ObjectId(0)), part);
+            let owner = owner.ok_or_else(|| {
+                let place = Place::Named(format!("the objects, row {row}"));
+                let expected = no_owner_of(self.kind);
+                BadInput::new(Class::Encoding, self.format, place, expected, "none")
+            })?;
+            let now = (owner, part);
             if last != Some(now) {
                 offsets.push(row);
                 ids.push(now.0);

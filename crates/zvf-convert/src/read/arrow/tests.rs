@@ -117,3 +117,80 @@ fn numbers_of_rows_that_do_not_add_up_are_refused() {
         }
     }
 }
+
+/// A file of `GeoArrow` with one point, whose field has this metadata.
+fn geoarrow(metadata: Option<&str>) -> Vec<u8> {
+    use arrow_array::{BinaryArray, RecordBatch};
+    use arrow_schema::{DataType, Field as ArrowField, Schema};
+
+    let mut words = vec![("ARROW:extension:name".to_owned(), "geoarrow.wkb".to_owned())];
+    words.extend(metadata.map(|text| ("ARROW:extension:metadata".to_owned(), text.to_owned())));
+    let field = ArrowField::new("geometry", DataType::Binary, true);
+    let field = field.with_metadata(words.into_iter().collect());
+    let schema = std::sync::Arc::new(Schema::new(vec![field]));
+    let mut point = vec![1, 1, 0, 0, 0]; // little-endian, a point
+    point.extend([2.0_f64, 3.0].map(f64::to_le_bytes).concat());
+    let column = std::sync::Arc::new(BinaryArray::from_vec(vec![&point]));
+    let batch = RecordBatch::try_new(std::sync::Arc::clone(&schema), vec![column]).unwrap();
+    let mut writer = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &schema).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn a_reference_system_that_cannot_be_read_is_an_error_and_not_none() {
+    let read = |metadata: Option<&str>| {
+        let input = Input::reader(std::io::Cursor::new(geoarrow(metadata)));
+        let options = ReadOptions::default();
+        let reader =
+            open(input, Some(Format::Arrow), &options).map_err(|error| error.to_string())?;
+        Ok::<_, String>(reader.header().crs.clone())
+    };
+    let crs = read(Some(r#"{"crs": "EPSG:2056"}"#)).unwrap();
+    assert_eq!(crs.as_ref().and_then(serde_json::Value::as_str), Some("EPSG:2056"));
+    for none in [None, Some(""), Some("{}"), Some(r#"{"crs": null}"#)] {
+        assert_eq!(read(none).unwrap(), None, "{none:?}");
+    }
+    let error = read(Some(r#"{"crs": "EPSG:2056""#)).unwrap_err();
+    assert!(
+        error.contains("column \"geometry\", ARROW:extension:metadata: expected JSON"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_row_of_a_line_without_an_object_is_refused_and_joins_no_other() {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch};
+
+    let read = |objects: Vec<Option<i64>>, kind: Kind| {
+        let places = Float32Array::from(vec![1.0, 2.0, 3.0]);
+        let columns: [(&str, ArrayRef); 3] = [
+            ("x", Arc::new(places.clone())),
+            ("y", Arc::new(places)),
+            ("object", Arc::new(Int64Array::from(objects))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let mut writer =
+            arrow_ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+        writer.write(&batch).unwrap();
+        let input = Input::reader(std::io::Cursor::new(writer.into_inner().unwrap()));
+        let options = ReadOptions { kind: Some(kind), ..ReadOptions::default() };
+        let mut reader = open(input, Some(Format::Arrow), &options).unwrap();
+        match reader.next().unwrap() {
+            Ok(Piece::Vertices(batch)) => Ok(batch),
+            Ok(piece) => panic!("{piece:?}"),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let batch = read(vec![Some(4), Some(4), Some(0)], Kind::Polyline).unwrap();
+    assert_eq!(batch.parts().objects(), [ObjectId(4), ObjectId(0)]);
+    let error = read(vec![Some(4), Some(4), None], Kind::Polyline).unwrap_err();
+    assert!(
+        error.contains("row 2: expected an id for each vertex of a polyline, found none"),
+        "{error}"
+    );
+    let batch = read(vec![Some(4), Some(-1), None], Kind::PointCloud).unwrap();
+    assert_eq!(batch.vertex_objects(), Some(&[Some(ObjectId(4)), None, None][..]));
+}

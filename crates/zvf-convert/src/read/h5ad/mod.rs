@@ -222,20 +222,9 @@ fn what_else(file: &H5, positions: &Column, key: &str) -> Vec<String> {
         ("uns", "unstructured data"),
         ("obsp", "distances of cells"),
     ] {
-        let there = match file.node(path) {
-            Ok(Node::Dataset) => true,
-            Ok(Node::Group) => file.members(path).map_or(true, |members| !members.is_empty()),
-            Ok(Node::Missing) | Err(_) => false,
-        };
-        if there {
-            notes.push(format!("{path}: {what}"));
-        }
+        notes.extend(note_of(path, what, file.node(path), || file.members(path)));
     }
-    let others = file.members("obsm").unwrap_or_default();
-    let others: Vec<String> = others.into_iter().filter(|other| other != key).collect();
-    if !others.is_empty() {
-        notes.push(format!("obsm: {}", others.join(", ")));
-    }
+    notes.extend(note_others(file.members("obsm"), key));
     let width = usize_from_u32(positions.width());
     let nowhere = (0..positions.len())
         .filter(|row| (0..width).any(|axis| positions.float(*row, axis).is_some_and(f64::is_nan)))
@@ -244,6 +233,40 @@ fn what_else(file: &H5, positions: &Column, key: &str) -> Vec<String> {
         notes.push(format!("{nowhere} cells have no place: their positions are NaN"));
     }
     notes
+}
+
+/// What is left out under a path, if anything; what cannot be read is there and left out too.
+fn note_of(
+    path: &str,
+    what: &str,
+    node: Result<Node, ConvertError>,
+    members: impl FnOnce() -> Result<Vec<String>, ConvertError>,
+) -> Option<String> {
+    let fault = match node {
+        Ok(Node::Missing) => return None,
+        Ok(Node::Dataset) => None,
+        Ok(Node::Group) => match members() {
+            Ok(members) if members.is_empty() => return None,
+            Ok(_) => None,
+            Err(error) => Some(error),
+        },
+        Err(error) => Some(error),
+    };
+    Some(match fault {
+        None => format!("{path}: {what}"),
+        Some(error) => format!("{path}: {what}, which cannot be read: {error}"),
+    })
+}
+
+/// The positions besides those under `key`, if there are any.
+fn note_others(members: Result<Vec<String>, ConvertError>, key: &str) -> Option<String> {
+    match members {
+        Ok(mut members) => {
+            members.retain(|other| other != key);
+            (!members.is_empty()).then(|| format!("obsm: {}", members.join(", ")))
+        }
+        Err(error) => Some(format!("obsm: other positions, which cannot be listed: {error}")),
+    }
 }
 
 /// A file in the course of being read.

@@ -67,3 +67,25 @@ fn bytes_that_are_missing_are_told() {
     assert_eq!(read(bytes.clone()), Ok(40));
     assert_eq!(read(bytes[..bytes.len() / 2].to_vec()), Err(zvf_format::Class::Truncated));
 }
+
+#[test]
+fn what_cannot_be_read_is_noted_as_left_out() {
+    use super::{Node, note_of, note_others};
+    let fault = || crate::ConvertError::Read(std::io::Error::other("the end of the disk"));
+    let note = |node, members| note_of("uns", "unstructured data", node, || members);
+    let there = Some("uns: unstructured data".to_owned());
+    assert_eq!(note(Ok(Node::Missing), Ok(Vec::new())), None);
+    assert_eq!(note(Ok(Node::Group), Ok(Vec::new())), None);
+    assert_eq!(note(Ok(Node::Group), Ok(vec!["a".to_owned()])), there);
+    assert_eq!(note(Ok(Node::Dataset), Ok(Vec::new())), there);
+    for found in [note(Err(fault()), Ok(Vec::new())), note(Ok(Node::Group), Err(fault()))] {
+        let found = found.unwrap();
+        assert!(found.starts_with("uns: unstructured data, which cannot be read: "), "{found}");
+    }
+    let names = |names: &[&str]| Ok(names.iter().map(|name| (*name).to_owned()).collect());
+    assert_eq!(note_others(names(&["spatial"]), "spatial"), None);
+    let other = Some("obsm: X_pca".to_owned());
+    assert_eq!(note_others(names(&["X_pca", "spatial"]), "spatial"), other);
+    let found = note_others(Err(fault()), "spatial").unwrap();
+    assert!(found.starts_with("obsm: other positions, which cannot be listed: "), "{found}");
+}

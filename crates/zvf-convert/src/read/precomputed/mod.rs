@@ -169,7 +169,11 @@ impl Objects {
     fn read(&self, at: usize) -> Result<Option<(u64, String, Vec<u8>)>, ConvertError> {
         let Some((id, place)) = self.places.get(at) else { return Ok(None) };
         let (name, bytes) = match (place, &self.sharding) {
-            (Place::File(key), _) => (key.clone(), self.folder.read(key)?.unwrap_or_default()),
+            (Place::File(key), _) => {
+                let bytes = self.folder.read(key)?;
+                let gone = || bad(Class::NotFound, key, "the file that was listed", "none");
+                (key.clone(), bytes.ok_or_else(gone)?)
+            }
             (Place::Shard(entry), Some(sharding)) => {
                 (format!("{}, id {id}", entry.key), sharding.read(&self.folder, entry)?)
             }
@@ -228,6 +232,20 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    #[test]
+    fn a_file_that_goes_after_it_was_listed_is_not_an_empty_one() {
+        let place = tempfile::tempdir().unwrap();
+        for id in ["7", "8"] {
+            fs::write(place.path().join(id), b"bytes").unwrap();
+        }
+        let folder = Folder::new(place.path().to_owned(), 1 << 20);
+        let objects = Objects::list(&folder, None).unwrap();
+        fs::remove_file(place.path().join("8")).unwrap();
+        assert_eq!(objects.read(0).unwrap(), Some((7, "7".to_owned(), b"bytes".to_vec())));
+        let error = objects.read(1).unwrap_err();
+        assert_eq!(error.class(), Class::NotFound, "{error}");
+    }
 
     use super::*;
     use crate::read::{Input, Piece};

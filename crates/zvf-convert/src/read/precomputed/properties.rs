@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json};
-use zvf_format::Class;
+use zvf_format::{Class, num};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
@@ -114,17 +114,53 @@ fn number_field<'a>(
     };
     let mut bytes = Vec::new();
     for value in values {
-        let number = value.and_then(Json::as_f64).unwrap_or(f64::NAN);
-        push_number(dtype, number, &mut bytes);
+        match value.filter(|value| !value.is_null()) {
+            None => push_absent(dtype, &mut bytes),
+            Some(value) => push_number(dtype, value, &mut bytes).ok_or_else(|| {
+                bad(
+                    Class::OutOfBounds,
+                    place,
+                    format!("a number of {data_type}"),
+                    value.to_string(),
+                )
+            })?,
+        }
     }
     Ok(Field::new(name, column(dtype, 1, bytes)?))
 }
 
-#[expect(clippy::as_conversions, reason = "a float becomes the nearest number of the type")]
-fn push_number(dtype: Dtype, number: f64, to: &mut Vec<u8>) {
-    match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, _) => to.extend((number as f32).to_le_bytes()),
-        (_, size) => to.extend((number as i64).to_le_bytes().iter().take(size as usize)),
+/// Adds a number; nothing where the type does not hold it.
+#[expect(clippy::as_conversions, reason = "sizes of these types are at most 4")]
+fn push_number(dtype: Dtype, value: &Json, to: &mut Vec<u8>) -> Option<()> {
+    let number = value.as_f64()?;
+    if dtype.kind == DtypeKind::Float {
+        to.extend(num::nearest_f32(number).to_le_bytes());
+        return Some(());
+    }
+    let (least, most) = integer_range(dtype);
+    let whole = num::floor_i64(number).filter(|_| number.fract() == 0.0)?;
+    let whole = Some(whole).filter(|whole| (least..=most).contains(whole))?;
+    to.extend(whole.to_le_bytes().iter().take(dtype.size as usize));
+    Some(())
+}
+
+/// Adds what stands for a number that is not there, as attributes of objects have it: NaN, or the number at the end of the
+/// range that is used least.
+fn push_absent(dtype: Dtype, to: &mut Vec<u8>) {
+    let (least, most) = integer_range(dtype);
+    match dtype.kind {
+        DtypeKind::Float => to.extend(f32::NAN.to_le_bytes()),
+        DtypeKind::Int => to.extend(least.to_le_bytes().iter().take(dtype.size as usize)),
+        _ => to.extend(most.to_le_bytes().iter().take(dtype.size as usize)),
+    }
+}
+
+/// The smallest and the largest number of a type of at most 32 bits.
+fn integer_range(dtype: Dtype) -> (i64, i64) {
+    let bits = dtype.size * 8;
+    match dtype.kind {
+        DtypeKind::Int => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        _ => (0, (1 << bits) - 1),
     }
 }
 
@@ -137,4 +173,36 @@ pub(super) fn property_type(name: &str) -> Option<(Dtype, u32)> {
         _ => return None,
     };
     Some((name.parse::<Dtype>().ok()?, width))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_not_there_is_absent_and_one_that_does_not_fit_is_refused() {
+        let read = |data_type: &str, values: &[Json]| {
+            let property = json!({"data_type": data_type});
+            let values = values.iter().map(Some).chain([None]);
+            number_field("n", &property, values, "info").map(|field| field.column.bytes().to_vec())
+        };
+        let bytes = read("int16", &[json!(3), json!(-7.0), Json::Null]).unwrap();
+        assert_eq!(bytes, [3_i16, -7, i16::MIN, i16::MIN].map(i16::to_le_bytes).concat());
+        let bytes = read("uint8", &[json!(255), Json::Null]).unwrap();
+        assert_eq!(bytes, [255, 255, 255]);
+        let bytes = read("float32", &[json!(0.5), Json::Null]).unwrap();
+        assert_eq!(bytes, [0.5, f32::NAN, f32::NAN].map(f32::to_le_bytes).concat());
+        for (data_type, value) in [
+            ("uint8", json!(256)),
+            ("uint32", json!(-1)),
+            ("int8", json!("3")),
+            ("int32", json!(1e300)),
+            ("int32", json!(0.5)),
+        ] {
+            let error = read(data_type, std::slice::from_ref(&value)).unwrap_err();
+            assert_eq!(error.class(), Class::OutOfBounds, "{data_type} {value}");
+        }
+    }
 }

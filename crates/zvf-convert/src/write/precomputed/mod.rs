@@ -96,7 +96,8 @@ struct PrecomputedWriter {
     collected: Vec<Collected>,
 }
 
-/// Where files go.
+/// Where files go: a folder of the caller, who publishes it. The bytes of files are synced here; that the names of files and
+/// of folders survive a loss of power is for the publisher, which in the command is `zvf_publish::StagingDir`.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,0 +1,126 @@
+//! Which fragments the manifests of objects name, and which objects name a fragment.
+//!
+//! Not here: what a manifest is written as (`manifests`).
+
+use std::collections::{HashMap, HashSet};
+
+use zvf_format::manifest::Manifest;
+use zvf_format::{Class, num};
+
+use crate::arrays::Chunk;
+use crate::error::{EditError, Result};
+use crate::geometry::Geometry;
+
+impl Geometry {
+    /// Which objects name each fragment, read from every manifest.
+    pub(crate) fn all_owners(&mut self) -> Result<&HashMap<(u32, u32), Vec<u32>>> {
+        if self.owners.is_none() {
+            let mut map: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
+            let count = self.objects.as_ref().map_or(0, |objects| objects.list.len());
+            for object in 0..num::saturating_u32_from_usize(count) {
+                for reference in self.references(object)? {
+                    map.entry(reference).or_default().push(object);
+                }
+            }
+            self.owners = Some(map);
+        }
+        Ok(self.owners.get_or_insert_default())
+    }
+
+    /// The objects with something in one of these chunks, by fragment.
+    pub(crate) fn owners_in(
+        &mut self,
+        chunks: &HashSet<u32>,
+    ) -> Result<HashMap<(u32, u32), Vec<u32>>> {
+        let Some(objects) = &self.objects else { return Ok(HashMap::new()) };
+        let wanted: HashMap<Vec<u8>, u32> = chunks
+            .iter()
+            .map(|number| {
+                let key = &self.chunk_keys[num::usize_from_u32(*number)];
+                (key.iter().flat_map(|c| c.to_le_bytes()).collect(), *number)
+            })
+            .collect();
+        let width = objects.rank * 8;
+        let mut found: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
+        for (i, object) in (0_u32..).zip(&objects.list) {
+            let Some(row) = object.row else { continue };
+            let blob = &objects.manifests.rows[num::usize_from_u32(row)];
+            if blob.len() < 4 {
+                continue;
+            }
+            // Blocks of one fragment each are by far the most frequent: they are looked through without a decoder.
+            let block = width + 9;
+            let simple = (blob.len() - 4).is_multiple_of(block)
+                && blob[4..].chunks_exact(block).all(|b| b[width] == 0);
+            if simple {
+                for b in blob[4..].chunks_exact(block) {
+                    if let Some(number) = wanted.get(&b[..width]) {
+                        let mut fragment = [0_u8; 8];
+                        fragment.copy_from_slice(&b[width + 1..]);
+                        let fragment = fragment_number(u64::from_le_bytes(fragment))
+                            .map_err(|error| error.with_place(&self.manifest_place(row)))?;
+                        found.entry((*number, fragment)).or_default().push(i);
+                    }
+                }
+                continue;
+            }
+            let references = read_references(blob, objects.rank)
+                .map_err(|error| error.with_place(&self.manifest_place(row)))?;
+            for (key, fragment) in references {
+                let bytes: Vec<u8> = key.iter().flat_map(|c| c.to_le_bytes()).collect();
+                if let Some(number) = wanted.get(&bytes) {
+                    found.entry((*number, fragment)).or_default().push(i);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The fragments that the manifest of an object names, before the edit.
+    pub(crate) fn references(&mut self, object: u32) -> Result<Vec<(u32, u32)>> {
+        let Some(objects) = &self.objects else { return Ok(Vec::new()) };
+        let Some(row) = objects.list[num::usize_from_u32(object)].row else {
+            return Ok(Vec::new());
+        };
+        let references =
+            read_references(&objects.manifests.rows[num::usize_from_u32(row)], objects.rank)
+                .map_err(|error| error.with_place(&self.manifest_place(row)))?;
+        let list = references.into_iter();
+        Ok(list.map(|(key, fragment)| (self.chunk_number(&key), fragment)).collect())
+    }
+
+    fn manifest_place(&self, row: u32) -> String {
+        format!("{}/object_index/manifests row {row}", self.path)
+    }
+}
+
+/// The fragments that a manifest names, in its order.
+///
+/// # Errors
+///
+/// When it is no manifest, or names more fragments than one object can have, or one that no chunk can have.
+pub(crate) fn read_references(blob: &[u8], rank: usize) -> Result<Vec<(Chunk, u32)>> {
+    if blob.is_empty() {
+        return Ok(Vec::new());
+    }
+    let manifest = Manifest::parse(blob, num::to_u64(rank))?;
+    let references = manifest.references_within(MAX_OBJECT_REFERENCES)?;
+    let named = references.map(|reference| {
+        let chunk: Chunk = reference.chunk.iter().map(|component| component.get()).collect();
+        Ok((chunk, fragment_number(reference.fragment)?))
+    });
+    named.collect()
+}
+
+/// The number of a fragment as edits have it: chunks of 2^32 fragments are read nowhere.
+pub(crate) fn fragment_number(fragment: u64) -> Result<u32> {
+    u32::try_from(fragment).map_err(|_large| {
+        EditError::new(
+            Class::OutOfBounds,
+            format!("expected a fragment below 2^32, found {fragment}; run \"zvf validate\""),
+        )
+    })
+}
+
+/// Fragments that the manifest of an object may name; a range names 2^62 in a few bytes.
+const MAX_OBJECT_REFERENCES: u64 = 100_000_000;

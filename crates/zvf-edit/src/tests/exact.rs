@@ -1,0 +1,268 @@
+//! Ids and numbers of rows that a float would round, or that nothing states: none becomes another.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use archives::Unpacked;
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+use zvf_format::grid::ChunkShape;
+use zvf_format::manifest::ManifestBuilder;
+use zvf_metadata::{Axis, Dtype};
+use zvf_model::{Batch, Column, Kind, ObjectId, Parts};
+use zvf_pyramid::{Method, Options, build};
+use zvf_store::BuildOptions;
+use zvf_write::{Schema, WriteOptions, Writer};
+
+use super::{positions, run};
+use crate::arrays::CellArray;
+use crate::indexes::open_row_column;
+use crate::journal::Journal;
+use crate::medium::wait;
+use crate::references::read_references;
+use crate::scalar::Scalar;
+use crate::snapshot::Snapshot;
+use crate::{Collect, gc};
+
+/// An id that `f64` holds; its two successors are rounded to it.
+const LARGE: i64 = 1 << 60;
+
+/// A folder that goes, and a store in it of polylines with these ids, one in each chunk of 10 along x.
+fn polylines(ids: &[i64]) -> (tempfile::TempDir, PathBuf) {
+    let folder = archives::scratch();
+    let store = folder.path().join("store.zarrvectors");
+    let mut at = Vec::new();
+    for n in 0..ids.len() {
+        let x = n as f32 * 10.0;
+        at.extend([x + 1.0, 1.0, x + 5.0, 2.0, x + 8.0, 1.0]);
+    }
+    let bytes: Vec<u8> = at.iter().flat_map(|x: &f32| x.to_le_bytes()).collect();
+    let places = Column::new(Dtype::parse("float32").unwrap(), 2, bytes.into()).unwrap();
+    let parts = Parts::new(
+        (0..=ids.len()).map(|n| n * 3).collect(),
+        ids.iter().copied().map(ObjectId).collect(),
+    );
+    let batch = Batch::new(Kind::Polyline, places).with_parts(parts.unwrap()).unwrap();
+    let chunk = ChunkShape::new(&[10.0, 10.0]).unwrap();
+    let schema = Schema::new(Kind::Polyline, Axis::spatial(2).unwrap(), chunk).unwrap();
+    let mut options = WriteOptions::default();
+    options.build.sync = false;
+    let mut writer = wait(Writer::create(store.to_str().unwrap(), schema, options)).unwrap();
+    writer.push(&batch).unwrap();
+    wait(writer.finish()).unwrap();
+    (folder, store)
+}
+
+fn add_level(store: &Path, options: Options) {
+    let method = Some(Method::Simplify);
+    let options = Options { levels: Some(1), method, size: Some(3.0), chunk_scale: 1, ..options };
+    let how = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
+    let made = wait(build(store.to_str().unwrap(), &options, &how, |_level| {})).unwrap();
+    assert_eq!(made.len(), 1);
+}
+
+fn snapshot(store: &Path) -> Snapshot {
+    Snapshot::now(&Arc::new(Journal::open_beside(store).unwrap())).unwrap()
+}
+
+/// The owners of all fragments of a level, chunk by chunk.
+fn owners(store: &Path, level: u32) -> Vec<i64> {
+    let snap = snapshot(store);
+    let path = format!("{level}/fragment_attributes/object_id");
+    let column = CellArray::open(&snap, &path).unwrap().expect("levels say whose fragments are");
+    let cells = column.chunks().into_iter().map(|chunk| column.read(&snap, &chunk).unwrap());
+    let bytes: Vec<u8> = cells.flatten().flatten().collect();
+    bytes.chunks_exact(8).map(|row| i64::from_le_bytes(row.try_into().unwrap())).collect()
+}
+
+fn renumber(store: &Path) -> Result<Json, crate::EditError> {
+    let grace = std::time::Duration::ZERO;
+    gc(store, Collect { grace, keep: 10, vacuum: false, renumber: true, dry_run: false })
+}
+
+#[test]
+fn owners_with_ids_that_a_float_would_round_get_the_ids_of_their_own_objects() {
+    let (_folder, store) = polylines(&[LARGE + 2, 5, LARGE + 1, LARGE]);
+    add_level(&store, Options::default());
+    let before = [LARGE + 2, 5, LARGE + 1, LARGE];
+    assert_eq!([owners(&store, 0), owners(&store, 1)], [before, before]);
+    renumber(&store).unwrap();
+    let after = [3, 0, 2, 1];
+    assert_eq!([owners(&store, 0), owners(&store, 1)], [after, after]);
+    let ids: Vec<Option<i64>> = positions(&store).into_keys().collect();
+    assert_eq!(ids, [0, 1, 2, 3].map(Some));
+    assert_eq!(positions(&store)[&Some(3)][0], [1.0, 1.0]);
+}
+
+#[test]
+fn sources_with_ids_that_a_float_would_round_stay_those_of_their_own_objects() {
+    let (_folder, store) = polylines(&[LARGE + 2, 5, LARGE + 1, LARGE]);
+    add_level(&store, Options { renumber: true, ..Options::default() });
+    let sources = || {
+        let path = "1/object_attributes/source_id";
+        let column = open_row_column(&snapshot(&store), path, "source_id").unwrap().unwrap();
+        let rows = column.array.bytes.chunks_exact(8);
+        rows.map(|row| i64::from_le_bytes(row.try_into().unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(sources(), [5, LARGE, LARGE + 1, LARGE + 2]);
+    renumber(&store).unwrap();
+    assert_eq!(sources(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn an_id_that_a_type_does_not_hold_exactly_is_refused() {
+    let exact = 1 << 24; // the last id before `float32` has gaps
+    for (scalar, id, is_held) in [
+        (Scalar::Int(8), i64::MAX, true),
+        (Scalar::UInt(8), LARGE + 1, true),
+        (Scalar::Float(8), LARGE, true),
+        (Scalar::Float(8), LARGE + 1, false),
+        (Scalar::Float(8), i64::MAX, false),
+        (Scalar::Float(4), exact, true),
+        (Scalar::Float(4), exact + 1, false),
+        (Scalar::Int(1), 128, false),
+        (Scalar::UInt(4), -1, false),
+    ] {
+        let bytes = scalar.encode_id(id);
+        assert_eq!(bytes.is_ok(), is_held, "{scalar:?} {id}");
+        assert!(bytes.is_err() || scalar.to_i64(&bytes.unwrap()) == Some(id), "{scalar:?} {id}");
+    }
+    for (scalar, bytes) in [
+        (Scalar::Float(8), f64::NAN.to_le_bytes()),
+        (Scalar::Float(8), 0.5_f64.to_le_bytes()),
+        (Scalar::Float(8), 9_223_372_036_854_775_808.0_f64.to_le_bytes()),
+        (Scalar::UInt(8), u64::MAX.to_le_bytes()),
+    ] {
+        assert_eq!(scalar.to_i64(&bytes), None, "{scalar:?} {bytes:?}");
+    }
+}
+
+/// A store with a table beside it.
+fn with_table(id: &str, text: &str) -> (Unpacked, PathBuf) {
+    let store = Unpacked::new(id);
+    let table = store.path().parent().unwrap().join("table.csv");
+    std::fs::write(&table, text).unwrap();
+    (store, table)
+}
+
+fn append(table: &Path, more: &Json) -> Json {
+    let mut line = json!({"op": "append", "file": table, "object": "object"});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        line[name] = value.clone();
+    }
+    line
+}
+
+#[test]
+fn appended_points_without_an_object_stay_without_one() {
+    let rows = "x,y,z,object\n1,1,1,\n2,2,2,0\n3,3,3,4\n4,4,4,\n";
+    let (store, table) = with_table("pc3_objects", rows);
+    let before = positions(store.path());
+    let next = before.keys().flatten().max().unwrap() + 1;
+    let line = append(&table, &json!({"columns": []}));
+    let report = run(store.path(), &[line]).unwrap();
+    assert_eq!(report["commits"][0]["objects"]["added"], json!([next, next + 4]));
+    let after = positions(store.path());
+    assert_eq!(after[&Some(next)], [[2.0, 2.0, 2.0]]);
+    assert_eq!(after[&Some(next + 4)], [[3.0, 3.0, 3.0]]);
+    let free = |all: &super::Positions| all.get(&None).map_or(0, Vec::len);
+    assert_eq!(free(&after), free(&before) + 2);
+    for place in [[1.0, 1.0, 1.0], [4.0, 4.0, 4.0]] {
+        assert!(after[&None].iter().any(|found| *found == place), "{place:?}");
+    }
+}
+
+#[test]
+fn appended_objects_with_negative_ids_get_new_ones_and_ids_beyond_64_bits_are_refused() {
+    let rows = "x,y,z,object\n1,1,1,-2\n2,2,2,-2\n3,3,3,1\n4,4,4,1\n";
+    let (store, table) = with_table("sl3_streamlines", rows);
+    let next = positions(store.path()).keys().flatten().max().unwrap() + 1;
+    let report = run(store.path(), &[append(&table, &json!({"columns": []}))]).unwrap();
+    assert_eq!(report["commits"][0]["objects"]["added"], json!([next, next + 3]));
+    let rows = format!("x,y,z,object\n1,1,1,{}\n2,2,2,{}\n", i64::MAX, i64::MAX);
+    let (store, table) = with_table("sl3_streamlines", &rows);
+    let error = run(store.path(), &[append(&table, &json!({"columns": []}))]).unwrap_err();
+    assert_eq!(error.class, Class::Overflow, "{error}");
+}
+
+#[test]
+fn a_fragment_beyond_32_bits_is_refused_and_no_other_is_read() {
+    let mut builder = ManifestBuilder::new(2).unwrap();
+    builder.single(&[0, 0], (1 << 32) + 3).unwrap();
+    let error = read_references(&builder.encode(), 2).unwrap_err();
+    assert_eq!(error.class, Class::OutOfBounds, "{error}");
+    let mut builder = ManifestBuilder::new(2).unwrap();
+    builder.range(&[0, 0], 0, 1 << 62).unwrap();
+    let error = read_references(&builder.encode(), 2).unwrap_err();
+    assert_eq!(error.class, Class::LimitExceeded, "{error}");
+    let mut builder = ManifestBuilder::new(2).unwrap();
+    builder.single(&[1, -1], u64::from(u32::MAX)).unwrap();
+    let found = read_references(&builder.encode(), 2).unwrap();
+    assert_eq!(found, [(vec![1, -1], u32::MAX)]);
+}
+
+/// Changes a document of a store.
+fn restate(store: &Path, path: &str, change: impl Fn(&mut Json)) {
+    let path = store.join(path).join("zarr.json");
+    let mut doc: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    change(&mut doc);
+    std::fs::write(&path, serde_json::to_vec(&doc).unwrap()).unwrap();
+}
+
+/// The class of the fault with which a store is not edited.
+fn refusal(store: &Path) -> Class {
+    let before = archives::tree(store);
+    let all = json!({"all": true});
+    let line = json!({"op": "vertex.move", "vertices": all, "by": vec![1.0; super::axes(store)]});
+    let error = run(store, &[line]).unwrap_err();
+    assert!(archives::tree(store) == before, "{error}");
+    error.class
+}
+
+#[test]
+fn numbers_of_documents_that_cannot_be_read_are_refused() {
+    for wrong in [json!("3"), json!(-3), json!(2.5)] {
+        for (id, path, name) in [
+            ("ms3_tri", "0/links/0", "link_width"),
+            ("ms3_tri", "0/links/0", "sid_ndim"),
+            ("pl2_negative", "0/object_index", "num_objects"),
+            ("pl2_negative", "0/object_index", "sid_ndim"),
+            ("pl2_negative", "0/vertices", "chunk_grid_origin"),
+        ] {
+            let store = Unpacked::new(id);
+            restate(store.path(), path, |doc| doc["attributes"][name] = wrong.clone());
+            assert_eq!(refusal(store.path()), Class::Encoding, "{id} {name} {wrong}");
+        }
+    }
+}
+
+#[test]
+fn an_id_is_never_given_again_because_the_next_one_cannot_be_read() {
+    for wrong in [json!("7"), json!(1_u64 << 63), json!(7.5)] {
+        let store = Unpacked::new("pl2_negative");
+        restate(store.path(), "", |doc| doc["attributes"]["zvf"] = json!({"next_id": wrong}));
+        assert_eq!(refusal(store.path()), Class::Encoding, "{wrong}");
+    }
+}
+
+#[test]
+fn columns_of_objects_whose_width_cannot_be_read_are_refused() {
+    let (_folder, store) = polylines(&[0, 1]);
+    let add = json!({"op": "column.add", "scope": "object", "name": "mass", "dtype": "float32"});
+    run(&store, &[add]).unwrap();
+    let path = "0/object_attributes/mass";
+    for wrong in [json!([2, 1_u64 << 32]), json!([2, -1]), json!([2, 1, 1]), json!("2")] {
+        let doc = |doc: &mut Json| doc["shape"] = wrong.clone();
+        restate(&store, path, doc);
+        let snap = snapshot(&store);
+        let error = open_row_column(&snap, path, "mass").unwrap_err();
+        assert_eq!(error.class, Class::BadShape, "{wrong} {error}");
+    }
+}
+
+#[test]
+fn objects_without_an_id_are_refused_and_do_not_get_that_of_their_row() {
+    let (_folder, store) = polylines(&[LARGE, LARGE + 1]);
+    restate(&store, "0/object_index/object_ids", |doc| doc["shape"] = json!([1]));
+    assert_eq!(refusal(&store), Class::CountMismatch);
+}
