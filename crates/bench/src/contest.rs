@@ -233,7 +233,7 @@ pub(crate) fn contest_for(
     let mut row = Row { part, work, count, bars, sides: sides.collect(), profile: None };
     if bench.turns > 0 {
         remember(bench, &mut row)?;
-        if let Some(side) = side_to_profile(&row).filter(|_| !bench.alone)
+        if let Some(side) = side_to_profile(bench, &row).filter(|_| !bench.alone)
             && let Some(Contender { name, run: Ok(run), .. }) = contenders.get_mut(side)
         {
             let told = profile::take(bench.listening, run);
@@ -248,10 +248,12 @@ pub(crate) fn contest_for(
 
 /// The side whose profile is worth having: the one that misses what is wanted; of work whose growth is judged when all
 /// amounts of data are done, ours.
-fn side_to_profile(row: &Row) -> Option<usize> {
+fn side_to_profile(bench: &Bench, row: &Row) -> Option<usize> {
     match wanted::judge(row) {
         Verdict::Missed { side } => Some(side),
-        _ if row.part == "grow" => row.sides.iter().position(|side| side.role == Role::Zvf),
+        _ if bench.is_thorough && row.part == "grow" => {
+            row.sides.iter().position(|side| side.role == Role::Zvf)
+        }
         _ => None,
     }
 }

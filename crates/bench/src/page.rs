@@ -226,6 +226,7 @@ impl Page {
                 );
             } else if one.exponent() > most {
                 let profile = self.rows.get(one.last_row).map(profile).unwrap_or_default();
+                let profile = if profile.is_empty() { NOT_SAMPLED } else { &profile };
                 let _ = writeln!(
                     text,
                     "| {part} | {work} ({who}): n^{:.2} | at most n^{most} | {profile} |",
@@ -457,6 +458,8 @@ as n^0.3, where nothing else is written down. Where the time goes was sampled in
 | part | work | wanted | where the time goes |
 | --- | --- | --- | --- |
 ";
+
+const NOT_SAMPLED: &str = "not sampled: quick runs sample only rows that miss a figure";
 
 const NOT_JUDGED: &str = "
 ### Not judged

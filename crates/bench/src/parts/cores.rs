@@ -34,22 +34,19 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         if !bench.wants(&work) {
             continue;
         }
-        let [one, both] = match &two {
-            Ok([one, both]) => [Ok(one.as_str()), Ok(both.as_str())],
+        let (one, both, ours) = match &two {
+            Ok([one, both]) => (Ok(one.as_str()), both.as_str(), "zvf, two processors"),
             // Without another to compare with, it runs as it is.
-            Err(why) => [Err(why), Ok("")],
+            Err(why) => (Err(why), "", "zvf"),
         };
         let (table, store, place) = (&table, &store, &place.path);
         let measure = move |list: &str| job.run(list, table, store, place);
-        let mut sides = Vec::new();
-        if let Ok(list) = both {
-            sides.push(Contender::new("zvf, two processors", Role::Zvf, move || measure(list)));
-        }
         let name = format!("zvf, {ONE_PROCESSOR}");
-        sides.push(match one {
+        let alone = match one {
             Ok(list) => Contender::new(name, Role::Variant, move || measure(list)),
             Err(why) => Contender::absent(name, Role::Variant, why),
-        });
+        };
+        let sides = vec![Contender::new(ours, Role::Zvf, move || measure(both)), alone];
         page.row(contest(bench, "cores", work, sides)?);
     }
     Ok(())

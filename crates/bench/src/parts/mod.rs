@@ -97,8 +97,8 @@ pub(crate) struct Bench {
     /// Whether to write to the disk too where there is a memory file system: a sync of a disk waits for
     /// all who write to it, also for other programs, and thousands of files are slow to remove.
     pub(crate) disk: bool,
-    /// Whether conditions are asked of ten times the points as well.
-    pub(crate) many_rows: bool,
+    /// Whether conditions are asked of ten times the points as well, and all work whose growth is judged is profiled.
+    pub(crate) is_thorough: bool,
     /// How many threads each side has for dense arrays.
     pub(crate) threads: usize,
     /// Only our side of this one work, for what it holds.
@@ -124,7 +124,7 @@ impl Bench {
         let (scale, largest) = (self.scale.to_string(), self.largest.to_string());
         let threads = self.threads.to_string();
         let told = ["--scale", &scale, "--largest", &largest, "--threads", &threads];
-        words.extend(self.many_rows.then(|| "--many-rows".into()));
+        words.extend(self.is_thorough.then(|| "--thorough".into()));
         words.extend(told.into_iter().chain(["--part", part, "--own", work]).map(OsString::from));
         words.extend(self.places.iter().flat_map(|place| ["--place".into(), place.clone().into()]));
         words
@@ -165,7 +165,7 @@ impl Bench {
             listening: Duration::ZERO,
             places: Vec::new(),
             disk: false,
-            many_rows: false,
+            is_thorough: false,
             threads: 1,
             own: None,
             alone: true,

@@ -23,7 +23,7 @@ use crate::peer::Other;
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;
     ask(bench, page, count, works()?)?;
-    if bench.many_rows {
+    if bench.is_thorough {
         // Of ten times the points conditions alone.
         let conditions = works()?.into_iter().filter(|work| work.is_condition());
         ask(bench, page, 10 * count, conditions.collect())?;

@@ -4,7 +4,7 @@
 //! by chunks otherwise. A wave has as much as fits in a part of the budget, judged by averages: what a
 //! wave reads is looked at again when it is known. Chunks that are collected are read some at a time anyway.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
@@ -289,7 +289,7 @@ impl Context {
 struct Reads<'a> {
     chunks: Vec<(FragmentIndex<'a>, Option<RankTable>, u64)>, // and the bytes of all rows
     row_bytes: u64,
-    of_chunks: Vec<u64>, // bytes read of each so far
+    of_chunks: HashMap<usize, u64>,
 }
 
 impl<'a> Reads<'a> {
@@ -305,24 +305,20 @@ impl<'a> Reads<'a> {
             let whole = chunk.extent().saturating_mul(row_bytes);
             chunks.push((view, ranks, whole));
         }
-        let of_chunks = vec![0; chunks.len()];
-        Ok(Self { chunks, row_bytes, of_chunks })
+        Ok(Self { chunks, row_bytes, of_chunks: HashMap::new() })
     }
 
     /// What one more object takes.
     fn add(&mut self, object: &ObjectRuns) -> u64 {
         let mut bytes = 0_u64;
         for run in &object.runs {
-            let (Some((view, ranks, whole)), Some(read)) =
-                (self.chunks.get(run.chunk), self.of_chunks.get_mut(run.chunk))
-            else {
-                continue;
-            };
+            let Some((view, ranks, whole)) = self.chunks.get(run.chunk) else { continue };
             let fragment = ranks.as_ref().map(|ranks| ranks.get(view, run.fragment));
             let own = fragment.map_or(*whole, |fragment| {
                 let rows = fragment.map_or(0, |fragment| fragment.len());
                 rows.saturating_mul(self.row_bytes).saturating_add(BYTES_OF_A_RANGE)
             });
+            let read = self.of_chunks.entry(run.chunk).or_default();
             let more = own.min(whole.saturating_sub(*read));
             *read += more;
             bytes = bytes.saturating_add(more);

@@ -306,33 +306,26 @@ where
     T: Copy + Default + PartialOrd + Into<f64> + Add<Output = T> + Sub<Output = T>,
 {
     for (number, block) in rows.chunks(BLOCK_ROWS).enumerate() {
-        let Some(first) = block.first() else { continue }; // a block has rows
-        let (fours, rest) = block.as_chunks::<4>();
-        let (mut least, mut most, mut sums) = ([*first; 4], [*first; 4], [[T::default(); 3]; 4]);
-        // A block that is no multiple of four has its last row several times.
-        let mut tail = [*block.last().unwrap_or(first); 4];
-        tail.iter_mut().zip(rest).for_each(|(to, row)| *to = *row);
+        let Some([x, y, z]) = block.first().copied() else { continue }; // a block has rows
+        let first = [x, y, z, x, y, z, x, y, z, x, y, z];
+        let (fours, rest) = block.as_flattened().as_chunks::<12>();
+        let (mut least, mut most, mut sums) = (first, first, [T::default(); 12]);
+        // What is left of four rows is filled up with the first row.
+        let mut tail = first;
+        tail.iter_mut().zip(rest).for_each(|(to, x)| *to = *x);
+        // One loop for each, so that the compiler makes vectors of them.
         for four in fours.iter().chain(std::iter::once(&tail)) {
-            for (row, ((least, most), sums)) in
-                four.iter().zip(least.iter_mut().zip(&mut most).zip(&mut sums))
-            {
-                for (x, ((least, most), sum)) in
-                    row.iter().zip(least.iter_mut().zip(most).zip(sums))
-                {
-                    *least = if *x < *least { *x } else { *least };
-                    *most = if *x > *most { *x } else { *most };
-                    *sum = *sum + (*x - *x); // 0 of what is finite, else no number
-                }
-            }
+            least.iter_mut().zip(four).for_each(|(to, x)| *to = if *x < *to { *x } else { *to });
+            most.iter_mut().zip(four).for_each(|(to, x)| *to = if *x > *to { *x } else { *to });
+            sums.iter_mut().zip(four).for_each(|(to, x)| *to = *to + (*x - *x)); // 0 of finite ones
         }
-        if sums.as_flattened().iter().any(|sum| *sum != T::default()) {
+        if sums.iter().any(|sum| *sum != T::default()) {
             let numbers = block.as_flattened().iter().map(|x| (*x).into());
             let found = extend_box_by(low, high, numbers);
             return found.map(|(row, x)| (number * BLOCK_ROWS + row, x));
         }
-        for (least, most) in least.iter().zip(&most) {
-            let corners = least.iter().chain(most).map(|x| (*x).into());
-            extend_box_by(low, high, corners);
+        for corner in least.as_chunks::<3>().0.iter().chain(most.as_chunks::<3>().0) {
+            extend_box_by(low, high, corner.iter().map(|x| (*x).into()));
         }
     }
     None

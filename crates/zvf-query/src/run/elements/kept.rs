@@ -145,6 +145,15 @@ impl Context {
                 let offsets = family.segments().get(part.segment).and_then(LinkSegment::offsets);
                 offsets.is_some_and(|offsets| !offsets.are_zero())
             });
+            if !self.follows_rows() {
+                if told {
+                    continue; // it says nothing of edges that are stored
+                }
+                if region.is_none() && test.all_own(part) {
+                    test.elements_inside(part, number);
+                    continue;
+                }
+            }
             for i in 0..part.records.len() {
                 if !part.records.is_leading(i) {
                     continue;
@@ -315,6 +324,36 @@ struct Test<'a> {
 }
 
 impl Test<'_> {
+    /// Whether the vertices of all chunks of a part count by themselves.
+    fn all_own(&self, part: &Part) -> bool {
+        let own =
+            |cell: &u32| self.chunks.get(usize_from_u32(*cell)).is_some_and(|chunk| chunk.own);
+        part.chunks.iter().all(own)
+    }
+
+    /// Keeps the elements of a part, all of whose chunks are own, where no region is asked for: those whose vertices are
+    /// all in the answer by themselves, which none is that may not be.
+    fn elements_inside(&mut self, part: &Part, number: u32) {
+        let marks: Vec<&[bool]> = part.chunks.iter().map(|cell| self.marks.rows(*cell)).collect();
+        let is_inside = |(place, row): (usize, u64)| {
+            let rows = marks.get(place);
+            rows.and_then(|rows| rows.get(saturating_usize(row))).copied().unwrap_or(false)
+        };
+        for i in 0..part.records.len() {
+            if !part.records.ends(i).all(is_inside)
+                || part.dropped.get(i) == Some(&true)
+                || !part.records.is_leading(i)
+            {
+                continue;
+            }
+            let ends = part.records.ends(i).filter_map(|(place, row)| {
+                // Rows were checked by `check_ends`.
+                Some(Place { cell: *part.chunks.get(place)?, row: saturating_u32(row) })
+            });
+            self.kept.push(ends, Some((number, saturating_u32(to_u64(i)))));
+        }
+    }
+
     /// Keeps one element, whole or cut, when it is asked for.
     fn element(&mut self, ends: &[Place], from: Option<(u32, u32)>) -> Result<(), QueryError> {
         if !ends.iter().all(|end| self.marks.is_allowed(*end)) {

@@ -79,13 +79,14 @@ fn rows_present(held: &Held) -> u64 {
 
 /// Refuses records that end at rows that are not there, whichever way was asked.
 fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
+    let known = |cell: &u32| {
+        let chunk = chunks.get(usize_from_u32(*cell)).filter(|chunk| !chunk.absent)?;
+        Some((chunk, chunk.rows.min(u32::MAX.into()))) // rows are numbered with 32 bits
+    };
+    let known: Vec<Option<(&Chunk, u64)>> = part.chunks.iter().map(known).collect();
     for record in 0..part.records.len() {
         for (place, row) in part.records.ends(record) {
-            let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-            let Some(chunk) = chunks.get(usize_from_u32(cell)).filter(|chunk| !chunk.absent) else {
-                continue;
-            };
-            let rows = chunk.rows.min(u32::MAX.into()); // rows are numbered with 32 bits
+            let Some(Some((chunk, rows))) = known.get(place).copied() else { continue };
             if row >= rows {
                 let (what, expected) =
                     ("row that a link names", Expected::AtMost(i128::from(rows) - 1));
