@@ -19,7 +19,7 @@ the data, and runs every piece of work (or those whose name contains WORKLOAD) i
 prints tables of medians and ratios, of requests, bytes and memory, beside what the machine takes for the
 same bytes. Who cannot be installed is in the table, with the reason. When all parts ran,
 docs/benchmarks.md is written with its plots. --quick takes smaller data and five minutes. Needs python3.
-The part python builds the release wheel.
+The part python builds the release wheel; with --quick only where the part is named.
 --part takes a part of the table, and is there once for each; --validate, --tensor, --pyramid and --write
 are such parts too, the last two with folders to write into: of a disk, or of a memory file system. With
 --profile, our side alone does the work of questions, --validate, --tensor or --write. With --fast-codecs our
@@ -57,8 +57,10 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     program.args(&["--folder", &folder, "--page", &page]).forward(args).run()
 }
 
-/// Whether the part about Python is among those that run: it is asked for, or no part is.
+/// Whether the part about Python is among those that run: it is asked for, or no part is. A quick run asks the wheel of an
+/// earlier one, or says that there is none: to build it takes longer than all else.
 fn wants_python(args: &Args) -> bool {
-    let other = ["--part", "--validate", "--tensor", "--pyramid", "--write", "--profile"];
+    let other =
+        ["--part", "--validate", "--tensor", "--pyramid", "--write", "--profile", "--quick"];
     args.peek("python") || !other.iter().any(|name| args.peek(name))
 }

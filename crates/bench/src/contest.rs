@@ -5,7 +5,7 @@
 //! turns    one after the other, again and again, so that a slow moment of the machine meets all
 //! after    medians
 //! memory   zvf does it once more, in a process of its own that does nothing else
-//! profile  where zvf misses what is wanted, it works on while a profiler listens
+//! profile  where one of ours misses what is wanted, it works on while a profiler listens
 //! ```
 //!
 //! Whoever counts something else than zvf does fails the work. Who cannot be here is in the row, with the
@@ -21,7 +21,7 @@ use zvf_store::IoStats;
 
 use crate::parts::Bench;
 use crate::report::median;
-use crate::wanted::{self, Bar};
+use crate::wanted::{self, Bar, Verdict};
 use crate::watch::{processor, seen};
 use crate::{limit, profile};
 
@@ -233,17 +233,29 @@ pub(crate) fn contest_for(
     let mut row = Row { part, work, count, bars, sides: sides.collect(), profile: None };
     if bench.turns > 0 {
         remember(bench, &mut row)?;
-        if !bench.alone && !wanted::is_met(&row) {
-            row.profile = own(&mut contenders).map(|run| profile::take(bench.listening, run));
+        if let Some(side) = side_to_profile(bench, &row).filter(|_| !bench.alone)
+            && let Some(Contender { name, run: Ok(run), .. }) = contenders.get_mut(side)
+        {
+            let told = profile::take(bench.listening, run);
+            // Who is meant is said where it is not the first of ours.
+            let is_variant = row.sides.get(side).is_some_and(|side| side.role != Role::Zvf);
+            row.profile =
+                Some(if is_variant { told.map(|told| format!("{name}: {told}")) } else { told });
         }
     }
     Ok(row)
 }
 
-/// Our side.
-fn own<'a, 'b>(contenders: &'a mut [Contender<'b>]) -> Option<&'a mut Run<'b>> {
-    let ours = contenders.iter_mut().find(|contender| contender.role == Role::Zvf);
-    ours.and_then(|ours| ours.run.as_mut().ok())
+/// The side whose profile is worth having: the one that misses what is wanted; of work whose growth is judged when all
+/// amounts of data are done, ours.
+fn side_to_profile(bench: &Bench, row: &Row) -> Option<usize> {
+    match wanted::judge(row) {
+        Verdict::Missed { side } => Some(side),
+        _ if bench.is_thorough && row.part == "grow" => {
+            row.sides.iter().position(|side| side.role == Role::Zvf)
+        }
+        _ => None,
+    }
 }
 
 /// One turn, with the time of processors that this process and its children took for it: of what the turn took as a

@@ -58,6 +58,9 @@ struct Arguments {
     /// How many times larger the largest data of a series is than the smallest.
     #[arg(long, hide = true)]
     largest: Option<u32>,
+    /// Do what a quick run leaves out, however large the data is.
+    #[arg(long, hide = true)]
+    thorough: bool,
     /// Only these parts.
     #[arg(long, value_name = "NAME")]
     part: Vec<String>,
@@ -150,6 +153,7 @@ impl Arguments {
             patience: Duration::from_secs(seconds),
             places: places.cloned().collect(),
             disk: !self.quick,
+            is_thorough: self.thorough || (!self.quick && self.own.is_none()),
             threads: self.threads,
             own: self.own.clone(),
             alone: false,

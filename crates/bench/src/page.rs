@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::contest::{Cost, Role, Row, Side, Turn};
 use crate::parts::{self, Bench, Part};
-use crate::wanted::Bar;
-use crate::{plot, wanted};
+use crate::plot;
+use crate::wanted::{self, Bar, Verdict};
 
 /// Rows and series as they come.
 #[derive(Debug, Default)]
@@ -30,7 +30,11 @@ pub(crate) struct Series {
     pub(crate) part: &'static str,
     pub(crate) work: String,
     pub(crate) who: String,
+    /// Whether that is one of ours, whose growth has a figure.
+    pub(crate) is_ours: bool,
     pub(crate) steps: Vec<Step>,
+    /// The row of the last step, by its number on the page.
+    pub(crate) last_row: usize,
 }
 
 /// One amount of data, and what it took.
@@ -96,7 +100,7 @@ impl Page {
         self.others.push((part, markdown));
     }
 
-    /// Adds a step to the series of everyone but limits in a row.
+    /// Adds a step to the series of everyone but limits in a row, which is added to the page next.
     pub(crate) fn grown(&mut self, row: &Row, work: &str, amount: Amount) {
         for side in row.sides.iter().filter(|side| side.role != Role::Limit) {
             let Ok(turn) = &side.result else { continue };
@@ -105,12 +109,17 @@ impl Page {
             let found =
                 known.find(|one| (one.part, &*one.work, &one.who) == (row.part, work, &side.name));
             match found {
-                Some(series) => series.steps.push(step),
+                Some(series) => {
+                    series.steps.push(step);
+                    series.last_row = self.rows.len();
+                }
                 None => self.series.push(Series {
                     part: row.part,
                     work: work.to_owned(),
                     who: side.name.clone(),
+                    is_ours: matches!(side.role, Role::Zvf | Role::Variant),
                     steps: vec![step],
+                    last_row: self.rows.len(),
                 }),
             }
         }
@@ -191,22 +200,43 @@ impl Page {
         Ok(fs::write(file, text.trim_end().to_owned() + "\n")?)
     }
 
-    /// The rows that are not where they are wanted, and where their time goes.
+    /// The rows and the growth that are not where they are wanted, and where the time goes; then what is not judged.
     fn behind(&self) -> String {
-        let mut text = String::from(BEHIND);
-        for row in self.rows.iter().filter(|row| !wanted::is_met(row)) {
+        let (mut text, mut not_judged) = (String::from(BEHIND), String::new());
+        for row in &self.rows {
             let wanted: Vec<String> = row.bars.iter().map(ToString::to_string).collect();
-            let profile = match &row.profile {
-                Some(Ok(profile) | Err(profile)) => profile.replace('|', " "),
-                None => String::new(),
+            let (part, line, wanted) = (row.part, line(row), wanted.join("; "));
+            let _ = match wanted::judge(row) {
+                Verdict::Met => Ok(()),
+                Verdict::Missed { .. } => {
+                    writeln!(text, "| {part} | {line} | {wanted} | {} |", profile(row))
+                }
+                Verdict::NotJudged(why) => {
+                    writeln!(not_judged, "| {part} | {line} | {wanted} | {} |", cell(&why))
+                }
             };
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {profile} |",
-                row.part,
-                line(row),
-                wanted.join("; ")
-            );
+        }
+        for one in self.series.iter().filter(|one| one.is_ours) {
+            let (part, work, who) = (one.part, &one.work, &one.who);
+            let most = wanted::find_growth(part, work, who);
+            if one.steps.len() < 2 {
+                let _ = writeln!(
+                    not_judged,
+                    "| {part} | growth of {work} ({who}) | at most n^{most} | one amount only |"
+                );
+            } else if one.exponent() > most {
+                let profile = self.rows.get(one.last_row).map(profile).unwrap_or_default();
+                let profile = if profile.is_empty() { NOT_SAMPLED } else { &profile };
+                let _ = writeln!(
+                    text,
+                    "| {part} | {work} ({who}): n^{:.2} | at most n^{most} | {profile} |",
+                    one.exponent()
+                );
+            }
+        }
+        if !not_judged.is_empty() {
+            text.push_str(NOT_JUDGED);
+            text.push_str(&not_judged);
         }
         text
     }
@@ -272,6 +302,19 @@ fn machine() -> String {
     )
 }
 
+/// Where the time of a row goes, or why that is not known.
+fn profile(row: &Row) -> String {
+    match &row.profile {
+        Some(Ok(profile) | Err(profile)) => cell(profile),
+        None => String::new(),
+    }
+}
+
+/// Words in a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace(['|', '\n'], " ")
+}
+
 /// One line of a row, for who waits.
 fn line(row: &Row) -> String {
     let ours = row.seconds(Role::Zvf).unwrap_or(f64::NAN);
@@ -310,7 +353,7 @@ fn name(side: &Side) -> String {
 
 fn figures(side: &Side, ours: f64, row: &Row) -> String {
     match &side.result {
-        Err(why) => format!("not here: {} | | | | | | ", why.replace(['|', '\n'], " ")),
+        Err(why) => format!("not here: {} | | | | | | ", cell(why)),
         Ok(Turn { seconds, cost: Cost { requests, bytes, memory, processor }, .. }) => {
             let ratio = match side.role {
                 Role::Zvf => String::new(),
@@ -408,9 +451,23 @@ const BEHIND: &str = "## Where zvf is not far ahead
 
 Work that misses what is wanted of it (`crates/bench/src/wanted.rs`); where nothing is written down: in which zvf is
 neither ten times as fast as the reference (where it is not there: as the fastest of the others) nor within twice the
-limit. Where the time goes was sampled in this run, of zvf's own side.
+limit. Growth with the data: what looks at all of it grows at most as n^1.1, what looks at as much however much there is
+as n^0.3, where nothing else is written down. Where the time goes was sampled in this run, of the one of ours that misses
+(of growth: with the most data).
 
 | part | work | wanted | where the time goes |
+| --- | --- | --- | --- |
+";
+
+const NOT_SAMPLED: &str = "not sampled: quick runs sample only rows that miss a figure";
+
+const NOT_JUDGED: &str = "
+### Not judged
+
+Work of which it cannot be said whether it is where it is wanted: nothing is written down and nobody does the same, or whoever
+it is compared with is not here.
+
+| part | work | wanted | why |
 | --- | --- | --- | --- |
 ";
 
@@ -447,6 +504,7 @@ mod tests {
             page.grown(&row, "a box", amount);
         }
         assert_eq!(page.series.len(), 1);
+        assert!(page.series[0].is_ours);
         assert!((page.series[0].exponent() - 1.5).abs() < 1e-9);
         let lines: Vec<String> = page.tables().lines().skip(4).map(str::to_owned).collect();
         assert_eq!(
@@ -478,6 +536,37 @@ mod tests {
             text.lines().last().unwrap(),
             "| ask | 2000 objects: 1.00 s, 10.00 times the limit | at most 500 ms; 25 times as fast | the system 50 % |"
         );
+    }
+
+    #[test]
+    fn growth_that_is_missed_and_what_is_not_judged_are_listed() {
+        let mut page = Page::default();
+        for elements in [1_u64, 10] {
+            let turn = Turn::from_seconds(1e-3 * (elements as f64).powf(1.5));
+            let side =
+                |name: &str, role, result| Side { name: name.into(), role, result, stored: None };
+            let sides = vec![
+                side("zvf", Role::Zvf, Ok(turn)),
+                side("TRX", Role::Peer, Err("no | wheel".into())),
+            ];
+            let (work, bars) =
+                (format!("all points, of {elements}"), vec![Bar::Times("", 3.0, "TRX")]);
+            let profile = Some(Ok(format!("of {elements}")));
+            let row = Row { part: "grow", work, count: None, bars, sides, profile };
+            page.grown(&row, "all points", Amount { elements, ..Amount::default() });
+            page.row(row);
+        }
+        let text = page.behind();
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("| grow")).collect();
+        assert_eq!(
+            lines,
+            [
+                "| grow | all points (zvf): n^1.50 | at most n^1.05 | of 10 |",
+                "| grow | all points, of 1: 1.00 ms | at most 3 times TRX | TRX is not here: no   wheel |",
+                "| grow | all points, of 10: 31.6 ms | at most 3 times TRX | TRX is not here: no   wheel |",
+            ]
+        );
+        assert!(text.contains("### Not judged"));
     }
 
     #[test]

@@ -190,7 +190,7 @@ mod tests {
         };
         let (work, who) = ("all".to_owned(), "zvf".to_owned());
         let steps = vec![step(10, 0.001), step(100, 0.01)];
-        let one = Series { part: "grow", work, who, steps };
+        let one = Series { part: "grow", work, who, is_ours: true, steps, last_row: 0 };
         let svg = lines(&[&one]).unwrap();
         assert!(svg.contains(r#"<polyline points="70.0,270.0 670.0,20.0""#), "{svg}");
         assert!(svg.contains("all (zvf): n^1.00"));

@@ -2,11 +2,12 @@
 //!
 //! A figure is a time, or how many times as long as somebody else it may take at most. Work for which none is written
 //! down should be ten times as fast as the reference (where that is not there: as the fastest of the others), or within
-//! twice the limit.
+//! twice the limit. Work with nobody beside it and no figure is not judged, and neither is a figure that compares with
+//! somebody who is not here. How the time grows with the data has a figure of its own.
 
 use std::fmt;
 
-use crate::contest::{Role, Row};
+use crate::contest::{Role, Row, Side};
 
 /// What is wanted of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +18,8 @@ pub(crate) enum Bar {
     Seconds(f64),
     /// One of ours, whose name ends so, takes at most so many times as long as whoever has this in its name.
     Times(&'static str, f64, &'static str),
+    /// At least so many times as fast as the same on one processor.
+    Cores(f64),
 }
 
 impl fmt::Display for Bar {
@@ -25,6 +28,7 @@ impl fmt::Display for Bar {
             Self::Ahead(times) => write!(to, "{} times as fast", round(*times)),
             Self::Seconds(seconds) => write!(to, "at most {}", crate::page::time(*seconds)),
             Self::Times(_, times, who) => write!(to, "at most {} times {who}", round(*times)),
+            Self::Cores(times) => write!(to, "{} times as fast as on one processor", round(*times)),
         }
     }
 }
@@ -40,31 +44,83 @@ pub(crate) fn find(part: &str, work: &str) -> Vec<Bar> {
     found.map(|figure| figure.bar).collect()
 }
 
-/// Whether all that is wanted of a row is met; what cannot be said, because nobody is there to compare with, is.
-pub(crate) fn is_met(row: &Row) -> bool {
-    match row.bars.as_slice() {
-        [] => is_well(row),
-        bars => bars.iter().all(|bar| meets(row, *bar)),
+/// What became of a piece of work.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// All that is wanted of it is met.
+    Met,
+    /// Some is not, by this one of its sides.
+    Missed { side: usize },
+    /// Nothing is missed, and some cannot be said, for this reason.
+    NotJudged(String),
+}
+
+/// Whether all that is wanted of a row is met.
+pub(crate) fn judge(row: &Row) -> Verdict {
+    let verdicts: Vec<Verdict> = match row.bars.as_slice() {
+        [] => vec![judge_without_figure(row)],
+        bars => bars.iter().map(|bar| judge_bar(row, *bar)).collect(),
+    };
+    if let Some(missed) = verdicts.iter().find(|one| matches!(one, Verdict::Missed { .. })) {
+        return missed.clone();
+    }
+    let whys: Vec<&str> = verdicts
+        .iter()
+        .filter_map(|one| match one {
+            Verdict::NotJudged(why) => Some(why.as_str()),
+            _ => None,
+        })
+        .collect();
+    if whys.is_empty() { Verdict::Met } else { Verdict::NotJudged(whys.join("; ")) }
+}
+
+fn judge_bar(row: &Row, bar: Bar) -> Verdict {
+    let (side, ours) = match find_ours(row, bar) {
+        Ok(ours) => ours,
+        Err(why) => return Verdict::NotJudged(why),
+    };
+    let met = match bar {
+        Bar::Ahead(times) => rival(row).map(|rival| rival >= times * ours),
+        Bar::Seconds(seconds) => Ok(ours <= seconds),
+        Bar::Times(_, times, who) => {
+            let theirs = |side: &&Side| !is_ours(side.role) && side.name.contains(who);
+            seconds_of(row, who, theirs).map(|(_, theirs)| ours <= times * theirs)
+        }
+        Bar::Cores(times) => {
+            let alone = |side: &&Side| side.name.ends_with(ONE_PROCESSOR);
+            seconds_of(row, ONE_PROCESSOR, alone).map(|(_, alone)| alone >= times * ours)
+        }
+    };
+    match met {
+        Ok(true) => Verdict::Met,
+        Ok(false) => Verdict::Missed { side },
+        Err(why) => Verdict::NotJudged(why),
     }
 }
 
-fn meets(row: &Row, bar: Bar) -> bool {
-    let ours = row.seconds(Role::Zvf).unwrap_or(f64::NAN);
+/// Which one of ours a figure is of, and what it takes.
+fn find_ours(row: &Row, bar: Bar) -> Result<(usize, f64), String> {
     match bar {
-        Bar::Ahead(times) => rival(row).is_none_or(|rival| rival >= times * ours),
-        Bar::Seconds(seconds) => ours <= seconds,
-        Bar::Times(form, times, who) => {
-            let mut sides = row.sides.iter();
-            let ours = sides.find(|side| is_ours(side.role) && side.name.ends_with(form));
-            let theirs =
-                row.sides.iter().find(|side| !is_ours(side.role) && side.name.contains(who));
-            let seconds = [ours, theirs]
-                .map(|side| side.and_then(|side| Some(side.result.as_ref().ok()?.seconds)));
-            match seconds {
-                [Some(ours), Some(theirs)] => ours <= times * theirs,
-                _ => true,
-            }
+        Bar::Times(form, ..) => {
+            let wanted = |side: &&Side| is_ours(side.role) && side.name.ends_with(form);
+            seconds_of(row, form, wanted)
         }
+        _ => seconds_of(row, "zvf", |side| side.role == Role::Zvf),
+    }
+}
+
+/// The place of a side and what it takes, or why that is not known.
+fn seconds_of(
+    row: &Row,
+    who: &str,
+    wanted: impl FnMut(&&Side) -> bool,
+) -> Result<(usize, f64), String> {
+    let mut wanted = wanted;
+    let found = row.sides.iter().enumerate().find(|(_, side)| wanted(side));
+    let (place, side) = found.ok_or_else(|| format!("{who} is not in the row"))?;
+    match &side.result {
+        Ok(turn) => Ok((place, turn.seconds)),
+        Err(why) => Err(format!("{} is not here: {why}", side.name)),
     }
 }
 
@@ -72,21 +128,43 @@ const fn is_ours(role: Role) -> bool {
     matches!(role, Role::Zvf | Role::Variant)
 }
 
-/// The reference, or else the fastest of the others.
-fn rival(row: &Row) -> Option<f64> {
+/// The reference, or else the fastest of the others; or why there is none.
+fn rival(row: &Row) -> Result<f64, String> {
     let peers = row.sides.iter().filter(|side| side.role == Role::Peer);
     let fastest =
         peers.filter_map(|side| Some(side.result.as_ref().ok()?.seconds)).reduce(f64::min);
-    row.seconds(Role::Reference).or(fastest)
+    row.seconds(Role::Reference).or(fastest).ok_or_else(|| {
+        let others = |side: &&Side| matches!(side.role, Role::Reference | Role::Peer);
+        match row.sides.iter().find(others).map(|side| (&side.name, &side.result)) {
+            Some((name, Err(why))) => format!("{name} is not here: {why}"),
+            _ => "nobody else does it".to_owned(),
+        }
+    })
 }
 
-/// Whether zvf is ten times ahead, or within twice the limit, or has nobody beside it.
-fn is_well(row: &Row) -> bool {
-    let ours = row.seconds(Role::Zvf).unwrap_or(f64::NAN);
+/// Whether zvf is ten times ahead, or within twice the limit.
+fn judge_without_figure(row: &Row) -> Verdict {
+    let (side, ours) = match find_ours(row, Bar::Ahead(10.0)) {
+        Ok(ours) => ours,
+        Err(why) => return Verdict::NotJudged(why),
+    };
     let (rival, limit) = (rival(row), row.seconds(Role::Limit));
-    rival.is_some_and(|rival| rival >= 10.0 * ours)
-        || limit.is_some_and(|limit| ours <= 2.0 * limit)
-        || (rival.is_none() && limit.is_none())
+    let is_ahead = rival.as_ref().is_ok_and(|rival| *rival >= 10.0 * ours);
+    if is_ahead || limit.is_some_and(|limit| ours <= 2.0 * limit) {
+        return Verdict::Met;
+    }
+    match (rival, limit) {
+        (Err(why), None) => Verdict::NotJudged(format!("no figure, and {why}")),
+        _ => Verdict::Missed { side },
+    }
+}
+
+/// By which power of the amount of data the time of a work of ours may grow at most.
+pub(crate) fn find_growth(part: &str, work: &str, who: &str) -> f64 {
+    let found = GROWTHS
+        .iter()
+        .find(|one| one.part == part && work.contains(one.work) && who.ends_with(one.who));
+    found.map_or(LINEAR, |one| one.exponent)
 }
 
 /// A figure for all work of a part with this in its name.
@@ -120,7 +198,42 @@ const FIGURES: &[Figure] = &[
     figure("edit", "100000 random edits", Bar::Seconds(0.5)),
     figure("tensor", "b2nd: plane across axis 2", Bar::Ahead(1.5)),
     figure("tensor", "b2nd: box", Bar::Ahead(2.5)),
+    figure("cores", "", Bar::Cores(1.7)),
 ];
+
+/// A figure for the growth of all work of a part with this in its name, by whoever of ours has a name that ends so.
+struct Growth {
+    part: &'static str,
+    work: &'static str,
+    who: &'static str,
+    exponent: f64,
+}
+
+const fn growth(
+    part: &'static str,
+    work: &'static str,
+    who: &'static str,
+    exponent: f64,
+) -> Growth {
+    Growth { part, work, who, exponent }
+}
+
+const GROWTHS: &[Growth] = &[
+    growth("open", "", "", CONSTANT),
+    growth("grow", "new levels beside more files", "", CONSTANT),
+    growth("grow", "a box of a thousand points", "", CONSTANT),
+    growth("grow", "one streamline", "", CONSTANT),
+    growth("grow", "100 streamlines", "", CONSTANT),
+    growth("grow", "a box of a ", "", CONSTANT),
+    growth("grow", "all ", "", 1.05),
+];
+
+/// The growth of work that looks at all data: linear, and what the caches of a processor add.
+const LINEAR: f64 = 1.1;
+/// The growth of work that looks at as much however much there is.
+const CONSTANT: f64 = 0.3;
+/// The end of the name of who works on one processor.
+pub(crate) const ONE_PROCESSOR: &str = "one processor";
 
 #[cfg(test)]
 mod tests {
@@ -140,11 +253,14 @@ mod tests {
         Row { part: "ask", work, count: None, bars: bars.to_vec(), sides, profile: None }
     }
 
+    fn is_met(row: &Row) -> bool {
+        judge(row) == Verdict::Met
+    }
+
     #[test]
     fn without_a_figure_far_ahead_or_near_the_limit_is_enough() {
         for (sides, met) in [
-            (&[][..], true),
-            (&[(Role::Reference, 10.0)], true),
+            (&[(Role::Reference, 10.0)][..], true),
             (&[(Role::Reference, 9.9)], false),
             (&[(Role::Limit, 0.5)], true),
             (&[(Role::Limit, 0.4)], false),
@@ -174,7 +290,6 @@ mod tests {
             (Bar::Times("zvf", 3.9, "TRX"), false),
             (Bar::Times("in shards", 2.0, "TRX"), true),
             (Bar::Times("in shards", 1.9, "TRX"), false),
-            (Bar::Times("mapped", 0.1, "TRX"), true),
             (Bar::Seconds(4.0), true),
             (Bar::Seconds(3.9), false),
             (Bar::Ahead(0.25), true),
@@ -185,6 +300,64 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_cannot_be_compared_is_not_judged() {
+        let mut alone = row(&[], &[("zvf", Role::Zvf, 1.0)]);
+        let why = |text: &str| Verdict::NotJudged(text.into());
+        assert_eq!(judge(&alone), why("no figure, and nobody else does it"));
+        alone.sides.push(Side {
+            name: "TRX, trx-python".into(),
+            role: Role::Peer,
+            result: Err("no wheel".into()),
+            stored: None,
+        });
+        assert_eq!(judge(&alone), why("no figure, and TRX, trx-python is not here: no wheel"));
+        for (bar, text) in [
+            (Bar::Times("", 3.0, "TRX"), "TRX, trx-python is not here: no wheel"),
+            (Bar::Times("mapped", 3.0, "TRX"), "mapped is not in the row"),
+            (Bar::Ahead(2.0), "TRX, trx-python is not here: no wheel"),
+            (Bar::Cores(1.7), "one processor is not in the row"),
+        ] {
+            alone.bars = vec![bar, Bar::Seconds(1.0)];
+            assert_eq!(judge(&alone), why(text), "{bar}");
+            // What is missed for certain is missed.
+            alone.bars = vec![bar, Bar::Seconds(0.5)];
+            assert_eq!(judge(&alone), Verdict::Missed { side: 0 }, "{bar}");
+        }
+    }
+
+    #[test]
+    fn the_one_of_ours_that_misses_is_named() {
+        let sides = [
+            ("zvf", Role::Zvf, 1.0),
+            ("zvf, in shards", Role::Variant, 9.0),
+            ("zvf, one processor", Role::Variant, 1.5),
+            ("TRX", Role::Peer, 2.0),
+        ];
+        let times = |form| Bar::Times(form, 4.0, "TRX");
+        assert_eq!(judge(&row(&[times("zvf")], &sides)), Verdict::Met);
+        assert_eq!(
+            judge(&row(&[times("zvf"), times("in shards")], &sides)),
+            Verdict::Missed { side: 1 }
+        );
+        assert_eq!(judge(&row(&[Bar::Cores(1.5)], &sides)), Verdict::Met);
+        assert_eq!(judge(&row(&[Bar::Cores(1.7)], &sides)), Verdict::Missed { side: 0 });
+    }
+
+    #[test]
+    fn growth_has_figures_of_its_own() {
+        for (part, work, who, exponent) in [
+            ("grow", "all points", "zvf", 1.05),
+            ("grow", "all points", "zvf, in shards", 1.05),
+            ("grow", "write a mesh", "zvf, in shards", 1.1),
+            ("grow", "a box of a mesh", "zvf", 0.3),
+            ("grow", "three levels of a mesh, within 64MiB", "zvf", 1.1),
+            ("open", "open, by chunks", "zvf", 0.3),
+        ] {
+            assert_eq!(find_growth(part, work, who), exponent, "{work}");
+        }
+    }
+
     /// A figure for a part that is gone is never seen.
     #[test]
     fn every_figure_is_of_a_part_that_there_is() {
@@ -192,6 +365,7 @@ mod tests {
             let known = ALL.iter().any(|part| part.name == figure.part);
             assert!(known || figure.part == "remote", "{}", figure.part);
         }
+        assert!(GROWTHS.iter().all(|one| ALL.iter().any(|part| part.name == one.part)));
         assert_eq!(find("shapes", "1 of 1000 meshes"), [Bar::Seconds(30e-6)]);
         assert!(
             find("shapes", "1 of 10 meshes").is_empty() && find("ask", "1 of 1000 ").is_empty()

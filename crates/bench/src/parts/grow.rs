@@ -2,7 +2,8 @@
 //! grows.
 //!
 //! Chunks grow in number, not in size, as they would in a real store. A box of a fixed size keeps the
-//! number of points in it by shrinking with the data; all else looks at everything.
+//! number of points in it by shrinking with the data; all else looks at everything. Whole scans and writing are shown with a
+//! file for each chunk, and in shards as `zvf create` writes such a grid when nobody says otherwise.
 
 use std::path::Path;
 use std::time::Instant;
@@ -19,11 +20,11 @@ use crate::contest::{Contender, Cost, Role, Turn, contest};
 use crate::discard::discard;
 use crate::page::{Amount, Page};
 use crate::parts::Bench;
-use crate::parts::made::{Points, boxes, open, walks, within, write};
+use crate::parts::made::{Points, boxes, open, walks, within, write, write_as};
 use crate::parts::packed::turn;
 use crate::parts::shapes::{CORNERS, NODES, rings, trees};
 use crate::peer::Reference;
-use crate::pyramid::grow::levels;
+use crate::pyramid::grow::{levels, levels_beside_more_files};
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let mut reference = Reference::for_bench(bench);
@@ -45,7 +46,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         shapes(bench, page, &mut reference, "mesh", &mesh, chunks)?;
         times *= 10;
     }
-    Ok(())
+    levels_beside_more_files(bench, page)
 }
 
 /// Every work on one number of points.
@@ -80,16 +81,22 @@ fn points(
     };
     let zvf = |run| Contender::new("zvf", Role::Zvf, run);
     let ask = |work: &str| json!({"work": work, "path": store, "boxes": small, "level": 5});
-    let writer = zvf_writing(&new, || points.write(&new));
+    let in_shards = Points { shard: Some(SHARD), ..points };
+    let sharded = open(&in_shards.store(&folder)?)?;
+    let writers = vec![
+        zvf_writing("zvf", Role::Zvf, &new, || points.write(&new)),
+        zvf_writing(IN_SHARDS, Role::Variant, &new, || in_shards.write(&new)),
+    ];
+    let whole_in_shards = Contender::new(IN_SHARDS, Role::Variant, || turn(&sharded, &all));
     let checker = Contender::new("zvf", Role::Zvf, checked);
     let [some, whole] = [&one, &all].map(|queries| {
         let reader = &reader;
         zvf(move || turn(reader, queries))
     });
     for (work, sides) in [
-        ("make and write points", vec![writer]),
+        ("make and write points", writers),
         ("a box of a thousand points", vec![some, reference.contender(ask("boxes"))]),
-        ("all points", vec![whole, reference.contender(ask("scan"))]),
+        ("all points", vec![whole, whole_in_shards, reference.contender(ask("scan"))]),
         ("validate points", vec![checker, reference.contender(ask("validate"))]),
     ] {
         step(bench, page, work, &format!("{count} points"), amount, sides)?;
@@ -152,12 +159,22 @@ fn shapes(
     let ask =
         |work: &str| reference.contender(json!({"work": work, "path": store, "boxes": small}));
     let [boxed, scanned] = ["boxes", "scan"].map(ask);
+    let in_shards = folder.join(format!("{what}-{count}-{chunks}-shards.zarrvectors"));
+    if !in_shards.exists() {
+        write_as(batch, chunks, Some(SHARD), &in_shards)?;
+    }
+    let sharded = open(&in_shards)?;
+    let scanned_in_shards = Contender::new(IN_SHARDS, Role::Variant, || turn(&sharded, &all));
+    let writers = vec![
+        zvf_writing("zvf", Role::Zvf, &new, || write(batch, chunks, &new)),
+        zvf_writing(IN_SHARDS, Role::Variant, &new, || write_as(batch, chunks, Some(SHARD), &new)),
+    ];
     let reader = &reader;
     let ours = |queries| Contender::new("zvf", Role::Zvf, move || turn(reader, queries));
     for (work, sides) in [
-        (format!("write a {what}"), vec![zvf_writing(&new, || write(batch, chunks, &new))]),
+        (format!("write a {what}"), writers),
         (format!("a box of a {what}"), vec![ours(&some), boxed]),
-        (format!("all of a {what}"), vec![ours(&all), scanned]),
+        (format!("all of a {what}"), vec![ours(&all), scanned_in_shards, scanned]),
     ] {
         step(bench, page, &work, &format!("{count} vertices"), amount, sides)?;
     }
@@ -166,10 +183,12 @@ fn shapes(
 
 /// Writes a new store where the one before it was.
 fn zvf_writing<'a>(
+    name: &str,
+    role: Role,
     store: &'a Path,
     mut write: impl FnMut() -> anyhow::Result<()> + 'a,
 ) -> Contender<'a> {
-    Contender::new("zvf", Role::Zvf, move || {
+    Contender::new(name, role, move || {
         if store.exists() {
             discard(store)?;
         }
@@ -196,3 +215,8 @@ fn step(
     }
     Ok(())
 }
+
+/// Who reads or writes shards.
+const IN_SHARDS: &str = "zvf, in shards";
+/// Chunks of a shard on each axis, as `zvf create` derives it for three axes.
+const SHARD: u64 = 4;

@@ -5,6 +5,7 @@
 //! tests run.
 
 mod ask;
+mod cores;
 mod edit;
 mod files;
 mod formats;
@@ -62,6 +63,7 @@ pub(crate) const ALL: &[Part] = &[
     Part { name: "tensor", title: "Dense arrays", run: tensor::run },
     Part { name: "python", title: "From Python", run: python::run },
     Part { name: "edit", title: "Editing", run: edit::run },
+    Part { name: "cores", title: "A second processor", run: cores::run },
     Part { name: "grow", title: "Growth", run: grow::run },
 ];
 
@@ -95,6 +97,8 @@ pub(crate) struct Bench {
     /// Whether to write to the disk too where there is a memory file system: a sync of a disk waits for
     /// all who write to it, also for other programs, and thousands of files are slow to remove.
     pub(crate) disk: bool,
+    /// Whether conditions are asked of ten times the points as well, and all work whose growth is judged is profiled.
+    pub(crate) is_thorough: bool,
     /// How many threads each side has for dense arrays.
     pub(crate) threads: usize,
     /// Only our side of this one work, for what it holds.
@@ -120,6 +124,7 @@ impl Bench {
         let (scale, largest) = (self.scale.to_string(), self.largest.to_string());
         let threads = self.threads.to_string();
         let told = ["--scale", &scale, "--largest", &largest, "--threads", &threads];
+        words.extend(self.is_thorough.then(|| "--thorough".into()));
         words.extend(told.into_iter().chain(["--part", part, "--own", work]).map(OsString::from));
         words.extend(self.places.iter().flat_map(|place| ["--place".into(), place.clone().into()]));
         words
@@ -160,6 +165,7 @@ impl Bench {
             listening: Duration::ZERO,
             places: Vec::new(),
             disk: false,
+            is_thorough: false,
             threads: 1,
             own: None,
             alone: true,
@@ -200,7 +206,7 @@ mod tests {
         }
         let text = page.tables();
         // Their stores are made by the reference, or the command is not built for tests.
-        let absent = ["ask", "pyramid", "files", "formats", "size"];
+        let absent = ["ask", "pyramid", "files", "formats", "size", "cores"];
         for part in ALL.iter().filter(|part| !absent.contains(&part.name)) {
             assert!(text.contains(part.title), "{}: {text}", part.name);
         }

@@ -22,20 +22,40 @@ use crate::peer::Other;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;
+    ask(bench, page, count, works()?)?;
+    if bench.is_thorough {
+        // Of ten times the points conditions alone.
+        let conditions = works()?.into_iter().filter(|work| work.is_condition());
+        ask(bench, page, 10 * count, conditions.collect())?;
+    }
+    Ok(())
+}
+
+/// Asks all who keep so many points.
+fn ask(bench: &Bench, page: &mut Page, count: u64, works: Vec<Work>) -> anyhow::Result<()> {
+    let names = works.iter().map(|work| work.name(count));
+    if !names.into_iter().any(|name| bench.wants(&name)) {
+        return Ok(());
+    }
     let folder = bench.below(format!("points-{count}"))?;
     let store = Points { count, chunks: 8, shard: None }.store(&folder)?;
     export(&store, &folder)?;
     let packages = ["duckdb", "polars", "pyarrow", "numpy"];
     let columns = Other::new(bench, "Parquet, DuckDB", "columns", &packages, &folder);
-    let laz = Other::new(bench, "LAZ, laspy", "las", &["laspy[lazrs]"], &folder);
-    let octrees = [
-        Other::built(bench, "COPC, copc-rs 0.5.0", "copc", &folder),
-        // Its package for Python is built against the library, which no package brings.
-        Other::new(bench, "COPC, PDAL", "pdal", &["pdal"], &folder),
-    ];
+    // Files of points are not written for those whom nobody asks.
+    let of_files = works.iter().any(|work| !work.is_condition());
+    let laz = of_files.then(|| Other::new(bench, "LAZ, laspy", "las", &["laspy[lazrs]"], &folder));
+    let octrees = of_files.then(|| {
+        [
+            Other::built(bench, "COPC, copc-rs 0.5.0", "copc", &folder),
+            // Its package for Python is built against the library, which no package brings.
+            Other::new(bench, "COPC, PDAL", "pdal", &["pdal"], &folder),
+        ]
+    });
     let reader = open(&store)?;
-    for Work { title, queries, ask, request } in works()? {
-        let work = format!("{title}, of {count} points");
+    for work in works {
+        let (name, Work { queries, ask, request, .. }) = (work.name(count), work);
+        let work = name;
         if !bench.wants(&work) {
             continue;
         }
@@ -58,11 +78,11 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             ),
         ];
         // LAZ without an index is no contender for boxes, and neither asks for values.
-        if ask == "scan" {
+        if let Some(laz) = laz.as_ref().filter(|_| ask == "scan") {
             contenders.push(laz.contender(asking(ask, "laz")).holding(folder.join("points.laz")));
         }
         if matches!(ask, "scan" | "boxes") {
-            contenders.extend(octrees.iter().map(|other| {
+            contenders.extend(octrees.iter().flatten().map(|other| {
                 other.contender(asking(ask, "copc")).holding(folder.join("points.copc.laz"))
             }));
         }
@@ -77,6 +97,18 @@ struct Work {
     queries: Vec<Query>,
     ask: &'static str,
     request: Value,
+}
+
+impl Work {
+    /// What it is called, of so many points.
+    fn name(&self, count: u64) -> String {
+        format!("{}, of {count} points", self.title)
+    }
+
+    /// Whether it asks for values.
+    fn is_condition(&self) -> bool {
+        matches!(self.ask, "bright" | "far")
+    }
 }
 
 fn works() -> anyhow::Result<Vec<Work>> {

@@ -34,6 +34,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let packages = ["cloud-volume==12.15.2"];
     let name = "precomputed, CloudVolume 12.15.2";
     let other = Other::new(bench, name, "precomputed", &packages, &folder);
+    page.note("shapes", SETTINGS);
     for (kind, store) in ["skeletons", "meshes"].into_iter().zip(&stores) {
         let reader = open(store)?;
         for ids in [vec![count / 2], (0..count / 2).map(|at| at * 7 % count).collect()] {
@@ -166,6 +167,9 @@ pub(super) fn rings(count: u64) -> anyhow::Result<Batch> {
     Ok(batch.with_vertex_objects(owners)?.with_elements(Elements::new(3, faces)?)?)
 }
 
+/// How the other one is asked, as its script says.
+const SETTINGS: &str = "CloudVolume is asked with parallel=1 and cache=False: more processes add their start to files of \
+                        this disk, and a cache on the disk would copy the same files; one handle stays open.";
 pub(super) const NODES: usize = 100;
 /// Corners around a ring, and around its tube.
 const AROUND: usize = 16;

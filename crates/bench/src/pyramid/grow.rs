@@ -1,6 +1,7 @@
 //! Levels of more and more of each kind, within memory that stays the same.
 //!
-//! Three levels by the command, in a process of its own, of a store with as many chunks as its part says.
+//! Three levels by the command, in a process of its own, of a store with as many chunks as its part says. And one level
+//! that stays the same beside more and more files of level 0, on the disk: it should cost what is new.
 
 use anyhow::Context as _;
 use zvf_metadata::Dtype;
@@ -48,6 +49,55 @@ pub(crate) fn levels(
         page.row(row);
     }
     Ok(())
+}
+
+/// One level of the same vertices in more and more chunks, a file each: its chunks and cells are the same each time.
+pub(crate) fn levels_beside_more_files(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    if bench.alone || bench.own.is_some() {
+        return Ok(()); // it needs the command, which has a process of its own
+    }
+    let count = ((1e6 * bench.scale) as u64).max(1000);
+    for (kind, size) in [(Kind::PointCloud, "2"), (Kind::Streamline, "0.5")] {
+        for chunks in chunks_on_axis(bench.largest) {
+            let work = format!("new levels beside more files of a {kind}, on disk");
+            let name = format!("{work}, of {count} vertices in {} chunks", chunks.pow(3));
+            if !bench.wants(&name) {
+                continue;
+            }
+            let store = bench.below("grow")?.join(format!("{kind}-{count}-{chunks}.zarrvectors"));
+            if !store.exists() {
+                write(&batch(kind, count)?, *chunks, &store)?;
+            }
+            let place = bench.below("place")?;
+            // Two chunks of the level on each axis, whatever those of level 0 are.
+            let scale = (chunks / 2).to_string();
+            let run = || {
+                let store = fresh(&store, &place)?;
+                let mut command = std::process::Command::new(zvf()?);
+                command.args(["pyramid", "-q", "--levels", "1", "--chunk-scale", &scale]);
+                command.args(["--cell-size", size]).arg(&store);
+                let turn = timed(command.stdout(std::process::Stdio::null()))?;
+                discard(&store)?;
+                Ok(turn)
+            };
+            let row = contest(bench, "grow", name, vec![Contender::new("zvf", Role::Zvf, run)])?;
+            // What grows is files, not vertices.
+            let amount = Amount::measure(count, &store)?;
+            let elements = amount.files.unwrap_or(amount.elements);
+            page.grown(&row, &work, Amount { elements, ..amount });
+            page.row(row);
+        }
+    }
+    Ok(())
+}
+
+/// Chunks on an axis: each has about ten times the chunks of the one before it.
+fn chunks_on_axis(largest: u32) -> &'static [u32] {
+    match largest {
+        0..10 => &[2],
+        10..100 => &[8, 18],
+        _ => &[8, 18, 38],
+    }
 }
 
 /// Walks of a hundred vertices as streamlines, as trees without forks or as a graph; or a sheet.

@@ -192,7 +192,7 @@ pub(crate) fn watched(command: &mut Command) -> anyhow::Result<(f64, Seen)> {
 }
 
 /// A copy of a store.
-fn fresh(from: &Path, place: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn fresh(from: &Path, place: &Path) -> anyhow::Result<PathBuf> {
     let to = place.join("bench-levels.zarrvectors");
     if to.exists() {
         discard(&to)?;

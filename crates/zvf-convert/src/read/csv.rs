@@ -36,7 +36,7 @@ pub(crate) fn open(
     let text = options.text.clone();
     let delimiter = text.separator.unwrap_or(delimiter);
     let (lines, spare) = (Lines::new(bytes), Record::default());
-    let mut records = Records { lines, delimiter, comment: text.comment, spare };
+    let mut records = Records { lines, delimiter, comment: text.comment, spare, sizes: (0, 0) };
     let Some(first) = records.next()? else {
         let bad = records.lines.bytes().bad(
             Class::Truncated,
@@ -245,7 +245,7 @@ impl Rules {
         fields: impl Iterator<Item = &'v mut Values>,
     ) -> Result<Option<ObjectId>, Fault> {
         for at in &self.roles.positions {
-            let text = value(*at).trim();
+            let text = trim(value(*at));
             if self.exact_positions && !is_held(text) {
                 return Err(Fault::Rounded(*at));
             }
@@ -256,7 +256,7 @@ impl Rules {
         }
         for ((at, values), exact) in self.roles.fields.iter().zip(fields).zip(&self.exact) {
             let (dtype, text) = (values.dtype(), value(*at));
-            let text = if dtype.kind == DtypeKind::Text { text } else { text.trim() };
+            let text = if dtype.kind == DtypeKind::Text { text } else { trim(text) };
             let is_float = dtype.kind == DtypeKind::Float;
             if *exact && is_float && !is_held(text) {
                 return Err(Fault::Rounded(*at));
@@ -282,7 +282,8 @@ struct Records {
     lines: Lines,
     delimiter: u8,
     comment: Option<u8>,
-    spare: Record, // whose memory the next one takes
+    spare: Record,         // whose memory the next one takes
+    sizes: (usize, usize), // bytes and values of the last one: the next one is about as long
 }
 
 /// One line, or several where one breaks within quotes.
@@ -352,6 +353,9 @@ impl Record {
 impl Records {
     fn next(&mut self) -> Result<Option<Record>, ConvertError> {
         let mut record = std::mem::take(&mut self.spare).cleared();
+        let (bytes, values) = self.sizes;
+        record.text.reserve(bytes);
+        record.ends.reserve(values);
         let mut quoted = false;
         loop {
             let Some(line) = self.lines.next()? else {
@@ -376,6 +380,7 @@ impl Records {
                 record.line = self.lines.number();
             }
             if !quoted {
+                self.sizes = (record.text.len(), record.ends.len());
                 return Ok(Some(record));
             }
             if record.text.len() > LONGEST {
@@ -475,24 +480,66 @@ impl Inference<'_> {
 /// The type that all `values` have.
 fn inferred<'a>(values: impl Iterator<Item = &'a str> + Clone, marks: &[String]) -> Told {
     let exactly = |dtype| Told { dtype, exact: true, missing: Vec::new() };
-    let filled = || values.clone().filter(|text| !text.trim().is_empty());
-    let blank = filled().count() < values.clone().count();
-    if !blank && filled().all(|text| text.trim().parse::<i64>().is_ok()) {
+    let filled = || values.clone().filter(|text| !trim(text).is_empty());
+    let mut seen = Seen::default();
+    values.clone().for_each(|text| seen.add(trim(text), marks));
+    if !seen.blank && !seen.not_signed {
         return exactly(Dtype::INT64);
     }
-    if !blank && filled().all(|text| text.trim().parse::<u64>().is_ok()) {
+    if !seen.blank && !seen.not_unsigned {
         return exactly(Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 });
     }
-    let (numbers, others): (Vec<&str>, Vec<&str>) =
-        filled().map(str::trim).partition(|text| float(text).is_some());
-    if others.is_empty() || !numbers.is_empty() && others.iter().all(|text| is_missing(text, marks))
-    {
-        let mut missing: Vec<String> = others.into_iter().map(str::to_owned).collect();
+    if !seen.others || seen.numbers && !seen.words {
+        let mut missing = seen.missing;
         missing.sort();
-        missing.dedup();
         return Told { missing, ..exactly(FLOAT64) };
     }
-    exactly(named_or_text(filled, blank))
+    exactly(named_or_text(filled, seen.blank))
+}
+
+/// What was seen of the values of a column.
+#[derive(Default)]
+struct Seen {
+    blank: bool,          // some are empty
+    not_signed: bool,     // some are no `int64`
+    not_unsigned: bool,   // some are no `uint64`
+    numbers: bool,        // some are numbers
+    others: bool,         // some are no numbers
+    words: bool,          // some of these are not how a missing number is written
+    missing: Vec<String>, // the others, once each
+}
+
+impl Seen {
+    fn add(&mut self, text: &str, marks: &[String]) {
+        if text.is_empty() {
+            self.blank = true;
+            return;
+        }
+        let signed = !self.not_signed && text.parse::<i64>().is_ok();
+        let unsigned = !self.not_unsigned && text.parse::<u64>().is_ok();
+        self.not_signed |= !signed;
+        self.not_unsigned |= !unsigned;
+        if self.words {
+            return; // text, whatever comes
+        }
+        if signed || unsigned || float(text).is_some() {
+            self.numbers = true;
+            return;
+        }
+        self.others = true;
+        self.words = !is_missing(text, marks);
+        if !self.words && !self.missing.iter().any(|known| known == text) {
+            self.missing.push(text.to_owned());
+        }
+    }
+}
+
+/// The text without white space around it. Most has none, which its first and its last byte show.
+fn trim(text: &str) -> &str {
+    match text.as_bytes() {
+        [b'!'..=b'~'] | [b'!'..=b'~', .., b'!'..=b'~'] => text,
+        _ => text.trim(),
+    }
 }
 
 /// Whether this is how programs write that a number is missing.

@@ -190,9 +190,43 @@ fn push<const N: usize>(bytes: Option<[u8; N]>, to: &mut Vec<u8>) -> bool {
 
 /// A float of 64 bits; nothing where a number is too large to be one.
 pub(super) fn float(text: &str) -> Option<f64> {
+    if let Some(x) = short_decimal(text.as_bytes()) {
+        return Some(x);
+    }
     let x: f64 = text.parse().ok()?;
     (x.is_finite() || !text.contains(|c: char| c.is_ascii_digit())).then_some(x)
 }
+
+/// A number of few digits without an exponent, as most are: a whole number and a power of ten that a float of 64 bits holds
+/// exactly, divided, are rounded as the text is. Nothing where the text is any other.
+fn short_decimal(text: &[u8]) -> Option<f64> {
+    let (is_negative, text) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    if text.len() > EXACT_DIGITS {
+        return None;
+    }
+    let (mut whole, mut point) = (0_u64, None);
+    for (at, byte) in text.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => whole = whole * 10 + u64::from(byte - b'0'),
+            b'.' if point.is_none() => point = Some(at),
+            _ => return None,
+        }
+    }
+    let digits = text.len() - usize::from(point.is_some());
+    let fraction = point.map_or(0, |at| text.len() - at - 1);
+    let power = POWERS_OF_TEN.get(fraction).filter(|_| digits > 0)?;
+    #[expect(clippy::as_conversions, reason = "at most fifteen digits")]
+    let x = whole as f64 / power;
+    Some(if is_negative { -x } else { x })
+}
+
+/// Bytes of digits and a point that make a whole number which a float of 64 bits holds.
+const EXACT_DIGITS: usize = 15;
+const POWERS_OF_TEN: [f64; 15] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
 
 /// The same of 32 bits.
 fn parse_f32(text: &str) -> Option<f32> {
@@ -255,5 +289,63 @@ mod tests {
             assert_eq!(column.bytes()[..], *bytes.unwrap_or_default(), "{dtype} {text}");
         }
         assert!(float("nan").is_some_and(f64::is_nan));
+    }
+
+    /// What is read without the parser of the library is what that reads: the same texts, and the same bits.
+    #[test]
+    fn short_numbers_are_read_as_others() {
+        let known = [
+            "",
+            "-",
+            ".",
+            "-.",
+            "1",
+            "-0",
+            "0",
+            "1.",
+            ".5",
+            "-.5",
+            "+1",
+            "1.5",
+            "1..5",
+            "1.5.",
+            "1e5",
+            "0.1",
+            "0.3",
+            "123456789012345",
+            "1234567890123456",
+            "12345678901234.5",
+            "0.00000000000001",
+            "99.99999",
+            "--1",
+            "1_0",
+            "1,5",
+            "inf",
+            "0x1",
+            "\u{661}",
+            "9007199254740993",
+        ];
+        let mut texts: Vec<String> = known.iter().map(ToString::to_string).collect();
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..20_000 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let (digits, at) = (random % 1_000_000_000_000, random >> 60);
+            let text = digits.to_string();
+            let at = usize::try_from(at).unwrap().min(text.len());
+            texts.push(format!("{}.{}", &text[..at], &text[at..]));
+        }
+        for text in texts {
+            let found = float(&text).map(f64::to_bits);
+            assert_eq!(
+                found,
+                text.parse::<f64>()
+                    .ok()
+                    .filter(|x| x.is_finite() || text == "inf")
+                    .map(f64::to_bits),
+                "{text}"
+            );
+        }
     }
 }

@@ -180,7 +180,7 @@ impl LevelReader {
         else {
             return false;
         };
-        let rows = fragments.view().map_or(0, |view| view.extent());
+        let rows = fragments.extent();
         let row = declared.checked_mul(dtype.size);
         rows > 0 && row.and_then(|row| row.checked_mul(rows)) == Some(size)
     }

@@ -28,6 +28,7 @@ use crate::{Column, ColumnBuilder, ModelError};
 pub struct ChunkFragments {
     blob: Bytes, // parses
     len: u64,
+    extent: u64,
     array: Key,
     chunk: ChunkKey,
 }
@@ -39,10 +40,10 @@ impl ChunkFragments {
     ///
     /// When it is not a fragment index.
     pub fn new(blob: Bytes, array: &Key, chunk: ChunkKey) -> Result<Self, ModelError> {
-        let parsed = FragmentIndex::parse(&blob);
-        let len =
-            parsed.map_err(|error| ModelError::from(error).in_array(array).in_chunk(&chunk))?.len();
-        Ok(Self { blob, len, array: array.clone(), chunk })
+        let view = FragmentIndex::parse(&blob)
+            .map_err(|error| ModelError::from(error).in_array(array).in_chunk(&chunk))?;
+        let (len, extent) = (view.len(), view.extent());
+        Ok(Self { blob, len, extent, array: array.clone(), chunk })
     }
 
     /// The index.
@@ -64,6 +65,12 @@ impl ChunkFragments {
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
+    }
+
+    /// The first row number that no fragment reaches, as all above it: counted once, when the blob was checked.
+    #[must_use]
+    pub const fn extent(&self) -> u64 {
+        self.extent
     }
 
     /// Whether there is none.

@@ -88,7 +88,7 @@ impl Context {
         {
             let Some(fragments) = self.sift(fragments)? else { continue };
             let view = fragments.view()?;
-            check_extent(&view).map_err(|error| error.in_chunk(key))?;
+            check_extent(fragments.extent()).map_err(|error| error.in_chunk(key))?;
             let rows =
                 held.get(zvf_format::num::usize_from_u32(cell)).and_then(|held| held.column(0));
             let Some((column, _)) = rows else { continue }; // missing, and allowed to be
@@ -221,8 +221,8 @@ impl Context {
                 continue;
             };
             let view = fragments.view()?;
-            check_extent(&view).map_err(|error| error.in_chunk(key))?;
-            rows.push(view.extent());
+            check_extent(fragments.extent()).map_err(|error| error.in_chunk(key))?;
+            rows.push(fragments.extent());
             for number in numbers {
                 let mut runs = Runs::default();
                 if let Some(fragment) = view.get(*number) {

@@ -166,9 +166,14 @@ pub(crate) fn needs(of: Of<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need> {
             *wanted += u64::from(piece.len);
         }
     }
+    needs_of(of, rows, &wanted, pieces)
+}
+
+/// The same, where it is known how many rows of each chunk are `wanted`.
+pub(crate) fn needs_of(of: Of<'_>, rows: &[u64], wanted: &[u64], pieces: &Pieces) -> Vec<Need> {
     let mut by_cell: Option<Vec<Vec<Piece>>> = None; // only where ranges are read at all
     let mut scratch = Vec::new();
-    let each = rows.iter().zip(&wanted).enumerate().map(|(cell, (of_cell, wanted))| {
+    let each = rows.iter().zip(wanted).enumerate().map(|(cell, (of_cell, wanted))| {
         of.need(*of_cell, *wanted, |gap| {
             let by_cell = by_cell.get_or_insert_with(|| sorted(pieces, rows.len()));
             let own = by_cell.get(cell).map(Vec::as_slice).unwrap_or_default();

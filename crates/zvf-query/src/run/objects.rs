@@ -19,7 +19,7 @@ use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Followed, ObjectId, ObjectIndex, ObjectRuns, Parts};
 use zvf_store::Caching;
 
-use super::fetch::{Need, Of, needs};
+use super::fetch::{Need, Of, needs_of};
 use super::vertices::check_end;
 use super::{Context, join};
 use crate::error::{BadQuery, QueryError};
@@ -53,6 +53,39 @@ pub(crate) struct Chunks {
     pub(crate) keys: Vec<ChunkKey>,
     /// About how many rows each has.
     pub(crate) rows: Vec<u64>,
+    /// What the objects name of each.
+    named: Vec<NamedRows>,
+}
+
+/// What objects name of one chunk.
+#[derive(Clone, Copy, Debug, Default)]
+struct NamedRows {
+    /// How many rows, repeated ones each time.
+    rows: u64,
+    /// The row behind the last one.
+    end: u64,
+}
+
+impl NamedRows {
+    fn add(&mut self, piece: &Piece) {
+        self.rows += u64::from(piece.len); // of pieces that are in memory
+        self.end = self.end.max(piece.end().into());
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.end = self.end.max(other.end);
+    }
+}
+
+impl Chunks {
+    /// Whether those that are held whole have all rows that the objects name.
+    fn have_all(&self, positions: &[Held]) -> bool {
+        self.named.iter().zip(positions).all(|(named, held)| match held {
+            Held::Whole(column) => named.end <= to_u64(column.len()),
+            Held::Nothing | Held::Parts(_) => true,
+        })
+    }
 }
 
 impl Context {
@@ -100,12 +133,15 @@ impl Context {
         let caching = self.caching(to_u64(parted.pieces.rows).saturating_mul(self.row_bytes()));
 
         let of = Of::Positions(&self.warm.level);
-        let mut needs = needs(of, &chunks.rows, &parted.pieces);
+        let wanted: Vec<u64> = chunks.named.iter().map(|named| named.rows).collect();
+        let mut needs = needs_of(of, &chunks.rows, &wanted, &parted.pieces);
         if self.mode == Mode::Crop || !self.kind.is_chain() {
             self.only_near(&chunks.keys, &mut needs);
         }
         let positions = self.read(of, &chunks.keys, needs, caching).await?;
-        check_pieces(&chunks.keys, &parted.pieces, &positions)?;
+        if !chunks.have_all(&positions) {
+            check_pieces(&chunks.keys, &parted.pieces, &positions)?;
+        }
         let parted = self.drop_missing(parted, std::slice::from_ref(&positions));
         let parted = self.left(parted, &chunks, &positions, caching).await?;
         if let (Mode::Clip, true, Some(region)) =
@@ -419,31 +455,76 @@ fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
     let mut chunks = Chunks::default();
     // Lists of rows take eight bytes a row. Manifests may name them again, but not without end.
     let mut most = followed.objects.iter().map(|object| object.runs.len()).sum::<usize>();
-    for fragments in &followed.chunks {
-        let view = fragments.view()?;
-        check_extent(&view).map_err(|error| error.in_chunk(fragments.chunk()))?;
+    let look_ups = count_look_ups(followed);
+    for (at, fragments) in followed.chunks.iter().enumerate() {
+        let extent = fragments.extent();
+        check_extent(extent).map_err(|error| error.in_chunk(fragments.chunk()))?;
         most = most.saturating_add(fragments.blob().len().saturating_mul(REPEATS)); // a cap
         chunks.keys.push(*fragments.chunk());
-        chunks.rows.push(view.extent());
-        views.push((RankTable::new(&view), view));
+        chunks.rows.push(extent);
+        let view = fragments.view()?;
+        // A table takes as long as one look-up without it.
+        let is_long = fragments.len() > MAX_FRAGMENTS_WITHOUT_RANKS;
+        let pays = is_long && look_ups.get(at).is_some_and(|look_ups| *look_ups > 1);
+        views.push((pays.then(|| RankTable::new(&view)), view));
     }
     let left = AtomicUsize::new(most);
-    let part = |objects: &[ObjectRuns]| part_objects(objects, &views, (most, &left));
-    let parts: Vec<Result<Parted, QueryError>> = match followed.objects.len() {
+    let part = |objects: &[ObjectRuns]| {
+        let parted = part_objects(objects, &views, (most, &left))?;
+        // Each part counts for itself: where chunks are many and objects few, the sums would take longer than the rows.
+        let counts = views.len() <= parted.pieces.list.len();
+        Ok((counts.then(|| count_rows(&parted.pieces, views.len())), parted))
+    };
+    let parts: Vec<Result<_, QueryError>> = match followed.objects.len() {
         0..=OBJECTS_OF_A_PART => vec![part(&followed.objects)],
         _ => followed.objects.par_chunks(OBJECTS_OF_A_PART).map(part).collect(),
     };
     let mut parted = Parted::default();
+    chunks.named = vec![NamedRows::default(); views.len()];
     for part in parts {
-        parted.extend(part?);
+        let (counted, part) = part?;
+        match counted {
+            Some(counted) => {
+                let pairs = chunks.named.iter_mut().zip(&counted);
+                pairs.for_each(|(named, more)| named.join(more));
+            }
+            None => add_rows(&part.pieces, &mut chunks.named),
+        }
+        parted.extend(part);
     }
     Ok((chunks, parted))
+}
+
+/// How many fragments of each chunk objects name; empty where no chunk has so many fragments that it matters.
+fn count_look_ups(followed: &Followed) -> Vec<usize> {
+    if followed.chunks.iter().all(|chunk| chunk.len() <= MAX_FRAGMENTS_WITHOUT_RANKS) {
+        return Vec::new();
+    }
+    let mut look_ups = vec![0_usize; followed.chunks.len()];
+    for run in followed.objects.iter().flat_map(|object| &object.runs) {
+        look_ups.get_mut(run.chunk).into_iter().for_each(|count| *count += 1);
+    }
+    look_ups
+}
+
+/// What pieces name of each of so many chunks.
+fn count_rows(pieces: &Pieces, chunks: usize) -> Vec<NamedRows> {
+    let mut named = vec![NamedRows::default(); chunks];
+    add_rows(pieces, &mut named);
+    named
+}
+
+fn add_rows(pieces: &Pieces, named: &mut [NamedRows]) {
+    for piece in &pieces.list {
+        let named = named.get_mut(usize_from_u32(piece.cell));
+        named.into_iter().for_each(|named| named.add(piece));
+    }
 }
 
 /// Objects as pieces of the chunks of `views`, of which there may be so many, and so many more.
 fn part_objects(
     objects: &[ObjectRuns],
-    views: &[(RankTable, FragmentIndex<'_>)],
+    views: &[(Option<RankTable>, FragmentIndex<'_>)],
     (most, left): (usize, &AtomicUsize),
 ) -> Result<Parted, QueryError> {
     let mut parted = Parted::default();
@@ -466,7 +547,11 @@ fn part_objects(
                 while gaps.next_if(|gap| **gap <= number).is_some() {}
             }
             let Some((ranks, view)) = views.get(run.chunk) else { continue };
-            let Some(fragment) = ranks.get(view, run.fragment) else { continue };
+            let fragment = match ranks {
+                Some(ranks) => ranks.get(view, run.fragment),
+                None => view.get(run.fragment),
+            };
+            let Some(fragment) = fragment else { continue };
             let cell = saturating_u32(to_u64(run.chunk));
             runs.list.clear();
             runs.push_fragment(fragment, saturating_u32(run.fragment));
@@ -495,5 +580,7 @@ fn too_many_pieces(most: usize) -> QueryError {
 
 /// Objects that one thread takes at a time.
 const OBJECTS_OF_A_PART: usize = 1024;
+/// So few fragments are looked up by counting the ranges before them.
+const MAX_FRAGMENTS_WITHOUT_RANKS: u64 = 1024;
 /// How often, for each byte of fragment indexes, rows in lists may be named.
 const REPEATS: usize = 4;

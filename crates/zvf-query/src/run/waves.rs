@@ -280,8 +280,7 @@ impl Context {
     /// About how many rows each of the chunks has; a fault shows when they are read.
     pub(super) async fn extents(&self, places: &[u32]) -> Vec<u64> {
         let found = self.warm.level.fragments(&self.keys(places)).await;
-        let rows = found.into_iter().map(|found| Ok(found?.view()?.extent()));
-        rows.map(|rows: Result<u64, zvf_model::ModelError>| rows.unwrap_or(0)).collect()
+        found.into_iter().map(|found| found.map_or(0, |found| found.extent())).collect()
     }
 }
 
@@ -303,7 +302,7 @@ impl<'a> Reads<'a> {
         for chunk in &followed.chunks {
             let view = chunk.view()?;
             let ranks = by_range.then(|| RankTable::new(&view));
-            let whole = view.extent().saturating_mul(row_bytes);
+            let whole = chunk.extent().saturating_mul(row_bytes);
             chunks.push((view, ranks, whole));
         }
         Ok(Self { chunks, row_bytes, of_chunks: HashMap::new() })

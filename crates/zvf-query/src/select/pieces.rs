@@ -142,7 +142,9 @@ impl Gathered {
             self.bytes.resize(end, 0);
         }
         let out = self.bytes.get_mut(self.filled..end).ok_or_else(too_long)?;
-        fill(&pieces.list, held, stride, out)?;
+        // What is held whole is found once for each chunk, not once for each piece.
+        let rows: Vec<Rows<'_>> = held.iter().map(|held| Rows::new(held, stride)).collect();
+        fill(&pieces.list, &rows, stride, out)?;
         self.filled = end;
         Ok(())
     }
@@ -166,8 +168,43 @@ fn shared(held: &Held, piece: &Piece) -> Option<Column> {
     if most { held.slice(piece.start, piece.len) } else { None }
 }
 
+/// The rows of one chunk, as they are copied.
+enum Rows<'a> {
+    /// The bytes of all rows from the first one on.
+    Whole(&'a [u8]),
+    /// Others.
+    Parts(&'a Held),
+}
+
+impl<'a> Rows<'a> {
+    fn new(held: &'a Held, stride: usize) -> Self {
+        match held {
+            Held::Whole(column) if column.stride() == stride => Self::Whole(column.bytes()),
+            _ => Self::Parts(held),
+        }
+    }
+
+    /// The bytes of the rows of a piece.
+    fn bytes(&self, piece: &Piece, stride: usize) -> Option<&'a [u8]> {
+        match self {
+            Self::Whole(bytes) => {
+                let [start, len] =
+                    [piece.start, piece.len].map(|rows| usize_from_u32(rows).checked_mul(stride));
+                let start = start?;
+                bytes.get(start..start.checked_add(len?)?)
+            }
+            Self::Parts(held) => held.bytes(piece.start, piece.len),
+        }
+    }
+}
+
 /// Copies the rows of `pieces` into `out`, which is as long as they are.
-fn fill(pieces: &[Piece], held: &[Held], stride: usize, out: &mut [u8]) -> Result<(), QueryError> {
+fn fill(
+    pieces: &[Piece],
+    held: &[Rows<'_>],
+    stride: usize,
+    out: &mut [u8],
+) -> Result<(), QueryError> {
     if out.len() > WORTH_A_THREAD && pieces.len() > 1 {
         let (first, second) = pieces.split_at(pieces.len() / 2);
         let rows: usize = first.iter().map(|piece| usize_from_u32(piece.len)).sum();
@@ -180,9 +217,8 @@ fn fill(pieces: &[Piece], held: &[Held], stride: usize, out: &mut [u8]) -> Resul
     }
     let mut rest = out;
     for piece in pieces {
-        let from = held
-            .get(usize_from_u32(piece.cell))
-            .and_then(|held| held.bytes(piece.start, piece.len));
+        let from = held.get(usize_from_u32(piece.cell));
+        let from = from.and_then(|rows| rows.bytes(piece, stride));
         let from = from.ok_or_else(not_held)?;
         let Some((to, more)) = rest.split_at_mut_checked(from.len()) else {
             return Err(not_held());

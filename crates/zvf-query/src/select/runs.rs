@@ -81,9 +81,8 @@ impl Runs {
     }
 }
 
-/// Refuses rows past those that 32 bits can number: no chunk that can be decoded has so many.
-pub(crate) fn check_extent(index: &FragmentIndex<'_>) -> Result<(), QueryError> {
-    let extent = index.extent();
+/// Refuses an extent of rows past those that 32 bits can number: no chunk that can be decoded has so many.
+pub(crate) fn check_extent(extent: u64) -> Result<(), QueryError> {
     if extent < u64::from(u32::MAX) {
         return Ok(());
     }
@@ -94,18 +93,19 @@ pub(crate) fn check_extent(index: &FragmentIndex<'_>) -> Result<(), QueryError> 
 /// What is said of a fragment with rows that its chunk does not have.
 pub(crate) const ROWS_END: &str = "end of the rows of a fragment";
 
-/// The rows of all fragments of a chunk, or of those whose bin is in `bins`. With `tell`, runs say which
-/// fragment they are of.
+/// The rows of all fragments of a chunk, which have this extent, or of those whose bin is in `bins`. With `tell`, runs say
+/// which fragment they are of.
 ///
 /// # Errors
 ///
 /// When a fragment names a row that no chunk can have.
 pub(crate) fn runs(
     index: &FragmentIndex<'_>,
+    extent: u64,
     bins: Option<&BinRange>,
     tell: bool,
 ) -> Result<Runs, QueryError> {
-    check_extent(index)?;
+    check_extent(extent)?;
     let mut runs = Runs::default();
     if let Some(bins) = bins {
         for f in bins.iter() {
@@ -139,9 +139,9 @@ mod tests {
         let flat = |runs: &Runs| -> Vec<(u32, u32, u32)> {
             runs.list.iter().map(|run| (run.start, run.len, run.fragment)).collect()
         };
-        let all = runs(&index, None, false).unwrap();
+        let all = runs(&index, 11, None, false).unwrap();
         assert_eq!((flat(&all), all.rows), (vec![(0, 5, 0), (4, 1, 0), (9, 2, 0)], 8));
-        let told = runs(&index, None, true).unwrap();
+        let told = runs(&index, 11, None, true).unwrap();
         assert_eq!(flat(&told), [(0, 2, 0), (2, 3, 1), (4, 1, 3), (9, 2, 3)]);
         assert_eq!(told.end(), 11);
     }
@@ -157,7 +157,8 @@ mod tests {
             let mut builder = FragmentIndexBuilder::new();
             builder.range(start, count).unwrap();
             let blob = builder.encode();
-            let found = runs(&FragmentIndex::parse(&blob).unwrap(), None, false);
+            let index = FragmentIndex::parse(&blob).unwrap();
+            let found = runs(&index, index.extent(), None, false);
             assert_eq!(found.is_err(), refused, "{start} {count}");
         }
     }

@@ -5,12 +5,12 @@
 //! in Blosc blocks    see [`super::blocks`]
 //! ```
 //!
-//! The frame is always read along, and what it says is compared with the bytes there are: a part
-//! equals the slice of a whole read, or is refused like one. Neighbours are merged by the source.
+//! The frame is read along, and what it says is compared with the bytes there are: a part equals the
+//! slice of a whole read, or is refused like one. Of a chunk in a shard it is read once for each version of
+//! the shard. Neighbours are merged by the source.
 //!
 //! Not here: chunks with a checksum over the whole or a stream in one piece; those are read whole.
 
-use std::iter;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -68,12 +68,13 @@ pub(super) async fn sizes(
     places.iter().map(size).collect()
 }
 
-/// The frame of a chunk, then each range of its payload.
+/// The frame of a chunk unless it is known, then each range of its payload.
 fn gets(&(place, ranges): &Ask<'_>) -> Result<Vec<Get>, StoreError> {
     let Some(place) = place else { return Ok(Vec::new()) };
     let shifted = ranges.iter().map(|range| shifted(place, range));
     let mut gets = Vec::with_capacity(ranges.len() + 1);
-    for part in iter::once(Ok(0..FRAME)).chain(shifted) {
+    let frame = place.known_payload().is_none().then_some(Ok(0..FRAME));
+    for part in frame.into_iter().chain(shifted) {
         let part = part?;
         gets.push(place.part(&part).ok_or_else(|| past_the_end(place, &part))?);
     }
@@ -88,25 +89,34 @@ pub(super) fn shifted(place: &Place, range: &Range<u64>) -> Result<Range<u64>, S
     }
 }
 
-/// The answers after the frame, once the ranges were compared with what the frame says; `None` when there
-/// is no such object. All are about one version of it.
+/// The answers after the frame, where it was asked for, once the ranges were compared with what the frame says; `None`
+/// when there is no such object. All are about one version of it.
 fn pieces(
     place: &Place,
     ranges: &[Range<u64>],
     answers: Vec<Result<Option<Got>, StoreError>>,
 ) -> Result<Option<Vec<Bytes>>, StoreError> {
+    let with_frame = answers.len() > ranges.len();
     let mut answers = answers.into_iter();
-    let Some(frame) = answers.next().unwrap_or(Ok(None))? else {
-        return place.check_absent().map(|()| None);
+    let (whole, version) = match place.known_payload().filter(|_| !with_frame) {
+        Some((whole, version)) => (whole, version.clone()),
+        None => {
+            let Some(frame) = answers.next().unwrap_or(Ok(None))? else {
+                return place.check_absent().map(|()| None);
+            };
+            let whole = length(&payload(place, &frame)?);
+            place.remember_payload(whole, &frame.version);
+            (whole, frame.version)
+        }
     };
-    let whole = length(&payload(place, &frame)?);
     if let Some(range) = ranges.iter().find(|range| range.end > whole) {
         return Err(past_payload(place, whole, range.end));
     }
     let mut pieces = Vec::with_capacity(ranges.len());
     for answer in answers {
         match answer? {
-            Some(got) if got.version == frame.version => pieces.push(got.bytes),
+            Some(got) if got.version == version => pieces.push(got.bytes),
+            None if !with_frame => return place.check_absent().map(|()| None),
             _ => return Err(place.blame(StoreError::changed(Change::Version))),
         }
     }

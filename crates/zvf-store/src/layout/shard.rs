@@ -14,6 +14,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
@@ -50,12 +51,27 @@ struct Known {
 pub(crate) struct Spans {
     spans: Box<[Option<Range<u64>>]>,
     pub(crate) version: Version,
+    /// Of which chunks the frame was read and found to say that all bytes behind it are the payload, a bit each.
+    framed: Box<[AtomicU64]>,
 }
 
 impl Spans {
     /// The bytes of chunk `inner`, when it is there.
     pub(crate) fn get(&self, inner: usize) -> Option<Range<u64>> {
         self.spans.get(inner).cloned().flatten()
+    }
+
+    /// Whether the frame of chunk `inner` of this version was read, and all bytes behind it are the payload.
+    pub(crate) fn is_framed(&self, inner: usize) -> bool {
+        let word = self.framed.get(inner / 64);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (inner % 64) & 1 == 1)
+    }
+
+    /// Says so from now on.
+    pub(crate) fn mark_framed(&self, inner: usize) {
+        if let Some(word) = self.framed.get(inner / 64) {
+            word.fetch_or(1 << (inner % 64), Ordering::Relaxed);
+        }
     }
 
     /// The chunks that are there, by their place in the shard.
@@ -166,8 +182,10 @@ impl Shards {
         let index = ShardIndex::parse(&got.bytes, self.cells, self.checksum).map_err(told)?;
         index.check_spans(got.size, self.location).map_err(told)?;
         // A chunk without bytes holds nothing.
-        let spans = index.iter().map(|span| span.filter(|span| !span.is_empty())).collect();
-        Ok(Spans { spans, version: got.version.clone() })
+        let spans: Box<[_]> =
+            index.iter().map(|span| span.filter(|span| !span.is_empty())).collect();
+        let framed = (0..spans.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Ok(Spans { spans, version: got.version.clone(), framed })
     }
 }
 

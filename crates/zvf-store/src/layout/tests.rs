@@ -91,6 +91,33 @@ async fn parts_of_a_shard_that_went_are_faults() {
     assert_eq!((error.class(), error.key()), (Class::NotFound, Some("0/vertices/c/0")));
 }
 
+#[tokio::test]
+async fn frames_in_a_shard_are_read_once_for_each_version() {
+    let memory: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let store = store(&memory, |_| ()).await;
+    let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
+    let key = ChunkKey::new(&[0]).unwrap();
+    let mut read = Vec::new();
+    cells.sizes(&[key]).await.remove(0).unwrap(); // the index of the shard
+    for _ in 0..2 {
+        let before = store.io_stats().bytes_read;
+        let part = cells.read_parts(&[(key, one(1..3))]).await.remove(0).unwrap().unwrap();
+        assert_eq!(part, [b"ay".as_slice()]);
+        read.push(store.io_stats().bytes_read - before);
+    }
+    // Eight bytes of frame, one byte before the part, the part; then the part alone.
+    assert_eq!(read, [11, 2]);
+    let past = cells.read_parts(&[(key, one(5..8))]).await.remove(0).unwrap_err();
+    assert_eq!(past.class(), Class::OutOfBounds);
+    // Another version of the shard, whose frame says less, is not read by the frame of the old one.
+    let path = Path::from("a/0/vertices/c/0");
+    let mut shard = memory.get(&path).await.unwrap().bytes().await.unwrap().to_vec();
+    shard[4] = 2;
+    memory.put(&path, shard.into()).await.unwrap();
+    let error = cells.read_parts(&[(key, one(1..3))]).await.remove(0).unwrap_err();
+    assert_eq!(error.class(), Class::FileChanged);
+}
+
 /// One range of bytes to be read.
 fn one(range: Range<u64>) -> Vec<Range<u64>> {
     std::iter::once(range).collect()

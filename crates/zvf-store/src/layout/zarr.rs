@@ -16,6 +16,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::ChunkKeyEncoding;
 
 use super::names::{name_chunk, spelling};
+use super::part::FRAME;
 use super::shard::{Shards, Spans};
 use crate::codec::{Caps, Chain, Job, decode_many, stopped};
 use crate::error::StoreError;
@@ -38,6 +39,8 @@ pub(crate) struct Place {
     pub(crate) key: Key,
     /// The span of the object, and the version it was learned from; none when it is all of it.
     pub(crate) span: Option<(Range<u64>, Version)>,
+    /// The index of its shard, and its place there.
+    indexed: Option<(Arc<Spans>, usize)>,
 }
 
 impl Place {
@@ -59,6 +62,23 @@ impl Place {
                 let end = start.checked_add(len).filter(|end| *end <= span.end)?;
                 Some(self.get(&(start..end), version))
             }
+        }
+    }
+
+    /// The length of the payload and the version that it is of, where the frame was read before.
+    pub(crate) fn known_payload(&self) -> Option<(u64, &Version)> {
+        let (spans, inner) = self.indexed.as_ref()?;
+        let (span, version) = self.span.as_ref().filter(|_| spans.is_framed(*inner))?;
+        Some((span.end.checked_sub(span.start)?.checked_sub(FRAME)?, version))
+    }
+
+    /// Remembers that the frame says that the chunk holds a payload of so many bytes, where they are all that are there.
+    pub(crate) fn remember_payload(&self, payload: u64, of: &Version) {
+        if let (Some((spans, inner)), Some((span, version))) = (&self.indexed, &self.span)
+            && payload.checked_add(FRAME) == span.end.checked_sub(span.start)
+            && version == of
+        {
+            spans.mark_framed(*inner);
         }
     }
 
@@ -104,7 +124,9 @@ impl ZarrArray {
         wanted: &[impl AsRef<[u64]>],
     ) -> Vec<Result<Option<Place>, StoreError>> {
         let Some(shards) = &self.shards else {
-            let whole = |index: &[u64]| Ok(Some(Place { key: self.object(index)?, span: None }));
+            let whole = |index: &[u64]| {
+                Ok(Some(Place { key: self.object(index)?, span: None, indexed: None }))
+            };
             return wanted.iter().map(|index| whole(index.as_ref())).collect();
         };
         // Neighbours lie in one shard, as a rule.
@@ -128,9 +150,11 @@ impl ZarrArray {
         let place = |(shard, inner): &(usize, usize)| match indexes.get(*shard) {
             None | Some(Ok((_, None))) => Ok(None),
             Some(Err(error)) => Err(error.clone()),
-            Some(Ok((key, Some(spans)))) => Ok(spans
-                .get(*inner)
-                .map(|span| Place { key: key.clone(), span: Some((span, spans.version.clone())) })),
+            Some(Ok((key, Some(spans)))) => Ok(spans.get(*inner).map(|span| Place {
+                key: key.clone(),
+                span: Some((span, spans.version.clone())),
+                indexed: Some((Arc::clone(spans), *inner)),
+            })),
         };
         located.iter().map(place).collect()
     }

@@ -6,6 +6,7 @@
 //!
 //! Not here: what the bytes of rows are (`known`).
 
+use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
@@ -69,16 +70,15 @@ impl Source {
         if spans.is_empty() {
             return Ok(kept);
         }
-        let mut file = open(&self.rows)?;
+        let file = open(&self.rows)?;
         let adjoin = |(_, a): &(u32, Span), (_, b): &(u32, Span)| {
             a.start.checked_add(to_u64(size(*a))) == Some(b.start)
         };
         for run in spans.chunk_by(adjoin) {
             let total: usize = run.iter().map(|(_, span)| size(*span)).sum();
             let start = run.first().map_or(0, |(_, span)| span.start); // runs are not empty
-            file.seek(SeekFrom::Start(start)).map_err(WriteError::Scratch)?;
             let mut bytes = vec![0; total];
-            file.read_exact(&mut bytes).map_err(WriteError::Scratch)?;
+            read_at(&file, &mut bytes, start).map_err(WriteError::Scratch)?;
             let mut bytes = Bytes::from(bytes);
             for (chunk, span) in run {
                 kept.push(Kept { chunk: *chunk, span: *span, bytes: bytes.split_to(size(*span)) });
@@ -141,6 +141,18 @@ pub(super) fn each_span(
         key.clear();
         key.extend(words(&entry, rank));
         each(&key, span(&entry, rank))?;
+    }
+}
+
+/// Fills `bytes` from byte `start` of a file on, in one call where the system has one.
+fn read_at(file: &File, bytes: &mut [u8], start: u64) -> std::io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::read_exact_at(file, bytes, start);
+    #[cfg(not(unix))]
+    {
+        let mut file = file;
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(bytes)
     }
 }
 

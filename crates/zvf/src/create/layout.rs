@@ -5,6 +5,7 @@
 //! the keys. A chunk is no longer than the geometry is.
 
 use std::fmt;
+use std::ops::{Add, Sub};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -276,6 +277,12 @@ impl Layout {
 /// Makes a box hold `positions`; the first coordinate that is not finite, and its row.
 fn extend_box(low: &mut [f64], high: &mut [f64], positions: &Column) -> Option<(usize, f64)> {
     // Of rows of one length, columns of the box need no look at the type of each number.
+    if let (Some(rows), [_, _, _]) = (positions.as_slice::<f32>(), &*low) {
+        return extend_box_of_three(low, high, rows.as_chunks::<3>().0);
+    }
+    if let (Some(rows), [_, _, _]) = (positions.as_slice::<f64>(), &*low) {
+        return extend_box_of_three(low, high, rows.as_chunks::<3>().0);
+    }
     if let Some(rows) = positions.as_slice::<f32>() {
         return extend_box_by(low, high, rows.iter().map(|x| f64::from(*x)));
     }
@@ -286,6 +293,42 @@ fn extend_box(low: &mut [f64], high: &mut [f64], positions: &Column) -> Option<(
     let all = (0..positions.len()).flat_map(|row| (0..axes).map(move |axis| (row, axis)));
     let numbers = all.map(|(row, axis)| positions.float(row, axis).unwrap_or(f64::NAN));
     extend_box_by(low, high, numbers)
+}
+
+/// The same of rows of three coordinates: four of them at a time, and a look at each where a block of them has a coordinate
+/// that is not finite.
+fn extend_box_of_three<T>(
+    low: &mut [f64],
+    high: &mut [f64],
+    rows: &[[T; 3]],
+) -> Option<(usize, f64)>
+where
+    T: Copy + Default + PartialOrd + Into<f64> + Add<Output = T> + Sub<Output = T>,
+{
+    for (number, block) in rows.chunks(BLOCK_ROWS).enumerate() {
+        let Some([x, y, z]) = block.first().copied() else { continue }; // a block has rows
+        let first = [x, y, z, x, y, z, x, y, z, x, y, z];
+        let (fours, rest) = block.as_flattened().as_chunks::<12>();
+        let (mut least, mut most, mut sums) = (first, first, [T::default(); 12]);
+        // What is left of four rows is filled up with the first row.
+        let mut tail = first;
+        tail.iter_mut().zip(rest).for_each(|(to, x)| *to = *x);
+        // One loop for each, so that the compiler makes vectors of them.
+        for four in fours.iter().chain(std::iter::once(&tail)) {
+            least.iter_mut().zip(four).for_each(|(to, x)| *to = if *x < *to { *x } else { *to });
+            most.iter_mut().zip(four).for_each(|(to, x)| *to = if *x > *to { *x } else { *to });
+            sums.iter_mut().zip(four).for_each(|(to, x)| *to = *to + (*x - *x)); // 0 of finite ones
+        }
+        if sums.iter().any(|sum| *sum != T::default()) {
+            let numbers = block.as_flattened().iter().map(|x| (*x).into());
+            let found = extend_box_by(low, high, numbers);
+            return found.map(|(row, x)| (number * BLOCK_ROWS + row, x));
+        }
+        for corner in least.as_chunks::<3>().0.iter().chain(most.as_chunks::<3>().0) {
+            extend_box_by(low, high, corner.iter().map(|x| (*x).into()));
+        }
+    }
+    None
 }
 
 /// The same by all coordinates of all rows.
@@ -505,6 +548,8 @@ const fn count(steps: f64) -> u64 {
     (steps as u64).saturating_add(1)
 }
 
+/// Rows that are looked at together: little beside what the caches of a processor hold.
+const BLOCK_ROWS: usize = 1024;
 /// Chunks that are worth putting together.
 const MANY: u64 = 64;
 /// What rounding may have added.
@@ -512,7 +557,52 @@ const ROUNDING_TOLERANCE: f64 = 1e-9;
 
 #[cfg(test)]
 mod tests {
+    use zvf_metadata::Dtype;
+
     use super::*;
+
+    /// Rows 0, 1, 2, … of which one coordinate is another number, where that is asked for.
+    fn rows(count: usize, other: Option<(usize, usize, f64)>) -> [Column; 2] {
+        let mut numbers: Vec<f64> = (0..count).flat_map(|row| [row as f64, -2.0, 0.5]).collect();
+        if let Some((row, axis, x)) = other {
+            numbers[row * 3 + axis] = x;
+        }
+        let single: Vec<u8> = numbers.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
+        let double: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let float64 = Dtype { size: 8, ..Dtype::FLOAT32 };
+        [
+            Column::new(Dtype::FLOAT32, 3, single.into()).unwrap(),
+            Column::new(float64, 3, double.into()).unwrap(),
+        ]
+    }
+
+    #[test]
+    fn a_box_holds_all_rows_of_three_coordinates() {
+        let found = |column: &Column| {
+            let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
+            let bad = extend_box(&mut low, &mut high, column);
+            (low, high, bad.map(|(row, x)| (row, x.to_string())))
+        };
+        for count in [1, 3, 4, 5, 1023, 1024, 1025, 2050] {
+            for column in rows(count, None) {
+                let last = (count - 1) as f64;
+                assert_eq!(found(&column), ([0.0, -2.0, 0.5], [last, -2.0, 0.5], None), "{count}");
+            }
+            for column in rows(count, Some((count - 1, 1, 7.0))) {
+                let (_, high, _) = found(&column);
+                assert_eq!(high[1], 7.0, "{count}");
+            }
+            for (x, text) in [(f64::NAN, "NaN"), (f64::NEG_INFINITY, "-inf")] {
+                for (row, axis) in [(0, 2), (count / 2, 0), (count - 1, 1)] {
+                    for column in rows(count, Some((row, axis, x))) {
+                        assert_eq!(found(&column).2, Some((row, text.to_owned())), "{count}");
+                    }
+                }
+            }
+        }
+        let none = Column::empty(Dtype::FLOAT32, 3).unwrap();
+        assert_eq!(found(&none), ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3], None));
+    }
 
     #[test]
     fn chunks_hold_about_what_is_wanted() {

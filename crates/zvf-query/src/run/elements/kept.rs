@@ -1,7 +1,5 @@
 //! The elements that are left: each held against the region, and kept whole, cut, or left out.
 
-use std::collections::HashSet;
-
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Bounds, Kind, LinkFamily, LinkSegment};
@@ -12,6 +10,7 @@ use crate::error::QueryError;
 use crate::query::Mode;
 use crate::region::Region;
 use crate::run::Context;
+use crate::select::bits::ROWS;
 use crate::select::chain::{Place, Point};
 use crate::select::faces::{Blend, clip_edge, clip_face};
 use crate::select::held::Held;
@@ -132,10 +131,13 @@ impl Context {
         let mut test =
             Test { mode: self.mode, kind: self.kind, axes, region, chunks, positions, marks, kept };
         let directed = family.is_some_and(|family| family.policy().is_directed());
-        let first_rows =
-            if directed && self.follows_rows() { first_rows(chunks) } else { HashSet::new() };
+        let first_rows = if directed && self.follows_rows() {
+            FirstRows::new(chunks)
+        } else {
+            FirstRows::default()
+        };
         // In a directed family a record takes no implied edge away.
-        let mut children = HashSet::new();
+        let mut children = Children::new(chunks);
         let mut ends = Vec::new();
         let is_told = std::iter::repeat_n(false, parts.len()).chain(std::iter::repeat(true));
         for ((number, part), told) in (0_u32..).zip(parts.iter().chain(told)).zip(is_told) {
@@ -143,6 +145,15 @@ impl Context {
                 let offsets = family.segments().get(part.segment).and_then(LinkSegment::offsets);
                 offsets.is_some_and(|offsets| !offsets.are_zero())
             });
+            if !self.follows_rows() {
+                if told {
+                    continue; // it says nothing of edges that are stored
+                }
+                if region.is_none() && test.all_own(part) {
+                    test.elements_inside(part, number);
+                    continue;
+                }
+            }
             for i in 0..part.records.len() {
                 if !part.records.is_leading(i) {
                     continue;
@@ -156,7 +167,7 @@ impl Context {
                     if directed {
                         child_first(&mut ends, &first_rows, across);
                     } else {
-                        children.extend(ends.first().copied());
+                        ends.first().into_iter().for_each(|child| children.insert(*child));
                     }
                 }
                 if !told && part.dropped.get(i) != Some(&true) {
@@ -178,7 +189,7 @@ impl Context {
         }
         // Rows that were read: what fragments say of others is only a claim.
         let own = chunks.iter().filter(|chunk| chunk.own && !chunk.absent);
-        records + saturating_usize(own.map(|chunk| chunk.rows).sum())
+        records + saturating_usize(own.map(|chunk| chunk.rows.min(chunk.runs.rows)).sum())
     }
 
     /// Whether rows of a fragment follow each other as children and parents, and such edges are asked for.
@@ -199,22 +210,71 @@ impl Context {
     }
 }
 
-/// The first row of each fragment.
-fn first_rows(chunks: &[Chunk]) -> HashSet<Place> {
-    let mut first_rows = HashSet::new();
-    for (cell, chunk) in (0_u32..).zip(chunks) {
-        let fragments = chunk.runs.list.chunk_by(|a, b| a.fragment == b.fragment);
-        let firsts = fragments.filter_map(|runs| runs.first());
-        first_rows.extend(firsts.map(|run| Place { cell, row: run.start }));
+/// The first row of each fragment, chunk by chunk, ascending.
+#[derive(Default)]
+struct FirstRows(Vec<Vec<u32>>);
+
+impl FirstRows {
+    fn new(chunks: &[Chunk]) -> Self {
+        let firsts = chunks.iter().map(|chunk| {
+            let fragments = chunk.runs.list.chunk_by(|a, b| a.fragment == b.fragment);
+            let firsts = fragments.filter_map(|runs| runs.first());
+            let mut firsts: Vec<u32> = firsts.map(|run| run.start).collect();
+            firsts.sort_unstable(); // in order already where the fragments tile the chunk
+            firsts
+        });
+        Self(firsts.collect())
     }
-    first_rows
+
+    fn contains(&self, place: Place) -> bool {
+        let rows = self.0.get(usize_from_u32(place.cell));
+        rows.is_some_and(|rows| rows.binary_search(&place.row).is_ok())
+    }
+}
+
+/// The rows that records give a parent, a bit each, of chunks whose rows imply edges; no bits where there is none.
+struct Children<'a> {
+    chunks: &'a [Chunk],
+    words: Vec<Vec<u64>>,
+}
+
+impl<'a> Children<'a> {
+    fn new(chunks: &'a [Chunk]) -> Self {
+        Self { chunks, words: vec![Vec::new(); chunks.len()] }
+    }
+
+    /// Adds a row; one that its chunk does not have implies nothing.
+    fn insert(&mut self, place: Place) {
+        let cell = usize_from_u32(place.cell);
+        let (Some(chunk), Some(words)) = (self.chunks.get(cell), self.words.get_mut(cell)) else {
+            return;
+        };
+        if !chunk.own || chunk.absent || u64::from(place.row) >= chunk.rows {
+            return;
+        }
+        if words.is_empty() {
+            // Rows that were read.
+            words.resize(saturating_usize(chunk.rows).div_ceil(ROWS), 0);
+        }
+        let row = usize_from_u32(place.row);
+        if let Some(word) = words.get_mut(row / ROWS) {
+            *word |= 1 << (row % ROWS);
+        }
+    }
+
+    fn contains(&self, place: Place) -> bool {
+        let row = usize_from_u32(place.row);
+        let word =
+            self.words.get(usize_from_u32(place.cell)).and_then(|words| words.get(row / ROWS));
+        word.is_some_and(|word| word >> (row % ROWS) & 1 == 1)
+    }
 }
 
 /// Puts the child of a directed record in front: the end that is the first row of a fragment. Where both or
 /// neither are, it is the second end of a record across chunks, and the first of one within a chunk.
-fn child_first(ends: &mut [Place], first_rows: &HashSet<Place>, across: bool) {
+fn child_first(ends: &mut [Place], first_rows: &FirstRows, across: bool) {
     let [a, b] = ends else { return };
-    let swapped = match (first_rows.contains(a), first_rows.contains(b)) {
+    let swapped = match (first_rows.contains(*a), first_rows.contains(*b)) {
         (true, false) => false,
         (false, true) => true,
         (true, true) | (false, false) => across,
@@ -228,7 +288,7 @@ fn child_first(ends: &mut [Place], first_rows: &HashSet<Place>, across: bool) {
 /// no record says otherwise.
 fn implied(
     chunks: &[Chunk],
-    children: &HashSet<Place>,
+    children: &Children<'_>,
     test: &mut Test<'_>,
 ) -> Result<(), QueryError> {
     let known = |(_, chunk): &(u32, &Chunk)| chunk.own && !chunk.absent;
@@ -239,7 +299,8 @@ fn implied(
                 let child = Place { cell, row };
                 if let Some((parent, fragment)) = before
                     && fragment == run.fragment
-                    && !children.contains(&child)
+                    && test.marks.is_allowed(child)
+                    && !children.contains(child)
                 {
                     test.element(&[child, parent], None)?;
                 }
@@ -263,6 +324,36 @@ struct Test<'a> {
 }
 
 impl Test<'_> {
+    /// Whether the vertices of all chunks of a part count by themselves.
+    fn all_own(&self, part: &Part) -> bool {
+        let own =
+            |cell: &u32| self.chunks.get(usize_from_u32(*cell)).is_some_and(|chunk| chunk.own);
+        part.chunks.iter().all(own)
+    }
+
+    /// Keeps the elements of a part, all of whose chunks are own, where no region is asked for: those whose vertices are
+    /// all in the answer by themselves, which none is that may not be.
+    fn elements_inside(&mut self, part: &Part, number: u32) {
+        let marks: Vec<&[bool]> = part.chunks.iter().map(|cell| self.marks.rows(*cell)).collect();
+        let is_inside = |(place, row): (usize, u64)| {
+            let rows = marks.get(place);
+            rows.and_then(|rows| rows.get(saturating_usize(row))).copied().unwrap_or(false)
+        };
+        for i in 0..part.records.len() {
+            if !part.records.ends(i).all(is_inside)
+                || part.dropped.get(i) == Some(&true)
+                || !part.records.is_leading(i)
+            {
+                continue;
+            }
+            let ends = part.records.ends(i).filter_map(|(place, row)| {
+                // Rows were checked by `check_ends`.
+                Some(Place { cell: *part.chunks.get(place)?, row: saturating_u32(row) })
+            });
+            self.kept.push(ends, Some((number, saturating_u32(to_u64(i)))));
+        }
+    }
+
     /// Keeps one element, whole or cut, when it is asked for.
     fn element(&mut self, ends: &[Place], from: Option<(u32, u32)>) -> Result<(), QueryError> {
         if !ends.iter().all(|end| self.marks.is_allowed(*end)) {

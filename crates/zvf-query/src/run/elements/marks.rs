@@ -44,21 +44,14 @@ impl Marks {
 
     /// Marks the vertices that count by themselves: those in the region.
     pub(super) fn inside(&mut self, chunks: &[Chunk], positions: &[Held], region: Option<&Region>) {
-        let test = region.map(inside::Test::new);
+        let Some(region) = region else { return self.all_allowed(chunks, positions) };
+        let test = inside::Test::new(region);
         let mut hits = Pieces::default();
         for (cell, (chunk, held)) in (0_u32..).zip(chunks.iter().zip(positions)) {
             if !chunk.own || matches!(held, Held::Nothing) {
                 continue;
             }
-            match &test {
-                Some(test) => test.rows(held, &chunk.runs.list, cell, &mut hits),
-                None => {
-                    for run in &chunk.runs.list {
-                        let (start, len, fragment) = (run.start, run.len, 0);
-                        hits.push_apart(Piece { cell, start, len, fragment });
-                    }
-                }
-            }
+            test.rows(held, &chunk.runs.list, cell, &mut hits);
         }
         for piece in &hits.list {
             for row in piece.start..piece.end() {
@@ -71,6 +64,34 @@ impl Marks {
                 }
             }
         }
+    }
+
+    /// Marks all vertices that may count.
+    fn all_allowed(&mut self, chunks: &[Chunk], positions: &[Held]) {
+        for (cell, (chunk, held)) in chunks.iter().zip(positions).enumerate() {
+            let known = self.absent.get(cell) == Some(&false);
+            let Some(marks) = self.inside.get_mut(cell) else { continue };
+            if !known || !chunk.own || matches!(held, Held::Nothing) {
+                continue;
+            }
+            let allowed = self.allowed.as_ref().map(|all| all.get(cell).map_or(&[][..], |own| own));
+            for run in &chunk.runs.list {
+                let rows = usize_from_u32(run.start)..usize_from_u32(run.end()).min(marks.len());
+                let marks = marks.get_mut(rows.clone()).unwrap_or_default();
+                match allowed {
+                    None => marks.fill(true),
+                    Some(allowed) => {
+                        let allowed = allowed.get(rows.start..).unwrap_or_default();
+                        marks.iter_mut().zip(allowed).for_each(|(mark, own)| *mark |= own);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The marks of the rows of a chunk.
+    pub(super) fn rows(&self, cell: u32) -> &[bool] {
+        self.inside.get(usize_from_u32(cell)).map_or(&[], |rows| rows)
     }
 
     pub(super) fn is_allowed(&self, place: Place) -> bool {

@@ -19,7 +19,7 @@ mod marks;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
-use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, ModelError};
+use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, ModelError, Owner};
 use zvf_store::Caching;
 
 use super::Context;
@@ -79,13 +79,14 @@ fn rows_present(held: &Held) -> u64 {
 
 /// Refuses records that end at rows that are not there, whichever way was asked.
 fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
+    let known = |cell: &u32| {
+        let chunk = chunks.get(usize_from_u32(*cell)).filter(|chunk| !chunk.absent)?;
+        Some((chunk, chunk.rows.min(u32::MAX.into()))) // rows are numbered with 32 bits
+    };
+    let known: Vec<Option<(&Chunk, u64)>> = part.chunks.iter().map(known).collect();
     for record in 0..part.records.len() {
         for (place, row) in part.records.ends(record) {
-            let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-            let Some(chunk) = chunks.get(usize_from_u32(cell)).filter(|chunk| !chunk.absent) else {
-                continue;
-            };
-            let rows = chunk.rows.min(u32::MAX.into()); // rows are numbered with 32 bits
+            let Some(Some((chunk, rows))) = known.get(place).copied() else { continue };
             if row >= rows {
                 let (what, expected) =
                     ("row that a link names", Expected::AtMost(i128::from(rows) - 1));
@@ -104,8 +105,13 @@ struct Chunk {
     own: bool,
     /// Whether they do in this work or in other work.
     counts: bool,
+    /// The rows that fragments name; where objects are asked for and nothing is lost by it, of their fragments alone.
     runs: Runs,
+    /// The row behind the last one that any fragment names.
+    end: u64,
     rows: u64,
+    /// Whether its fragments are known to cover its rows once and in order.
+    tiled: bool,
     /// Whether something that makes its vertices is missing: then nothing is known of it.
     absent: bool,
 }
@@ -136,6 +142,7 @@ impl Context {
             None => (Vec::new(), Vec::new()),
         };
         let mut chunks = self.chunks_of(&mut parts, &mut told, &work.chunks).await?;
+        let asked_owners = self.retain_asked(&mut chunks).await?;
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
         let asked = extents.iter().fold(0_u64, |sum, rows| sum.saturating_add(*rows)); // claims
@@ -149,14 +156,14 @@ impl Context {
             chunk.absent |= wanted && matches!(held, Held::Nothing);
             chunk.rows = rows_present(held);
             if let Held::Whole(_) = held {
-                check_end(&chunk.key, chunk.runs.end(), chunk.rows)?;
+                check_end(&chunk.key, chunk.end, chunk.rows)?;
             }
         }
         for part in &parts {
             check_ends(part, &chunks)?;
         }
         let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
-        let allowed = self.allowed(&chunks, &keys).await?;
+        let allowed = asked_owners.map(|owners| allowed(&chunks, &owners));
         let known = (keys.as_slice(), extents.as_slice(), positions.as_slice());
         let allowed = self.filter_rows(&chunks, &parts, known, allowed, caching).await?;
         self.drop_records(&mut parts, caching).await?;
@@ -273,41 +280,41 @@ impl Context {
         for ((key, own), fragments) in keys.into_iter().zip(found) {
             let fragments = self.sift(fragments)?;
             let absent = fragments.is_none();
-            let (runs, rows) = match fragments {
-                None => (Runs::default(), 0),
+            let (runs, rows, tiled) = match fragments {
+                None => (Runs::default(), 0, false),
                 Some(fragments) => {
                     let view = fragments.view()?;
-                    let runs = runs(&view, None, true).map_err(|error| error.in_chunk(&key))?;
-                    (runs, view.extent())
+                    let rows = fragments.extent();
+                    let runs =
+                        runs(&view, rows, None, true).map_err(|error| error.in_chunk(&key))?;
+                    (runs, rows, self.asks_for_objects() && view.tiles(rows))
                 }
             };
             let counts = own || self.reach.as_ref().is_none_or(|(_, range)| range.contains(&key));
-            chunks.push(Chunk { key, own, counts, runs, rows, absent });
+            let end = runs.end();
+            chunks.push(Chunk { key, own, counts, runs, end, rows, tiled, absent });
         }
         Ok(chunks)
     }
 
-    /// The rows of each chunk that belong to the objects asked for; `None` when all do.
-    async fn allowed(
+    /// For each chunk the fragments of the objects that are asked for, of which alone the rows are kept; `None` when
+    /// nothing is asked of objects.
+    ///
+    /// Where a row is in several fragments, those of other objects say where fragments begin: then all rows stay. Conditions
+    /// on rows read the values of all rows that matter.
+    async fn retain_asked(
         &self,
-        chunks: &[Chunk],
-        keys: &[ChunkKey],
-    ) -> Result<Option<Vec<Vec<bool>>>, QueryError> {
-        let Some(asked) = self.owners_asked(keys).await? else { return Ok(None) };
-        let each = chunks.iter().enumerate().map(|(at, chunk)| {
-            let owners = asked.get(at).map(Vec::as_slice).unwrap_or_default();
-            let mut allowed = vec![false; saturating_usize(chunk.rows)];
-            for run in &chunk.runs.list {
-                let own = owners.binary_search_by_key(&run.fragment, |owner| owner.fragment);
-                let end = usize_from_u32(run.end()).min(allowed.len()); // no end of a record is behind it
-                let rows = allowed.get_mut(usize_from_u32(run.start)..end);
-                if let (Ok(_), Some(rows)) = (own, rows) {
-                    rows.fill(true);
-                }
+        chunks: &mut [Chunk],
+    ) -> Result<Option<Vec<Vec<Owner>>>, QueryError> {
+        let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
+        let Some(asked) = self.owners_asked(&keys).await? else { return Ok(None) };
+        if self.conditions.rows.is_empty() {
+            for (at, chunk) in chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.tiled) {
+                let owners = asked.get(at).map(Vec::as_slice).unwrap_or_default();
+                chunk.runs.retain(|fragment| is_owned(owners, fragment));
             }
-            allowed
-        });
-        Ok(Some(each.collect()))
+        }
+        Ok(Some(asked))
     }
 
     /// As `allowed`, without the rows for which the conditions on rows do not hold.
@@ -341,6 +348,28 @@ impl Context {
         }
         Ok(Some(passing))
     }
+}
+
+/// The rows of each chunk that belong to the objects asked for.
+fn allowed(chunks: &[Chunk], asked: &[Vec<Owner>]) -> Vec<Vec<bool>> {
+    let each = chunks.iter().enumerate().map(|(at, chunk)| {
+        let owners = asked.get(at).map(Vec::as_slice).unwrap_or_default();
+        let mut allowed = vec![false; saturating_usize(chunk.rows)];
+        for run in &chunk.runs.list {
+            let end = usize_from_u32(run.end()).min(allowed.len()); // no end of a record is behind it
+            let rows = allowed.get_mut(usize_from_u32(run.start)..end);
+            if let Some(rows) = rows.filter(|_| is_owned(owners, run.fragment)) {
+                rows.fill(true);
+            }
+        }
+        allowed
+    });
+    each.collect()
+}
+
+/// Whether one of the `owners`, which are sorted by fragment, has this one.
+fn is_owned(owners: &[Owner], fragment: u32) -> bool {
+    owners.binary_search_by_key(&fragment, |owner| owner.fragment).is_ok()
 }
 
 /// All rows of chunks whose vertices count, and of the others those that records end at.
@@ -420,10 +449,12 @@ fn numbered(
     let mut elements = kept.ends.chunks(width.max(1));
     from.retain(|_| {
         let ends = elements.next().unwrap_or_default();
+        let before = rows.len();
+        rows.extend(ends.iter().map_while(number));
         // An element of a row that no fragment names is not part of the geometry.
-        let is_numbered = !ends.is_empty() && ends.iter().all(|end| number(end).is_some());
-        if is_numbered {
-            rows.extend(ends.iter().filter_map(number));
+        let is_numbered = !ends.is_empty() && rows.len() - before == ends.len();
+        if !is_numbered {
+            rows.truncate(before);
         }
         is_numbered
     });
@@ -446,7 +477,9 @@ fn by_child(
 /// What to read of the positions of each chunk: all where its vertices count, else the ends of records.
 fn ends_needed(of: Of<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
     let mut ends: Vec<Vec<Piece>> = vec![Vec::new(); chunks.len()];
-    for part in parts {
+    let is_own = |cell: &u32| chunks.get(usize_from_u32(*cell)).is_some_and(|chunk| chunk.own);
+    // Chunks that are read whole need no word of what ends in them.
+    for part in parts.iter().filter(|part| !part.chunks.iter().all(is_own)) {
         for i in 0..part.records.len() {
             for (place, row) in part.records.ends(i) {
                 let cell = part.chunks.get(place).copied().unwrap_or(CUT);

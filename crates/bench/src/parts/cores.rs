@@ -1,0 +1,161 @@
+//! A second processor: the same command on one and on two of them.
+//!
+//! `taskset` says on which processors a process may run; without it, or on a machine that has one, the row says so and is not
+//! judged. Each command is measured from its start to its end, in memory where there is a memory file system, so that a disk
+//! is no part of it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+use crate::contest::{Contender, Role, Turn, contest};
+use crate::discard::discard;
+use crate::page::Page;
+use crate::parts::Bench;
+use crate::parts::files::points;
+use crate::pyramid::{fresh, timed, zvf};
+use crate::wanted::ONE_PROCESSOR;
+
+pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+    if bench.alone || bench.own.is_some() {
+        return Ok(()); // the command is not there in tests; it is a process of its own
+    }
+    let count = (2e6 * bench.scale) as u64;
+    let table = points(&bench.below("files")?, count)?;
+    let store = compressed(&bench.below("cores")?, &table)?;
+    let place = bench.places()?.into_iter().next().context("nowhere to write")?;
+    let two = processors().and_then(|processors| match processors.as_slice() {
+        [first, second, ..] => Ok([format!("{first}"), format!("{first},{second}")]),
+        _ => Err("this process may use one processor only".to_owned()),
+    });
+    for job in [Job::Scan, Job::Ingest, Job::Levels, Job::Validate] {
+        let work = format!("{}, of {count} points", job.title());
+        if !bench.wants(&work) {
+            continue;
+        }
+        let (one, both, ours) = match &two {
+            Ok([one, both]) => (Ok(one.as_str()), both.as_str(), "zvf, two processors"),
+            // Without another to compare with, it runs as it is.
+            Err(why) => (Err(why), "", "zvf"),
+        };
+        let (table, store, place) = (&table, &store, &place.path);
+        let measure = move |list: &str| job.run(list, table, store, place);
+        let name = format!("zvf, {ONE_PROCESSOR}");
+        let alone = match one {
+            Ok(list) => Contender::new(name, Role::Variant, move || measure(list)),
+            Err(why) => Contender::absent(name, Role::Variant, why),
+        };
+        let sides = vec![Contender::new(ours, Role::Zvf, move || measure(both)), alone];
+        page.row(contest(bench, "cores", work, sides)?);
+    }
+    Ok(())
+}
+
+/// What is done.
+#[derive(Clone, Copy)]
+enum Job {
+    Scan,
+    Ingest,
+    Levels,
+    Validate,
+}
+
+impl Job {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Scan => "a scan of zstd cells",
+            Self::Ingest => "zvf create from CSV",
+            Self::Levels => "three levels",
+            Self::Validate => "zvf validate of zstd cells",
+        }
+    }
+
+    /// Does it on a list of processors; an empty one stands for all.
+    fn run(self, list: &str, table: &Path, store: &Path, place: &Path) -> anyhow::Result<Turn> {
+        let copy = match self {
+            Self::Levels => Some(fresh(store, place)?),
+            _ => None,
+        };
+        let made = match self {
+            Self::Scan => Some(place.join("bench-cores.npy")),
+            Self::Ingest => Some(place.join("bench-cores.zarrvectors")),
+            Self::Levels | Self::Validate => None,
+        };
+        if let Some(made) = made.as_deref().filter(|made| made.exists()) {
+            remove(made)?;
+        }
+        let mut command = on_processors(list)?;
+        match self {
+            // Few rows are left, so that writing them is no part of it.
+            Self::Scan => command.arg("query").arg(store).args(["--where", "weight > 0.999", "-o"]),
+            Self::Ingest => command.arg("create").arg(table),
+            Self::Levels => command.args(["pyramid", "--levels", "3", "--cell-size", "1"]),
+            Self::Validate => command.arg("validate").arg(store),
+        };
+        command.args(&made).args(&copy).arg("-q").stdout(Stdio::null());
+        let turn = timed(&mut command)?;
+        for left in made.iter().chain(&copy) {
+            remove(left)?;
+        }
+        Ok(turn)
+    }
+}
+
+/// The command, which may run on these processors alone.
+fn on_processors(list: &str) -> anyhow::Result<Command> {
+    if list.is_empty() {
+        return Ok(Command::new(zvf()?));
+    }
+    let mut command = Command::new("taskset");
+    command.args(["-c", list]).arg(zvf()?);
+    Ok(command)
+}
+
+fn remove(path: &Path) -> anyhow::Result<()> {
+    if path.is_dir() { discard(path) } else { Ok(std::fs::remove_file(path)?) }
+}
+
+/// The store of the table, its cells in zstd, made beside the data of the run unless it is there.
+fn compressed(folder: &Path, table: &Path) -> anyhow::Result<PathBuf> {
+    let name = table.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let store = folder.join(format!("{name}.zarrvectors"));
+    if !store.exists() {
+        let mut create = Command::new(zvf()?);
+        create.args(["create", "-q", "--codec", "zstd"]).args([table, &store]);
+        let status = create.stdout(Stdio::null()).status()?;
+        ensure!(status.success(), "{} is not made: {status}", store.display());
+    }
+    Ok(store)
+}
+
+/// The processors that this process may use, where `taskset` can give some of them to another; or why not.
+fn processors() -> Result<Vec<u32>, String> {
+    let found = Command::new("taskset").arg("--version").stdout(Stdio::null()).status();
+    found.map_err(|error| format!("taskset: {error}"))?;
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.and_then(parse_list).ok_or_else(|| "the system does not list the processors".to_owned())
+}
+
+/// Numbers and ranges of them, such as `0,2-4`.
+fn parse_list(text: &str) -> Option<Vec<u32>> {
+    let mut all = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        all.extend(first.parse::<u32>().ok()?..=last.parse().ok()?);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_processors_are_read() {
+        assert_eq!(parse_list("\t0,2-4\n"), Some(vec![0, 2, 3, 4]));
+        assert_eq!(parse_list("0-1"), Some(vec![0, 1]));
+        assert_eq!(parse_list(""), None);
+    }
+}
