@@ -65,7 +65,7 @@ pub struct Backend {
     pub store: Arc<dyn ObjectStore>,
     /// What the names of all objects of the store begin with.
     pub prefix: Path,
-    /// Whether names can be listed. Plain HTTP cannot: it lists only where it is WebDAV, and a failed try is not evidence of
+    /// Whether names can be listed. Plain HTTP cannot: it lists only where it is `WebDAV`, and a failed try is not evidence of
     /// absence.
     pub can_list: bool,
 }
