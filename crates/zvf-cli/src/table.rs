@@ -82,9 +82,9 @@ pub(crate) fn bytes(n: u64) -> String {
     let name = BYTE_UNITS.get(unit).copied().unwrap_or("B");
     let tenths = rest * 10 / 1024; // the rest is below 1024
     if unit > 0 && units < 100 {
-        format!("{whole}.{tenths} {name}")
+        format!("{units}.{tenths} {name}")
     } else {
-        format!("{whole} {name}")
+        format!("{units} {name}")
     }
 }
 

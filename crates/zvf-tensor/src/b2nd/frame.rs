@@ -292,7 +292,7 @@ impl BlockArray {
         self.0.geometry.blockshape().as_slice()
     }
 
-    /// Bytes of an item.
+    /// Returns the bytes of an item.
     #[must_use]
     pub fn item_size(&self) -> u32 {
         self.0.geometry.item_size()
@@ -385,7 +385,7 @@ impl BlockArray {
         Ok(BlockValues { shape, item_size, dtype, bytes: bytes.into() })
     }
 
-    /// Start, stop and step along each axis.
+    /// Returns start, stop and step along each axis.
     #[expect(clippy::type_complexity, reason = "three lists of one length, taken apart at once")]
     fn bounds(&self, slice: &Slice) -> Result<(Vec<u64>, Vec<u64>, Vec<u64>), TensorError> {
         let axes = slice.axes(self.shape(), |_, _| None)?;

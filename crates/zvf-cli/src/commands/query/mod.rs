@@ -131,7 +131,7 @@ impl Query {
         let mut kind = self.kind;
         if kind.is_none() && reader.store().root().zarr_vectors.geometry_types.len() > 1 {
             kind = self.kind_of_objects(&reader).await?;
-            let others = self.kinds_beside(&reader).await.filter(|_| kind.is_none());
+            let others = self.note_other_kinds(&reader).await.filter(|_| kind.is_none());
             session.print_notices(&mut *out, others)?;
             query = kind.into_iter().fold(query, zvf::Query::of_kind);
         }

@@ -41,7 +41,7 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
         count(checked.objects),
         count(checked.links),
     )?;
-    unseen(report, out)?;
+    write_skipped(report, out)?;
     writeln!(out, "{address}: {}", sum(report))?;
     Ok(())
 }
