@@ -1,4 +1,4 @@
-//! Hands the linker the memory map of the board; does nothing for a host.
+//! Passes the memory map of the board to the linker; does nothing on a host.
 
 use std::path::PathBuf;
 use std::{env, fs, io};

@@ -1,7 +1,7 @@
-//! The words after `cargo xtask <command>`: a few flags, the rest passed on.
+//! The arguments of `cargo xtask <command>`: a few flags; the rest is forwarded.
 //!
-//! What a command does not take is forwarded to the program it starts, so that `cargo xtask
-//! conformance --hostile DIR` needs no list of options here.
+//! Arguments that a command does not use are forwarded to the program it starts, so that `cargo xtask conformance
+//! --hostile DIR` needs no list of options here.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -19,33 +19,33 @@ impl Args {
         Self { words: words.collect() }
     }
 
-    /// Arguments typed into this program.
+    /// Creates arguments from words of this program.
     pub(crate) fn from_words(words: &[&str]) -> Self {
         Self::new(words.iter().map(OsString::from))
     }
 
-    /// The next word.
+    /// Returns the next word.
     pub(crate) fn next(&mut self) -> Option<OsString> {
         self.words.pop_front()
     }
 
-    /// Whether `--help` is the first word: further back it belongs to the program started.
+    /// Returns whether `--help` is the first word: a later one belongs to the started program.
     pub(crate) fn asks_for_help(&self) -> bool {
         self.words.front().is_some_and(|word| word == "--help" || word == "-h")
     }
 
-    /// Whether `name` is there.
+    /// Returns whether `name` is present.
     pub(crate) fn peek(&self, name: &str) -> bool {
         self.words.iter().any(|word| word == name)
     }
 
-    /// Takes `name` out, and says whether it was there.
+    /// Removes `name`, and returns whether it was present.
     pub(crate) fn flag(&mut self, name: &str) -> bool {
         let at = self.words.iter().position(|word| word == name);
         at.and_then(|at| self.words.remove(at)).is_some()
     }
 
-    /// Takes `name` and the number after it out.
+    /// Removes `name` and the number after it.
     pub(crate) fn number(&mut self, name: &str) -> anyhow::Result<Option<u64>> {
         let Some(at) = self.words.iter().position(|word| word == name) else {
             return Ok(None);
@@ -56,12 +56,12 @@ impl Args {
         Ok(Some(value.parse().with_context(|| format!("{name} {value}: not a number"))?))
     }
 
-    /// Everything not taken.
+    /// Returns all remaining arguments.
     pub(crate) fn rest(self) -> impl Iterator<Item = OsString> {
         self.words.into_iter()
     }
 
-    /// Refuses anything not taken.
+    /// Refuses remaining arguments.
     pub(crate) fn end(self) -> anyhow::Result<()> {
         match self.words.front() {
             Some(word) => bail!("unexpected argument {}", word.to_string_lossy()),

@@ -1,4 +1,4 @@
-//! `bench`: measures against the peers, or the inner loops of a crate alone.
+//! `bench`: measures against other implementations, or the inner loops of a crate alone.
 
 use crate::Command;
 use crate::args::Args;
@@ -16,11 +16,11 @@ usage: cargo xtask bench [--quick] [--part NAME].. [WORKLOAD] [--turns N] [--sca
 
 Without --loops: installs the reference and what else does the same work below the target folder, makes
 the data, and runs every piece of work (or those whose name contains WORKLOAD) in turns on all sides;
-prints tables of medians and ratios, of requests, bytes and memory, beside what the machine takes for the
+prints tables of medians and ratios, of requests, bytes and memory, next to what the machine takes for the
 same bytes. Who cannot be installed is in the table, with the reason. When all parts ran,
 docs/benchmarks.md is written with its plots. --quick takes smaller data and five minutes. Needs python3.
 The part python builds the release wheel; with --quick only where the part is named.
---part takes a part of the table, and is there once for each; --validate, --tensor, --pyramid and --write
+--part runs one part of the table, and may be repeated; --validate, --tensor, --pyramid and --write
 are such parts too, the last two with folders to write into: of a disk, or of a memory file system. With
 --profile, our side alone does the work of questions, --validate, --tensor or --write. With --fast-codecs our
 side is built with the feature of that name.
@@ -37,8 +37,8 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
             ["bench", "-p", "zvf-format", "-p", "zvf-tet", "--all-features", "--bench", "*", "--"];
         return house.cargo(&bench).forward(args).run();
     }
-    // Levels are built and files are read by the command, in a process of its own; built together, both
-    // take the same libraries.
+    // The command builds levels and reads files in its own process; both are built together because they share their
+    // dependencies.
     let both = ["build", "--quiet", "--release", "-p", "bench", "-p", "zvf-cli"];
     let fast = args.flag("--fast-codecs");
     let features = if fast { "bench/remote,bench/fast-codecs" } else { "bench/remote" };
@@ -48,7 +48,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let engines = ["build", "--quiet", "--release", "-p", "zvf-sql", "-p", "zvf-cluster"];
         house.cargo(&engines).args(&["--features", "zvf-sql/cluster"]).run()?;
     } else if wants_python(&args) {
-        // The part asks the package as people get it.
+        // The part tests the package as it is released.
         python::release_wheel(house, &folder.join("wheel"))?;
     }
     let folder = folder.display().to_string();
@@ -57,8 +57,8 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     program.args(&["--folder", &folder, "--page", &page]).forward(args).run()
 }
 
-/// Whether the part about Python is among those that run: it is asked for, or no part is. A quick run asks the wheel of an
-/// earlier one, or says that there is none: to build it takes longer than all else.
+/// Returns whether the part about Python runs: it is requested, or no part is. A quick run uses the wheel of an earlier run, or
+/// reports that there is none: building it takes longer than everything else.
 fn wants_python(args: &Args) -> bool {
     let other =
         ["--part", "--validate", "--tensor", "--pyramid", "--write", "--profile", "--quick"];

@@ -1,7 +1,7 @@
-//! The little of `Cargo.toml` that the commands need to know, read line by line.
+//! The facts of `Cargo.toml` that the commands need, read line by line.
 //!
-//! Not a TOML parser: it knows tables and `key = value` lines, which is how this workspace writes
-//! them and how `tidy` keeps them.
+//! This is not a TOML parser: it supports tables and `key = value` lines, which is how this workspace writes them and
+//! how `tidy` keeps them.
 
 use std::fs;
 use std::path::Path;
@@ -14,17 +14,17 @@ use crate::house::House;
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) name: String,
-    /// Whether it may ever be published; programs that only serve the project may not.
+    /// Whether it may be published; programs that only serve the project may not.
     pub(crate) published: bool,
     /// Names of its features, `default` excepted.
     pub(crate) features: Vec<String>,
-    /// What it depends on when it is built for use, by name.
+    /// The names of its normal dependencies.
     pub(crate) dependencies: Vec<Entry>,
-    /// What its tests and build script depend on besides.
+    /// The further dependencies of its tests and build script.
     pub(crate) dev_dependencies: Vec<Entry>,
 }
 
-/// Crates that bring an SQL engine with them: no step of CI builds them but those of `conformance --sql`.
+/// Crates with an SQL engine: only the steps of `conformance --sql` build them.
 pub(crate) const HEAVY: [&str; 3] = ["zvf-datafusion", "zvf-sql", "zvf-cluster"];
 
 /// One line of a table.
@@ -37,18 +37,18 @@ pub(crate) struct Entry {
     pub(crate) line: String,
     /// Its number, from 1.
     pub(crate) number: usize,
-    /// Whether a comment stands above it, or above the entries it directly follows.
+    /// Whether a comment precedes it, or the entries directly above it.
     pub(crate) explained: bool,
 }
 
 impl Member {
-    /// Whether the checks of published crates, which build them, are about it.
+    /// Returns whether the checks of published crates apply to it.
     pub(crate) fn is_checked(&self) -> bool {
         self.published && !HEAVY.contains(&self.name.as_str())
     }
 }
 
-/// Every package of the workspace, by name.
+/// Returns every package of the workspace, by name.
 pub(crate) fn members(house: &House) -> anyhow::Result<Vec<Member>> {
     let mut found = vec![house.path("xtask/Cargo.toml")];
     for folder in fs::read_dir(house.path("crates")).context("cannot list crates")? {
@@ -84,7 +84,7 @@ fn member(path: &Path) -> anyhow::Result<Member> {
     Ok(Member { name, published, features, dependencies, dev_dependencies })
 }
 
-/// The `key = value` lines of a file, with the tables they stand in.
+/// Returns the `key = value` lines of a file, with their tables.
 pub(crate) fn entries(text: &str) -> Vec<Entry> {
     let (mut table, mut explained) = (String::new(), false);
     let mut entries = Vec::new();

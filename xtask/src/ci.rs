@@ -1,4 +1,4 @@
-//! `ci`: everything that must hold before a change is taken, in order.
+//! `ci`: every check that a change must pass, in order.
 
 use std::time::{Duration, Instant};
 
@@ -63,8 +63,8 @@ fn summary<'a>(times: &[(&str, Duration, bool)], steps: impl Iterator<Item = &'a
 }
 
 const STEPS: [Step; 16] = [
-    // The programs that hold the library to account are tested too. The Python package has a step of its own, and
-    // `conformance --sql` tests what brings an SQL engine.
+    // The test programs are tested too. The Python package has its own step, and `conformance --sql` tests the crates
+    // with an SQL engine.
     Step {
         name: "test",
         run: |house| {

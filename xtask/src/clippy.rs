@@ -1,7 +1,7 @@
 //! `clippy`: the house lints, twice.
 //!
-//! What is published answers for every lint. Tests and the programs that are never published may
-//! unwrap, index, panic and print: a panic there is the report.
+//! Published crates must pass every lint. Tests and programs that are never published may unwrap, index, panic and
+//! print: there a panic is the report.
 
 use crate::Command;
 use crate::args::Args;

@@ -1,4 +1,4 @@
-//! `conformance`: starts the program that runs corpora against the library.
+//! `conformance`: starts the program that tests the library with corpora.
 
 use crate::Command;
 use crate::args::Args;

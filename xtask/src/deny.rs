@@ -1,4 +1,4 @@
-//! `deny`: licences, bans, sources and advisories of everything we depend on.
+//! `deny`: licences, bans, sources and advisories of all dependencies.
 
 use anyhow::ensure;
 
@@ -13,7 +13,7 @@ pub(crate) const COMMAND: Command = Command {
 usage: cargo xtask deny
 
 Needs cargo-deny. The first three need no network and must hold. Advisories need a database that
-is fetched; when it cannot be, that part is skipped, and says so.",
+is fetched; when it cannot be, that part is skipped with a note.",
     run,
 };
 

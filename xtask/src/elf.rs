@@ -1,4 +1,4 @@
-//! How large a program for bare metal is, from the section headers of its ELF file.
+//! The size of a bare-metal program, from the section headers of its ELF file.
 //!
 //! ```text
 //! offset  size  field of a header of 32 bits, little-endian
@@ -8,7 +8,7 @@
 //! in a section header: 4 type, 8 flags, 20 size
 //! ```
 
-/// Bytes by where they end up.
+/// Bytes by their destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sizes {
     /// Instructions and constants: flash.
@@ -19,7 +19,7 @@ pub(crate) struct Sizes {
     pub(crate) zeroed: u64,
 }
 
-/// Adds up the sections that are loaded, or `None` when this is no such file.
+/// Adds up the loaded sections; returns `None` for other files.
 pub(crate) fn sizes(file: &[u8]) -> Option<Sizes> {
     if !file.starts_with(b"\x7fELF\x01\x01") {
         return None;

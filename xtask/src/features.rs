@@ -1,4 +1,4 @@
-//! `features`: a feature adds items and never changes one, so each must build alone, and none.
+//! `features`: a feature adds items and never changes one, so each must build alone, and with none.
 
 use crate::Command;
 use crate::args::Args;
@@ -28,5 +28,5 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What several features have in common: never named on its own.
+/// Internal features that others share.
 const SHARED: [&str; 1] = ["net"];

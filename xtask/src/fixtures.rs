@@ -1,7 +1,6 @@
-//! `fixtures`: files that the library itself writes, kept in `testdata/` so that a change of its
-//! output is seen.
+//! `fixtures`: files that the library writes, kept in `testdata/` so that a change of its output is noticed.
 //!
-//! They prove stability, not agreement: golden bytes typed by hand are in the tests of each module.
+//! They prove stability, not conformance: hand-written golden bytes are in the tests of each module.
 
 use std::fs;
 
@@ -45,7 +44,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// `--check` compares.
+    /// Returns the mode: `--check` compares.
     pub(crate) fn from_args(args: &mut Args) -> Self {
         if args.flag("--check") { Self::Check } else { Self::Write }
     }
@@ -75,7 +74,7 @@ pub(crate) fn settle(
     Ok(())
 }
 
-/// Name and content of every fixture.
+/// Returns name and content of every fixture.
 fn fixtures() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
     let row = |numbers: [i64; 3]| numbers.map(i64::to_le_bytes).concat();
     let groups = [[row([0, 2, 0]), row([1, 3, 1])].concat(), row([0, 9, 1])];
@@ -94,7 +93,7 @@ fn fixtures() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
     ])
 }
 
-/// Both kinds of fragments, empty ones, and a list that becomes a range.
+/// Encodes both kinds of fragments, empty ones, and a list that becomes a range.
 fn fragment_index() -> anyhow::Result<Vec<u8>> {
     let mut builder = FragmentIndexBuilder::new();
     builder.range(0, 4)?;
@@ -105,7 +104,7 @@ fn fragment_index() -> anyhow::Result<Vec<u8>> {
     Ok(builder.encode())
 }
 
-/// A block of each mode.
+/// Encodes a block of each mode.
 fn manifest() -> anyhow::Result<Vec<u8>> {
     let mut builder = ManifestBuilder::new(3)?;
     builder.single(&[0, 0, -1], 5)?;
@@ -114,7 +113,7 @@ fn manifest() -> anyhow::Result<Vec<u8>> {
     Ok(builder.encode())
 }
 
-/// Two writes of faces that lie in more than one chunk.
+/// Encodes two writes of faces in more than one chunk.
 fn link_cell() -> anyhow::Result<Vec<u8>> {
     let shape = RowShape::new(LinkInteger::I64, 3, true)?;
     let face = |order: &[u8], rows: &[u64]| {
@@ -126,7 +125,7 @@ fn link_cell() -> anyhow::Result<Vec<u8>> {
     Ok(link::encode(&[&first, &second], Body::Inline, shape)?)
 }
 
-/// Five numbers in two chunks.
+/// Encodes five numbers in two chunks.
 fn tensor() -> anyhow::Result<Vec<u8>> {
     let geometry =
         TileGeometry::new(tet::TensorDtype::U16, &[5], &[3]).context("not a geometry")?;

@@ -1,4 +1,4 @@
-//! `fuzz`: runs fuzz targets for a while, from the seeds of the corpora.
+//! `fuzz`: runs fuzz targets for a time, from the seeds of the corpora.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask fuzz [TARGET] [--seconds N] [OPTIONS OF THE FUZZER]
 
-Runs each target for N seconds (60). Needs a nightly toolchain and cargo-fuzz, and says which is
+Runs each target for N seconds (60). Needs a nightly toolchain and cargo-fuzz, and reports which is
 missing. Seeds are the blobs in testdata/; what is found meanwhile is kept in fuzz/corpus.",
     run,
 };
@@ -34,7 +34,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     }
     tools(house)?;
     for target in if chosen.is_empty() { targets } else { chosen } {
-        // What the fuzzer finds goes to the first folder; the others it only reads.
+        // The fuzzer writes its findings to the first folder and only reads the others.
         let corpus = house.path(&format!("fuzz/corpus/{target}"));
         fs::create_dir_all(&corpus).context("cannot make a folder for the corpus")?;
         let mut folders = vec![corpus];
@@ -56,7 +56,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 /// The target that compares the codecs of the feature with others.
 const FAST: &str = "fast_codecs";
 
-/// Where good and bad blobs for a target are.
+/// The folders of seeds of each target.
 const SEEDS: [(&str, &str); 35] = [
     ("frag", "testdata/hostile/fragment_index"),
     ("manifest", "testdata/hostile/manifest"),
@@ -95,7 +95,7 @@ const SEEDS: [(&str, &str); 35] = [
     ("read_h5ad", "testdata/formats/h5ad/broken"),
 ];
 
-/// The targets, by name.
+/// Returns the targets, by name.
 fn targets(house: &House) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for file in fs::read_dir(house.path("fuzz/fuzz_targets")).context("cannot list fuzz targets")? {

@@ -1,6 +1,6 @@
-//! Where the workspace is, and how programs are started in it.
+//! The workspace, and starting programs in it.
 //!
-//! A program is echoed before it runs, inherits the terminal, and fails the command when it fails.
+//! A program is printed before it runs, inherits the terminal, and fails the command when it fails.
 
 use std::env;
 use std::ffi::OsStr;
@@ -23,8 +23,8 @@ pub(crate) struct House {
 pub(crate) struct Program(Command);
 
 impl House {
-    /// The workspace that cargo runs this program for. Work trees may share one folder for builds, so
-    /// the one it was built in is only the second choice.
+    /// Returns the workspace for which cargo runs this program. Work trees may share one build folder, so the one it
+    /// was built in is only the second choice.
     pub(crate) fn find() -> anyhow::Result<Self> {
         let here = env::var_os("CARGO_MANIFEST_DIR");
         let here = here.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
@@ -33,12 +33,12 @@ impl House {
         Ok(Self { root })
     }
 
-    /// A path below the root.
+    /// Returns a path below the root.
     pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.root.join(below)
     }
 
-    /// Where builds go.
+    /// Returns the build folder.
     pub(crate) fn target(&self) -> PathBuf {
         match env::var_os("CARGO_TARGET_DIR") {
             Some(folder) => self.root.join(folder),
@@ -46,14 +46,14 @@ impl House {
         }
     }
 
-    /// The cargo that runs this.
+    /// Returns a command of the current cargo.
     pub(crate) fn cargo(&self, args: &[&str]) -> Program {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         self.program(&cargo).args(args)
     }
 
-    /// Builds the programs that checks start, and returns the folder they are in. They are built together: alone, each
-    /// would compile the crates below it again, with features of its own. Optimised as tests are, and checked as they are.
+    /// Builds the programs that checks start, and returns their folder. They are built together: alone, each would
+    /// compile the lower crates again with its own features. Optimised and checked like tests.
     pub(crate) fn build_programs(&self) -> anyhow::Result<PathBuf> {
         let mut words = vec!["build", "--quiet", "--profile", "test", "--bins", "--examples"];
         words.extend(PROGRAMS.iter().flat_map(|name| ["-p", *name]));
@@ -61,18 +61,18 @@ impl House {
         Ok(self.target().join("debug"))
     }
 
-    /// The cargo of the nightly toolchain, in `folder` below the root.
+    /// Returns a command of the nightly cargo, in `folder` below the root.
     pub(crate) fn nightly(&self, folder: &str, args: &[&str]) -> Program {
         let Program(mut command) = self.program("rustup").args(&["run", "nightly", "cargo"]);
         command.current_dir(self.root.join(folder));
-        // Left by the cargo that started us: they would lead back to its toolchain.
+        // Set by the current cargo: they would lead back to its toolchain.
         for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
             command.env_remove(name);
         }
         Program(command).args(args)
     }
 
-    /// Any program, started in the root.
+    /// Returns a command of any program, started in the root.
     pub(crate) fn program(&self, name: impl AsRef<OsStr>) -> Program {
         let mut command = Command::new(name);
         command.current_dir(&self.root);
@@ -80,7 +80,7 @@ impl House {
     }
 }
 
-/// The packages whose programs and examples checks start.
+/// The packages with programs and examples that checks start.
 const PROGRAMS: [&str; 5] = ["zvf-cli", "zvf-validate", "archives", "conformance", "torture"];
 
 impl Program {
@@ -89,7 +89,7 @@ impl Program {
         self
     }
 
-    /// Passes on what the command was given.
+    /// Adds the remaining arguments of the command.
     pub(crate) fn forward(mut self, args: crate::args::Args) -> Self {
         self.0.args(args.rest());
         self
@@ -108,7 +108,7 @@ impl Program {
         Ok(())
     }
 
-    /// Runs it to its end, shows what it prints, and returns the lines that `keep` wants.
+    /// Runs it to its end, prints its output, and returns the lines that `keep` accepts.
     pub(crate) fn run_keeping(mut self, keep: fn(&str) -> bool) -> anyhow::Result<Vec<String>> {
         self.echo();
         self.0.stdout(Stdio::piped());
@@ -127,7 +127,7 @@ impl Program {
         Ok(kept)
     }
 
-    /// Runs it, and ends it when it takes longer than `limit`.
+    /// Runs it, and ends it after `limit`.
     pub(crate) fn run_within(mut self, limit: Duration) -> anyhow::Result<()> {
         self.echo();
         let start = Instant::now();
@@ -147,7 +147,7 @@ impl Program {
         }
     }
 
-    /// What it prints, or `None` when it cannot be started or fails.
+    /// Returns its output, or `None` when it cannot be started or fails.
     pub(crate) fn output(mut self) -> Option<String> {
         let output = self.0.stderr(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -168,7 +168,7 @@ impl Program {
     }
 }
 
-/// One line for the person at the terminal. A closed terminal is no reason to fail.
+/// Prints one line. A closed terminal is not an error.
 pub(crate) fn say(line: &str) {
     drop(writeln!(io::stderr(), "{line}"));
 }

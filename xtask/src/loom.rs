@@ -1,4 +1,4 @@
-//! `loom`: models of what threads share, in every order of their steps.
+//! `loom`: models of the state that threads share, in every interleaving.
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
@@ -27,7 +27,7 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
             .with_context(|| format!("the models of {package} do not compile"))?;
         let program = built.lines().find_map(executable).context("cargo names no program")?;
         house.program(&program).args(&["models::"]).args(&words).run()?;
-        // A filter that fits nothing would prove nothing.
+        // A filter without a match would prove nothing.
         let listed = house.program(&program).args(&["models::", "--list"]).output();
         let listed = listed.unwrap_or_default();
         ensure!(listed.contains("models::"), "{package} has no models");
@@ -35,7 +35,7 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program that a message of cargo names, if it does.
+/// Returns the program in a message of cargo, if there is one.
 fn executable(line: &str) -> Option<String> {
     let message: Value = serde_json::from_str(line).ok()?;
     message["executable"].as_str().map(str::to_owned)

@@ -1,8 +1,8 @@
-//! `cargo xtask <command>`: starts what this workspace is tested, checked and measured with.
+//! `cargo xtask <command>`: starts the tests, checks and measurements of this workspace.
 //!
-//! One file per command, each with a [`Command`]: its name, its help and its `run`. Nothing here
-//! needs the network, but for `docs` and `fuzz` when they are told to install something, which they
-//! are not. Heavy work lives in programs of its own (`conformance`, `torture`), started from here.
+//! One file per command, each with a [`Command`]: its name, its help and its `run`. Only `docs` and `fuzz` would need
+//! the network, to install tools, which they never do. Heavy work is in separate programs (`conformance`, `torture`),
+//! started from here.
 
 mod api;
 mod args;
@@ -41,11 +41,11 @@ use crate::house::House;
 
 /// One command of `cargo xtask`.
 pub(crate) struct Command {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// What `--help` prints; the first line is the summary in the list of commands.
+    /// The text of `--help`; the first line is the summary in the list of commands.
     pub(crate) help: &'static str,
-    /// What it does.
+    /// Runs it.
     pub(crate) run: fn(&House, Args) -> anyhow::Result<()>,
 }
 

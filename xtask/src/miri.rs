@@ -1,6 +1,6 @@
-//! `miri`: the tests of the crates of bytes in an interpreter that notices undefined behaviour, on the host
-//! and on a target of the other byte order; the vector code of zvf-blosc, and the table of maps that zvf-store shares with
-//! its signal handler.
+//! `miri`: the tests of the byte-level crates in an interpreter that detects undefined behaviour, on the host and on a
+//! big-endian target; the vector code of zvf-blosc, and the table of maps that zvf-store shares with its signal
+//! handler.
 
 use anyhow::ensure;
 
@@ -43,10 +43,9 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         miri.args(&["--", "--skip", ENDLESS])
             .args(&words)
             .env("PROPTEST_CASES", "4")
-            // Properties keep failing cases in files, for which they ask where they are.
+            // Properties store failing cases in files, and need the current folder.
             .env("MIRIFLAGS", "-Zmiri-disable-isolation")
-            // The benches' library has a file of C. The interpreter runs none of it, so that any
-            // compiler will do.
+            // The library of the benches contains a C file. The interpreter runs none of it, so any compiler suffices.
             .env("CC_s390x_unknown_linux_gnu", "cc")
             .env("AR_s390x_unknown_linux_gnu", "ar")
             .run()?;
@@ -54,8 +53,8 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The table that the signal handler of zvf-store reads while others write it. What surrounds it calls the system, and
-/// the interpreter knows neither maps of files nor signals: those are what `torture sigbus` is for.
+/// Tests the table that the signal handler of zvf-store reads while other threads write it. The surrounding code makes
+/// system calls, and the interpreter supports neither maps of files nor signals: `torture sigbus` tests those.
 fn tables(house: &House) -> anyhow::Result<()> {
     house
         .nightly("", &["miri", "test", "-p", "zvf-store", "--lib"])
@@ -65,7 +64,7 @@ fn tables(house: &House) -> anyhow::Result<()> {
         .run()
 }
 
-/// The filters of zvf-blosc with their vectors. There is no calling of C, so the codecs are not among them.
+/// Tests the filters of zvf-blosc with vector code. The interpreter cannot call C, so the codecs are left out.
 fn filters(house: &House) -> anyhow::Result<()> {
     let features = ["--no-default-features", "--features", "fast-codecs"];
     let vectors = if cfg!(target_arch = "x86_64") { "-Ctarget-feature=+avx2" } else { "" };
@@ -75,14 +74,14 @@ fn filters(house: &House) -> anyhow::Result<()> {
         .args(&["--", "filter::"])
         .env("PROPTEST_CASES", "8")
         .env("MIRIFLAGS", "-Zmiri-disable-isolation")
-        // The interpreter has the vectors that the compiler is told of.
+        // The interpreter supports the vectors that the compiler is configured for.
         .env("RUSTFLAGS", vectors)
         .run()
 }
 
-/// What is interpreted.
+/// The interpreted packages.
 const PACKAGES: [&str; 8] =
     ["-p", "zvf-format", "-p", "zvf-metadata", "-p", "zvf-tet", "-p", "zvf-b2nd"];
 
-/// A document of a million values: hours of interpretation, of code that smaller ones show as well.
+/// A document of a million values: hours of interpretation of code that smaller ones test as well.
 const ENDLESS: &str = "hostile_documents_are_refused_early";

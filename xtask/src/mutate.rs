@@ -1,4 +1,4 @@
-//! `mutate`: starts the program that damages good stores and asks the validator.
+//! `mutate`: starts the program that damages good stores and validates them.
 
 use crate::Command;
 use crate::args::Args;

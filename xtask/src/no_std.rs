@@ -1,4 +1,4 @@
-//! `no-std`: the crates of bytes where there is no operating system, and on an emulated one.
+//! `no-std`: the byte-level crates without an operating system, and on an emulated one.
 
 use std::fs;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if emulate { firmware(house) } else { Ok(()) }
 }
 
-/// Says how to install a target that is not there.
+/// Fails with the installation command when a target is missing.
 fn require(house: &House, target: &str) -> anyhow::Result<()> {
     let found = house.program("rustc").args(&["--print", "target-libdir", "--target", target]);
     let folder = found.output().unwrap_or_default();
@@ -64,7 +64,7 @@ fn firmware(house: &House) -> anyhow::Result<()> {
     run.run_within(Duration::from_secs(60))
 }
 
-/// Packages without an operating system, each with and without an allocator where it can do without.
+/// Packages without an operating system, each with and without an allocator where possible.
 const BUILDS: [(&str, &str); 7] = [
     ("zvf-format", ""),
     ("zvf-format", "alloc"),

@@ -1,6 +1,7 @@
-//! `publish`: the order in which crates can be published, and whether each makes a package.
+//! `publish`: the order of publication of the crates, and whether each can be packaged.
 //!
-//! A registry takes a crate only when all that it names by version is there, tests included. Nothing is published here.
+//! A registry accepts a crate only when all its dependencies with versions are published, including those of tests.
+//! Nothing is published here.
 
 use anyhow::bail;
 
@@ -40,7 +41,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Published crates, each after those it needs; by name where there is a choice.
+/// Returns the published crates, each after its dependencies; by name where the order is free.
 fn order(members: &[Member]) -> anyhow::Result<Vec<&str>> {
     let mut left: Vec<&Member> = members.iter().filter(|member| member.published).collect();
     let mut order = Vec::with_capacity(left.len());

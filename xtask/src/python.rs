@@ -1,12 +1,11 @@
-//! `python`: builds the Python package and tests it in an environment of its own.
+//! `python`: builds the Python package and tests it in its own environment.
 //!
-//! The environment lies below the target folder and is made once: the first run installs what the tests need, later
-//! ones only the package, until the list of what is needed changes. Without `--wheel` the package is built as tests are,
-//! which takes a fraction of the time.
+//! The environment is below the target folder and created once: the first run installs the dependencies of the tests,
+//! later ones only the package, until the list of dependencies changes. Without `--wheel` the package is built with the
+//! profile of tests, which takes a fraction of the time.
 //!
-//! The reference's own tests of its public facade are run as they come in its source archive, against `zvf.compat` in its
-//! place (`crates/zvf-py/tests/reference`): which files those are, and which of their tests say something that is different
-//! here on purpose, is a list of that folder.
+//! The reference's own tests of its public facade run unchanged from its source archive, against `zvf.compat` in its
+//! place (`crates/zvf-py/tests/reference`): that folder lists the files, and the tests that differ on purpose.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +32,7 @@ which the wheel is not, and its tests open repositories. Needs python3 of at lea
     run,
 };
 
-/// What the environment holds besides the package.
+/// Further packages of the environment.
 const TOOLS: [&str; 23] = [
     "maturin>=1.8,<2",
     "numpy",
@@ -49,7 +48,7 @@ const TOOLS: [&str; 23] = [
     "nbclient",
     "ipykernel",
     "pyright",
-    // Neighbours that take answers, or whose objects are written.
+    // Packages that read answers, or whose objects are written.
     "duckdb",
     "trimesh",
     "meshio",
@@ -58,14 +57,14 @@ const TOOLS: [&str; 23] = [
     "fsspec",
     "obstore",
     "zarr>=3",
-    // Whose names, signatures and results are compared.
+    // The package whose names, signatures and results are compared.
     REFERENCE,
 ];
 
-/// What the tests of the reference need besides the package.
+/// Further packages of the tests of the reference.
 const REFERENCE_TOOLS: [&str; 6] = ["numpy", "zarr>=3", "obstore", "pytest", "dask", "pyyaml"];
 
-/// The reference, whose source archive has its tests.
+/// The reference, whose source archive contains its tests.
 const REFERENCE: &str = "zarr-vectors==0.9.2";
 
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
@@ -86,7 +85,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let config = package.join("pyproject.toml").display().to_string();
     let root = package.display().to_string();
     let tests = package.join("tests").display().to_string();
-    // The examples of the package as it is installed: its compiled half lies there.
+    // The examples of the installed package, which has the compiled module.
     let installed = ["--pyargs", "zvf"];
     house
         .program(&python)
@@ -99,7 +98,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     run_examples(house, &python)
 }
 
-/// The tests of the reference's facade, unchanged, against `zvf.compat`.
+/// Runs the tests of the reference's facade, unchanged, against `zvf.compat`.
 fn run_reference_tests(house: &House, wheel: &Path, args: Args) -> anyhow::Result<()> {
     let python = environment(house, "python-reference", &REFERENCE_TOOLS)?;
     install(house, &python, wheel)?;
@@ -110,7 +109,7 @@ fn run_reference_tests(house: &House, wheel: &Path, args: Args) -> anyhow::Resul
         let download = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"];
         house.program(&python).args(&download).args(&["--dest", &into, REFERENCE]).run()?;
     }
-    // Anew each time: tests must be as they were published.
+    // Unpacked again each time: the tests must be the published ones.
     let extracted = folder.join("zarr_vectors-0.9.2");
     if extracted.exists() {
         std::fs::remove_dir_all(&extracted)?;
@@ -128,7 +127,7 @@ fn run_reference_tests(house: &House, wheel: &Path, args: Args) -> anyhow::Resul
         .run()
 }
 
-/// The sources by mypy and pyright, and the stubs of the compiled half beside the module as it is.
+/// Checks the sources with mypy and pyright, and the stubs of the compiled module against the module.
 fn check_types(house: &House, python: &Path, config: &str) -> anyhow::Result<()> {
     house.program(python).args(&["-m", "mypy", "--config-file", config]).run()?;
     house.program(python).args(&["-m", "pyright", "--project", config]).run()?;
@@ -136,7 +135,7 @@ fn check_types(house: &House, python: &Path, config: &str) -> anyhow::Result<()>
     house.program(python).args(&stubs).run()
 }
 
-/// Every example program, and every notebook of the book from its first cell to its last.
+/// Runs every example program, and every notebook of the book from its first cell to its last.
 fn run_examples(house: &House, python: &Path) -> anyhow::Result<()> {
     for path in files_in(&house.path("crates/zvf-py/examples"), "py")? {
         house.program(python).args(&[&path]).run()?;
@@ -152,7 +151,7 @@ const RUN_NOTEBOOK: &str = "import sys, nbformat, nbclient
 nbclient.NotebookClient(nbformat.read(sys.argv[1], 4), timeout=300).execute()
 print('ran', sys.argv[1])";
 
-/// The files of a folder with this ending, by name.
+/// Returns the files of a folder with this ending, by name.
 fn files_in(folder: &Path, ending: &str) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -166,7 +165,7 @@ fn files_in(folder: &Path, ending: &str) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The interpreter of an environment below the target folder; `tools` are installed where the list is a new one.
+/// Returns the interpreter of an environment below the target folder; installs `tools` where the list changed.
 pub(crate) fn environment(house: &House, name: &str, tools: &[&str]) -> anyhow::Result<PathBuf> {
     let folder = house.target().join(name);
     let (python, ready) = (folder.join("bin/python"), folder.join("ready"));
@@ -183,7 +182,7 @@ pub(crate) fn environment(house: &House, name: &str, tools: &[&str]) -> anyhow::
     Ok(python)
 }
 
-/// Builds the package as tests are built, with these options of maturin, and installs it; returns the wheel.
+/// Builds the package with the profile of tests, with these options of maturin, and installs it; returns the wheel.
 fn develop(house: &House, python: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
     let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
     let out = house.target().join("python-wheels").display().to_string();
@@ -200,7 +199,7 @@ fn install(house: &House, python: &Path, file: &Path) -> anyhow::Result<()> {
     house.program(python).args(&args).run()
 }
 
-/// Builds the release wheel as people get it, into `out`; returns the file.
+/// Builds the released wheel into `out`; returns the file.
 pub(crate) fn release_wheel(house: &House, out: &Path) -> anyhow::Result<PathBuf> {
     let python = environment(house, "python-env", &TOOLS)?;
     let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
@@ -210,7 +209,7 @@ pub(crate) fn release_wheel(house: &House, out: &Path) -> anyhow::Result<PathBuf
     newest(&out, "whl")
 }
 
-/// Builds the release wheel and the source archive, and tries each in a fresh environment.
+/// Builds the released wheel and the source archive, and tests each in a fresh environment.
 fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
     let out = house.target().join("wheels");
     let wheel = release_wheel(house, &out)?;
@@ -220,7 +219,7 @@ fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
     let out = out.display().to_string();
     let pack = ["-m", "maturin", "sdist", "--manifest-path", &manifest, "--out", &out];
     house.program(python).args(&pack).run()?;
-    // What the archive holds is what counts, not how fast it is: it is built as tests are.
+    // The contents of the archive are tested, not its speed: it is built with the profile of tests.
     let archive = newest(&out, "gz")?;
     try_in_fresh_environment(house, &archive, &["--config-settings", "build-args=--profile dev"])
 }
@@ -235,7 +234,7 @@ fn check_policy(house: &House, python: &Path, wheel: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// Installs a wheel or an archive with nothing but what it asks for, and has it write and read a store.
+/// Installs a wheel or an archive with only its dependencies, and lets it write and read a store.
 fn try_in_fresh_environment(house: &House, file: &Path, words: &[&str]) -> anyhow::Result<()> {
     let folder = house.target().join("python-fresh");
     if folder.exists() {
@@ -255,7 +254,7 @@ const TRIAL: &str = "import tempfile, numpy as np, zvf
 ds = zvf.points(tempfile.mkdtemp() + '/a.zarrvectors', np.eye(3), attributes={'mass': np.arange(3.0)})
 assert ds.read(where='mass > 1')['mass'].tolist() == [2.0] and ds.validate(level=5).ok";
 
-/// The file that was written last, of those in a folder with this ending.
+/// Returns the newest file with this ending in a folder.
 fn newest(folder: &str, ending: &str) -> anyhow::Result<PathBuf> {
     let mut found: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
     for entry in std::fs::read_dir(folder)? {

@@ -1,11 +1,11 @@
-//! `conformance --sql`: what brings an SQL engine, which no other step builds.
+//! `conformance --sql`: the crates with an SQL engine, which no other step builds.
 //!
 //! ```text
-//! clippy, test      the lints and tests of the heavy crates: among them all archived stores asked in SQL and as `zvf query`
-//!                   has them, by one process, and stores of each kind by two executors
-//! agreement         the demo stores, and those that are named, in SQL and as `zvf query` has them
+//! clippy, test      the lints and tests of the heavy crates: including all archived stores queried in SQL and with `zvf query`,
+//!                   by one process, and stores of each kind by two executors
+//! agreement         the demo stores, and named ones, in SQL and with `zvf query`
 //! DuckDB            three statements for each table, on the table and on the Parquet file it was written to
-//! docs              the commands of the pages that ask in SQL
+//! docs              the commands of the pages with SQL queries
 //! ```
 
 use std::fs;
@@ -19,7 +19,7 @@ use crate::docs::run_sql_pages;
 use crate::house::{House, say};
 use crate::python::environment;
 
-/// Runs all of it.
+/// Runs all steps.
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let named: Vec<PathBuf> = args.rest().map(PathBuf::from).collect();
     let packages = packages();
@@ -41,7 +41,7 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     run_sql_pages(house)
 }
 
-/// Builds their programs and examples: all with all features, so that the engine is compiled once.
+/// Builds their programs and examples with all features, so that the engine is compiled once.
 pub(crate) fn build(house: &House) -> anyhow::Result<()> {
     let built = ["--quiet", "--profile", "test", "--all-features", "--bins", "--examples"];
     house.cargo(&["build"]).args(&packages()).args(&built).run()
@@ -51,7 +51,7 @@ fn packages() -> Vec<&'static str> {
     HEAVY.iter().flat_map(|name| ["-p", *name]).collect()
 }
 
-/// Compares the tables of the demo stores with `DuckDB` on what they are written to.
+/// Compares the tables of the demo stores with `DuckDB` on their exported files.
 fn duckdb(house: &House, programs: &Path, demo: &Path) -> anyhow::Result<()> {
     let python = environment(house, "sql-env", &["duckdb"])?;
     let mut stores: Vec<PathBuf> = Vec::new();

@@ -1,4 +1,4 @@
-//! `test`: what the README tells people to run.
+//! `test`: the test command of the README.
 
 use std::io::{self, Write};
 
@@ -31,7 +31,7 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The number before `what` in `test result: ok. 12 passed; 0 failed; …`.
+/// Returns the number before `what` in `test result: ok. 12 passed; 0 failed; …`.
 fn count(line: &str, what: &str) -> u64 {
     let parts = line.split([';', '.']).map(str::trim);
     parts.filter_map(|part| part.strip_suffix(what)?.trim().parse().ok()).next().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! `torture`: starts the program that tries to break promises on purpose.
+//! `torture`: starts the program that tests guarantees under faults.
 
 use crate::Command;
 use crate::args::Args;
@@ -39,16 +39,16 @@ Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, an
 };
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    // The command that these kill and measure lies beside the program.
+    // The command that these kill and measure is next to the program.
     if NEEDS_COMMAND.iter().any(|word| args.peek(word)) {
         house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli", "--bin", "zvf"]).run()?;
     }
     house.cargo(&["run", "--quiet", "--release", "-p", "torture", "--"]).forward(args).run()
 }
 
-/// What CI runs: a bounded part of each, on programs that were built for the tests.
+/// Runs the tests of CI: a bounded part of each, with the programs built for tests.
 pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
-    // The command that some of these kill and measure lies beside the program.
+    // The command that some of these kill and measure is next to the program.
     let torture = house.build_programs()?.join("torture");
     for words in BOUNDED {
         house.program(&torture).args(words).run()?;
@@ -64,7 +64,7 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Words of a command line that need the command `zvf`.
+/// Subcommands that need the command `zvf`.
 const NEEDS_COMMAND: [&str; 11] = [
     "--what",
     "race",
@@ -78,7 +78,7 @@ const NEEDS_COMMAND: [&str; 11] = [
     "load",
     "soak",
 ];
-/// Short runs on machines that do other things: nothing is asked of rates and times.
+/// Short runs on busy machines: rates and times are not checked.
 const BOUNDED: [&[&str]; 27] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "199", "--then-random", "8"],
@@ -108,7 +108,7 @@ const BOUNDED: [&[&str]; 27] = [
     &["load", "--conns", "16", "--secs", "3", "--min-rate", "0", "--p99-ms", "60000"],
     &["soak", "--secs", "9", "--slope-kib", "100000000"],
 ];
-/// What takes the rights of the system's owner.
+/// Tests that require root.
 const BOUNDED_AS_ROOT: [&[&str]; 2] = [
     &["diskfull", "--from", "256", "--step", "1024", "--disks", "3"],
     &["diskfull", "--edits", "--from", "1024", "--to", "4096", "--step", "1024"],

@@ -1,4 +1,4 @@
-//! Files over plain HTTP on loopback, by range where asked, for tests and benches. Nothing is listed.
+//! Files over plain HTTP on loopback, by range where requested, for tests and benches. There is no listing.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -6,10 +6,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// What the server does, as it happens: whoever looks may wait, and so hold an answer back.
+/// Events of the server: a handler may wait, and so delay an answer.
 #[derive(Clone, Copy, Debug)]
 pub enum Exchange<'a> {
-    /// This path is asked for, and not answered yet.
+    /// This path was requested, and is not answered yet.
     Asked(&'a str),
     /// A body of so many bytes is about to be sent.
     Sent(usize),
@@ -30,7 +30,7 @@ pub fn serve_files(
         for stream in listener.incoming().map_while(Result::ok) {
             let (root, look) = (root.clone(), look.clone());
             thread::spawn(move || {
-                // An answer of two small writes would wait for the other side's acknowledgement.
+                // An answer of two small writes would wait for an acknowledgement.
                 let _ = stream.set_nodelay(true);
                 let mut lines = BufReader::new(&stream);
                 while answer(&mut lines, &stream, &root, &look).is_some() {}
@@ -40,7 +40,7 @@ pub fn serve_files(
     Ok(address)
 }
 
-/// Answers one request; nothing when there is no more.
+/// Answers one request; returns `None` at the end of the connection.
 fn answer(
     lines: &mut impl BufRead,
     mut stream: &TcpStream,
@@ -63,7 +63,7 @@ fn answer(
     let total = bytes.len();
     let (start, end) = match range.as_deref().and_then(|range| range.split_once('-')) {
         None => (0, total),
-        // More than there are: all.
+        // A range longer than the file means all of it.
         Some(("", last)) => (total.saturating_sub(last.parse().ok()?), total),
         Some((start, "")) => (start.parse().ok()?, total),
         Some((start, end)) => (start.parse().ok()?, total.min(end.parse::<usize>().ok()? + 1)),

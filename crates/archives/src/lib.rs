@@ -1,7 +1,7 @@
-//! Stores from the archives in `testdata/zvf`: into a directory, or into memory; files over HTTP ([`http`]), and a double of
-//! S3 ([`s3`]).
+//! Stores from the archives in `testdata/zvf`: in a directory, or in memory; files over HTTP ([`http`]), and an
+//! emulator of S3 ([`s3`]).
 //!
-//! For tests of every layer; whatever is missing or broken here is a panic.
+//! For tests of every layer; missing or broken archives panic.
 
 pub mod http;
 pub mod s3;
@@ -19,17 +19,17 @@ use serde_json::Value;
 use tempfile::TempDir;
 use zvf_store::{OpenOptions, Store};
 
-/// The folder of archives.
+/// Returns the folder of archives.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/zvf")
 }
 
-/// A JSON document of that folder.
+/// Returns a JSON document of that folder.
 pub fn json(name: &str) -> Value {
     serde_json::from_slice(&fs::read(folder().join(name)).unwrap()).unwrap()
 }
 
-/// The names of all stores that are not broken.
+/// Returns the names of all stores that are not broken.
 pub fn ids() -> Vec<String> {
     let mut ids: Vec<String> = fs::read_dir(folder())
         .unwrap()
@@ -42,13 +42,13 @@ pub fn ids() -> Vec<String> {
     ids
 }
 
-/// The files of a store, by their path below its root.
+/// Returns the files of a store, by their path below its root.
 pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
     read(&folder().join(format!("{id}.tar.zst"))).unwrap()
 }
 
-/// The files of the store `first`, with level 0 of the store `other` beside its own, as geometry of `kind`:
-/// in a group of the level that is like a level. Its objects, if it has any, get the ids from `first_id` on.
+/// Returns the files of the store `first`, with level 0 of the store `other` added as geometry of `kind`: in a group of
+/// the level that has the form of a level. Its objects, if any, get ids from `first_id` on.
 pub fn with_beside(first: &str, kind: &str, other: &str, first_id: i64) -> Vec<(String, Vec<u8>)> {
     let (mut all, mut other) = (files(first), files(other));
     let document = |files: &[(String, Vec<u8>)], path: &str| -> Value {
@@ -95,8 +95,8 @@ pub fn with_beside(first: &str, kind: &str, other: &str, first_id: i64) -> Vec<(
     all
 }
 
-/// The files of the store `id`, with a row in no fragment at the end of every second chunk: what a vacuum removes. Chunks
-/// must be stored as they are, without a compressor and without shards.
+/// Returns the files of the store `id`, with a row outside of all fragments at the end of every second chunk, which a
+/// vacuum removes. Chunks must be stored without a compressor and without shards.
 pub fn files_with_waste(id: &str) -> Vec<(String, Vec<u8>)> {
     let mut files = files(id);
     let chunks = files.iter().filter_map(|(name, bytes)| {
@@ -123,7 +123,7 @@ pub fn files_with_waste(id: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Adds a row to a cell of `rows`, of the codec `vlen-bytes`: how many there are, the length of it, and its bytes.
+/// Adds a row to a cell of `rows`, of the codec `vlen-bytes`: their number, the length of the row, and its bytes.
 fn repeat_last_row(cell: &mut Vec<u8>, rows: usize) {
     let bytes = cell.len() - CELL_HEAD;
     assert_eq!(
@@ -137,22 +137,22 @@ fn repeat_last_row(cell: &mut Vec<u8>, rows: usize) {
 
 const CELL_HEAD: usize = 8;
 
-/// What the store was made of, by name: arrays of NumPy and JSON.
+/// Returns the input of the store, by name: arrays of NumPy and JSON.
 pub fn inputs(id: &str) -> Vec<(String, Vec<u8>)> {
     let archive = folder().join(format!("{id}.tar.zst"));
     read_below(&archive, |folder| folder == "input").unwrap()
 }
 
-/// The files of the store in an archive that may lie anywhere, by their path below the root of the store.
+/// Returns the files of the store in any archive, by their path below the root of the store.
 ///
 /// # Errors
 ///
-/// When the archive cannot be read, or is none.
+/// When the archive cannot be read, or is invalid.
 pub fn read(archive: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     read_below(archive, |folder| folder.ends_with(".zarrvectors"))
 }
 
-/// The files below a folder of this machine, by their path in it.
+/// Returns the files below a local folder, by their relative path.
 pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -170,7 +170,7 @@ pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The files of an archive below a folder, by their path in it.
+/// Returns the files of an archive below a folder, by their relative path.
 fn read_below(archive: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut archive = tar::Archive::new(zstd::Decoder::new(File::open(archive)?)?);
     let mut files = Vec::new();
@@ -187,8 +187,8 @@ fn read_below(archive: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<(
     Ok(files)
 }
 
-/// A directory that goes away; in memory where the system keeps one there, since a store is many small
-/// files and disks are slow at those. A place named by the environment comes first.
+/// Returns a temporary directory; in memory where the system has one there, since a store is many small files and disks
+/// are slow at those. The environment may name another place.
 pub fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     let made = match env::var_os("TMPDIR") {
@@ -198,7 +198,7 @@ pub fn scratch() -> TempDir {
     made.unwrap()
 }
 
-/// A store in a directory that goes away, with whatever is put beside the store.
+/// A store in a temporary directory, with its siblings.
 #[derive(Debug)]
 pub struct Unpacked {
     path: PathBuf,
@@ -206,13 +206,13 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// The archived store `id`.
+    /// Unpacks the archived store `id`.
     pub fn new(id: &str) -> Self {
         let name = id.rsplit('/').next().unwrap_or(id);
         Self::named(name, &files(id))
     }
 
-    /// A store of these files.
+    /// Writes a store of these files.
     pub fn from_files(files: &[(String, Vec<u8>)]) -> Self {
         Self::named("store", files)
     }
@@ -224,26 +224,26 @@ impl Unpacked {
         Self { path, _dir: dir }
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The store, opened as a local one.
+    /// Opens the store as a local one.
     pub async fn open(&self) -> Store {
         open(&self.path).await
     }
 }
 
-/// The store in the folder `path`, opened as a local one.
+/// Opens the store in the folder `path` as a local one.
 pub async fn open(path: &Path) -> Store {
     Store::open(path.to_str().unwrap(), OpenOptions::default()).await.unwrap()
 }
 
-/// The archived store `id` in a folder below `folder`, where it stays for later tests: unpacking takes
-/// longer than what most of them do with it.
+/// Unpacks the archived store `id` to a folder below `folder`, where it stays for later tests: unpacking takes longer
+/// than most tests.
 ///
-/// The folder is named after the contents of the archive, and gets its name when it is whole.
+/// The folder is named after the contents of the archive, and is renamed when it is complete.
 pub fn kept(folder: &Path, id: &str) -> PathBuf {
     let archive = fs::read(self::folder().join(format!("{id}.tar.zst"))).unwrap();
     let name = id.replace('/', "-");
@@ -252,13 +252,13 @@ pub fn kept(folder: &Path, id: &str) -> PathBuf {
         fs::create_dir_all(folder).unwrap();
         let new = TempDir::new_in(folder).unwrap();
         write(new.path(), &files(id));
-        // Another test may have been faster; then this copy goes away.
+        // Another test may have been faster; then this copy is removed.
         let _faster = fs::rename(new.path(), &path);
     }
     path
 }
 
-/// A number that differs when `bytes` do, as far as anybody tries.
+/// Returns a hash of `bytes`.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
@@ -274,7 +274,7 @@ pub fn write(folder: &Path, files: &[(String, Vec<u8>)]) {
     }
 }
 
-/// A store in memory.
+/// Returns a store in memory.
 pub async fn in_memory(files: &[(String, Vec<u8>)]) -> Arc<InMemory> {
     let memory = Arc::new(InMemory::new());
     for (path, bytes) in files {
@@ -283,7 +283,7 @@ pub async fn in_memory(files: &[(String, Vec<u8>)]) -> Arc<InMemory> {
     memory
 }
 
-/// A future that never waits for anything, driven to its end without a runtime.
+/// Runs a future that never waits to its end, without a runtime.
 pub fn inline<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());

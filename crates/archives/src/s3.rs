@@ -1,13 +1,13 @@
-//! A double of S3 on loopback: one bucket, in memory, for tests.
+//! An emulator of S3 on loopback: one bucket, in memory, for tests.
 //!
 //! ```text
-//! GET, HEAD      an object, or a range of it; if it is or is not some version
-//! PUT            an object, also only where there is none or some version; a copy of another one
+//! GET, HEAD      an object, or a range of it; conditional on its version
+//! PUT            an object, also conditional on its absence or version; a copy of another one
 //! DELETE, POST   one object, or many
 //! GET ?list-type the names below a prefix, page by page
 //! ```
 //!
-//! Signatures are not looked at. Uploads in parts are refused: they begin at sizes that tests do not have.
+//! Signatures are not checked. Multipart uploads are refused: tests have no objects of that size.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ struct Object {
 }
 
 impl S3 {
-    /// Starts one on a port of its own, with a bucket called `bucket` that has no objects.
+    /// Starts a server on a free port, with an empty bucket called `bucket`.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl S3 {
             for stream in listener.incoming().map_while(Result::ok) {
                 let server = server.clone();
                 thread::spawn(move || {
-                    // An answer of two small writes would wait for the other side's acknowledgement.
+                    // An answer of two small writes would wait for an acknowledgement.
                     let _ = stream.set_nodelay(true);
                     let mut lines = BufReader::new(&stream);
                     while let Some(request) = Request::read(&mut lines) {
@@ -64,7 +64,7 @@ impl S3 {
         Ok(own)
     }
 
-    /// What a client must know: names and values of storage options, which are those of the environment in capitals.
+    /// Returns the storage options of a client: names and values; upper-case names are those of the environment.
     pub fn options(&self) -> [(&'static str, String); 5] {
         [
             ("aws_endpoint", format!("http://{}", self.address)),
@@ -89,7 +89,7 @@ impl S3 {
         self.lock().by_key.retain(|key, _| !key.starts_with(&prefix));
     }
 
-    /// All objects below a prefix, by their names behind it.
+    /// Returns all objects below a prefix, by their relative names.
     pub fn tree(&self, prefix: &str) -> BTreeMap<String, Vec<u8>> {
         let prefix = format!("{prefix}/");
         let objects = self.lock();
@@ -130,7 +130,7 @@ impl Objects {
         self.puts
     }
 
-    /// Takes what is put, or copied from another object.
+    /// Handles a put, or a copy of another object.
     fn take(&mut self, key: &str, request: &Request) -> Reply {
         let found = self.by_key.get(key).map(|object| tag(object.version));
         if request.header("if-none-match") == Some("*") && found.is_some() {
@@ -158,7 +158,7 @@ impl Objects {
         Reply::new("200 OK").with_body(text.into_bytes())
     }
 
-    /// Gives an object, or the range of it that is asked for.
+    /// Returns an object, or the requested range of it.
     fn give(&self, key: &str, request: &Request) -> Reply {
         let Some(object) = self.by_key.get(key) else {
             return Reply::error("404 Not Found", "NoSuchKey");
@@ -183,7 +183,7 @@ impl Objects {
         reply("206 Partial Content").with("Content-Range", &range).with_body(body)
     }
 
-    /// Removes the objects that a body in XML names.
+    /// Removes the objects in an XML body.
     fn delete(&mut self, body: &[u8]) -> Reply {
         let body = String::from_utf8_lossy(body);
         let mut text = "<DeleteResult>".to_owned();
@@ -194,7 +194,7 @@ impl Objects {
         Reply::new("200 OK").with_body((text + "</DeleteResult>").into_bytes())
     }
 
-    /// A page of the names below a prefix; with a delimiter, names go to the next one.
+    /// Returns a page of the names below a prefix; with a delimiter, up to the next one.
     fn list(&self, query: &BTreeMap<String, String>) -> Reply {
         let word = |name: &str| query.get(name).map_or("", String::as_str);
         let (prefix, delimiter) = (word("prefix"), word("delimiter"));
@@ -230,7 +230,7 @@ impl Objects {
     }
 }
 
-/// What a client asks.
+/// A request.
 #[derive(Debug)]
 struct Request {
     method: String,
@@ -241,7 +241,7 @@ struct Request {
 }
 
 impl Request {
-    /// The next one; none when there is no more.
+    /// Reads the next request; returns `None` at the end of the connection.
     fn read(wire: &mut BufReader<&TcpStream>) -> Option<Self> {
         let mut lines = wire.by_ref().lines().map_while(Result::ok);
         let first = lines.next()?;
@@ -305,7 +305,7 @@ impl Reply {
     }
 }
 
-/// Where the range `text` of so many bytes begins and ends; nothing where it holds none.
+/// Returns start and end of the range `text` of `total` bytes; `None` where it is invalid.
 fn bounds(text: &str, total: usize) -> Option<(usize, usize)> {
     let (start, end) = match text.split_once('-')? {
         ("", last) => (total.saturating_sub(last.parse().ok()?), total),
@@ -320,7 +320,7 @@ fn tag(version: u64) -> String {
     format!("\"{version}\"")
 }
 
-/// Text of a URL without its `%`.
+/// Percent-decodes text of a URL.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -348,10 +348,10 @@ fn unescape(text: &str) -> String {
     ENTITIES.iter().rev().fold(text.to_owned(), |text, (plain, entity)| text.replace(entity, plain))
 }
 
-/// The first is put first and taken last.
+/// The first is encoded first and decoded last.
 const ENTITIES: [(&str, &str); 5] =
     [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&apos;")];
-/// Objects of one page of a list: few, so that there are several.
+/// The number of objects per page of a list: small, so that there are several.
 const PAGE: usize = 50;
 const CHANGED: &str = "Mon, 05 Jan 2026 10:00:00 GMT";
 const LISTED: &str = "2026-01-05T10:00:00.000Z";

@@ -1,15 +1,15 @@
-//! The part that opens and reads damaged stores: each must be refused, read, or survived, as told.
+//! The part that opens and reads damaged stores: each must be refused, read, or survived, as the corpus states.
 //!
 //! ```text
 //! want     detect_at   what must happen
 //! error    open        opening is refused
 //! error    read        opening, or reading everything, is refused
-//! error    validate    nothing bad; the fault is for a validator to find
+//! error    validate    no crash; only a validator finds the fault
 //! accept               the same answers as the undamaged store
 //! either               an error or an answer
 //! ```
 //!
-//! Whatever the input: no panic, no more than [`MAX_BYTES`] on the heap, and done within [`MAX_TIME`].
+//! For any input: no panic, at most [`MAX_BYTES`] on the heap, and at most [`MAX_TIME`].
 
 use std::io::Write;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// How far reading came.
+/// How far reading got.
 enum Found {
     NotOpened(Refusal),
     NotRead(Refusal),
@@ -79,10 +79,10 @@ fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
         ("accept", _, Found::Read(lines)) => {
             let base = Unpacked::from_files(&corpus::read(&fault.base)?);
             match read(base.path(), runtime) {
-                Found::Read(told) => {
+                Found::Read(found) => {
                     report.holds(
                         "accept",
-                        told == *lines,
+                        found == *lines,
                         format!("other answers than the base ({what})"),
                     );
                 }
@@ -117,6 +117,6 @@ fn read(path: &Path, runtime: &Runtime) -> Found {
     })
 }
 
-/// A handle's budget is 256 MiB; what is above it is this program's own.
+/// The budget of a handle is 256 MiB; the rest is this program's own.
 const MAX_BYTES: usize = 384 << 20;
 const MAX_TIME: Duration = Duration::from_secs(60);

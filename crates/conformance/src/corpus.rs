@@ -1,10 +1,10 @@
-//! A folder of golden stores: an index, an archive for each store, and what is expected of it.
+//! A folder of golden stores: an index, an archive for each store, and its expected facts.
 //!
 //! ```text
-//! INDEX.json                what is there
-//! <id>.tar.zst              the store, and what its writer was given
+//! INDEX.json                the list of stores
+//! <id>.tar.zst              the store, and the input of its writer
 //! <id>.expected.json        facts
-//! broken/FAULTS.json        damaged stores, and what a careful reader does with each
+//! broken/FAULTS.json        damaged stores, and the expected outcome of each
 //! ```
 
 use std::fs;
@@ -18,9 +18,9 @@ use serde_json::Value;
 pub(crate) struct Golden {
     pub(crate) id: String,
     pub(crate) archive: PathBuf,
-    /// Whether it was changed after it was written.
+    /// Whether it was edited after it was written.
     pub(crate) edited: bool,
-    /// Facts that the reference read wrongly, as the index words them.
+    /// Facts that the reference read wrongly, with the text of the index.
     pub(crate) disagreements: Vec<String>,
     pub(crate) expected: Value,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Fault {
     pub(crate) detect_at: Option<String>,
 }
 
-/// Every golden store of `folder`, or those with `only` in their names.
+/// Returns every golden store of `folder`, or those with `only` in their names.
 pub(crate) fn goldens(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<Golden>> {
     let index = read_json(&folder.join("INDEX.json"))?;
     let stores = index["stores"].as_array().context("INDEX.json lists no stores")?;
@@ -53,7 +53,7 @@ pub(crate) fn goldens(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<G
     stores.iter().filter(|entry| is_wanted(entry, only)).map(golden).collect()
 }
 
-/// Every damaged store of `folder`, or those with `only` in their names; none where it keeps none.
+/// Returns every damaged store of `folder`, or those with `only` in their names; none where the folder has none.
 pub(crate) fn faults(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<Fault>> {
     let list = folder.join("broken/FAULTS.json");
     if !list.exists() {
@@ -72,17 +72,17 @@ pub(crate) fn faults(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<Fa
     Ok(faults.filter(|entry| is_wanted(entry, only)).map(fault).collect())
 }
 
-/// Whether the store of an entry has `only` in its name.
+/// Returns whether the store of an entry has `only` in its name.
 fn is_wanted(entry: &Value, only: Option<&str>) -> bool {
     only.is_none_or(|only| text(&entry["id"]).contains(only))
 }
 
-/// The files of an archived store.
+/// Returns the files of an archived store.
 pub(crate) fn read(archive: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     archives::read(archive).with_context(|| format!("cannot unpack {}", archive.display()))
 }
 
-/// Every file below `folder`: its path there, with slashes, and its bytes.
+/// Returns every file below `folder`: its relative path, with slashes, and its bytes.
 pub(crate) fn files(folder: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let (mut found, mut open) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(next) = open.pop() {

@@ -1,6 +1,6 @@
-//! Reads all there is in a store, one way or another, and says what was found as lines of text.
+//! Reads everything in a store by one of several ways, and prints the facts as lines of text.
 //!
-//! Two stores that hold the same give the same lines; a fault anywhere is the first error.
+//! Two stores with the same contents give the same lines; a fault anywhere is the first error.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use zvf_query::region::Region;
 use zvf_query::{Query, QueryError, Reader};
 use zvf_store::{Caching, Store, StoreError};
 
+use crate::contents::LevelContents;
 use crate::facts::{self, Rows};
-use crate::whole::Whole;
 
-/// Why not everything could be read: an error of the library, by its class.
+/// Why reading failed: an error of the library, with its class.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) class: Class,
@@ -27,7 +27,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Every fact found in `store`.
+/// Returns every fact of `store`.
 pub(crate) async fn everything(store: &Store) -> Result<Vec<String>, Refusal> {
     let reader = Reader::new(store.clone());
     let mut found = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) async fn everything(store: &Store) -> Result<Vec<String>, Refusal> {
     Ok(found)
 }
 
-/// Parametric objects, their groups and their attributes.
+/// Adds parametric objects, their groups and their attributes.
 async fn parametric(store: &Store, found: &mut Vec<String>) -> Result<(), Refusal> {
     let Some(parametric) = Parametric::open(store).await? else { return Ok(()) };
     found.extend(parametric.shapes().await?.iter().map(|shape| format!("parametric {shape:?}")));
@@ -67,7 +67,7 @@ async fn parametric(store: &Store, found: &mut Vec<String>) -> Result<(), Refusa
     Ok(())
 }
 
-/// What was found in one level.
+/// The facts of one level.
 struct Lines {
     number: u32,
     lines: Vec<String>,
@@ -79,15 +79,15 @@ impl Lines {
     }
 }
 
-/// Cells, and the columns of their vertices.
+/// Adds cells, and the columns of their vertices.
 async fn vertices(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
-    let whole = Whole::read(level.clone()).await?;
-    lines.say("vertices", whole.positions().sha256());
+    let contents = LevelContents::read(level.clone()).await?;
+    lines.say("vertices", contents.positions().sha256());
     let mut names = level.attribute_names().await?.names;
     names.sort_unstable();
     for name in &names {
         let of = level.attribute(name).await?.ok_or_else(|| vanished(name))?;
-        let values = whole.values(&of).await?;
+        let values = contents.values(&of).await?;
         for column in &values {
             let field = of.field(column.clone());
             for row in 0..column.len() {
@@ -97,12 +97,12 @@ async fn vertices(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal>
                 })?;
             }
         }
-        lines.say(name, whole.in_order(&values.iter().collect::<Vec<_>>()).sha256());
+        lines.say(name, contents.in_order(&values.iter().collect::<Vec<_>>()).sha256());
     }
     Ok(())
 }
 
-/// Objects and groups, and what is told of them.
+/// Adds objects and groups, and their attributes.
 async fn objects(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
     if let Some(index) = level.objects().await? {
         let rows: Vec<u64> = (0..index.slots()).collect();
@@ -124,7 +124,7 @@ async fn objects(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// Every record of every family.
+/// Adds every record of every family.
 async fn links(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
     let deltas = level.node().children("links").await?.names;
     let between = level.node().children("cross_chunk_links").await?.names;
@@ -147,7 +147,7 @@ async fn links(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The level as one answer, and what lies in the lower half of its box on each axis.
+/// Adds the level as one answer, and the contents of the lower half of its box on each axis.
 async fn answers(reader: &Reader, level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let all = Query::all().of_kind(kind).at_level(level.level());
@@ -178,7 +178,7 @@ async fn answer(
     Ok(())
 }
 
-/// A name that was listed, and has nothing behind it.
+/// Returns the error for a name that was listed and does not exist.
 fn vanished(name: &str) -> Refusal {
     Refusal { class: Class::NotFound, text: format!("{name} was listed, and is not there") }
 }

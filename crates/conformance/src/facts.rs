@@ -1,4 +1,4 @@
-//! How facts are written down: digests of rows, and numbers as the corpus spells them.
+//! The encoding of facts: digests of rows, and numbers as the corpus writes them.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -9,12 +9,12 @@ use zvf_model::Column;
 pub(crate) struct Rows(pub(crate) Vec<Vec<u8>>);
 
 impl Rows {
-    /// The rows of a column.
+    /// Returns the rows of a column.
     pub(crate) fn from_column(column: &Column) -> Self {
         Self(column.rows().map(<[u8]>::to_vec).collect())
     }
 
-    /// Rows of whole numbers.
+    /// Returns rows of integers.
     pub(crate) fn of_ints<R: AsRef<[i64]>>(rows: impl IntoIterator<Item = R>) -> Self {
         let bytes = |row: R| row.as_ref().iter().flat_map(|n| n.to_le_bytes()).collect();
         Self(rows.into_iter().map(bytes).collect())
@@ -24,17 +24,17 @@ impl Rows {
         self.0.len()
     }
 
-    /// Each row followed by the row of `other` beside it.
+    /// Appends the row of `other` to each row.
     pub(crate) fn joined(&self, other: &Self) -> Self {
         Self(self.0.iter().zip(&other.0).map(|(a, b)| [a.as_slice(), b].concat()).collect())
     }
 
-    /// The digest in the order found.
+    /// Returns the digest in the order found.
     pub(crate) fn sha256(&self) -> String {
         digest(self.0.iter())
     }
 
-    /// The digest in the order of the bytes.
+    /// Returns the digest in the order of the bytes.
     pub(crate) fn sha256_sorted(&self) -> String {
         let mut rows: Vec<&Vec<u8>> = self.0.iter().collect();
         rows.sort_unstable();
@@ -42,14 +42,14 @@ impl Rows {
     }
 }
 
-/// The digest of `parts`, one after the other.
+/// Returns the digest of the concatenated `parts`.
 pub(crate) fn digest<B: AsRef<[u8]>>(parts: impl Iterator<Item = B>) -> String {
     let mut hash = Sha256::new();
     parts.for_each(|part| hash.update(part));
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A number as the corpus writes it: those that JSON has no word for are texts.
+/// Returns a number as the corpus writes it: those that JSON cannot represent are texts.
 pub(crate) fn number(x: f64) -> Value {
     if x.is_nan() {
         json!("nan")
@@ -60,7 +60,7 @@ pub(crate) fn number(x: f64) -> Value {
     }
 }
 
-/// The number that a fact of the corpus is.
+/// Returns the number of a fact of the corpus.
 pub(crate) fn float(value: &Value) -> f64 {
     match value.as_str() {
         Some("inf") => f64::INFINITY,
@@ -69,12 +69,12 @@ pub(crate) fn float(value: &Value) -> f64 {
     }
 }
 
-/// The numbers that a list of the corpus is.
+/// Returns the numbers of a list of the corpus.
 pub(crate) fn floats(value: &Value) -> Vec<f64> {
     value.as_array().into_iter().flatten().map(float).collect()
 }
 
-/// One value of a column as the corpus writes it.
+/// Returns one value of a column as the corpus writes it.
 pub(crate) fn value(value: &zvf_model::Value) -> Value {
     match value {
         zvf_model::Value::Int(n) => json!(n),
@@ -86,7 +86,7 @@ pub(crate) fn value(value: &zvf_model::Value) -> Value {
     }
 }
 
-/// The first rows of a column: numbers where a row is one, else lists.
+/// Returns the first rows of a column: numbers where a row has one, else lists.
 pub(crate) fn head(column: &Column, rows: usize, scalar: bool) -> Value {
     let row = |i| {
         let values = (0..column.width() as usize).map(|c| value(&column.value(i, c)));

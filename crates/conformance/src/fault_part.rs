@@ -1,8 +1,8 @@
-//! The part that lets a backend fail: the right answer or an error with a class, whatever fails and when.
+//! The part that makes a backend fail: every failure at any time gives the right answer or an error with a class.
 //!
-//! A store is read whole from memory once, which counts the operations. Then, for each operation and each
-//! fault, it is read again with that one operation failing. Time is virtual, so that timeouts and
-//! backoff cost nothing; a run that never ends is one that takes longer than [`MAX_TIME`] of it.
+//! A store is first read from memory, which counts the operations. Then, for each operation and each fault, it is read
+//! again with that operation failing. Time is virtual, so that timeouts and backoff cost nothing; a run that takes
+//! longer than [`MAX_TIME`] of it counts as endless.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -22,8 +22,8 @@ use crate::everything::{Refusal, everything};
 use crate::report::Report;
 use crate::tally::Tally;
 
-/// Sweeps the stores of `folder` that have something of their own to fail at, or those with `only` in
-/// their names: every `every`th failure there can be.
+/// Sweeps the stores of `folder` with distinct read paths, or those with `only` in their names: every `every`th of the
+/// possible failures.
 pub(crate) fn run(
     folder: &Path,
     only: Option<&str>,
@@ -38,10 +38,10 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Each operation with each fault, or every `every`th of these pairs, on all cores.
+/// Tests each operation with each fault, or every `every`th of these pairs, on all cores.
 fn sweep(id: &str, files: &[(String, Vec<u8>)], every: NonZeroUsize) -> Report {
     let mut report = Report::new(format!("faults/{id}"));
-    let (told, operations) = match one(files, None) {
+    let (expected, operations) = match one(files, None) {
         (Some(Ok(lines)), asked) => (lines, asked.len()),
         (Some(Err(error)), _) => {
             report.fail("sound", error);
@@ -58,10 +58,10 @@ fn sweep(id: &str, files: &[(String, Vec<u8>)], every: NonZeroUsize) -> Report {
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     thread::scope(|scope| {
         let sweep = |pairs| {
-            let (mut report, told) = (Report::new(format!("faults/{id}")), &told);
+            let (mut report, expected) = (Report::new(format!("faults/{id}")), &expected);
             scope.spawn(move || {
                 for (nth, fault) in pairs {
-                    compare(&mut report, files, told, nth, fault);
+                    compare(&mut report, files, expected, nth, fault);
                 }
                 report
             })
@@ -73,38 +73,38 @@ fn sweep(id: &str, files: &[(String, Vec<u8>)], every: NonZeroUsize) -> Report {
         for thread in threads {
             match thread.join() {
                 Ok(part) => report.add(part),
-                Err(_) => report.fail("panic", "a read ended with a panic, told above"),
+                Err(_) => report.fail("panic", "a read ended with a panic, printed above"),
             }
         }
     });
     report
 }
 
-/// Reads with one fault: the answer `told`, or an error that has a class.
+/// Reads with one fault: the answer must be `expected`, or an error that has a class.
 fn compare(
     report: &mut Report,
     files: &[(String, Vec<u8>)],
-    told: &[String],
+    expected: &[String],
     nth: usize,
     fault: &Fault,
 ) {
     let what = format!("{nth} {fault:?}");
     let (found, asked) = one(files, Some((nth, fault.clone())));
     match found {
-        Some(Ok(lines)) if lines != told => {
+        Some(Ok(lines)) if lines != expected => {
             let absent = *fault == Fault::Missing;
             let known = if absent { without(files, asked.get(nth)) } else { Vec::new() };
             let right =
-                absent && lines.iter().all(|line| told.contains(line) || known.contains(line));
-            report.holds(&what, right, format!("a wrong answer: {}", differing(&lines, told)));
+                absent && lines.iter().all(|line| expected.contains(line) || known.contains(line));
+            report.holds(&what, right, format!("a wrong answer: {}", differing(&lines, expected)));
         }
         Some(_) => report.passed += 1,
         None => report.fail(&what, format!("not done after {MAX_TIME:?}")),
     }
 }
 
-/// What a store says that really lacks `path` and all below it. Some objects are optional, and a chunk of
-/// an array that is not there is one of fill values: a backend that denies one says just that.
+/// Returns the facts of a store that really lacks `path` and everything below it. Some objects are optional, and a
+/// missing chunk of an array holds fill values: a backend that returns "not found" gives just that answer.
 fn without(files: &[(String, Vec<u8>)], path: Option<&String>) -> Vec<String> {
     let Some(path) = path else { return Vec::new() };
     let is_below = |name: &str| {
@@ -115,10 +115,10 @@ fn without(files: &[(String, Vec<u8>)], path: Option<&String>) -> Vec<String> {
     one(&rest, None).0.and_then(Result::ok).unwrap_or_default()
 }
 
-/// The first line that only one of two answers has.
-fn differing(found: &[String], told: &[String]) -> String {
-    let extra = found.iter().find(|line| !told.contains(line));
-    let lost = told.iter().find(|line| !found.contains(line));
+/// Returns the first line that only one of two answers has.
+fn differing(found: &[String], expected: &[String]) -> String {
+    let extra = found.iter().find(|line| !expected.contains(line));
+    let lost = expected.iter().find(|line| !found.contains(line));
     format!(
         "{} instead of {}",
         extra.map_or("nothing", |line| line),
@@ -126,7 +126,7 @@ fn differing(found: &[String], told: &[String]) -> String {
     )
 }
 
-/// Reads everything with one fault; `None` when that never ends. Also what was asked of the backend.
+/// Reads everything with one fault; `None` when that never ends. Also returns the operations of the backend.
 fn one(
     files: &[(String, Vec<u8>)],
     fault: Option<(usize, Fault)>,
@@ -173,7 +173,7 @@ fn faults() -> [Fault; 15] {
 
 const MAX_TIME: Duration = Duration::from_secs(3600);
 
-/// Stores that differ in how they are read: plain, sharded, compressed, checksummed, every layout family.
+/// Stores that differ in how they are read: plain, sharded, compressed, with checksums, of every layout family.
 const SWEPT: [&str; 8] = [
     "pc3_blosc",
     "pc3_objects_bins",

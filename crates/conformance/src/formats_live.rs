@@ -1,7 +1,7 @@
-//! Random files of stock libraries, read and written again by us, and compared by the library that wrote them.
+//! Random files of stock libraries, read and written again here, and compared by the library that wrote them.
 //!
-//! What differs after that is lost in our reader, in our writer, or in what the two make of each other: the files of both
-//! folders are named, so that each can be looked at.
+//! A difference is a fault of our reader, of our writer, or of their combination: the files of both folders are named
+//! for inspection.
 
 use std::io::Write;
 use std::process::Command;
@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use crate::peers;
 use crate::tally::Tally;
 
-/// Trades `count` files of each format; `seed` is what the random numbers begin with.
+/// Exchanges `count` files of each format; `seed` starts the random numbers.
 pub(crate) fn run(seed: u64, count: u32, tally: &mut Tally<impl Write>) -> anyhow::Result<()> {
     let python = peers::python("formats", PACKAGES)?;
     let folder = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! Files of other formats, beside what stock libraries read from them: see the crate `golden-formats`.
+//! Files of other formats, compared with what stock libraries read from them: see the crate `golden-formats`.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The part that runs hostile blobs.
+//! The part that tests hostile blobs.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,10 +1,9 @@
-//! The part that has the reference library write fresh stores, and asks of them what brute force knows.
+//! The part that has the reference library write new stores, and compares queries with brute force.
 //!
-//! What was written is known from the arrays given to the writer alone, so nothing here depends on how
-//! the reference reads, or on how we do. Each store is asked with boxes of every size, some with faces
-//! through vertices, in every mode; points also by predicates and objects, collected and streamed; chains
-//! by id and by group. Only of coarser levels, which the reference works out itself, is it asked what
-//! their own cells hold. The validator must find no error in any of them.
+//! The contents are known from the arrays given to the writer, so nothing depends on how the reference reads, or on how
+//! we do. Each store is queried with boxes of every size, some with faces through vertices, in every mode; points also
+//! by predicates and objects, collected and streamed; chains by id and by group. Coarser levels, which the reference
+//! derives itself, are only compared with the contents of their own cells. The validator must find no error.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,6 +18,7 @@ use zvf_query::region::Region;
 use zvf_query::{Columns, Mode, Order, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
+use crate::contents::{self, LevelContents};
 use crate::golden_part::answers;
 use crate::golden_part::boxes::{self, Piece};
 use crate::naive::{self, Cube};
@@ -28,10 +28,9 @@ use crate::random::Random;
 use crate::report::Report;
 use crate::tally::Tally;
 use crate::validate_part;
-use crate::whole::{self, Whole};
 use crate::written_part;
 
-/// How much is asked.
+/// The number of stores, boxes and levels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     pub(crate) seed: u64,
@@ -39,7 +38,7 @@ pub(crate) struct Effort {
     pub(crate) boxes: usize,
 }
 
-/// Writes stores and asks.
+/// Writes stores and queries them.
 pub(crate) fn run(
     effort: Effort,
     runtime: &Runtime,
@@ -72,12 +71,12 @@ pub(crate) fn write(folder: &Path, seed: u64, stores: usize) -> anyhow::Result<(
     Ok(())
 }
 
-/// What a writer was given.
+/// The input of a writer.
 struct Written {
     store: PathBuf,
     kind: Kind,
     points: Vec<Vec<f64>>,
-    /// Chains, or elements, as their points; nothing for points.
+    /// The points of chains or elements; empty for points.
     pieces: Vec<Piece>,
     columns: Vec<(String, Vec<f64>)>,
     /// The object of each point.
@@ -128,7 +127,7 @@ impl Written {
         self.columns.iter().find(|(found, _)| found == name).map(|(_, values)| values.as_slice())
     }
 
-    /// A box around a place where something is; now and then with a face through a vertex.
+    /// Returns a box around a random vertex; sometimes with a face through a vertex.
     fn cube(&self, random: &mut Random) -> Cube {
         let axes = self.points[0].len();
         let side = |axis: usize| {
@@ -152,7 +151,7 @@ impl Written {
         Cube { low, high }
     }
 
-    /// The rows that `keep` names, each as its point and then its columns, in the order of the values.
+    /// Returns the rows that `keep` accepts, each as its point and then its columns, sorted by value.
     fn rows(&self, keep: impl Fn(usize) -> bool) -> Vec<Vec<u64>> {
         let row = |at: usize| {
             let values =
@@ -163,7 +162,7 @@ impl Written {
     }
 }
 
-/// Asks one store.
+/// Queries one store.
 async fn ask(report: &mut Report, written: &Written, mut random: Random, boxes: usize) {
     let store = Store::open(&written.store.to_string_lossy(), OpenOptions::default()).await;
     let Some(store) = report.keep("open", store) else { return };
@@ -186,7 +185,7 @@ async fn ask(report: &mut Report, written: &Written, mut random: Random, boxes: 
     }
 }
 
-/// A store, and what it ought to hold.
+/// A store, and its expected contents.
 struct Asked<'a> {
     reader: Reader,
     written: &'a Written,
@@ -194,7 +193,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Compares the rows of an answer, with their columns, with those written that `keep` names.
+    /// Compares the rows of an answer, with their columns, with the written rows that `keep` accepts.
     async fn rows(
         &self,
         report: &mut Report,
@@ -202,15 +201,15 @@ impl Asked<'_> {
         query: &Query,
         keep: impl Fn(usize) -> bool,
     ) {
-        let (told, names) = (self.written.rows(keep), &self.names);
+        let (expected, names) = (self.written.rows(keep), &self.names);
         let query = query.clone().columns(Columns::Named(names.clone()));
         let Some(answer) = report.keep(what, self.reader.run(&query).await) else { return };
         let rows = found(&answer.batch, names);
-        let why = || format!("expected {} rows, found {}", told.len(), rows.len());
-        report.holds(what, rows == told && answer.complete, why());
+        let why = || format!("expected {} rows, found {}", expected.len(), rows.len());
+        report.holds(what, rows == expected && answer.complete, why());
     }
 
-    /// Objects by their ids and by their groups: chains point by point, in the order asked for.
+    /// Compares objects by their ids and by their groups: chains point by point, in the requested order.
     async fn objects(&self, report: &mut Report, random: &mut Random) {
         let written = self.written;
         for (number, members) in written.groups.iter().enumerate() {
@@ -233,16 +232,21 @@ impl Asked<'_> {
         }
     }
 
-    async fn chains(&self, report: &mut Report, what: &str, query: Query, told: &[i64]) {
+    async fn chains(&self, report: &mut Report, what: &str, query: Query, expected: &[i64]) {
         let query = query.order(Order::Objects).columns(Columns::None);
         let Some(answer) = report.keep(what, self.reader.run(&query).await) else { return };
-        let told: Vec<&Piece> = told.iter().map(|id| &self.written.pieces[*id as usize]).collect();
+        let expected: Vec<&Piece> =
+            expected.iter().map(|id| &self.written.pieces[*id as usize]).collect();
         let found = boxes::pieces(&answer.batch, self.written.kind);
-        let same = found.iter().collect::<Vec<_>>() == told;
-        report.holds(what, same, format!("expected {} chains, found {}", told.len(), found.len()));
+        let same = found.iter().collect::<Vec<_>>() == expected;
+        report.holds(
+            what,
+            same,
+            format!("expected {} chains, found {}", expected.len(), found.len()),
+        );
     }
 
-    /// Chains and elements in a box, in every mode.
+    /// Compares chains and elements in a box, in every mode.
     async fn geometry(&self, report: &mut Report, at: &str, query: Query, cube: &Cube) {
         let Written { kind, pieces, points, .. } = self.written;
         boxes::geometry(report, at, &self.reader, *kind, query.clone(), pieces, cube).await;
@@ -250,8 +254,8 @@ impl Asked<'_> {
         self.rows(report, &format!("{at}/crop"), &query, |at| cube.contains(&points[at])).await;
     }
 
-    /// Points in a box: all of them, those a predicate holds for, those of some objects, and as a stream;
-    /// then those in a ball around its centre, and in the box without its upper faces.
+    /// Compares points in a box: all of them, those of a predicate, those of some objects, and as a stream; then those
+    /// in a ball around its centre, and in the half-open box.
     async fn points(
         &self,
         report: &mut Report,
@@ -309,7 +313,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Boxes at a level that the reference made itself: what is in it is what its cells hold.
+    /// Compares boxes of a level that the reference built with the contents of its cells.
     async fn coarser(
         &self,
         report: &mut Report,
@@ -317,8 +321,9 @@ impl Asked<'_> {
         random: &mut Random,
         boxes: usize,
     ) -> anyhow::Result<()> {
-        let whole = Whole::read(LevelReader::open(self.reader.store(), level).await?).await?;
-        let points = whole.points();
+        let contents =
+            LevelContents::read(LevelReader::open(self.reader.store(), level).await?).await?;
+        let points = contents.points();
         let mode = if self.written.kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
         for turn in 0..boxes {
             let cube = self.written.cube(random);
@@ -326,23 +331,23 @@ impl Asked<'_> {
             let query = query.mode(mode).order(Order::Storage).columns(Columns::None);
             let what = format!("level {level}/box {turn}");
             let Some(answer) = report.keep(&what, self.reader.run(&query).await) else { continue };
-            let told = points.iter().filter(|point| cube.contains(point));
-            let told =
-                sorted(told.map(|point| point.iter().map(|x| x.to_bits()).collect()).collect());
+            let expected = points.iter().filter(|point| cube.contains(point));
+            let expected =
+                sorted(expected.map(|point| point.iter().map(|x| x.to_bits()).collect()).collect());
             let rows = found(&answer.batch, &[]);
-            let why = format!("expected {} rows, found {}", told.len(), rows.len());
-            report.holds(&what, rows == told, why);
+            let why = format!("expected {} rows, found {}", expected.len(), rows.len());
+            report.holds(&what, rows == expected, why);
         }
         Ok(())
     }
 }
 
-/// The rows of an answer, each as its point and then the named columns, in the order of the values.
+/// Returns the rows of an answer, each as its point and then the named columns, sorted by value.
 fn found(batch: &Batch, names: &[String]) -> Vec<Vec<u64>> {
     let columns: Vec<_> = names.iter().filter_map(|name| batch.field(name)).collect();
     let row = |at: usize| {
         let values = columns.iter().map(|field| field.column.float(at, 0).unwrap_or(f64::NAN));
-        whole::point(batch.positions(), at).into_iter().chain(values).map(f64::to_bits).collect()
+        contents::point(batch.positions(), at).into_iter().chain(values).map(f64::to_bits).collect()
     };
     sorted((0..batch.len()).map(row).collect())
 }

@@ -1,31 +1,32 @@
-//! Runs corpora against the library: does it read what it should, and refuse what it should.
+//! Tests the library with corpora: does it read what it should, and refuse what it should.
 //!
-//! Prints one line per failure and closes with `N passed, M failed, K skipped`. Exit code 1 when
-//! anything failed, 2 when a corpus could not be read. Each kind of corpus is a part of its own, a
-//! file or folder with a function that adds to a [`Tally`]:
+//! Prints one line per failure and ends with `N passed, M failed, K skipped`. Exit code 1 when anything failed, 2 when
+//! a corpus could not be read. Each kind of corpus is a part of its own, a file or folder with a function that adds to
+//! a [`Tally`]:
 //!
 //! ```text
-//! hostile   blobs, each with the verdict it deserves
-//! golden    stores that other software wrote, with every fact known of them
+//! hostile   blobs, each with its expected verdict
+//! golden    stores of other software, with every known fact
 //! pack      the same stores, each in one file
 //! tensor    dense arrays in .tet files and in frames of Caterva and B2ND
-//! broken    the same, damaged: refused, read or survived, as told
-//! validate  both again, as the validator sees them
-//! suites    stores that the test suites of other writers leave behind
-//! migrated  golden stores of old formats, brought to the new one and asked the same
+//! broken    the same, damaged: refused, read or survived, as stated
+//! validate  both, validated
+//! suites    stores that the test suites of other writers write
+//! migrated  golden stores of old formats, migrated and compared
 //! fault     sound stores on a backend that fails
 //! remote    golden stores on servers of every kind, on loopback
-//! arrays    random dense arrays, traded with the stock libraries
+//! arrays    random dense arrays, exchanged with the stock libraries
 //! suites    with --suites: every store that the tests of the reference and its tools write
-//! live      stores that the reference library writes for the occasion
-//! written   stores that we write, as the reference library reads them, and twins of its own
+//! live      new stores of the reference library
+//! written   stores that we write, read by the reference library, and rewritten stores of its own
 //! formats   files of other formats, as stock libraries read them, and broken ones
-//! trade     with --live-formats: random files of stock libraries, read and written again for them to compare
-//! pyramid   coarser levels, beside those that the reference builds and for it to read
+//! trade     with --live-formats: random files of stock libraries, read and written again, and compared by them
+//! pyramid   coarser levels, compared with those of the reference and read by it
 //! ```
 
 mod arrays_part;
 mod broken_part;
+mod contents;
 mod corpus;
 mod everything;
 mod facts;
@@ -49,7 +50,6 @@ mod suites_part;
 mod tally;
 mod tensor_part;
 mod validate_part;
-mod whole;
 mod written_part;
 
 use std::io;
@@ -67,7 +67,7 @@ use crate::tally::Tally;
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// Runs corpora of good and hostile inputs against the library.
+/// Tests the library with corpora of good and hostile inputs.
 #[derive(Debug, Parser)]
 #[command(name = "conformance")]
 struct Conformance {
@@ -86,7 +86,7 @@ struct Conformance {
     /// A folder of files of other formats with expected.json, or of such folders; may be given more than once.
     #[arg(long, value_name = "DIR")]
     formats: Vec<PathBuf>,
-    /// Read stores from a backend that fails, each operation in each way.
+    /// Read stores from a failing backend, with each operation failing in each way.
     #[arg(long)]
     faults: bool,
     /// With --faults: only every Nth of the failures.
@@ -98,25 +98,25 @@ struct Conformance {
     /// Download the reference and its tools with their tests, run these, and compare every store they write.
     #[arg(long)]
     suites: bool,
-    /// With --suites: at most so many stores of each suite, evenly spread; 0 for all.
+    /// With --suites: the largest number of stores of each suite, evenly spread; 0 for all.
     #[arg(long, value_name = "N", default_value_t = 0)]
     suite_stores: usize,
-    /// Install tetration, python-blosc2 and caterva, and trade random dense arrays with them.
+    /// Install tetration, python-blosc2 and caterva, and exchange random dense arrays with them.
     #[arg(long)]
     live_arrays: bool,
-    /// With --live-arrays: how many, each way.
+    /// With --live-arrays: the number of arrays each way.
     #[arg(long, value_name = "N", default_value_t = 200)]
     arrays: usize,
     /// With --live-arrays: only one format.
     #[arg(long, value_name = "FORMAT", value_parser = ["blocks", "tet"])]
     format: Option<String>,
-    /// Install libraries of other formats, and trade random files with them, both ways.
+    /// Install libraries of other formats, and exchange random files with them, both ways.
     #[arg(long)]
     live_formats: bool,
-    /// With --live-formats: how many files of each format.
+    /// With --live-formats: the number of files of each format.
     #[arg(long, value_name = "N", default_value_t = 8)]
     files: u32,
-    /// Of the live parts only that of coarser levels.
+    /// Of the live parts run only that of coarser levels.
     #[arg(long)]
     pyramids: bool,
     /// Install and start servers on loopback, and compare golden stores on them.
@@ -128,26 +128,25 @@ struct Conformance {
     /// With --remote: build the server Garage where it is not installed, which takes minutes.
     #[arg(long)]
     with_garage: bool,
-    /// With --live, --live-arrays and --pyramids: what the random numbers begin with; the time of day when
-    /// not given.
+    /// With --live, --live-arrays and --pyramids: the seed of the random numbers [default: the time of day].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// With --live: how many stores.
+    /// With --live: the number of stores.
     #[arg(long, value_name = "N", default_value_t = 45)]
     stores: usize,
-    /// With --live or --pyramids: how many stores get coarser levels.
+    /// With --live or --pyramids: the number of stores that get coarser levels.
     #[arg(long, value_name = "N", default_value_t = 24)]
     levels: usize,
-    /// With --live: how many boxes each store is asked with.
+    /// With --live: the number of boxes queried per store.
     #[arg(long, value_name = "N", default_value_t = 12)]
     boxes: usize,
-    /// Only golden stores with this in their name.
+    /// Only golden stores with this text in their name.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 }
 
 impl Conformance {
-    /// Whether a part was asked for that does not run by itself.
+    /// Returns whether a part was requested that does not run by default.
     fn is_special(&self) -> bool {
         self.faults
             || self.live
@@ -240,9 +239,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// How many of the failures are tried when nothing is asked for: every 37th, about 700.
+/// The default interval between tested failures: every 37th, about 700.
 const SAMPLE: NonZeroUsize = NonZeroUsize::new(37).expect("37 is not zero");
-/// The corpora of this repository, run when no folder is given.
+/// The corpora of this repository, used when no folder is given.
 const HOSTILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/hostile");
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/zvf");
 const TET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet");

@@ -1,8 +1,8 @@
-//! The part that migrates golden stores of old formats, and asks the new ones what the old ones are asked.
+//! The part that migrates golden stores of old formats, and compares the same facts.
 //!
-//! Every fact that is known of the old store must hold of the new one, but for what a migration changes: the
-//! version, how links are laid out, and the bridges of chains, which old writers stored without the rows
-//! they join. The new store has no finding of a validator.
+//! Every fact of the old store must hold for the new one, except what a migration changes: the version, the layout of
+//! links, and the bridges of chains, which old writers stored without the rows they join. The validator must find
+//! nothing in the new store.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::golden_part;
 use crate::report::Report;
 use crate::tally::Tally;
 
-/// Migrates every golden store of `folder` that is of an old format.
+/// Migrates every golden store of `folder` in an old format.
 pub(crate) fn run(
     folder: &Path,
     only: Option<&str>,
@@ -58,7 +58,7 @@ async fn one(report: &mut Report, golden: Golden, old: &Unpacked) -> anyhow::Res
     Ok(())
 }
 
-/// What is expected of the old store, as it is of the new one.
+/// Returns the expected facts of the new store.
 fn changed(mut expected: Value, old: &Store) -> Value {
     let reference = &mut expected["reference"];
     reference["root"]["zv_version"] = json!("0.9.2");
@@ -68,7 +68,7 @@ fn changed(mut expected: Value, old: &Store) -> Value {
         for (name, facts) in level.as_object_mut().into_iter().flatten() {
             match name.as_str() {
                 "objects" => without(facts, &["layout"]),
-                // What is stored of absent rows is another value; that they are absent is a fact of its own.
+                // The stored value of absent rows differs; their absence is a fact of its own.
                 "object_attributes" => for_each_fact(facts, |_, facts| {
                     if facts["absent_rows"].as_array().is_some_and(|rows| !rows.is_empty()) {
                         without(facts, &["sha256", "head"]);
@@ -87,12 +87,12 @@ fn changed(mut expected: Value, old: &Store) -> Value {
     expected
 }
 
-/// Leaves out where the records of a family lie, and in which order they come: as sets they are the same.
+/// Removes the place and the order of the records of a family: as sets they are equal.
 fn laid_out(delta: &str, facts: &mut Value) {
     without(facts, &["policy", "offset_arrays", "offsets", "num_physical_records"]);
     for_each_fact(facts, |_, facts| without(facts, &["sha256", "list"]));
     if delta != "0" {
-        // Both ends in the chunk of one key is no notion of the new layout.
+        // The new layout does not distinguish links within one chunk.
         without(facts, &["intra", "cross"]);
     }
 }

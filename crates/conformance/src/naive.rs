@@ -1,7 +1,7 @@
-//! Geometry the slow and plain way, to hold answers against. Boxes are closed.
+//! Geometry by brute force, to compare answers with. Boxes are closed.
 //!
-//! Everything works by cutting: a segment against one pair of faces after the other, a polygon against
-//! one half-space after the other; what has something left meets the box.
+//! Everything works by clipping: a segment against one pair of faces after the other, a polygon against one half-space
+//! after the other; a non-empty result meets the box.
 
 /// An axis-aligned box, its faces included.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ impl Cube {
         point.iter().zip(sides).all(|(x, (low, high))| low <= x && x <= high)
     }
 
-    /// Whether a point is inside, the upper faces left out.
+    /// Returns whether a point is inside, upper faces excluded.
     pub(crate) fn contains_half_open(&self, point: &[f64]) -> bool {
         let sides = self.low.iter().zip(&self.high);
         point.iter().zip(sides).all(|(x, (low, high))| low <= x && x < high)
@@ -30,7 +30,7 @@ impl Cube {
         self.low.iter().zip(&self.high).map(|(low, high)| high - low).fold(0.0, f64::max)
     }
 
-    /// The part of the segment from `a` to `b` that is inside, as parameters; `None` when nothing is.
+    /// Returns the part of the segment from `a` to `b` that is inside, as parameters; `None` when it is empty.
     pub(crate) fn cut(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         let (mut from, mut to) = (0.0_f64, 1.0_f64);
         for axis in 0..a.len() {
@@ -48,13 +48,13 @@ impl Cube {
         (from <= to).then_some((from, to))
     }
 
-    /// Whether a chain of points has one inside; a single point is a chain.
+    /// Returns whether a chain of points has one inside; a single point is a chain.
     pub(crate) fn meets_chain(&self, points: &[Vec<f64>]) -> bool {
         points.iter().any(|point| self.contains(point))
             || points.windows(2).any(|pair| self.cut(&pair[0], &pair[1]).is_some())
     }
 
-    /// How much of a chain is inside.
+    /// Returns the length of a chain inside.
     pub(crate) fn length_inside(&self, points: &[Vec<f64>]) -> f64 {
         let part = |pair: &[Vec<f64>]| {
             let (from, to) = self.cut(&pair[0], &pair[1]).unwrap_or_default();
@@ -63,11 +63,11 @@ impl Cube {
         points.windows(2).map(part).sum()
     }
 
-    /// Whether an edge, or a flat face, has a point inside.
+    /// Returns whether an edge, or a flat face, has a point inside.
     pub(crate) fn meets_element(&self, corners: &[Vec<f64>]) -> bool {
         match corners {
             [a, b] => self.cut(a, b).is_some(),
-            // A face of more corners is the triangles from its first one.
+            // A face with more corners is a fan of triangles.
             [first, rest @ ..] => rest.windows(2).any(|pair| {
                 self.meets_triangle(&[first.clone(), pair[0].clone(), pair[1].clone()])
             }),
@@ -85,24 +85,24 @@ impl Cube {
     }
 }
 
-/// What is left of a polygon where `depth` is not negative.
+/// Returns the part of a polygon where `depth` is not negative.
 fn keep(polygon: &[Vec<f64>], depth: impl Fn(&[f64]) -> f64) -> Vec<Vec<f64>> {
     let mut left = Vec::new();
     for (i, point) in polygon.iter().enumerate() {
         let next = &polygon[(i + 1) % polygon.len()];
-        let (here, there) = (depth(point), depth(next));
-        if here >= 0.0 {
+        let (depth_here, depth_next) = (depth(point), depth(next));
+        if depth_here >= 0.0 {
             left.push(point.clone());
         }
-        if (here > 0.0 && there < 0.0) || (here < 0.0 && there > 0.0) {
-            let t = here / (here - there);
+        if (depth_here > 0.0 && depth_next < 0.0) || (depth_here < 0.0 && depth_next > 0.0) {
+            let t = depth_here / (depth_here - depth_next);
             left.push(point.iter().zip(next).map(|(a, b)| a + t * (b - a)).collect());
         }
     }
     left
 }
 
-/// How long a chain is.
+/// Returns the length of a chain.
 pub(crate) fn length(points: &[Vec<f64>]) -> f64 {
     points.windows(2).map(|pair| distance(&pair[0], &pair[1])).sum()
 }
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(unit.cut(&[1.0, 1.0, 1.0], &[2.0, 2.0, 2.0]), Some((0.0, 0.0)));
         let through = [vec![-9.0, 0.5, 0.5], vec![9.0, -9.0, 0.5], vec![9.0, 9.0, 0.5]];
         assert!(unit.meets_element(&through), "a face around the box, no corner or side near it");
-        let beside = [vec![2.0, 0.0, 0.5], vec![0.0, 2.5, 0.5], vec![2.0, 2.0, 0.5]];
-        assert!(!unit.meets_element(&beside));
+        let outside = [vec![2.0, 0.0, 0.5], vec![0.0, 2.5, 0.5], vec![2.0, 2.0, 0.5]];
+        assert!(!unit.meets_element(&outside));
     }
 }

@@ -1,11 +1,11 @@
-//! Arrays in NumPy's files, as far as the peers write them: `<f8` and `<i8`, C order.
+//! NumPy files, as far as the peers write them: `<f8` and `<i8`, C order.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 
-/// The numbers of one file, and how many make a row.
+/// The numbers of one file, and the width of a row.
 #[derive(Clone, Debug)]
 pub(crate) struct Npy<T> {
     pub(crate) values: Vec<T>,
@@ -13,7 +13,7 @@ pub(crate) struct Npy<T> {
 }
 
 impl<T: Clone> Npy<T> {
-    /// The rows.
+    /// Returns the rows.
     pub(crate) fn rows(&self) -> Vec<Vec<T>> {
         self.values.chunks(self.width).map(<[T]>::to_vec).collect()
     }
@@ -24,7 +24,7 @@ pub(crate) fn floats(path: &Path) -> anyhow::Result<Npy<f64>> {
     read(path, "<f8", f64::from_le_bytes)
 }
 
-/// Reads a file of whole numbers.
+/// Reads a file of integers.
 pub(crate) fn ints(path: &Path) -> anyhow::Result<Npy<i64>> {
     read(path, "<i8", i64::from_le_bytes)
 }

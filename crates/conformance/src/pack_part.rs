@@ -1,5 +1,5 @@
-//! The part that packs golden stores into one `.tet` file each and asks the same questions of that: once
-//! uncompressed and in memory, once compressed and read by ranges.
+//! The part that packs golden stores into one `.tet` file each and compares the same facts: once uncompressed and in
+//! memory, once compressed and read by ranges.
 
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::golden_part;
 use crate::report::Report;
 use crate::tally::Tally;
 
-/// Runs every golden store of `folder`.
+/// Tests every golden store of `folder`.
 pub(crate) fn run(
     folder: &Path,
     only: Option<&str>,

@@ -1,7 +1,7 @@
-//! Other software: installed into a folder that may be thrown away, started, and ended with us.
+//! Other software: installed into a disposable folder, started, and ended with this program.
 //!
-//! Everything lands beside what cargo builds, in `target/peers`, and is used again when it is there.
-//! Nothing outside is changed; what cannot be installed is an error for the caller to state.
+//! Everything is installed next to the output of cargo, in `target/peers`, and reused. Nothing outside is changed; what
+//! cannot be installed is an error that the caller reports.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-/// A virtual environment of Python with these packages; made once.
+/// Creates a virtual environment of Python with these packages, once.
 pub(crate) fn python(name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
     let folder = home()?.join(name);
     let (done, python) = (folder.join("installed"), folder.join("bin/python"));
@@ -28,7 +28,7 @@ pub(crate) fn python(name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
     Ok(python)
 }
 
-/// A package of Node; made once. Gives the folder of its commands.
+/// Installs a package of Node, once. Returns the folder of its commands.
 pub(crate) fn node(package: &str) -> anyhow::Result<PathBuf> {
     let folder = home()?.join(format!("node-{package}"));
     let commands = folder.join("node_modules/.bin");
@@ -40,7 +40,7 @@ pub(crate) fn node(package: &str) -> anyhow::Result<PathBuf> {
     Ok(commands)
 }
 
-/// A program of Debian's: the one that is installed, or else unpacked from its package, made once.
+/// Returns a program of Debian: the installed one, or else one unpacked from its package, once.
 pub(crate) fn debian(package: &str, program: &str) -> anyhow::Result<PathBuf> {
     let installed = Path::new("/").join(program);
     if installed.exists() {
@@ -59,13 +59,13 @@ pub(crate) fn debian(package: &str, program: &str) -> anyhow::Result<PathBuf> {
     Ok(unpacked)
 }
 
-/// A program that the shell would find.
+/// Returns a program on PATH.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// A program built by cargo; made once, which can take long and is done only where `build` allows it.
+/// Builds a program with cargo, once; this can take long and is done only where `build` allows it.
 pub(crate) fn cargo(
     package: &str,
     version: &str,
@@ -79,14 +79,14 @@ pub(crate) fn cargo(
         let cargo = &mut Command::new("cargo");
         let cargo = cargo.args(["install", "--quiet", "--locked", "--no-default-features"]);
         let cargo = cargo.args(["--features", features, "--version", version, "--root"]);
-        // Quickly built before quickly run.
+        // A short build matters more than a fast program.
         let cargo = cargo.arg(&folder).args(["--config", "profile.release.opt-level=1", package]);
         run(cargo.env("CARGO_TARGET_DIR", folder.join("target")))?;
     }
     Ok(program)
 }
 
-/// The program of tetration, built by cargo; made once, in a minute.
+/// Builds the program of tetration with cargo, once, in a minute.
 pub(crate) fn tetration() -> anyhow::Result<PathBuf> {
     let folder = home()?.join("cargo-tetration-0.8.3");
     let program = folder.join("bin/tet");
@@ -99,7 +99,7 @@ pub(crate) fn tetration() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// The program that asks the library of tetration, built by cargo; made once, in minutes.
+/// Builds the program that calls the library of tetration with cargo, once, in minutes.
 pub(crate) fn tetration_library() -> anyhow::Result<PathBuf> {
     let target = home()?.join("tetration-peer");
     let cargo = &mut Command::new("cargo");
@@ -108,12 +108,12 @@ pub(crate) fn tetration_library() -> anyhow::Result<PathBuf> {
     Ok(target.join("release/tetration-peer"))
 }
 
-/// One of the scripts beside this program.
+/// Returns the path of a script of this crate.
 pub(crate) fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name)
 }
 
-/// The folder that everything is installed in.
+/// Returns the folder that everything is installed in.
 pub(crate) fn home() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?; // target/<profile>/conformance
     let folder = program.ancestors().nth(2).context("a program without a folder")?.join("peers");
@@ -121,7 +121,7 @@ pub(crate) fn home() -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Runs a command to its end; its complaints are the error.
+/// Runs a command to its end; its last message is the error.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let output =
@@ -132,7 +132,7 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A process that answers one line with another.
+/// A process that answers each line with a line.
 #[derive(Debug)]
 pub(crate) struct Talk {
     process: Child,
@@ -151,7 +151,7 @@ impl Talk {
         Ok(Self { process, asks, answers })
     }
 
-    /// Says a line and hears one.
+    /// Writes a line and reads one.
     pub(crate) fn ask(&mut self, ask: &Value) -> anyhow::Result<Value> {
         writeln!(self.asks, "{ask}")?;
         let mut line = String::new();
@@ -174,7 +174,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server and waits until it takes connections.
+    /// Starts a server and waits until it accepts connections.
     pub(crate) fn start<S: AsRef<OsStr>>(
         program: impl AsRef<OsStr>,
         port: u16,
@@ -207,7 +207,7 @@ impl Drop for Server {
     }
 }
 
-/// A command that ends with this program, however that ends, where the system has a word for it.
+/// Returns a command that ends with this program in any case, where the system supports that.
 fn mortal(program: &OsStr) -> Command {
     let Some(setpriv) = installed("setpriv") else { return Command::new(program) };
     let mut command = Command::new(setpriv);
@@ -215,12 +215,12 @@ fn mortal(program: &OsStr) -> Command {
     command
 }
 
-/// A port that nobody listens at.
+/// Returns a free port.
 pub(crate) fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// That program, beside the one that is measured with it.
+/// The manifest of that program, which is in the benchmark crate.
 const TETRATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/peers/tetration/Cargo.toml");

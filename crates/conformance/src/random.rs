@@ -1,14 +1,14 @@
-//! Numbers that look random and are the same for the same seed (splitmix64).
+//! Pseudo-random numbers that are reproducible from a seed (splitmix64).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A seed that is another one each time.
+/// Returns a new seed.
 pub(crate) fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |since| since.as_secs())
 }
 
-/// A stream of them.
+/// A generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -25,12 +25,12 @@ impl Random {
         x ^ (x >> 31)
     }
 
-    /// At least 0, below 1.
+    /// Returns a number of at least 0 and below 1.
     pub(crate) const fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Below `n`, which is not 0.
+    /// Returns a number below `n`, which is not 0.
     pub(crate) const fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }

@@ -1,26 +1,26 @@
-//! What was compared for one store: facts that agree, facts that do not, and facts nobody compared.
+//! The facts of one store: those that agree, those that differ, and those that were not compared.
 //!
-//! A fact has a name, `store/level/what`, and is a JSON value on both sides: what the corpus expects,
-//! and what the library found. Numbers agree when they are worth the same.
+//! A fact has a name, `store/level/what`, and is a JSON value on both sides: the expected one of the corpus, and the
+//! found one of the library. Numbers agree when they have the same value.
 
 use std::fmt::Display;
 
 use serde_json::Value;
 
-/// The facts of one store so far.
+/// The results for one store.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     store: String,
-    /// Facts that agree.
+    /// The number of facts that agree.
     pub(crate) passed: u64,
-    /// One line for each fact that does not.
+    /// One line for each fact that differs.
     pub(crate) failures: Vec<String>,
-    /// Why a fact was not compared.
+    /// Why facts were not compared.
     pub(crate) skips: Vec<String>,
 }
 
 impl Report {
-    /// A report about `store`.
+    /// Creates a report about `store`.
     pub(crate) fn new(store: impl Into<String>) -> Self {
         Self { store: store.into(), ..Self::default() }
     }
@@ -35,7 +35,7 @@ impl Report {
         }
     }
 
-    /// Compares one fact that had to be worked out, where that can fail.
+    /// Compares one fact whose computation may fail.
     pub(crate) fn found<T: Into<Value>, E: Display>(
         &mut self,
         what: &str,
@@ -48,7 +48,7 @@ impl Report {
         }
     }
 
-    /// Counts one fact that holds or does not.
+    /// Counts one fact that holds or not.
     pub(crate) fn holds(&mut self, what: &str, holds: bool, why_not: impl Display) {
         if holds {
             self.passed += 1;
@@ -57,17 +57,17 @@ impl Report {
         }
     }
 
-    /// Keeps a value, or says why there is none.
+    /// Returns a value, or reports why there is none.
     pub(crate) fn keep<T, E: Display>(&mut self, what: &str, found: Result<T, E>) -> Option<T> {
         found.map_err(|error| self.fail(what, error)).ok()
     }
 
-    /// Counts one fact that does not agree.
+    /// Counts one fact that differs.
     pub(crate) fn fail(&mut self, what: &str, why: impl Display) {
         self.failures.push(format!("{}/{what}: {why}", self.store));
     }
 
-    /// Counts what `part` counted.
+    /// Adds the counts of `part`.
     pub(crate) fn add(&mut self, part: Self) {
         self.passed += part.passed;
         self.failures.extend(part.failures);
@@ -80,7 +80,7 @@ impl Report {
     }
 }
 
-/// Whether two facts are worth the same.
+/// Returns whether two facts have the same value.
 fn agree(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -94,7 +94,7 @@ fn agree(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A value in one short line.
+/// Returns a value in one short line.
 fn brief(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(LONGEST) {
@@ -103,7 +103,7 @@ fn brief(value: &Value) -> String {
     }
 }
 
-/// The longest value that a line repeats whole.
+/// The largest number of bytes of a value that a line repeats completely.
 const LONGEST: usize = 120;
 
 #[cfg(test)]

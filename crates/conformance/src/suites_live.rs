@@ -1,20 +1,20 @@
 //! The part that runs the test suites of the reference and of its tools, and reads every store they write.
 //!
-//! The suites come with the source distributions of the packages. Each distinct store that their tests leave
-//! behind is described by the package that wrote it (`peers/run_suites.py`), and the same is asked of us:
+//! The suites come with the source distributions of the packages. Each distinct store that their tests leave is
+//! described by the package that wrote it (`peers/run_suites.py`), and compared here:
 //!
 //! ```text
 //! refused      whether it can be read at all
-//! vertices     how many, and their positions as a set
-//! elements     how many edges or faces
+//! vertices     their number, and their positions as a set
+//! elements     the number of edges or faces
 //! sound        whether the validator finds errors
-//! box          half of it, as brute force over the whole has it
+//! box          half of the bounds, compared with brute force
 //! objects      all of them by their ids
-//! migrated     stores of old formats, afterwards: the same again
+//! migrated     stores of old formats, migrated: the same facts
 //! ```
 //!
-//! Where the package is wrong is listed in `peers/suite_differences.json`, each with the reason, by what the difference says
-//! and, where that would excuse too much, by the store; what is listed is skipped by that reason.
+//! `peers/suite_differences.json` lists the errors of the packages, each with the reason, by the text of the difference
+//! and, where that would be too general, by the store; listed differences are skipped.
 
 use std::io::Write;
 use std::path::Path;
@@ -30,13 +30,13 @@ use zvf_model::{Bounds, Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Query, Reader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
+use crate::contents;
 use crate::everything::Refusal;
 use crate::naive::Cube;
 use crate::peers;
 use crate::report::Report;
 use crate::tally::Tally;
 use crate::validate_part;
-use crate::whole;
 
 /// Runs every suite, and reads at most `limit` stores of each; all of them when it is 0.
 pub(crate) fn run(
@@ -46,13 +46,13 @@ pub(crate) fn run(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     let known: Value = serde_json::from_str(&std::fs::read_to_string(peers::script(DIFFERENCES))?)?;
-    for (package, version, beside) in SUITES {
+    for (package, version, extras) in SUITES {
         let suite = format!("{package}-{version}");
         if only.is_some_and(|only| !suite.contains(only)) {
             continue;
         }
         let wanted = format!("{package}=={version}");
-        let packages = [&[wanted.as_str(), "pytest"], beside].concat();
+        let packages = [&[wanted.as_str(), "pytest"], extras].concat();
         let python = peers::python(&format!("suite-{suite}"), &packages)?;
         let folder = archives::scratch();
         let script = &mut Command::new(python);
@@ -74,10 +74,10 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// One fact that was compared: its name, and what differs.
+/// A compared fact: its name, and the difference.
 type Compared = (&'static str, Option<String>);
 
-/// A report of what was compared; what is known to be the package's fault is skipped.
+/// Reports the compared facts; known faults of the package are skipped.
 fn judged(suite: &str, name: &str, compared: Vec<Compared>, known: &Value) -> Report {
     let mut report = Report::new(format!("suites/{suite}/{name}"));
     for (fact, difference) in compared {
@@ -116,7 +116,7 @@ fn ask(
             let missed = "they find faults, we find none".to_owned();
             compared.push(("sound", errors.is_empty().then_some(missed)));
         }
-        None => {} // their validator gave up
+        None => {} // their validator failed
     }
     runtime.block_on(async {
         let store = Store::open(&address, OpenOptions::default()).await;
@@ -140,7 +140,7 @@ fn ask(
     Ok(())
 }
 
-/// Level 0 as a whole, by its objects and by a box.
+/// Reads level 0 as a whole, by its objects and by a box.
 async fn read(compared: &mut Vec<Compared>, store: &Store, facts: &Value) -> Result<(), Refusal> {
     let level = LevelReader::open(store, LevelId(0)).await?;
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
@@ -148,10 +148,10 @@ async fn read(compared: &mut Vec<Compared>, store: &Store, facts: &Value) -> Res
     let all = Query::all().of_kind(kind).at_level(LevelId(0)).columns(Columns::None);
     let answer = reader.run(&all).await?;
     let points: Vec<Vec<f64>> =
-        (0..answer.batch.len()).map(|row| whole::point(answer.batch.positions(), row)).collect();
-    let mut same = |fact, told: &Value, found: Value| {
-        let differs = !told.is_null() && *told != found;
-        compared.push((fact, differs.then(|| format!("they have {told}, we have {found}"))));
+        (0..answer.batch.len()).map(|row| contents::point(answer.batch.positions(), row)).collect();
+    let mut same = |fact, theirs: &Value, found: Value| {
+        let differs = !theirs.is_null() && *theirs != found;
+        compared.push((fact, differs.then(|| format!("they have {theirs}, we have {found}"))));
     };
     same("vertices", &facts["vertices"], points.len().into());
     same("positions", &facts["positions"], digest(points.clone()).into());
@@ -168,13 +168,13 @@ async fn read(compared: &mut Vec<Compared>, store: &Store, facts: &Value) -> Res
         let boxed = Query::within(bounds).of_kind(kind).columns(Columns::None);
         let found = reader.run(&boxed).await?.batch.len();
         let cube = Cube { low: low.clone(), high: middle };
-        let told = points.iter().filter(|point| cube.contains(point)).count();
-        same("box", &told.into(), found.into());
+        let inside = points.iter().filter(|point| cube.contains(point)).count();
+        same("box", &inside.into(), found.into());
     }
     Ok(())
 }
 
-/// The same facts of the store, brought to the new format.
+/// Compares the same facts of the migrated store.
 async fn migrated(old: &Store, facts: &Value) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let folder = archives::scratch();
@@ -195,7 +195,7 @@ async fn migrated(old: &Store, facts: &Value) -> Result<(), String> {
     }
 }
 
-/// Points in the order of their numbers, as a digest; `peers/run_suites.py` makes the same.
+/// Returns the digest of points in the order of their numbers; `peers/run_suites.py` computes the same.
 fn digest(mut points: Vec<Vec<f64>>) -> String {
     points.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     let mut sum = Sha256::new();
@@ -205,7 +205,8 @@ fn digest(mut points: Vec<Vec<f64>>) -> String {
     sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The packages whose source distributions have tests that write stores, their versions, and what these tests need besides.
+/// The packages whose source distributions have tests that write stores, their versions, and further packages of these
+/// tests.
 const SUITES: [(&str, &str, &[&str]); 4] = [
     ("zarr-vectors", "0.9.2", CORE_NEEDS),
     ("zarr-vectors", "0.2.0", CORE_NEEDS),

@@ -1,8 +1,8 @@
-//! The part that reads stores which the test suites of other writers leave behind.
+//! The part that reads stores of the test suites of other writers.
 //!
-//! One small store of each class that was once read wrongly, with what is right: how many vertices, objects
-//! and elements each level has, the width of the elements, or why it is refused; the rules that it breaks,
-//! and no others; and, for those of old formats, that they migrate with the same answers.
+//! One small store of each class that was once read wrongly, with the right results: the number of vertices, objects
+//! and elements of each level, the width of the elements, or why it is refused; exactly the rules that it violates;
+//! and, for old formats, that they migrate with the same answers.
 //!
 //! ```text
 //! suites/EXPECTED.json   {"<store>": {"errors": [rule, ..], "levels": {"<n>": facts}}}
@@ -99,11 +99,11 @@ async fn levels(
                 own => own,
             };
             let facts = facts(&level, reader.run(&query).await).await?;
-            for (name, told) in expected.as_object().into_iter().flatten() {
-                if !told.is_object() {
+            for (name, value) in expected.as_object().into_iter().flatten() {
+                if !value.is_object() {
                     report.same(
                         &format!("{prefix}{number}/{way}/{name}"),
-                        told,
+                        value,
                         facts[name].clone(),
                     );
                 }
@@ -113,7 +113,7 @@ async fn levels(
     Ok(())
 }
 
-/// What is known of an answer.
+/// Returns the facts of an answer.
 async fn facts(
     level: &LevelReader,
     answer: Result<zvf_query::Answer, QueryError>,

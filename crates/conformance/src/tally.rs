@@ -1,11 +1,11 @@
-//! Counts what passed, and prints what failed.
+//! Counts passed facts, and prints failures.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 
 use crate::report::Report;
 
-/// Verdicts so far.
+/// The verdicts so far.
 #[derive(Debug)]
 pub(crate) struct Tally<W> {
     out: W,
@@ -28,18 +28,18 @@ impl<W: Write> Tally<W> {
         self.skipped += 1;
     }
 
-    /// Counts something that was not looked at, and why.
+    /// Counts a skipped test, with the reason.
     pub(crate) fn skip_because(&mut self, why: impl Into<String>) {
         self.skipped += 1;
         *self.reasons.entry(why.into()).or_default() += 1;
     }
 
-    /// Prints a line that counts nothing.
+    /// Prints a line without counting.
     pub(crate) fn say(&mut self, line: &str) -> anyhow::Result<()> {
         Ok(writeln!(self.out, "{line}")?)
     }
 
-    /// Counts one failure, and prints each of its lines.
+    /// Counts one failure, and prints its lines.
     pub(crate) fn fail(&mut self, lines: &[String]) -> anyhow::Result<()> {
         self.failed += 1;
         for line in lines {
@@ -48,7 +48,7 @@ impl<W: Write> Tally<W> {
         Ok(())
     }
 
-    /// Counts the facts of one store, and prints those that do not agree.
+    /// Counts the facts of one store, and prints those that differ.
     pub(crate) fn add(&mut self, report: Report) -> anyhow::Result<()> {
         self.passed += report.passed;
         for line in report.failures {
@@ -58,7 +58,7 @@ impl<W: Write> Tally<W> {
         Ok(())
     }
 
-    /// Prints why something was skipped, then the closing line; says whether nothing failed.
+    /// Prints why something was skipped, then the totals; returns whether nothing failed.
     pub(crate) fn close(mut self) -> anyhow::Result<bool> {
         let Self { passed, failed, skipped, .. } = self;
         for (why, times) in &self.reasons {

@@ -6,8 +6,8 @@
 //! --caterva DIR    manifest.json with arrays and reject, and the files it names
 //! ```
 //!
-//! Sound files are read from memory and from the folder. A broken one must not make more memory be taken than
-//! it has bytes, but for a fixed amount.
+//! Sound files are read from memory and from the folder. Reading a broken one must not allocate more memory than its
+//! length, plus a fixed amount.
 
 use std::fs;
 use std::io::Write;
@@ -140,7 +140,7 @@ async fn broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
         "reject-read" => rule('R'),
         other => other == "either",
     };
-    report.holds("verify", right, format!("not told: {expect}"));
+    report.holds("verify", right, format!("not reported: {expect}"));
     if let Some(sum) = case["values"]["sum"].as_f64() {
         let named = case["values"]["dataset"].as_str();
         let tensor = named.map_or_else(|| file.tensors().next(), |name| file.tensor(name).ok());
@@ -196,7 +196,7 @@ async fn broken_array(report: &mut Report, bytes: Vec<u8>, case: &Value) {
     report.holds("refused", refused, &case["why"]);
 }
 
-/// Runs something over bytes that lie about how many they are.
+/// Runs something over bytes with wrong lengths inside.
 fn bounded(report: &mut Report, bytes: Vec<u8>, run: impl FnOnce(&mut Report, Vec<u8>)) {
     let (len, held) = (bytes.len(), HEAP.current_usage());
     HEAP.reset_peak_usage();
@@ -232,5 +232,5 @@ fn memory() -> Memory {
     Memory::of_bytes(1 << 30)
 }
 
-/// Memory that a small file may take.
+/// The memory that a small file may take.
 const SPARE: usize = 16 << 20;

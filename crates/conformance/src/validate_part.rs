@@ -1,11 +1,11 @@
 //! The part that validates: sound stores have no errors, damaged ones have.
 //!
 //! ```text
-//! golden              no finding is an error; edited stores are only counted, since what an edit left
-//!                     behind is truly there
+//! golden              no finding is an error; edited stores are only counted, since the leftovers of an edit
+//!                     really exist
 //! broken, error       some finding is an error that the undamaged store does not have, or the store is refused
 //! broken, accept      no more errors than the undamaged store has
-//! broken, either      nothing bad happens
+//! broken, either      no crash
 //! ```
 
 use std::io::Write;
@@ -46,7 +46,7 @@ pub(crate) fn run(
 struct Counts {
     sound: u64,
     damaged: u64,
-    /// Those that an error must be found in, and those that one was found in.
+    /// Stores that must have an error, and those in which one was found.
     wrong: u64,
     found: u64,
 }
@@ -55,7 +55,7 @@ fn sound(golden: &Golden, runtime: &Runtime) -> anyhow::Result<Report> {
     let mut report = Report::new(format!("validate/{}", golden.id));
     let errors = errors(&golden.archive, runtime)?;
     if golden.edited && !errors.is_empty() {
-        report.skip("errors of edited stores: what an edit left behind is truly there");
+        report.skip("errors of edited stores: the leftovers of an edit really exist");
     } else {
         report.holds("sound", errors.is_empty(), errors.join("; "));
     }
@@ -66,7 +66,7 @@ fn damaged(fault: &Fault, runtime: &Runtime, counts: &mut Counts) -> anyhow::Res
     let mut report = Report::new(format!("validate/broken/{}", fault.id));
     let mut found = errors(&fault.archive, runtime)?;
     if fault.want == "error" {
-        // What is wrong with the base is not what was damaged.
+        // Faults of the base are not those of the damage.
         let before = errors(&fault.base, runtime)?;
         found.retain(|error| !before.contains(error));
     }
@@ -82,17 +82,17 @@ fn damaged(fault: &Fault, runtime: &Runtime, counts: &mut Counts) -> anyhow::Res
             let more = format!("{} ({})", found.join("; "), fault.what);
             report.holds("accept", found.len() <= before, more);
         }
-        _ => report.passed += 1, // it ended, which is all that is asked
+        _ => report.passed += 1, // it ended, which is all that is required
     }
     Ok(report)
 }
 
-/// The errors that are found in an archived store, a line each.
+/// Returns the errors of an archived store, a line each.
 fn errors(archive: &Path, runtime: &Runtime) -> anyhow::Result<Vec<String>> {
     errors_at(Unpacked::from_files(&corpus::read(archive)?).path(), runtime)
 }
 
-/// The errors that are found in a store, a line each.
+/// Returns the errors of a store, a line each.
 pub(crate) fn errors_at(store: &Path, runtime: &Runtime) -> anyhow::Result<Vec<String>> {
     let address = store.to_string_lossy().into_owned();
     let (options, observer) = (Options::default(), Observer::default());

@@ -1,11 +1,10 @@
-//! An object store that fails on purpose, for tests.
+//! An object store with planned failures, for tests.
 //!
-//! [`FaultStore`] stands in front of memory and counts operations from 0. A [`Fault`] planned for the
-//! nth of them happens once; everything else is passed on. Every operation is also written down, so
-//! that a test can assert what was asked and how often.
+//! [`FaultStore`] wraps memory and counts operations from 0. A [`Fault`] planned for the nth of them happens once; all
+//! others pass. Every operation is also recorded, so that a test can check the requests.
 //!
-//! Nothing here takes real time: a fault that never answers sleeps on tokio's clock, which tests pause, and
-//! objects are as old as that clock says.
+//! Nothing takes real time: a fault without an answer sleeps on tokio's clock, which tests pause, and the age of
+//! objects follows that clock.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,11 +24,11 @@ use object_store::{
 };
 use tokio::time::Instant;
 
-/// What happens to one operation.
+/// The fault of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The reply is this HTTP status, told in words as a backend does.
+    /// The reply is this HTTP status, with the message of a backend.
     Status(u16),
     /// The connection breaks before a reply.
     Reset,
@@ -37,38 +36,38 @@ pub enum Fault {
     Silence,
     /// The reply comes after this long.
     Delay(Duration),
-    /// The body ends after so many bytes, as if it were complete.
+    /// The body ends after so many bytes without an error.
     ShortBody(usize),
-    /// The body breaks off with an error after so many bytes.
+    /// The body ends with an error after so many bytes.
     BrokenBody(usize),
-    /// The body stops after so many bytes, and the connection stays open.
+    /// The body stalls after so many bytes, and the connection stays open.
     StalledBody(usize),
-    /// The body goes on with bytes that nobody asked for.
+    /// The body continues beyond the requested range.
     LongBody,
     /// The body comes in pieces of so many bytes.
     Pieces(usize),
-    /// The reply has the range next to the one asked for.
+    /// The reply has the range next to the requested one.
     WrongRange,
-    /// The object is there, but the reply says it is not.
+    /// The object exists, but the reply is "not found".
     Missing,
     /// The object is replaced by these bytes before the reply.
     Changed(Bytes),
-    /// The object is replaced by these bytes before the reply, and no condition is looked at.
+    /// The object is replaced by these bytes before the reply, and conditions are ignored.
     ChangedUnseen(Bytes),
-    /// The backend says it cannot do this.
+    /// The backend reports that it does not support the operation.
     NotSupported,
-    /// It is done, and the connection breaks before the reply.
+    /// The operation is done, and the connection breaks before the reply.
     AnswerLost,
-    /// It is done, and there is never a reply.
+    /// The operation is done, and there is never a reply.
     AnswerLate,
-    /// Whatever condition there is, it is not looked at.
+    /// Conditions are ignored.
     Unconditional,
-    /// The list is older than the last so many puts.
+    /// The list lacks the last so many puts.
     OldList(usize),
 }
 
 impl Fault {
-    /// The error of a request that is refused before it has an effect.
+    /// Returns the error of a request that is refused before it has an effect.
     fn refusal(&self, path: &Path) -> Option<Error> {
         match self {
             Self::Status(status) => Some(status_error(*status, path)),
@@ -80,20 +79,20 @@ impl Fault {
     }
 }
 
-/// One operation that reached the store.
+/// A recorded operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// `get`, `head`, `list`, `children`, or what else the trait has.
+    /// `get`, `head`, `list`, `children`, or another operation of the trait.
     pub what: &'static str,
     /// The object or prefix.
     pub path: String,
     /// The range, as HTTP writes it.
     pub range: Option<String>,
-    /// Whether a version was asked for.
+    /// Whether the request has a condition.
     pub conditional: bool,
 }
 
-/// Memory that fails where it is told to.
+/// An object store in memory with planned failures.
 ///
 /// ```
 /// use fault_store::{Fault, FaultStore};
@@ -119,7 +118,7 @@ pub struct FaultStore {
 #[derive(Debug, Default)]
 struct State {
     begun: Option<Instant>,
-    /// When each object was put; objects put again are in it again.
+    /// The time of each put; objects put again are listed again.
     puts: Vec<(Path, Instant)>,
     asked: Vec<Asked>,
     planned: BTreeMap<usize, Fault>,
@@ -128,7 +127,7 @@ struct State {
     in_flight: usize,
     most_in_flight: usize,
     denied_deletes: usize,
-    /// What is deleted without an answer.
+    /// Deletes without an answer.
     unanswered: Vec<(Path, Fault)>,
 }
 
@@ -160,7 +159,7 @@ impl State {
         self.puts.push((path.clone(), now));
     }
 
-    /// How long after the first put the last one of `path` was.
+    /// Returns the time from the first put to the last one of `path`.
     fn age_at_put(&self, path: &Path) -> Duration {
         let put = self.puts.iter().rev().find(|(one, _)| one == path);
         match (self.begun, put) {
@@ -171,13 +170,13 @@ impl State {
 }
 
 impl FaultStore {
-    /// An empty store without faults.
+    /// Creates an empty store without faults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts `bytes` under `path`; not counted.
+    /// Puts `bytes` under `path`, uncounted.
     ///
     /// # Panics
     ///
@@ -190,36 +189,36 @@ impl FaultStore {
         self.state().put(&path);
     }
 
-    /// Lets the `nth` operation from now on fail.
+    /// Plans a fault for the `nth` operation from now on.
     pub fn plan(&self, nth: usize, fault: Fault) {
         let mut state = self.state();
         let at = state.asked.len().saturating_add(nth);
         state.planned.insert(at, fault);
     }
 
-    /// Lets every operation fail for which nothing else is planned; `None` ends that.
+    /// Plans a fault for every other operation; `None` ends that.
     pub fn always(&self, fault: Option<Fault>) {
         self.state().always = fault;
     }
 
-    /// Whether the store takes conditions of puts and ignores them, whatever else is planned.
+    /// Sets whether the store accepts conditions of puts and ignores them.
     pub fn ignore_conditions(&self, is_blind: bool) {
         self.state().is_blind = is_blind;
     }
 
-    /// What was asked so far, in order.
+    /// Returns the operations so far, in order.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
         self.state().asked.clone()
     }
 
-    /// How many deletes were answered with "not found" and not done, since the store was made.
+    /// Returns the number of deletes that were answered "not found" and not done.
     #[must_use]
     pub fn denied_deletes(&self) -> usize {
         self.state().denied_deletes
     }
 
-    /// Forgets what was asked, and what was planned for it.
+    /// Forgets operations and planned faults.
     pub fn forget(&self) {
         let mut state = self.state();
         state.asked.clear();
@@ -227,7 +226,7 @@ impl FaultStore {
         state.most_in_flight = 0;
     }
 
-    /// The largest number of gets that were under way at once, bodies included only until they begin.
+    /// Returns the largest number of concurrent gets, until their bodies begin.
     #[must_use]
     pub fn most_in_flight(&self) -> usize {
         self.state().most_in_flight
@@ -237,7 +236,7 @@ impl FaultStore {
         State::lock(&self.state)
     }
 
-    /// Writes an operation down and says what shall happen to it.
+    /// Records an operation and returns its fault.
     fn note(&self, what: &'static str, path: &Path, options: Option<&GetOptions>) -> Option<Fault> {
         self.state().note(what, path, options)
     }
@@ -268,7 +267,7 @@ impl FaultStore {
             (options.if_match, options.if_none_match) = (None, None);
         }
         let mut reply = self.inner.get_opts(path, options).await?;
-        // The beginning of time, and how long after it the object was put.
+        // The epoch, plus the time of the put.
         reply.meta.last_modified = Default::default();
         reply.meta.last_modified += self.state().age_at_put(path);
         let Some(fault) = fault else { return Ok(reply) };
@@ -291,7 +290,7 @@ impl fmt::Display for FaultStore {
 impl ObjectStore for FaultStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let _guard = InFlight::enter(self);
-        // A request takes at least one turn, so that what runs side by side is seen to.
+        // A request yields at least once, so that concurrency is tested.
         tokio::task::yield_now().await;
         self.reply(location, options).await
     }
@@ -300,7 +299,7 @@ impl ObjectStore for FaultStore {
         let path = prefix.cloned().unwrap_or_default();
         match self.note("list", &path, None) {
             Some(Fault::Status(status)) => {
-                // The beginning of a list is worth nothing, and it must be seen to be.
+                // The beginning of a list proves nothing, and callers must handle that.
                 let first = self.inner.list(prefix).take(1);
                 first.chain(stream::iter([Err(status_error(status, &path))])).boxed()
             }
@@ -421,7 +420,7 @@ impl ObjectStore for FaultStore {
     }
 }
 
-/// Counts a request for as long as it lives, however it ends.
+/// Counts a request until drop.
 struct InFlight<'a>(&'a FaultStore);
 
 impl<'a> InFlight<'a> {
@@ -440,7 +439,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// The stream that `fault` makes of `bytes`.
+/// Returns the stream that `fault` makes from `bytes`.
 fn body(bytes: Bytes, fault: &Fault) -> BoxStream<'static, Result<Bytes>> {
     let first = |n: usize| stream::iter([Ok(bytes.slice(..n.min(bytes.len())))]);
     if let Fault::ShortBody(n) = fault {

@@ -1,4 +1,4 @@
-//! The way out of an emulated board: semihosting.
+//! The exit of an emulated board: semihosting.
 
 use core::panic::PanicInfo;
 

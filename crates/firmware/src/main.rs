@@ -1,8 +1,8 @@
-//! zvf-format where there is no operating system and no allocator.
+//! zvf-format without an operating system and an allocator.
 //!
-//! Decodes a fragment index and a manifest, walks both, checks that a damaged one is refused, and
-//! prints what it finds: over semihosting on a Cortex-M, to standard output on a host. What is
-//! printed is made in [`report`]; how it gets out is the only difference.
+//! Decodes a fragment index and a manifest, visits both, checks that a damaged one is refused, and prints the results:
+//! over semihosting on a Cortex-M, to standard output on a host. The text is made in [`report`]; only its output
+//! differs.
 //!
 //! `cargo xtask no-std --run` builds it, reports its size and runs it on an emulated board.
 #![cfg_attr(target_os = "none", no_std, no_main)]

@@ -1,4 +1,4 @@
-//! What the firmware has to say.
+//! The output of the firmware.
 
 use core::fmt::{self, Write};
 
@@ -6,7 +6,7 @@ use zvf_format::FormatError;
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::manifest::Manifest;
 
-/// Decodes, walks and prints; an error is a blob that did not behave.
+/// Decodes, visits and prints; an error means that a blob had unexpected contents.
 pub(crate) fn write(out: &mut impl Write) -> fmt::Result {
     fragments(out)?;
     objects(out)?;
@@ -44,7 +44,7 @@ fn objects(out: &mut impl Write) -> fmt::Result {
     Ok(())
 }
 
-/// Every cut of both blobs must be refused.
+/// Checks that every truncation of both blobs is refused.
 fn refusals(out: &mut impl Write) -> fmt::Result {
     let mut refused = 0_u32;
     for cut in (0..FRAGMENTS.len()).filter_map(|n| FRAGMENTS.get(..n)) {

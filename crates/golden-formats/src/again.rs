@@ -1,4 +1,4 @@
-//! Files read and written again in their own format, for a stock library to compare.
+//! Files read and written again in their own format, to be compared by a stock library.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use zvf_convert::write::{self, Target, WriteOptions};
 
 use crate::Outcome;
 
-/// Reads everything in the folder `from` and writes it under the same name in `to`, which is there and empty.
+/// Reads every file of the folder `from` and writes it under the same name to the empty folder `to`.
 ///
 /// # Errors
 ///

@@ -50,7 +50,7 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
     outcome
 }
 
-/// Whether no format of this build has the name of the folder.
+/// Returns whether this build has no format with the name of the folder.
 fn is_unknown(folder: &str) -> bool {
     zvf_convert::Format::from_token(folder.split('_').next().unwrap_or(folder)).is_none()
 }

@@ -1,4 +1,4 @@
-//! Good files with damage: bytes changed, taken out, put in twice or cut off. Each is read or refused; none panics.
+//! Good files with damage: bytes changed, removed, duplicated or truncated. Each is read or refused; none panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -10,7 +10,7 @@ use zvf_convert::read::Polygons;
 use crate::facts::Facts;
 use crate::{Outcome, read_format};
 
-/// Damages every good file of `dir` (or of the folders in it) `rounds` times, `seed` being what the damage follows from.
+/// Damages every good file of `dir` (or of the folders in it) `rounds` times, with random numbers from `seed`.
 ///
 /// # Errors
 ///
@@ -80,7 +80,7 @@ fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
             3 => damaged.iter_mut().skip(at).take(4).for_each(|byte| *byte = 0xff),
             4 => damaged.iter_mut().skip(at).take(8).for_each(|byte| *byte = 0),
             _ => {
-                // Heads are where most fields are.
+                // Most fields are in headers.
                 let near = if random.below(2) == 0 { at } else { at % 512 };
                 if let Some(byte) = damaged.get_mut(near) {
                     *byte = random.below(256) as u8;
@@ -91,7 +91,7 @@ fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     damaged
 }
 
-/// Numbers that follow from a seed.
+/// Reproducible random numbers.
 struct Random(u64);
 
 impl Random {
@@ -102,5 +102,5 @@ impl Random {
     }
 }
 
-/// What a small file may take to be read or refused, even while the machine is busy.
+/// The time limit for a small file, even on a busy machine.
 const MAX_SECONDS: u64 = 20;

@@ -1,4 +1,4 @@
-//! What is compared of some geometry, with the hashes of the corpus.
+//! The facts of geometry that are compared, with the hashes of the corpus.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use zvf_convert::{ConvertError, Format};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Field, Kind, ObjectId, Value};
 
-/// All that was read of a file, of one kind.
+/// All geometry of one kind in a file.
 #[derive(Debug)]
 pub struct Facts {
-    /// What was promised.
+    /// The header.
     pub header: Header,
     /// All vertices and elements.
     pub batch: Batch,
-    /// Objects in the order in which something was said of them, and that.
+    /// Objects in the order of their attributes.
     pub objects: Vec<ObjectId>,
     /// The attributes of objects.
     pub object_fields: Vec<Field>,
@@ -26,7 +26,7 @@ pub struct Facts {
     pub group_fields: Vec<Field>,
 }
 
-/// An error with what caused it, in one line.
+/// Formats an error with its causes in one line.
 pub(crate) fn in_words(error: ConvertError) -> String {
     format!("{:#}", anyhow::Error::from(error))
 }
@@ -62,7 +62,7 @@ impl Facts {
         Ok(Self { header, batch, objects, object_fields, groups, group_fields })
     }
 
-    /// Positions as float64, row by row.
+    /// Returns positions as float64, row by row.
     #[must_use]
     pub fn positions(&self) -> Vec<f64> {
         let positions = self.batch.positions();
@@ -71,7 +71,7 @@ impl Facts {
         all.map(|(row, at)| positions.float(row, at).unwrap_or(f64::NAN)).collect()
     }
 
-    /// Positions of objects of one vertex with the object attribute `name` after each: both corners of boxes.
+    /// Returns positions of objects of one vertex, each followed by the object attribute `name`: both corners of boxes.
     #[must_use]
     pub fn positions_with(&self, name: &str) -> Option<Vec<f64>> {
         let field = self.object_fields.iter().find(|field| *field.name == *name)?;
@@ -84,13 +84,13 @@ impl Facts {
         Some(all)
     }
 
-    /// How many vertices each part has, in their order.
+    /// Returns the number of vertices of each part, in order.
     #[must_use]
     pub fn part_lengths(&self) -> Vec<i64> {
         self.batch.parts().iter().map(|part| part.rows.len() as i64).collect()
     }
 
-    /// Each object in words: its places and its attributes, sorted.
+    /// Formats each object: its positions and its attributes, sorted.
     #[must_use]
     pub fn sorted_objects(&self) -> Vec<String> {
         let axes = self.header.axes.len().max(1);
@@ -119,7 +119,7 @@ impl Facts {
         words
     }
 
-    /// How many vertices each object has: those of parts in their order, empty ones too.
+    /// Returns the number of vertices of each object: those of parts in their order, empty ones too.
     #[must_use]
     pub fn lengths(&self) -> Vec<i64> {
         let mut known: Vec<(ObjectId, i64)> = Vec::new();
@@ -144,7 +144,7 @@ impl Facts {
         known.into_iter().map(|(_, rows)| rows).collect()
     }
 
-    /// All edges or faces as numbers of vertices, and how many each has.
+    /// Returns all edges or faces as numbers of vertices, and their width.
     #[must_use]
     pub fn links(&self) -> (Vec<i64>, usize) {
         let elements = self.batch.elements();
@@ -154,7 +154,7 @@ impl Facts {
     }
 }
 
-/// How to read a file: faces of different numbers of corners, as VTK has them, become triangles.
+/// Returns the reading options of a file: faces with different numbers of corners, as in VTK, become triangles.
 pub(crate) fn options(path: &Path, format: Option<Format>, kind: Option<Kind>) -> ReadOptions {
     let format = format.or_else(|| Format::from_path(path));
     let polygons = match format {
@@ -164,17 +164,17 @@ pub(crate) fn options(path: &Path, format: Option<Format>, kind: Option<Kind>) -
     ReadOptions { kind, polygons, ..ReadOptions::default() }
 }
 
-/// The hash of whole numbers.
+/// Returns the hash of integers.
 pub(crate) fn hash_numbers(numbers: &[i64]) -> String {
     hash(numbers.iter().flat_map(|n| n.to_le_bytes()))
 }
 
-/// The hash of positions.
+/// Returns the hash of positions.
 pub(crate) fn hash_positions(positions: &[f64]) -> String {
     hash(positions.iter().flat_map(|x| quiet(*x).to_le_bytes()))
 }
 
-/// The hash of a column in the type named; `None` when values do not fit it.
+/// Returns the hash of a column in the given type; `None` when values do not fit it.
 pub(crate) fn hash_field(field: &Field, dtype: &str) -> Option<String> {
     let column = &field.column;
     let width = column.width() as usize;
@@ -187,7 +187,8 @@ pub(crate) fn hash_field(field: &Field, dtype: &str) -> Option<String> {
     Some(hash(bytes))
 }
 
-/// The hash of a column of numbers, each multiplied by `factor` in float64 before it gets the type of the column.
+/// Returns the hash of a column of numbers, each multiplied by `factor` in float64 and converted to the type of the
+/// column.
 pub(crate) fn hash_scaled(field: &Field, factor: f64) -> Option<String> {
     let column = &field.column;
     let rows =
@@ -203,7 +204,7 @@ pub(crate) fn hash_scaled(field: &Field, factor: f64) -> Option<String> {
     Some(hash(bytes))
 }
 
-/// The hash of a column that a nullable type of pandas was read from: text of its values, and what is missing.
+/// Returns the hash of a column from a nullable type of pandas: text of its values, and the missing ones.
 pub(crate) fn hash_nullable(field: &Field) -> Option<String> {
     let mut bytes = Vec::new();
     for row in 0..field.column.len() {
@@ -218,7 +219,7 @@ pub(crate) fn hash_nullable(field: &Field) -> Option<String> {
     Some(hash(bytes))
 }
 
-/// A value in words that do not depend on its type.
+/// Formats a value independently of its type.
 pub(crate) fn word(value: &Value) -> String {
     match value {
         Value::Null => "nan".to_owned(),
@@ -231,7 +232,7 @@ pub(crate) fn word(value: &Value) -> String {
 }
 
 fn push(value: &Value, dtype: &str, to: &mut Vec<u8>) -> Option<()> {
-    let whole = || match value {
+    let integer = || match value {
         Value::Int(n) => Some(i128::from(*n)),
         Value::UInt(n) => Some(i128::from(*n)),
         Value::Bool(flag) => Some(i128::from(*flag)),
@@ -242,7 +243,7 @@ fn push(value: &Value, dtype: &str, to: &mut Vec<u8>) -> Option<()> {
         Value::Float(x) => Some(*x),
         Value::Null => Some(f64::NAN),
         Value::Text(_) => None,
-        Value::Int(_) | Value::UInt(_) | Value::Bool(_) => Some(whole()? as f64),
+        Value::Int(_) | Value::UInt(_) | Value::Bool(_) => Some(integer()? as f64),
     };
     match dtype {
         "float64" => to.extend(quiet(real()?).to_le_bytes()),
@@ -260,21 +261,21 @@ fn push(value: &Value, dtype: &str, to: &mut Vec<u8>) -> Option<()> {
                 to.extend(text.as_bytes());
             }
         },
-        "bool" => to.push(u8::try_from(whole()?).ok()?),
-        "int8" => to.extend(i8::try_from(whole()?).ok()?.to_le_bytes()),
-        "uint8" => to.extend(u8::try_from(whole()?).ok()?.to_le_bytes()),
-        "int16" => to.extend(i16::try_from(whole()?).ok()?.to_le_bytes()),
-        "uint16" => to.extend(u16::try_from(whole()?).ok()?.to_le_bytes()),
-        "int32" => to.extend(i32::try_from(whole()?).ok()?.to_le_bytes()),
-        "uint32" => to.extend(u32::try_from(whole()?).ok()?.to_le_bytes()),
-        "int64" => to.extend(i64::try_from(whole()?).ok()?.to_le_bytes()),
-        "uint64" => to.extend(u64::try_from(whole()?).ok()?.to_le_bytes()),
+        "bool" => to.push(u8::try_from(integer()?).ok()?),
+        "int8" => to.extend(i8::try_from(integer()?).ok()?.to_le_bytes()),
+        "uint8" => to.extend(u8::try_from(integer()?).ok()?.to_le_bytes()),
+        "int16" => to.extend(i16::try_from(integer()?).ok()?.to_le_bytes()),
+        "uint16" => to.extend(u16::try_from(integer()?).ok()?.to_le_bytes()),
+        "int32" => to.extend(i32::try_from(integer()?).ok()?.to_le_bytes()),
+        "uint32" => to.extend(u32::try_from(integer()?).ok()?.to_le_bytes()),
+        "int64" => to.extend(i64::try_from(integer()?).ok()?.to_le_bytes()),
+        "uint64" => to.extend(u64::try_from(integer()?).ok()?.to_le_bytes()),
         _ => return None,
     }
     Some(())
 }
 
-/// The hash of the bytes of a column of float16, every NaN the quiet one.
+/// Returns the hash of the bytes of a float16 column, with every NaN quiet.
 pub(crate) fn hash_half(field: &Field) -> Option<String> {
     let dtype = field.column.dtype();
     if (dtype.kind, dtype.size) != (DtypeKind::Float, 2) {

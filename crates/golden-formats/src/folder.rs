@@ -1,11 +1,11 @@
-//! A file of the corpus, or the folder that an archive of it stands for.
+//! A file of the corpus, or the folder that is archived in it.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use tempfile::TempDir;
 
-/// Something to read, for as long as this is held.
+/// An input, valid until drop.
 pub(crate) struct Input {
     path: PathBuf,
     _unpacked: Option<TempDir>,

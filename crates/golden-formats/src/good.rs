@@ -1,4 +1,4 @@
-//! Files that are right: what is read of them, and what is left of it when it is written back.
+//! Valid files: what is read from them, and what remains when it is written back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::{Outcome, read_format};
 pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outcome {
     let mut outcome = Outcome::default();
     let kind = kind(entry);
-    // Faces of several lengths are described as they are, and read as triangles.
+    // Faces of different lengths are described unchanged, and read as triangles.
     let is_mixed =
         entry.get("polys").is_some_and(|said| said.get("width").is_none_or(Json::is_null));
     let has_rings = entry["features"]["types"]
@@ -42,7 +42,7 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
             return outcome;
         }
         Ok(Err(error)) if has_no_places(entry, &error) => {
-            outcome.passed += 1; // refused with the advice to give places
+            outcome.passed += 1; // refused with the advice to give positions
             return outcome;
         }
         Ok(Err(error)) => {
@@ -88,7 +88,7 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
     outcome
 }
 
-/// Whether a graph was refused because nothing says where its nodes are.
+/// Returns whether a graph was refused because its nodes have no positions.
 fn has_no_places(entry: &Json, error: &zvf_convert::ConvertError) -> bool {
     let keys = || entry["obsm"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
     if entry.get("obsm").is_some() && !keys().any(|key| key.contains("spatial")) {
@@ -99,7 +99,8 @@ fn has_no_places(entry: &Json, error: &zvf_convert::ConvertError) -> bool {
         && error.class().to_string() == "InvalidArgument"
 }
 
-/// A file of several kinds: each of them is read. Vertices of VTK are those of all kinds, those of glTF each of one.
+/// Checks a file of several kinds: each of them is read. Vertices of VTK are shared by all kinds, those of glTF belong
+/// to one.
 fn check_all_kinds(
     name: &str,
     path: &Path,
@@ -134,11 +135,11 @@ fn check_all_kinds(
     }
 }
 
-/// The kind to ask for, where the corpus names one that a file may be taken for.
+/// Returns the kind to request, where the corpus names a possible one.
 fn kind(entry: &Json) -> Option<Kind> {
     match entry.get("kind").and_then(Json::as_str) {
         Some("graph") => Some(Kind::Graph),
-        // Edges as they are stored, not turned towards a root.
+        // Edges as they are stored, not directed towards a root.
         Some("skeleton") if entry.get("layer").is_some() => Some(Kind::Graph),
         _ => None,
     }
@@ -155,7 +156,7 @@ fn check_vertices(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome
         outcome.check(found + unused >= count, || {
             format!("{name}: {count} vertices expected, {found} found and {unused} unused")
         });
-        return; // lines name points in an order of their own, some of them twice
+        return; // lines name points in their own order, some of them twice
     }
     outcome.check(found == count, || format!("{name}: {count} vertices expected, {found} found"));
     if found != count || count == 0 {
@@ -191,11 +192,11 @@ fn check_vertices(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome
             }
         }
     }
-    let told = wrong.first().map_or("the hash is another", String::as_str);
-    outcome.check(!is_exact && wrong.is_empty(), || format!("{name}: positions: {told}"));
+    let first = wrong.first().map_or("the hash is another", String::as_str);
+    outcome.check(!is_exact && wrong.is_empty(), || format!("{name}: positions: {first}"));
 }
 
-/// How many points of a file are in none of its cells, and left out with a note.
+/// Returns the number of points of a file that are in no cell, and are left out with a note.
 fn unused_points(facts: &Facts) -> u64 {
     let notes = facts.header.left_out.iter();
     let counts = notes
@@ -203,7 +204,7 @@ fn unused_points(facts: &Facts) -> u64 {
     counts.sum()
 }
 
-/// The scales of all axes, in nanometres where they are lengths.
+/// Returns the scales of all axes, in nanometres where they are lengths.
 fn scales(entry: &Json) -> Vec<f64> {
     let dimensions = entry.get("dimensions").and_then(Json::as_object);
     let scale = |said: &Json| match said.get(1).and_then(Json::as_str) {
@@ -213,12 +214,12 @@ fn scales(entry: &Json) -> Vec<f64> {
     dimensions.map_or_else(Vec::new, |all| all.values().filter_map(scale).collect())
 }
 
-/// Whether a scale is no power of two: products in float32 are rounded.
+/// Returns whether a scale is not a power of two: then products in float32 are rounded.
 fn has_odd_scale(entry: &Json) -> bool {
     scales(entry).iter().any(|scale| scale.log2().fract() != 0.0)
 }
 
-/// Positions as the corpus describes them, and the rows to compare where that is after a transform.
+/// Returns positions as the corpus describes them, and the rows to compare after a transform.
 fn in_stored_units<'a>(facts: &Facts, entry: &'a Json) -> (Vec<f64>, Option<&'a Json>) {
     let second = second_corner(entry).and_then(|name| facts.positions_with(name));
     let mut positions = second.unwrap_or_else(|| facts.positions());
@@ -242,7 +243,7 @@ fn in_stored_units<'a>(facts: &Facts, entry: &'a Json) -> (Vec<f64>, Option<&'a 
     (positions, None)
 }
 
-/// What a box or an ellipsoid has beside its position, which the corpus counts as a vertex.
+/// Returns the second position of a box or an ellipsoid, which the corpus counts as a vertex.
 fn second_corner(entry: &Json) -> Option<&'static str> {
     match entry.get("annotation_type").and_then(Json::as_str)? {
         "axis_aligned_bounding_box" => Some("upper_corner"),
@@ -320,7 +321,7 @@ fn check_column(
     });
 }
 
-/// How much longer the affine of an entry makes lengths: radii are described as they are stored.
+/// Returns the length factor of the affine of an entry: radii are described as they are stored.
 fn scale(entry: &Json) -> f64 {
     let at = |row: usize, axis: usize| entry["affine"][row][axis].as_f64();
     let minor = |a: usize, b: usize| Some(at(1, a)? * at(2, b)? - at(1, b)? * at(2, a)?);
@@ -329,7 +330,7 @@ fn scale(entry: &Json) -> f64 {
     determinant().map_or(1.0, |determinant| determinant.abs().cbrt())
 }
 
-/// Whether a column has these categories and codes.
+/// Returns whether a column has these categories and codes.
 fn has_codes(field: &Field, said: &Json, codes: &Json) -> bool {
     let labels = field.categories.as_ref().map(|known| {
         known.values().iter().map(|label| Json::from(label.to_string())).collect::<Vec<_>>()
@@ -340,7 +341,7 @@ fn has_codes(field: &Field, said: &Json, codes: &Json) -> bool {
     same_labels && hash_field(&bare, dtype).as_deref() == codes["sha256"].as_str()
 }
 
-/// Whether the first and the last number are those named but for the rounding of pandas.
+/// Returns whether the first and the last number are the given ones up to the rounding of pandas.
 fn has_ends(field: &Field, said: &Json) -> bool {
     let count = field.column.len();
     let at = |row: usize, key: &str| {
@@ -351,12 +352,12 @@ fn has_ends(field: &Field, said: &Json) -> bool {
         && at(count.saturating_sub(1), "last") == Some(true)
 }
 
-/// Whether two numbers are the same but for the last places, in which pandas rounds and float32 ends.
+/// Returns whether two numbers agree except for the last digits, where pandas and float32 round.
 fn is_near(found: f64, wanted: f64) -> bool {
     (found - wanted).abs() <= 4.0 * f64::EPSILON * wanted.abs()
 }
 
-/// Whether the numbers of a text were read with the rounding of pandas.
+/// Returns whether the numbers of a text have the rounding of pandas.
 fn is_by_pandas(entry: &Json) -> bool {
     let readers = entry["read_by"].as_array().into_iter().flatten().filter_map(Json::as_str);
     readers.into_iter().any(|reader| reader.starts_with("pandas"))
@@ -377,7 +378,7 @@ fn check_groups(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) 
     }
 }
 
-/// Writes the file in its own format and reads that.
+/// Writes the file in its own format and reads it again.
 fn check_again(
     name: &str,
     path: &Path,
@@ -389,7 +390,7 @@ fn check_again(
     let own = format.or_else(|| detect(path));
     let Some(format) = own.filter(|format| format.is_written()) else { return };
     if format == Format::Edgelist {
-        return; // a list of edges has no places, and is not read without a table of nodes
+        return; // a list of edges has no positions, and requires a table of nodes
     }
     let Ok(folder) = tempfile::tempdir() else { return };
     let end = format.extensions().first().copied().unwrap_or("out");
@@ -439,7 +440,7 @@ fn check_again(
                 || (a - b).abs() <= 1e-4 * (1.0 + a.abs().max(b.abs()))
         });
     if format == Format::FlatGeobuf {
-        // The index orders features; they are the same ones.
+        // The index reorders features; the set is equal.
         let (before, after) = (facts.sorted_objects(), again.sorted_objects());
         let other = before.iter().zip(&after).find(|(a, b)| a != b);
         outcome
@@ -474,7 +475,7 @@ fn check_again(
     }
 }
 
-/// Whether two attributes have the same name and the same values, of whatever type.
+/// Returns whether two attributes have the same name and the same values, of whatever type.
 fn is_same(field: &Field, other: &Field) -> bool {
     let rows = || 0..field.column.len();
     let width = field.column.width() as usize;
@@ -484,13 +485,13 @@ fn is_same(field: &Field, other: &Field) -> bool {
         && rows().all(|row| (0..width).all(|at| value(field, row, at) == value(other, row, at)))
 }
 
-/// The first values of an attribute.
+/// Returns the first values of an attribute.
 fn shown(field: &Field) -> Vec<String> {
     let rows = 0..field.column.len().min(6);
     rows.filter_map(|row| field.value(row, 0).ok().map(|value| word(&value))).collect()
 }
 
-/// What reading the file says it is.
+/// Returns the detected format.
 fn detect(path: &Path) -> Option<Format> {
     Format::from_path(path)
 }

@@ -1,4 +1,4 @@
-//! Compares files of other formats with what stock libraries read from them.
+//! Compares files of other formats with the results of stock libraries.
 //!
 //! ```text
 //! good      read; counts, positions, lengths, links, columns and groups have the hashes of expected.json;
@@ -6,9 +6,9 @@
 //! broken    refused with one of the classes named, or read where that is allowed; never a panic
 //! ```
 //!
-//! Facts and hashes are those of `README.md` beside the files. `NAME.tar.zst` is a folder in an archive.
+//! Facts and hashes are described in `README.md` next to the files. `NAME.tar.zst` is an archived folder.
 //!
-//! Not here: what only one format says (units, records, headers): the tests of its reader.
+//! Properties of single formats (units, records, headers) are tested with their readers.
 
 mod again;
 mod broken;
@@ -26,14 +26,14 @@ pub use again::write_folder_again;
 pub use damage::check_damaged;
 pub use facts::Facts;
 
-/// What came out.
+/// The results.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Facts that are as expected.
+    /// The number of facts that agree.
     pub passed: u64,
     /// One line each.
     pub failures: Vec<String>,
-    /// What was not compared, and why.
+    /// Skipped facts, with the reason.
     pub skipped: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl Outcome {
         }
     }
 
-    /// Adds another.
+    /// Adds another outcome.
     pub fn extend(&mut self, other: Self) {
         self.passed += other.passed;
         self.failures.extend(other.failures);
@@ -54,7 +54,7 @@ impl Outcome {
     }
 }
 
-/// Checks all files of `dir`, or those with `only` in their name; `dir` has an `expected.json`, or folders do.
+/// Checks all files of `dir`, or those with `only` in their name; `dir` has an `expected.json`, or its folders do.
 ///
 /// # Errors
 ///
@@ -98,7 +98,7 @@ pub fn check_folder(dir: &Path, only: Option<&str>) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-/// The format to read `path` as: content and name decide, and where neither does, the name of the folder.
+/// Returns the format to read `path` as: by content and name, or else by the name of the folder.
 pub(crate) fn read_format(path: &Path, folder: &str) -> Option<zvf_convert::Format> {
     let token = match folder {
         "edgelist" => "edgelist",

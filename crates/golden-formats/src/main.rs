@@ -1,4 +1,4 @@
-//! Checks folders of golden files: `golden-formats DIR... [--only TEXT]`; or writes all files of one folder again in
+//! Checks folders of golden files: `golden-formats DIR... [--only TEXT]`; or writes all files of one folder again to
 //! another: `golden-formats --again FROM TO`; or damages them: `golden-formats --damage DIR ROUNDS SEED`.
 
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! The files of this repository are read as stock libraries read them, and broken ones are refused.
+//! The files of this repository are read as by stock libraries, and broken ones are refused.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! A corpus as it lies on disk: `cases.jsonl` and the blobs.
+//! A corpus on disk: `cases.jsonl` and the blobs.
 //!
-//! Fields that are not known are ignored, and so are kinds (their cases are skipped, and counted):
-//! a newer corpus still runs.
+//! Unknown fields are ignored, and so are unknown kinds (their cases are skipped, and counted): a newer corpus still
+//! runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,12 +25,12 @@ pub struct Case {
     pub id: String,
     /// The blob, below the folder.
     pub file: String,
-    /// Which decoder it is for.
+    /// The decoder.
     pub kind: String,
-    /// What the decoder is told besides the blob.
+    /// Parameters of the decoder.
     #[serde(default)]
     pub params: Params,
-    /// How far to go.
+    /// The last step.
     pub stage: Stage,
     /// The verdict in default mode.
     pub expect: Expect,
@@ -46,37 +46,37 @@ pub struct Case {
     pub max_alloc: usize,
     /// Milliseconds it may take.
     pub max_ms: u64,
-    /// Whether many blobs are made from this one.
+    /// Whether many blobs are derived from this one.
     pub sweep: Option<Sweep>,
     /// Truncation: the lengths to cut to.
     #[serde(default)]
     pub lengths: Vec<usize>,
-    /// Truncation: the lengths at which the cut cannot be seen.
+    /// Truncation: the lengths at which the cut is undetectable.
     #[serde(default)]
     pub accept_lengths: Vec<usize>,
-    /// Truncation: whether an error of any class will do.
+    /// Truncation: whether an error of any class is right.
     #[serde(default)]
     pub classes_any: bool,
-    /// Bit flips: how many bits there are.
+    /// Bit flips: the number of bits.
     #[serde(default)]
     pub bits: usize,
     /// A word of the hint that the error must give.
     pub hint: Option<String>,
 }
 
-/// How far a case goes.
+/// The last step of a case.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// Decode, then visit every item once.
     Decode,
-    /// The same, with the surroundings known.
+    /// Decode, with the facts of the surroundings.
     Resolve,
     /// Turn a name inside the blob into a path.
     Export,
 }
 
-/// What a reader owes.
+/// The expected verdict.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Expect {
@@ -84,13 +84,13 @@ pub enum Expect {
     Reject,
     /// No error.
     Accept,
-    /// No panic, and the budget.
+    /// No panic, within the budget.
     Either,
-    /// What the sweep says.
+    /// The verdict of the sweep.
     Sweep,
 }
 
-/// How blobs are made from one.
+/// How blobs are derived from one.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Sweep {
@@ -100,7 +100,7 @@ pub enum Sweep {
     Bitflip,
 }
 
-/// What a decoder is told besides the blob.
+/// Parameters of a decoder.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Params(Map<String, Value>);
@@ -123,7 +123,7 @@ impl Corpus {
         Ok(Self { folder: folder.to_path_buf(), cases })
     }
 
-    /// The blob of a case.
+    /// Reads the blob of a case.
     ///
     /// # Errors
     ///
@@ -137,25 +137,25 @@ impl Corpus {
 }
 
 impl Params {
-    /// A number, where there is one under that name.
+    /// Returns a number parameter, if present.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
         self.0.get(name)?.as_u64()
     }
 
-    /// A list of numbers, where there is one under that name.
+    /// Returns a list of numbers, if present.
     #[must_use]
     pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
         self.0.get(name)?.as_array()?.iter().map(Value::as_u64).collect()
     }
 
-    /// A text, where there is one under that name.
+    /// Returns a text parameter, if present.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
     }
 
-    /// Whether something is said to be so.
+    /// Returns whether a flag is set.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.0.get(name).and_then(Value::as_bool) == Some(true)

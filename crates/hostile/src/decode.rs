@@ -1,8 +1,8 @@
-//! Gives a blob to its decoder, the way a reader would.
+//! Runs the decoder of a blob, as a reader would.
 //!
-//! *Decode* means: parse, then visit every item once, lazily. *Resolve* adds what the surroundings know.
-//! *Export* turns names into paths. A `.tet` file is only read when its payloads decode, so those are
-//! decoded as well, in a second step ([`Kind::decode_payloads`]).
+//! *Decode* means: parse, then visit every item once, lazily. *Resolve* adds facts of the surroundings. *Export*
+//! converts names to paths. A `.tet` file is only accepted when its payloads decode, so those are decoded as well, in a
+//! second step ([`Kind::decode_payloads`]).
 
 use std::fmt;
 use std::hint::black_box;
@@ -22,7 +22,7 @@ use crate::corpus::{Case, Stage};
 use crate::document::Document;
 use crate::{frame, payload};
 
-/// A decoder, and what it is told besides the blob.
+/// A decoder, and its parameters.
 #[derive(Debug)]
 pub enum Kind {
     /// Fragment index; the number of rows when resolved.
@@ -46,16 +46,16 @@ pub enum Kind {
     },
     /// Link rows of one cell; the rows of each endpoint's chunk when resolved.
     LinkCell {
-        /// How rows are wrapped.
+        /// How rows are framed.
         body: Body,
-        /// What a row looks like.
+        /// The layout of a row.
         shape: RowShape,
         /// Rows of the chunks, in placement order.
         rows: Option<Vec<u64>>,
     },
     /// Framed byte strings.
     Vlen {
-        /// How many.
+        /// Their number.
         cells: u64,
     },
     /// Chunk index of a `.tet` file.
@@ -95,7 +95,7 @@ pub enum Fault {
 }
 
 impl Kind {
-    /// The decoder of a case, or `None` when its kind is not known.
+    /// Returns the decoder of a case, or `None` when its kind is unknown.
     ///
     /// # Errors
     ///
@@ -131,8 +131,8 @@ impl Kind {
         }))
     }
 
-    /// Decodes what is inside a blob that was accepted: the payloads of a `.tet` file. It is a step of
-    /// its own because the memory of a codec is not that of the format.
+    /// Decodes the payloads of an accepted `.tet` file. This is a separate step because the memory of a codec is not
+    /// that of the format.
     ///
     /// # Errors
     ///
@@ -147,13 +147,13 @@ impl Kind {
         Ok(())
     }
 
-    /// What decoding payloads may hold, on top of the budget of the case.
+    /// Returns the memory limit of decoding payloads, in addition to the budget of the case.
     #[must_use]
     pub const fn payloads_hold(&self) -> usize {
         if matches!(self, Self::Tet { .. }) { payload::CODEC_HOLDS } else { 0 }
     }
 
-    /// What decoding a blob of so many bytes may hold (promise R3). Documents are trees: a value of one
+    /// Returns the memory limit of decoding a blob of so many bytes (guarantee R3). Documents are trees: a value of one
     /// character takes a node of many bytes.
     #[must_use]
     pub const fn may_hold(&self, bytes: usize) -> usize {
@@ -161,7 +161,7 @@ impl Kind {
         bytes.saturating_mul(per_byte).saturating_add(4096)
     }
 
-    /// Decodes `blob` as far as the case goes.
+    /// Decodes `blob` up to the step of the case.
     ///
     /// # Errors
     ///
@@ -191,7 +191,7 @@ impl Kind {
     }
 }
 
-/// Grid and fragment count of a manifest that is resolved.
+/// Returns grid and fragment count for resolving a manifest.
 fn level(case: &Case) -> anyhow::Result<Option<(Vec<u64>, u64)>> {
     if case.stage != Stage::Resolve {
         return Ok(None);
@@ -311,7 +311,7 @@ fn metalayer(name: MetalayerName, blob: &[u8], strict: bool) -> Result<(), Fault
 }
 
 impl Fault {
-    /// The class of it.
+    /// Returns its class.
     #[must_use]
     pub const fn class(&self) -> Class {
         match self {
@@ -320,7 +320,7 @@ impl Fault {
         }
     }
 
-    /// What to do about it.
+    /// Returns its hint.
     #[must_use]
     pub const fn hint(&self) -> Option<Hint> {
         match self {

@@ -1,11 +1,11 @@
-//! Reads a metadata document, validates it, prints it, and reads what was printed.
+//! Reads a metadata document, validates it, prints it, and reads the output again.
 
 use std::fmt::Debug;
 use std::hint::black_box;
 
 use zvf_metadata::{ArrayDoc, GroupDoc, LevelDoc, MetadataError, Root, validate};
 
-/// Which document it is.
+/// The type of document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Document {
     /// Of the root group.
@@ -42,7 +42,7 @@ impl Document {
     }
 }
 
-/// What is printed reads as the same document, and prints the same text.
+/// Checks that the printed document reads as the same one, and prints the same text.
 fn again<T: PartialEq + Debug>(
     document: &T,
     printed: &str,

@@ -1,5 +1,5 @@
-//! Walks a whole frame as far as one gets without a codec: header, metalayers, trailer, and of each
-//! stored chunk the header and the spans of its blocks.
+//! Walks a whole frame without a codec: header, metalayers, trailer, and of each stored chunk the header and the spans
+//! of its blocks.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::ops::Range;
 use zvf_b2nd::{BlockTable, ChunkHeader, ChunkPlace, Container, Frame, FrameTrailer};
 use zvf_format::FormatError;
 
-/// Chunks looked at: a header of a few bytes may promise any number of them.
+/// The largest number of visited chunks: a header of a few bytes may claim any number.
 const CHUNKS: u64 = 1000;
 
 /// Opens and walks `bytes`.
@@ -37,7 +37,7 @@ pub(crate) fn walk(bytes: &[u8], strict: bool) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// One chunk, and where its blocks are.
+/// Checks one chunk and the spans of its blocks.
 fn chunk(frame: &Frame<'_>, bytes: &[u8], room: u64) -> Result<(), FormatError> {
     let header = ChunkHeader::parse(bytes)?;
     frame.check_chunk(&header, room)?;
@@ -51,7 +51,7 @@ fn chunk(frame: &Frame<'_>, bytes: &[u8], room: u64) -> Result<(), FormatError> 
     Ok(())
 }
 
-/// What is there of a range.
+/// Returns the part of a range inside of `bytes`.
 fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
     let at = |at| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
     &bytes[at(range.start)..at(range.end)]

@@ -1,8 +1,7 @@
-//! Payloads of `.tet` files: decoded in pieces that are thrown away, only to see whether they can be.
+//! Payloads of `.tet` files: decoded in pieces that are dropped, to check that they can be decoded.
 //!
-//! The codec keeps tables and a window of its own, which the budget of a case says nothing about; a
-//! reader caps the window instead ([`CODEC_HOLDS`]). It stops at most one piece past what the index
-//! claims.
+//! The codec keeps tables and a window of its own, which the budget of a case does not include; a reader limits the
+//! window instead ([`CODEC_HOLDS`]). It stops at most one piece beyond the claim of the index.
 
 use std::io::Read;
 
@@ -16,7 +15,7 @@ use crate::decode::Fault;
 pub(crate) fn decode(file: &[u8], row: &Row) -> Result<(), Fault> {
     let claimed = row.decoded_len(DECODED_CAP)?;
     if row.codec() == TensorCodec::Raw {
-        return Ok(()); // as long as it claims: the index checked it
+        return Ok(()); // as long as it claims: the index checked that
     }
     let from = usize::try_from(row.payload_offset());
     let to = usize::try_from(row.payload_end());
@@ -31,7 +30,7 @@ fn frames(mut stored: &[u8], claimed: u64) -> Result<(), Fault> {
     while !stored.is_empty() {
         let frame = StreamingDecoder::new(&mut stored);
         let mut frame = frame.map_err(|_source| Fault::Payload(Class::Codec, "no zstd frame"))?;
-        // What the header promises is checked, and never reserved. 0: it promises nothing.
+        // The claim of the header is checked, and never reserved. 0 claims nothing.
         if frame.decoder.content_size() > claimed {
             return Err(Fault::Payload(
                 Class::CountMismatch,
@@ -57,5 +56,5 @@ fn frames(mut stored: &[u8], claimed: u64) -> Result<(), Fault> {
     }
 }
 
-/// What the codec may hold: the largest window a reader allows, and tables.
+/// The memory limit of the codec in bytes: the largest window a reader allows, and tables.
 pub(crate) const CODEC_HOLDS: usize = (1 << 27) + (1 << 20);

@@ -1,5 +1,5 @@
-//! Gives each blob of a case to its decoder, at every alignment and in both modes, and compares what
-//! happens with what the case demands.
+//! Runs the decoder on each blob of a case, at every alignment and in both modes, and compares the results with the
+//! demands of the case.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
@@ -12,50 +12,50 @@ use crate::decode::{Fault, Kind};
 /// The counting allocator of the program, as three functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Heap {
-    /// Bytes held now.
+    /// The number of bytes held now.
     pub held: fn() -> usize,
-    /// The most bytes held since the last reset.
+    /// The peak since the last reset.
     pub peak: fn() -> usize,
-    /// Starts a new peak at what is held now.
+    /// Resets the peak to the bytes held now.
     pub reset: fn(),
 }
 
 /// How cases are run.
 #[derive(Clone, Copy, Debug)]
 pub struct Runner {
-    /// Measures memory. Nothing else may allocate meanwhile, so cases run one after the other.
+    /// Measures memory. Nothing else may allocate meanwhile, so cases run sequentially.
     pub heap: Heap,
-    /// Whether the limits on time hold; only fair in a release build.
+    /// Whether time limits are checked; only meaningful in a release build.
     pub timed: bool,
 }
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All as demanded.
+    /// All demands are met.
     Passed,
-    /// A decoder of this kind is not known.
+    /// The kind is unknown.
     Skipped,
-    /// What was wrong, one line each.
+    /// The failures, one line each.
     Failed(Vec<String>),
 }
 
-/// One blob of a case, and what is demanded of it.
+/// One blob of a case, and its demands.
 struct Demand<'a> {
     blob: &'a [u8],
     strict: bool,
     expect: Expect,
-    classes: Option<&'a [String]>, // `None`: any class will do
+    classes: Option<&'a [String]>, // `None` for any class
 }
 
-/// What a decoder did.
+/// The behaviour of a decoder.
 struct Behaviour {
     verdict: Verdict,
     held: usize,
     time: Duration,
 }
 
-/// What a step says; the outer error is a panic, with its message.
+/// The result of a step; the outer error is a panic, with its message.
 type Verdict = Result<Result<(), Fault>, String>;
 
 impl Runner {
@@ -106,7 +106,7 @@ impl Runner {
         }
     }
 
-    /// One blob in one mode, at eight alignments.
+    /// Tests one blob in one mode, at eight alignments.
     fn check(
         &self,
         kind: &Kind,
@@ -124,12 +124,12 @@ impl Runner {
             if let Some(fault) = self.compare(case, demand, &behaviour) {
                 let mode = if demand.strict { "strict" } else { "default" };
                 failures.push(format!("{}{made}, {mode}, at {alignment} mod 8: {fault}", case.id));
-                return; // the others will say the same
+                return; // the others would repeat it
             }
         }
     }
 
-    /// Decodes the blob and, when it is accepted, what is inside.
+    /// Decodes the blob and, when it is accepted, its payloads.
     fn observe(&self, kind: &Kind, blob: &[u8], strict: bool) -> Behaviour {
         let start = Instant::now();
         let (verdict, held) = self.measure(|| kind.decode(blob, strict));
@@ -141,7 +141,7 @@ impl Runner {
         Behaviour { verdict, held, time: start.elapsed() }
     }
 
-    /// What a step returns or panics with, and what it held at its peak.
+    /// Returns the result or panic of a step, and its peak memory.
     fn measure(&self, step: impl FnOnce() -> Result<(), Fault>) -> (Verdict, usize) {
         (self.heap.reset)();
         let before = (self.heap.held)();
@@ -155,7 +155,7 @@ impl Runner {
         (verdict, held)
     }
 
-    /// What is wrong with what a decoder did, if anything.
+    /// Returns the failure of a decoder, if any.
     fn compare(&self, case: &Case, demand: &Demand<'_>, behaviour: &Behaviour) -> Option<String> {
         let verdict = match &behaviour.verdict {
             Err(panic) => return Some(format!("panicked: {panic}")),
@@ -177,7 +177,7 @@ impl Runner {
     }
 }
 
-/// What is wrong with an error that was due, if anything.
+/// Returns the failure of an expected error, if any.
 fn wrong_error(case: &Case, demand: &Demand<'_>, fault: &Fault) -> Option<String> {
     let name = fault.class().name();
     if demand.classes.is_some_and(|classes| !classes.iter().any(|class| class == name)) {
@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// A heap on which nothing is ever held, or always a hundred bytes.
+    /// A heap that never holds anything, or always a hundred bytes.
     const NOTHING: Heap = Heap { held: || 0, peak: || 0, reset: || () };
     const HUNDRED: Heap = Heap { held: || 0, peak: || 100, reset: || () };
 
@@ -250,7 +250,7 @@ mod tests {
             });
             let mut found = run(id, heap, change);
             if let Outcome::Failed(lines) = &mut found {
-                lines.truncate(1); // strict mode says the same
+                lines.truncate(1); // strict mode repeats it
             }
             assert_eq!(found, expected);
         }

@@ -1,7 +1,7 @@
-//! Stores that say which generation they are of, and whether all of them is.
+//! Stores that record their generation in every part.
 //!
-//! Every cell of generation `g` holds a payload that follows from `g` and its key, and the root document
-//! says `g`. So a store that is read back is one generation, or it is a failure.
+//! Every cell of generation `g` holds a payload derived from `g` and its key, and the root document states `g`. So a
+//! store that is read back is one generation, or it is a failure.
 
 use std::ops::Range;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(crate) async fn build(build: Build, g: u64, cells: i64) -> Result<(), StoreE
     rest(build, g, cells).await
 }
 
-/// What one of several processes does: some of the cells, and waits until they are on the disk.
+/// Does the work of one of several processes: writes some of the cells, and waits until they are synced.
 pub(crate) async fn share(
     build: &Build,
     g: u64,
@@ -43,12 +43,12 @@ pub(crate) async fn share(
     build.flush().await
 }
 
-/// What the last of several processes does; all cells must be there.
+/// Does the work of the last of several processes; all cells must exist.
 pub(crate) async fn finish(build: Build, g: u64, cells: i64) -> Result<(), String> {
     publish_shared(build, g, cells).await.map_err(|error| error.to_string())
 }
 
-/// [`finish`], with the error as it is.
+/// Does the work of [`finish`], and returns the original error.
 pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
     if build.is_published().await? {
         return Ok(());
@@ -70,7 +70,7 @@ pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<(
     rest(build, g, cells).await
 }
 
-/// All but the cells.
+/// Writes everything except the cells.
 async fn rest(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
     let level = serde_json::json!({"zarr_vectors_level": {"level": 0, "vertex_count": 0, "arrays_present": ["vertices"]}});
     build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;
@@ -93,36 +93,36 @@ pub(crate) fn options(sync: bool) -> BuildOptions {
     BuildOptions { replace: true, sync, ..BuildOptions::default() }
 }
 
-/// The generation of the store at `path`, read whole.
+/// Reads the whole store at `path` and returns its generation.
 pub(crate) async fn read(path: &Path, cells: i64) -> Result<u64, String> {
-    let told = |error: StoreError| error.to_string();
+    let to_text = |error: StoreError| error.to_string();
     let address = path.to_str().unwrap_or_default();
-    read_store(&Store::open(address, OpenOptions::default()).await.map_err(told)?, cells).await
+    read_store(&Store::open(address, OpenOptions::default()).await.map_err(to_text)?, cells).await
 }
 
-/// The generation of `store`, read whole.
+/// Reads the whole of `store` and returns its generation.
 pub(crate) async fn read_store(store: &Store, cells: i64) -> Result<u64, String> {
-    let told = |error: StoreError| error.to_string();
+    let to_text = |error: StoreError| error.to_string();
     let g = store.root().zarr_vectors.reduction_factor.unwrap_or(-1);
     let g = u64::try_from(g).map_err(|_negative| "no generation in the root".to_owned())?;
-    let level = store.level(0).await.map_err(told)?;
+    let level = store.level(0).await.map_err(to_text)?;
     for path in ["vertices", "vertex_attributes/sharded"] {
-        let array = level.required_cells(path).await.map_err(told)?;
-        let present = array.presence().await.map_err(told)?.len();
+        let array = level.required_cells(path).await.map_err(to_text)?;
+        let present = array.presence().await.map_err(to_text)?.len();
         if present != usize::try_from(cells).unwrap_or(0) {
             return Err(format!("generation {g}: {present} of {cells} cells in {path}"));
         }
         for cell in 0..cells {
             let key = ChunkKey::new(&[cell]).map_err(|error| error.to_string())?;
-            let found = array.read(&key, Caching::Once).await.map_err(told)?;
+            let found = array.read(&key, Caching::Once).await.map_err(to_text)?;
             if found.as_ref() != Some(&payload(g, cell)) {
                 return Err(format!("generation {g}: cell {cell} of {path} is not of it"));
             }
         }
     }
-    let rows = level.rows("groups").await.map_err(told)?.ok_or("no groups")?;
+    let rows = level.rows("groups").await.map_err(to_text)?.ok_or("no groups")?;
     let numbers: Vec<u64> = (0..u64::try_from(cells).unwrap_or(0)).collect();
-    let found = rows.rows(&numbers).await.map_err(told)?;
+    let found = rows.rows(&numbers).await.map_err(to_text)?;
     let same = found.iter().zip(0..cells).all(|(row, cell)| *row == payload(g, cell));
     if same { Ok(g) } else { Err(format!("generation {g}: groups are not of it")) }
 }
@@ -137,7 +137,7 @@ fn root(g: u64) -> Root {
     root
 }
 
-/// What cell number `cell` holds: a length and bytes that tell generations and cells apart.
+/// Returns the payload of cell number `cell`: a length and bytes that differ between generations and cells.
 fn payload(g: u64, cell: i64) -> Bytes {
     let number = cell.unsigned_abs();
     let len = 8 + usize::try_from((g * 37 + number * 101) % 900).unwrap_or(0);

@@ -1,7 +1,7 @@
-//! `clean`: each command that writes is killed at a random moment, then `zvf clean` takes away what it left.
+//! `clean`: each command that writes is killed at a random moment, then `zvf clean` removes what it left.
 //!
-//! After that nothing lies beside the target but what lay there before, the target is the old or the new one, and
-//! the same command makes what it makes in peace.
+//! After that only the former files lie next to the target, the target is the old or the new one, and the same command
+//! makes the same as without a kill.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,19 +12,19 @@ use crate::commands::{Case, cases, run};
 use crate::random::Random;
 use crate::rerun::{Peace, names, restore, tree};
 
-/// Each command that writes, killed and cleaned up after.
+/// Kill each command that writes, and clean up.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Clean {
     /// Kills of each command.
     #[arg(long, default_value_t = 50)]
     loops: u64,
-    /// The commands with this in their names; all of them without it.
+    /// Only commands with this in their names.
     #[arg(long)]
     what: Option<String>,
-    /// The `zvf` command [default: the one beside this program].
+    /// The `zvf` command [default: the one next to this program].
     #[arg(long)]
     zvf: Option<PathBuf>,
-    /// The same seed waits the same times.
+    /// The seed of the waiting times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -32,14 +32,14 @@ pub(crate) struct Clean {
 impl Clean {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let scratch = tempfile::tempdir()?;
-        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
+        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
         let mut random = Random::new(self.seed);
         let mut report = Report { name: "clean", seed: self.seed, ..Report::default() };
         let place = scratch.path().join("place");
         let mut left = 0_u64;
         for case in &cases(&zvf, scratch.path(), &place, SIZE)? {
-            // What an ingest goes on with is an unfinished build itself, which goes.
+            // The unfinished build of an ingest is removed as well.
             let is_asked = self.what.as_ref().is_none_or(|what| case.name.contains(what));
             if !is_asked || case.name == "ingest-finish" {
                 continue;
@@ -67,8 +67,8 @@ fn one(
     let before = names(place)?;
     let target = place.join(case.target);
     let mut child = run(zvf, &case.words)?;
-    let most = u64::try_from(peace.published.as_micros())? + AFTER_MICROS;
-    std::thread::sleep(Duration::from_micros(random.next() % most));
+    let max_micros = u64::try_from(peace.published.as_micros())? + AFTER_MICROS;
+    std::thread::sleep(Duration::from_micros(random.next() % max_micros));
     child.kill()?;
     child.wait()?;
     *left += u64::from(names(place)?.iter().any(|name| !peace.names_allowed(&before, name)));
@@ -80,12 +80,12 @@ fn one(
     }
     let found = names(place)?;
     if let Some(name) = found.iter().find(|name| !peace.names_allowed(&before, name)) {
-        return Ok(Err(format!("{name} is left after clean")));
+        return Ok(Err(format!("{name} remains after clean")));
     }
     let is_there = tree(&target);
     let is_whole = is_there == peace.before || is_there.as_ref() == Some(&peace.after);
     if !is_whole && !case.is_stepwise {
-        return Ok(Err("after clean neither the old nor the new is there".to_owned()));
+        return Ok(Err("after clean neither the old nor the new exists".to_owned()));
     }
     let again = Command::new(zvf).args(&case.words).output()?;
     let code = again.status.code();
@@ -100,5 +100,5 @@ fn one(
 
 /// How long after publication a command is still killed.
 const AFTER_MICROS: u64 = 10_000;
-/// Points of the stores.
+/// The number of points of the stores.
 const SIZE: u64 = 20_000;

@@ -1,7 +1,7 @@
-//! Every command that writes, with what it reads and what is there before it.
+//! Every command that writes, with its input and the files before it.
 //!
-//! Each case has a folder that is copied to the place in which the command runs; the words of the command name
-//! files of that place.
+//! The folder of a case is copied to the place where the command runs; the arguments of the command name files of that
+//! place.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,19 +14,19 @@ use anyhow::{Context as _, ensure};
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// What is there before.
+    /// The files before the command.
     pub(crate) before: PathBuf,
     pub(crate) words: Vec<String>,
-    /// What it makes or changes, in the place.
+    /// The path that it creates or changes, in the place.
     pub(crate) target: &'static str,
-    /// How it ends where its work is done already; none when it does it again.
+    /// The exit code where its work is already done; `None` when it does the work again.
     pub(crate) done_code: Option<i32>,
     /// Whether single files of the target change one by one.
     pub(crate) is_stepwise: bool,
 }
 
-/// Every command that writes, in `place`, with stores of about `size` points; what is there before each is
-/// made in `scratch`.
+/// Returns every command that writes, in `place`, with stores of about `size` points; the files before each are made in
+/// `scratch`.
 pub(crate) fn cases(
     zvf: &Path,
     scratch: &Path,
@@ -50,7 +50,7 @@ pub(crate) fn cases(
         is_stepwise: false,
     };
 
-    // Stores to begin with.
+    // The stores before the commands.
     let make = |name: &str, words: &[&str]| -> anyhow::Result<PathBuf> {
         let before = folder(scratch, name)?;
         let _old = fs::remove_dir_all(place);
@@ -150,7 +150,7 @@ pub(crate) fn cases(
     Ok(all)
 }
 
-/// Starts the command, which says nothing.
+/// Starts the command without output.
 pub(crate) fn run(zvf: &Path, words: &[String]) -> anyhow::Result<Child> {
     let mut command = Command::new(zvf);
     let child = command.args(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
@@ -178,7 +178,7 @@ fn copied(scratch: &Path, name: &str, from: &Path) -> anyhow::Result<PathBuf> {
     Ok(to)
 }
 
-/// Lets a document state one vertex less.
+/// Decrements a vertex count in a document.
 fn damage(path: &Path, size: u64) -> anyhow::Result<()> {
     let text = fs::read_to_string(path)?;
     let [right, wrong] = [size, size - 1].map(|n| format!("\"vertex_count\": {n}"));
@@ -203,9 +203,9 @@ fn write_chains(path: &Path, size: u64) -> anyhow::Result<()> {
     Ok(fs::write(path, text)?)
 }
 
-/// How a command ends where there is something that it may not replace.
+/// The exit code for a target that may not be replaced.
 const TAKEN: i32 = 4;
-/// How `zvf ingest finish` ends once the plan is gone.
+/// The exit code of `zvf ingest finish` once the plan is removed.
 const NO_PLAN: i32 = 2;
-/// How a migration ends of a store that is of this version.
+/// The exit code of a migration of a store of this version.
 const IS_NEW: i32 = 2;

@@ -1,7 +1,7 @@
-//! Holds what the library reads against what a naive decoder reads: verdict, strict verdict, values.
+//! Compares the library with a naive decoder: verdict, strict verdict, values.
 //!
-//! For kinds without a naive decoder, only what must hold for any input is checked: strict accepts
-//! nothing that default refuses, and walking a view ends.
+//! For kinds without a naive decoder, only general properties are checked: strict accepts nothing that default refuses,
+//! and iterating a view ends.
 
 use zvf_b2nd::{Axes, Metalayer, MetalayerName};
 use zvf_format::fragment::{self, FragmentIndex, FragmentIndexBuilder};
@@ -44,7 +44,7 @@ pub(crate) fn fragment_index(blob: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the fragments are ranges, one after the other, from 0 to `rows`.
+/// Returns whether the fragments are consecutive ranges from 0 to `rows`.
 fn tiles(fragments: &[naive::Fragment], rows: i128) -> bool {
     let mut next = 0;
     let joined = fragments.iter().all(|fragment| match fragment {
@@ -58,7 +58,7 @@ fn tiles(fragments: &[naive::Fragment], rows: i128) -> bool {
     joined && !fragments.is_empty() && next == rows
 }
 
-/// What is canonical comes out of the builder as it went in, but for lists that are ranges.
+/// Checks that the builder reproduces canonical blobs, except for lists that are ranges.
 fn encodes_fragments(blob: &[u8], view: &FragmentIndex<'_>) -> Result<(), String> {
     let mut builder = FragmentIndexBuilder::new();
     let mut promoted = false;
@@ -184,8 +184,8 @@ pub(crate) fn shard_index(blob: &[u8], cells: u64, checksum: bool) -> Result<(),
     let view = ShardIndex::parse(blob, cells, checksum);
     verdicts(&naive, view.is_ok(), view.is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
-    let wide = |span: std::ops::Range<u64>| (i128::from(span.start), i128::from(span.end));
-    same("cells", &naive.value, &view.iter().map(|cell| cell.map(wide)).collect())
+    let to_i128 = |span: std::ops::Range<u64>| (i128::from(span.start), i128::from(span.end));
+    same("cells", &naive.value, &view.iter().map(|cell| cell.map(to_i128)).collect())
 }
 
 pub(crate) fn tidx(blob: &[u8], file_len: u64) -> Result<(), String> {
@@ -211,12 +211,12 @@ pub(crate) fn metalayer(blob: &[u8], b2nd: bool) -> Result<(), String> {
     let view = Metalayer::parse(name, blob);
     verdicts(&naive, view.is_ok(), Metalayer::parse_strict(name, blob).is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
-    let wide = |axes: &Axes| axes.as_slice().iter().map(|extent| i128::from(*extent)).collect();
+    let to_i128 = |axes: &Axes| axes.as_slice().iter().map(|extent| i128::from(*extent)).collect();
     let partition = view.partition();
     let owned = naive::Metalayer {
-        shape: wide(partition.shape()),
-        chunk: wide(partition.chunkshape()),
-        block: wide(partition.blockshape()),
+        shape: to_i128(partition.shape()),
+        chunk: to_i128(partition.chunkshape()),
+        block: to_i128(partition.blockshape()),
         dtype: view.dtype().map(<[u8]>::to_vec),
     };
     same("extents", &naive.value, &owned)?;
@@ -226,7 +226,7 @@ pub(crate) fn metalayer(blob: &[u8], b2nd: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Both verdicts of the library against those of a naive decoder.
+/// Compares both verdicts of the library with those of a naive decoder.
 fn verdicts<T>(naive: &Option<Read<T>>, default: bool, strict: bool) -> Result<(), String> {
     let word = |accepted| if accepted { "accepts" } else { "refuses" };
     let naive_strict = naive.as_ref().is_some_and(|read| read.canonical);

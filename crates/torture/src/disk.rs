@@ -1,14 +1,14 @@
-//! `disk-faults` and `disk-cancel`: every writer of this machine, when one call of the disk fails, and when it is
-//! dropped at an await.
+//! `disk-faults` and `disk-cancel`: every local writer, when one call of the disk fails, and when it is dropped at an
+//! await.
 //!
 //! ```text
-//! disk-faults    each call fails once: with a full disk, an error of the device, a missing permission;
-//!                before anything was done, and after all of it was
+//! disk-faults    each call fails once: with a full disk, a device error, a missing permission;
+//!                before the call, and after it
 //! disk-cancel    the writer is polled so many times and dropped
 //! ```
 //!
-//! Whatever happened, what was there is there, or what was to be made is, whole; who got an acknowledgement finds
-//! it. The same writer then succeeds, or says that there is nothing left to do, and leaves what it leaves in peace.
+//! In any case the old target or the new one exists, complete; after a success the new one. The same writer then
+//! succeeds, or reports that nothing is left to do, and leaves what it leaves without a fault.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,40 +22,40 @@ use crate::Report;
 use crate::remote::runtime;
 use crate::tasks::{NAME, Task, Tree, found};
 
-/// Every call of every writer fails once, in each way.
+/// Fail every call of every writer once, in each way.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Faults {
-    /// Every so many of the pairs of a call and a fault.
+    /// Test only every Nth pair of a call and a fault.
     #[arg(long, default_value_t = 1)]
     every: usize,
-    /// Which writer; all of them without it.
+    /// Only this writer.
     #[arg(long, value_enum)]
     what: Option<Task>,
-    /// Repeated in the report; nothing here is random.
+    /// Repeated in the report; nothing is random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
 
-/// Every writer is dropped at every await.
+/// Drop every writer at every await.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cancel {
-    /// Every so many of the awaits.
+    /// Test only every Nth await.
     #[arg(long, default_value_t = 1)]
     every: u64,
-    /// Which writer; all of them without it.
+    /// Only this writer.
     #[arg(long, value_enum)]
     what: Option<Task>,
-    /// Repeated in the report; nothing here is random.
+    /// Repeated in the report; nothing is random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
 
-/// What a writer does when nothing happens to it.
+/// The result of a writer without a fault.
 struct Peace {
-    /// What may be there, one after the other: of a repair each document by itself.
+    /// The possible states, in order: of a repair each document by itself.
     states: Vec<Tree>,
     after: Tree,
-    /// What lies in the folder afterwards.
+    /// The names in the folder afterwards.
     names: BTreeSet<String>,
     calls: usize,
 }
@@ -112,7 +112,7 @@ impl Peace {
         Ok(Self { states, after, names, calls })
     }
 
-    /// Whether this may be there at any time.
+    /// Returns whether this state may exist at some time.
     fn allows(&self, task: Task, found: &Tree) -> bool {
         if self.states.contains(found) {
             return true;
@@ -128,7 +128,7 @@ impl Peace {
     }
 }
 
-/// Performs `task` on a disk, as far as so many polls go; whether it ended, and what is wrong afterwards.
+/// Polls `task` on a disk up to `polls` times; returns whether it ended, and what is wrong afterwards.
 fn one(
     task: Task,
     peace: &Peace,
@@ -152,13 +152,13 @@ fn one(
             })
             .await
         })
-        // Threads that are at work end before the runtime does.
+        // Running threads end before the runtime does.
     };
     let is_ended = ended.is_some();
     Ok((is_ended, check(task, peace, here.path(), ended)?))
 }
 
-/// What must hold after the writer ended so, or was dropped.
+/// Checks the state after the writer ended, or was dropped.
 fn check(
     task: Task,
     peace: &Peace,
@@ -173,10 +173,10 @@ fn check(
         Some(Err(error)) => format!("{error:#}"),
     };
     if matches!(ended, Some(Ok(()))) && is_there != peace.after {
-        return Ok(Err("it said that it is done, and it is not".to_owned()));
+        return Ok(Err("it reported success, and the target is not the new one".to_owned()));
     }
     if !peace.allows(task, &is_there) {
-        return Ok(Err(format!("{outcome}: neither the old nor the new is there")));
+        return Ok(Err(format!("{outcome}: neither the old nor the new exists")));
     }
     let again = runtime()?.block_on(task.perform(&target, &Disk::default()));
     let is_done_again = again.is_ok();
@@ -189,7 +189,7 @@ fn check(
         return Ok(Err(format!("{outcome}; done again, it made something else")));
     }
     let left = names(folder)?;
-    // Who finds that there is nothing left to do does not look at what lies beside.
+    // A writer with nothing left to do does not check what lies next to the target.
     if is_done_again && left != peace.names {
         return Ok(Err(format!("{outcome}; left behind: {left:?}, in peace {:?}", peace.names)));
     }
@@ -205,7 +205,7 @@ fn names(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-/// Numbers of errors of the system, and whether the call was done all the same.
+/// Error numbers of the system, and whether the call was done all the same.
 const WAYS: [(i32, bool); 5] =
     [(NO_SPACE, false), (DEVICE, false), (DEVICE, true), (NOT_PERMITTED, false), (QUOTA, true)];
 const NO_SPACE: i32 = 28;

@@ -1,9 +1,9 @@
-//! `diskfull`: a disk of every size, from one that holds nothing to one that holds all.
+//! `diskfull`: a disk of every size, from one that holds nothing to one that holds everything.
 //!
-//! Each is a file system in memory of that size. First the old store is built, while there is room for it;
-//! then a larger one is to replace it. Either it does, or the answer is `NoSpace`, the old store is whole,
-//! and nothing is left beside it. The same of every command that writes, from a disk that has room for what is
-//! there before to one on which it succeeds. Mounting takes the rights for it.
+//! Each is an in-memory file system of that size. First the old store is built, if there is room; then a larger one is
+//! to replace it. Either it does, or the error is `NoSpace`, the old store is complete, and nothing is left next to it.
+//! The same for every command that writes, from a disk that has room for the initial files to one on which it succeeds.
+//! Mounting requires root.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::commands::{Case, cases, run};
 use crate::rerun::{Peace, Tree, names, tree};
 use crate::{Report, build};
 
-/// A disk of every size.
+/// Test disks of every size.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Diskfull {
     /// The smallest disk, in KiB.
@@ -24,10 +24,10 @@ pub(crate) struct Diskfull {
     /// The largest disk, in KiB.
     #[arg(long, default_value_t = 8192)]
     to: u64,
-    /// From one to the next, in KiB.
+    /// The step between sizes, in KiB.
     #[arg(long, default_value_t = 64)]
     step: u64,
-    /// Of edits, and nothing else.
+    /// Only edits.
     #[arg(long)]
     edits: bool,
     /// Disks for each command.
@@ -36,13 +36,13 @@ pub(crate) struct Diskfull {
     /// Points of the stores of commands.
     #[arg(long, default_value_t = 20_000)]
     size: u64,
-    /// The commands with this in their names, and not the library; all without it.
+    /// Only commands with this in their names, without the library.
     #[arg(long)]
     what: Option<String>,
-    /// The `zvf` command [default: the one beside this program].
+    /// The `zvf` command [default: the one next to this program].
     #[arg(long)]
     zvf: Option<PathBuf>,
-    /// Repeated in the report; nothing here is random.
+    /// Repeated in the report; nothing is random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
@@ -52,7 +52,7 @@ impl Diskfull {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let mut report = Report { name: "diskfull", seed: self.seed, ..Report::default() };
         let mut size = self.from;
-        let (mut full, mut whole) = (0_u64, 0_u64);
+        let (mut full, mut successes) = (0_u64, 0_u64);
         while size <= self.to && self.what.is_none() {
             let here = tempfile::tempdir()?;
             let disk = Mounted::at(here.path(), size)?;
@@ -60,16 +60,21 @@ impl Diskfull {
                 let edited = crate::edits::diskfull::fill(here.path(), size);
                 if let Ok((refused, done)) = edited {
                     full += refused;
-                    whole += done;
+                    successes += done;
                 }
                 report.count(edited.map(drop));
             } else {
-                report.count(runtime.block_on(replaced(here.path(), size, &mut full, &mut whole)));
+                report.count(runtime.block_on(replaced(
+                    here.path(),
+                    size,
+                    &mut full,
+                    &mut successes,
+                )));
             }
             drop(disk);
             size += self.step.max(1);
         }
-        let is_shown = self.what.is_some() || (full > 0 && whole > 0);
+        let is_shown = self.what.is_some() || (full > 0 && successes > 0);
         anyhow::ensure!(is_shown, "all disks too large, or all too small");
         if !self.edits {
             self.commands(&mut report)?;
@@ -78,8 +83,8 @@ impl Diskfull {
     }
 
     fn commands(&self, report: &mut Report) -> anyhow::Result<()> {
-        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
+        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
         let scratch = tempfile::tempdir()?;
         let place = scratch.path().join("place");
         let mut all_full = 0;
@@ -90,32 +95,32 @@ impl Diskfull {
             let peace = Peace::prepare(&zvf, case, &place)?;
             std::fs::remove_dir_all(&place)?;
             std::fs::create_dir(&place)?;
-            let (least, most) = sizes(case, &peace);
-            let (mut full, mut whole) = (0_u64, 0_u64);
+            let (smallest, largest) = sizes(case, &peace);
+            let (mut full, mut successes) = (0_u64, 0_u64);
             for disk in 0..=self.disks {
-                let size = least + (most - least) * disk / self.disks.max(1);
+                let size = smallest + (largest - smallest) * disk / self.disks.max(1);
                 let mounted = Mounted::at(&place, size)?;
                 let tried = one(&zvf, case, &peace, &place)?;
                 drop(mounted);
                 match tried {
-                    Ok(true) => whole += 1,
+                    Ok(true) => successes += 1,
                     Ok(false) => full += 1,
                     Err(_) => {}
                 }
                 let tried = tried.map(drop);
                 report.count(tried.map_err(|e| format!("{}, {size} KiB: {e}", case.name)));
             }
-            // What only gives files other names fits on any disk that holds these.
+            // Commands that only rename files fit on any disk that holds these.
             all_full += full;
-            let told = || Err(format!("{}: {full} disks too small, {whole} not", case.name));
-            report.count(if whole > 0 { Ok(()) } else { told() });
+            let failure = || Err(format!("{}: {full} disks too small, {successes} not", case.name));
+            report.count(if successes > 0 { Ok(()) } else { failure() });
         }
         anyhow::ensure!(all_full > 0 || report.n == 0, "no disk was too small for any command");
         Ok(())
     }
 }
 
-/// A disk that holds little more than what is there before, and one on which the command succeeds, in KiB.
+/// Returns the size of a disk that barely holds the initial files, and of one on which the command succeeds, in KiB.
 fn sizes(case: &Case, peace: &Peace) -> (u64, u64) {
     let pages = |tree: &Tree| tree.values().map(|bytes| (bytes.len() as u64).div_ceil(PAGE)).sum();
     let [before, after]: [u64; 2] = [pages(&archives::tree(&case.before)), pages(&peace.after)];
@@ -123,7 +128,7 @@ fn sizes(case: &Case, peace: &Peace) -> (u64, u64) {
     (least, least + 4 * after * PAGE / 1024 + 8192)
 }
 
-/// Runs the command on the disk at `place`: whether it succeeded, or what is wrong.
+/// Runs the command on the disk at `place`; returns whether it succeeded, or what is wrong.
 fn one(
     zvf: &Path,
     case: &Case,
@@ -132,7 +137,7 @@ fn one(
 ) -> anyhow::Result<Result<bool, String>> {
     let mut copy = Command::new("cp");
     let copied = copy.arg("-a").arg(format!("{}/.", case.before.display())).arg(place).status()?;
-    anyhow::ensure!(copied.success(), "the disk has no room for what is there before");
+    anyhow::ensure!(copied.success(), "the disk has no room for the initial files");
     let before = names(place)?;
     let target = place.join(case.target);
     let ended = run(zvf, &case.words)?.wait_with_output()?;
@@ -147,17 +152,22 @@ fn one(
         return Ok(Err(format!("it ended with {code:?}: {words}")));
     }
     if is_there != peace.before && !case.is_stepwise {
-        return Ok(Err(format!("it ended with {code:?}, and the old one is not there: {words}")));
+        return Ok(Err(format!("it ended with {code:?}, and the old one is gone: {words}")));
     }
-    // What was made of levels is kept for the next run.
+    // Completed levels are kept for the next run.
     let is_kept = |name: &String| peace.names_allowed(&before, name);
     match names(place)?.iter().find(|name| !is_kept(name)) {
-        Some(name) => Ok(Err(format!("{name} is left: {words}"))),
+        Some(name) => Ok(Err(format!("{name} remains: {words}"))),
         None => Ok(Ok(false)),
     }
 }
 
-async fn replaced(dir: &Path, size: u64, full: &mut u64, whole: &mut u64) -> Result<(), String> {
+async fn replaced(
+    dir: &Path,
+    size: u64,
+    full: &mut u64,
+    successes: &mut u64,
+) -> Result<(), String> {
     let store = dir.join("a.zv");
     let mut old = None;
     for (g, cells) in [(1, SMALL), (2, LARGE)] {
@@ -184,23 +194,23 @@ async fn replaced(dir: &Path, size: u64, full: &mut u64, whole: &mut u64) -> Res
         }
         let left = std::fs::read_dir(dir).map_err(|error| error.to_string())?.count();
         if left != usize::from(old.is_some()) {
-            return Err(format!("{size} KiB: {left} names are left"));
+            return Err(format!("{size} KiB: {left} names remain"));
         }
     }
     if old == Some((2, LARGE)) {
-        *whole += 1;
+        *successes += 1;
     }
     Ok(())
 }
 
-/// A file system in memory at a folder, for as long as this lives.
+/// An in-memory file system, mounted at a folder until drop.
 struct Mounted(PathBuf);
 
 impl Mounted {
     fn at(folder: &Path, kib: u64) -> anyhow::Result<Self> {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(folder);
-        anyhow::ensure!(mount.status()?.success(), "mounting a tmpfs takes the rights for it");
+        anyhow::ensure!(mount.status()?.success(), "mounting a tmpfs requires root");
         Ok(Self(folder.to_owned()))
     }
 }
@@ -211,12 +221,12 @@ impl Drop for Mounted {
     }
 }
 
-/// Cells of the old store and of the new one; a file takes a page at least.
+/// The cells of the old and the new store; a file takes at least a page.
 const SMALL: i64 = 8;
 const LARGE: i64 = 400;
 /// Pages for folders.
 const SPARE_PAGES: u64 = 8;
-/// Bytes of a page.
+/// The size of a page in bytes.
 const PAGE: u64 = 4096;
 /// The exit code of `zvf` where a disk is full.
 const NO_SPACE: i32 = 4;

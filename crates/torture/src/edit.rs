@@ -1,4 +1,4 @@
-//! One random edit of a blob: the kinds of damage that copying, cutting, swapping and lying make.
+//! One random edit of a blob: copied, cut, swapped or wrong bytes.
 
 use crate::random::Random;
 
@@ -45,7 +45,7 @@ fn once(blob: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Writes `bytes` at `at`, as far as there is room.
+/// Writes `bytes` at `at`, as far as they fit.
 fn put(blob: &mut [u8], at: usize, bytes: &[u8]) {
     let n = bytes.len().min(blob.len() - at);
     blob[at..at + n].copy_from_slice(&bytes[..n]);

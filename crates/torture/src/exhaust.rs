@@ -1,17 +1,17 @@
 //! `exhaust`: every small fragment index and every small manifest, against the naive decoders.
 //!
-//! Small scope stands in for a proof: what can go wrong with counts, bounds and signs goes wrong with
-//! four fragments and three rows already, if each number takes every value at which something changes.
+//! Small scope replaces a proof: faults of counts, bounds and signs occur with four fragments and three rows already,
+//! if each number takes every critical value.
 
 use crate::{Report, compare};
 
-/// Every small blob there is.
+/// Test every small blob.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Exhaust {
-    /// Fewer fragments, for a quick look.
+    /// Fewer fragments, for a short run.
     #[arg(long, default_value_t = 4)]
     fragments: u32,
-    /// Repeated in the report; nothing here is random.
+    /// Repeated in the report; nothing is random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
@@ -33,7 +33,7 @@ impl Exhaust {
     }
 }
 
-/// Every index with these ranges and lists, values and bounds; bounds that make no sense once only.
+/// Tests every index with these ranges and lists, values and bounds; invalid bounds only once.
 fn fragment_indexes(f: u32, bits: u64, report: &mut Report) {
     let ranges = bits.count_ones();
     let lists = f - ranges;
@@ -62,7 +62,7 @@ fn fragment_indexes(f: u32, bits: u64, report: &mut Report) {
     });
 }
 
-/// Headers whose counts contradict the bitmap or each other, bits past F, and bytes after the end.
+/// Tests headers whose counts contradict the bitmap or each other, bits beyond F, and bytes beyond the end.
 fn contradictions(f: u32, report: &mut Report) {
     for r in 0..=f + 1 {
         for bits in [0, 1, 2, 3, 1 << 4, 1 << 63, u64::MAX] {
@@ -88,7 +88,7 @@ fn header(f: u32, r: u32, bits: u64) -> Vec<u8> {
     head
 }
 
-/// Every manifest of at most two blocks with these coordinates, cut short and overlong ones included.
+/// Tests every manifest of at most two blocks with these coordinates, including truncated and overlong ones.
 fn manifests(axes: u32, coordinates: &[i64], report: &mut Report) {
     let mut blocks = Vec::new();
     for_each_tuple(coordinates, axes, &mut |chunk| {
@@ -158,7 +158,7 @@ fn push(blob: &mut Vec<u8>, values: &[i64]) {
     }
 }
 
-/// The values at which something changes.
+/// The critical values.
 const VALUES: [i64; 6] = [-1, 0, 1, 2, i64::MAX - 1, i64::MAX];
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! `kill9`: processes that build and replace one store, killed at any moment.
 //!
 //! ```text
-//! build        the library, generation after generation                             here
-//! create       `zvf create`, of input that fits in memory and that does not          create
-//! overwrite    the same over a store that is there                                   create
-//! pyramid      `zvf pyramid`: levels that are put aside and taken over                pyramid
-//! edit, gc, undo, refresh    the journal of a store that is edited                  edits
-//! ingest       `zvf ingest`: many processes, tasks done twice and at the same time   ingest
+//! build        the library, generation after generation                              here
+//! create       `zvf create`, of input that fits in memory and that does not           create
+//! overwrite    the same over an existing store                                        create
+//! pyramid      `zvf pyramid`: levels that are saved and reused                        pyramid
+//! edit, gc, undo, refresh    the journal of an edited store                           edits
+//! ingest       `zvf ingest`: many processes, tasks run twice and concurrently         ingest
 //! ```
 //!
-//! The store must be one generation, whole, whenever it is there, and once it was there it must stay. In
-//! the end one build that is not killed must remove what all the dead have left.
+//! The store must be one complete generation whenever it exists, and once it exists it must stay. In the end one build
+//! that is not killed must remove what all the killed ones left.
 
 mod create;
 mod ingest;
@@ -30,25 +30,25 @@ use crate::edits::kill;
 use crate::random::Random;
 use crate::{Report, build};
 
-/// Processes that build one store, killed at any moment.
+/// Kill processes that build one store, at any moment.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Kill9 {
     /// What is killed.
     #[arg(long, value_enum, default_value_t = What::Build)]
     what: What,
-    /// How many processes are killed.
+    /// The number of kills.
     #[arg(long, default_value_t = 200)]
     loops: u64,
-    /// The `zvf` command [default: the one beside this program].
+    /// The `zvf` command [default: the one next to this program].
     #[arg(long)]
     zvf: Option<PathBuf>,
-    /// Processes at a time.
+    /// Concurrent processes.
     #[arg(long, default_value_t = 2)]
     writers: usize,
-    /// Where; a directory that goes away otherwise.
+    /// The directory [default: a temporary one].
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// The same seed waits the same times.
+    /// The seed of the waiting times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -76,7 +76,7 @@ enum What {
     Refresh,
 }
 
-/// Builds one store over and over, until it is killed.
+/// Build one store over and over, until killed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Builder {
     /// The store.
@@ -84,7 +84,7 @@ pub(crate) struct Builder {
     /// The first generation.
     #[arg(long, default_value_t = 1)]
     first: u64,
-    /// How many; without end when 0.
+    /// The number of builds; 0 for no limit.
     #[arg(long, default_value_t = 0)]
     times: u64,
 }
@@ -100,7 +100,7 @@ impl Builder {
                 let begun = zvf_store::Build::begin(&address, build::options(true)).await?;
                 build::build(begun, g, CELLS).await
             });
-            // Another process may build it now; the next try replaces it.
+            // Another process may be building it; the next try replaces it.
             let lost = |error: &zvf_store::StoreError| error.class() == zvf_format::Class::Conflict;
             report.count(
                 built.or_else(|error| if lost(&error) { Ok(()) } else { Err(error.to_string()) }),
@@ -115,8 +115,8 @@ impl Kill9 {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let scratch = tempfile::tempdir()?;
         let dir = self.dir.clone().unwrap_or_else(|| scratch.path().to_owned());
-        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
+        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
         let mut random = Random::new(self.seed);
         let mut report = match self.what {
             What::Build => return self.builds(&dir),
@@ -139,7 +139,7 @@ impl Kill9 {
         let mut report = Report { name: "kill9", seed: self.seed, ..Report::default() };
         let mut random = Random::new(self.seed);
         let mut writers: Vec<Child> = Vec::new();
-        let mut there = false;
+        let mut exists = false;
         for round in 0..self.loops {
             while writers.len() < self.writers.max(1) {
                 let first = (round * 64 + u64::try_from(writers.len())?) * 1_000 + 1;
@@ -155,11 +155,11 @@ impl Kill9 {
             }
             victim.kill()?;
             victim.wait()?;
-            // Who reads slower than others replace would never see one store.
+            // A reader that is slower than the replacements would never see one store.
             for writer in &writers {
                 signal(writer, "-STOP")?;
             }
-            report.count(runtime.block_on(check(&store, &mut there)));
+            report.count(runtime.block_on(check(&store, &mut exists)));
             for writer in &writers {
                 signal(writer, "-CONT")?;
             }
@@ -169,7 +169,7 @@ impl Kill9 {
             writer.wait()?;
         }
         anyhow::ensure!(start(&store, 1, 1)?.wait()?.success(), "the last build failed");
-        report.count(runtime.block_on(check(&store, &mut there)));
+        report.count(runtime.block_on(check(&store, &mut exists)));
         let left: Vec<_> =
             std::fs::read_dir(dir)?.map(|e| e.map(|e| e.file_name())).collect::<Result<_, _>>()?;
         report.count(if left.len() == 1 { Ok(()) } else { Err(format!("left behind: {left:?}")) });
@@ -184,14 +184,14 @@ fn start(store: &Path, first: u64, times: u64) -> anyhow::Result<Child> {
     Ok(command.stdout(Stdio::null()).spawn()?)
 }
 
-/// The store is one generation, whole, or was never there.
-async fn check(store: &Path, there: &mut bool) -> Result<(), String> {
-    // A handle that is open across a replacement goes on with the old files, which go away: begin again.
+/// Checks that the store is one complete generation, or never existed.
+async fn check(store: &Path, exists: &mut bool) -> Result<(), String> {
+    // A handle that is open across a replacement continues with the old files, which are removed: begin again.
     for _ in 0..TRIES {
         if !store.exists() {
-            return if *there { Err("the store is gone".to_owned()) } else { Ok(()) };
+            return if *exists { Err("the store is gone".to_owned()) } else { Ok(()) };
         }
-        *there = true;
+        *exists = true;
         if build::read(store, CELLS).await.is_ok() {
             return Ok(());
         }
@@ -199,21 +199,21 @@ async fn check(store: &Path, there: &mut bool) -> Result<(), String> {
     build::read(store, CELLS).await.map(drop)
 }
 
-/// Stops a process for a while, or lets it go on.
+/// Stops a process, or resumes it.
 fn signal(child: &Child, signal: &str) -> anyhow::Result<()> {
     let status = Command::new("kill").args([signal, &child.id().to_string()]).status()?;
     anyhow::ensure!(status.success(), "kill {signal}: {status}");
     Ok(())
 }
 
-/// The command with these words, which says nothing.
+/// Starts the command with these arguments, without output.
 fn command(zvf: &Path, words: &[&str]) -> anyhow::Result<Child> {
     let mut command = Command::new(zvf);
     let child = command.args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     child.with_context(|| format!("cannot start {}", zvf.display()))
 }
 
-/// Kills a process after some time up to `within`; whether it was still at work.
+/// Kills a process after a time up to `within`; returns whether it was still running.
 fn killed(mut child: Child, within: Duration, random: &mut Random) -> anyhow::Result<bool> {
     let micros = usize::try_from(within.as_micros())?.max(1);
     std::thread::sleep(Duration::from_micros(u64::try_from(random.below(micros))?));
@@ -223,8 +223,8 @@ fn killed(mut child: Child, within: Duration, random: &mut Random) -> anyhow::Re
     Ok(alive)
 }
 
-/// What lies in `dir` beside `store`.
-fn beside(dir: &Path, store: &Path) -> Result<(), String> {
+/// Checks that nothing lies in `dir` next to `store`.
+fn check_nothing_left(dir: &Path, store: &Path) -> Result<(), String> {
     let entries = std::fs::read_dir(dir).map_err(|error| error.to_string())?;
     let names = entries.flatten().map(|entry| entry.path()).filter(|path| path != store);
     let left: Vec<PathBuf> = names.collect();

@@ -1,11 +1,10 @@
-//! Tries to break on purpose what the library promises.
+//! Tests under faults, kills and random input whether the library keeps its guarantees.
 //!
-//! Each subcommand prints one JSON line, `{"name","n","failures","seed"}`, and ends with an error when
-//! anything failed. What failed goes to standard error, one line each, the first few only. The same
-//! seed does the same thing again.
+//! Each subcommand prints one JSON line, `{"name","n","failures","seed"}`, and ends with an error when anything failed.
+//! The first failures are printed on standard error, one line each. The same seed repeats a run.
 //!
-//! The decoders that the library is compared with are written a second time, in [`naive`]: plain,
-//! slow, from the description of the format and not from the library.
+//! The decoders that the library is compared with are independent, in [`naive`]: simple and slow, written from the
+//! description of the format.
 
 mod build;
 mod clean;
@@ -44,7 +43,7 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// Tries to break on purpose what the library promises.
+/// Test the guarantees of the library under faults, kills and random input.
 #[derive(Debug, Parser)]
 #[command(name = "torture")]
 struct Torture {
@@ -56,23 +55,23 @@ struct Torture {
 enum Command {
     /// Random edits of good blobs.
     Mutate(mutate::Mutate),
-    /// Every small blob there is.
+    /// Every small blob.
     Exhaust(exhaust::Exhaust),
     /// Every state that a loss of power may leave while a store is built.
     Powerloss(powerloss::Powerloss),
     /// Processes that build one store, killed at any moment.
     Kill9(kill9::Kill9),
-    /// What `kill9` kills.
+    /// The target of `kill9`.
     #[command(hide = true)]
     Builder(kill9::Builder),
     /// A disk of every size.
     Diskfull(diskfull::Diskfull),
-    /// Processes that change one store of this machine at the same time.
+    /// Processes that change one local store at the same time.
     Race(race::Race),
-    /// Mapped files that are cut short while they are read.
+    /// Mapped files that are truncated while they are read.
     #[cfg(unix)]
     Sigbus(sigbus::Sigbus),
-    /// One random damage to good stores, as the validator sees it.
+    /// One random damage to good stores, and whether the validator finds it.
     Stores(stores::Stores),
     /// Builders of one prefix of an object store at the same time.
     RaceRemote(remote::race::Race),
@@ -80,37 +79,37 @@ enum Command {
     Faults(remote::faults::Faults),
     /// Every writer of object stores is dropped at every await.
     Cancel(remote::cancel::Cancel),
-    /// Each command that writes, killed, and what it left taken away.
+    /// Each command that writes, killed and cleaned up.
     Clean(clean::Clean),
-    /// Every call of every writer of this machine fails once, in each way.
+    /// Every call of every local writer fails once, in each way.
     DiskFaults(disk::Faults),
-    /// Every writer of this machine is dropped at every await.
+    /// Every local writer is dropped at every await.
     DiskCancel(disk::Cancel),
-    /// Each command that writes, killed where it publishes and run again.
+    /// Each command that writes, killed while it publishes and run again.
     Rerun(rerun::Rerun),
-    /// What every command holds under a limit.
+    /// The memory of every command under a limit.
     Memory(memory::Memory),
-    /// What opening, planning and finding ask of a store of millions of chunks.
+    /// The cost of opening, planning and finding in a store of millions of chunks.
     Scale(scale::Scale),
     /// Random operations against an in-memory model.
     EditModel(edits::model::EditModel),
     /// A folder of editing scenarios with their answers.
     EditScript(edits::script::EditScript),
-    /// Requests that keep and break every rule of the server.
+    /// Requests that obey and violate every rule of the server.
     #[cfg(unix)]
     Http(serve::http::Http),
-    /// Clients of the server that say nothing or take nothing, beside good ones.
+    /// Clients of the server that send or read nothing, together with good ones.
     #[cfg(unix)]
     Slow(serve::slow::Slow),
-    /// Ranges out of the server as fast as they come.
+    /// Ranges from the server at the highest rate.
     #[cfg(unix)]
     Load(serve::load::Load),
-    /// Everything that the server is asked, for a long time.
+    /// Every request of the server, for a long time.
     #[cfg(unix)]
     Soak(serve::soak::Soak),
 }
 
-/// What a subcommand found.
+/// The results of a subcommand.
 #[derive(Debug, Default)]
 struct Report {
     name: &'static str,
@@ -120,12 +119,12 @@ struct Report {
 }
 
 impl Report {
-    /// Says something that is no failure.
+    /// Prints a note.
     fn say(&self, text: &str) {
         drop(writeln!(io::stderr(), "{}: {text}", self.name));
     }
 
-    /// Counts one try, and says what went wrong with it.
+    /// Counts one try, and prints its failure.
     fn count(&mut self, tried: Result<(), String>) {
         self.n += 1;
         if let Err(failure) = tried {
@@ -177,7 +176,7 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Where the corpus is when nobody says otherwise.
+/// Returns the default folder of the corpus.
 fn corpus() -> PathBuf {
     testdata().join("hostile")
 }
@@ -186,5 +185,5 @@ fn testdata() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata"))
 }
 
-/// How many failures are printed.
+/// The number of printed failures.
 const SHOWN: u64 = 20;

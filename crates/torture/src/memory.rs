@@ -1,10 +1,9 @@
-//! `memory`: what every command holds under `--memory-limit`, as the system counts it.
+//! `memory`: the memory of every command under `--memory-limit`, measured by the system.
 //!
-//! The peak of the resident memory must stay within five quarters of the limit. It is read while the command
-//! runs, from what the system keeps of the largest value so far, less the pages of files: the code of the program and
-//! mapped packs, which the system takes back when it likes. Asked are the commands that write, as everywhere, and
-//! every command that goes through all of a store, on a store of each kind. An answer that is put together as a whole
-//! may be refused instead, by the name of the limit.
+//! The peak of the resident memory must stay within five quarters of the limit. It is read while the command runs, from
+//! the maximum that the system records, minus the pages of files: the code of the program and mapped packs, which the
+//! system can reclaim. The commands are those that write, and every command that reads a whole store, on a store of
+//! each kind. An answer that is collected in memory may be refused instead, with the name of the limit.
 
 mod kinds;
 
@@ -18,7 +17,7 @@ use anyhow::ensure;
 use crate::Report;
 use crate::commands::{Case, cases, run};
 
-/// What every command holds under a limit.
+/// Measure the memory of every command under a limit.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Memory {
     /// Points of the stores.
@@ -27,19 +26,19 @@ pub(crate) struct Memory {
     /// The limit, in MiB.
     #[arg(long, default_value_t = 64)]
     limit: u64,
-    /// The commands with this in their names; all of them without it.
+    /// Only commands with this in their names.
     #[arg(long)]
     what: Option<String>,
-    /// Every so many of the commands.
+    /// Run only every Nth command.
     #[arg(long, default_value_t = 1)]
     every: usize,
-    /// The `zvf` command [default: the one beside this program].
+    /// The `zvf` command [default: the one next to this program].
     #[arg(long)]
     zvf: Option<PathBuf>,
-    /// Repeated in the report; nothing here is random.
+    /// Repeated in the report; nothing is random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Say what each command held.
+    /// Print the memory of each command.
     #[arg(long)]
     verbose: bool,
 }
@@ -47,8 +46,8 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let scratch = tempfile::tempdir()?;
-        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
+        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
         let mut report = Report { name: "memory", seed: self.seed, ..Report::default() };
         let place = scratch.path().join("place");
         let limit = format!("{}MiB", self.limit);
@@ -64,21 +63,21 @@ impl Memory {
             let copied = Command::new("cp").arg("-a").arg(&case.before).arg(&place).status()?;
             ensure!(copied.success(), "cannot copy {}", case.before.display());
             let Some(held) = peak(&zvf, &case, &limit)? else {
-                report.count(Ok(())); // it said that the answer is too large
+                report.count(Ok(())); // it reported that the answer is too large
                 continue;
             };
             if self.verbose {
                 report.say(&format!("{}: {held} KiB", case.name));
             }
-            let most = self.limit * 1024 * 5 / 4;
-            let told = format!("{} held {held} KiB, more than {most}", case.name);
-            report.count(if held <= most { Ok(()) } else { Err(told) });
+            let max_kib = self.limit * 1024 * 5 / 4;
+            let failure = format!("{} held {held} KiB, more than {max_kib}", case.name);
+            report.count(if held <= max_kib { Ok(()) } else { Err(failure) });
         }
         Ok(report)
     }
 }
 
-/// The most that a command held, in KiB; nothing where it refused because of the limit.
+/// Returns the peak memory of a command, in KiB; `None` where it refused because of the limit.
 fn peak(zvf: &Path, case: &Case, limit: &str) -> anyhow::Result<Option<u64>> {
     let mut words = case.words.clone();
     if let Some(at) = words.iter().position(|word| word == "--memory-limit") {
@@ -95,7 +94,7 @@ fn peak(zvf: &Path, case: &Case, limit: &str) -> anyhow::Result<Option<u64>> {
             line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
         };
         if let (Some(peak), Some(of_files)) = (figure("VmHWM:"), figure("RssFile:")) {
-            held = held.max(peak.saturating_sub(of_files)); // pages of files may have come later than the peak
+            held = held.max(peak.saturating_sub(of_files)); // pages of files may have been added after the peak
         }
         if child.try_wait()?.is_some() {
             break;

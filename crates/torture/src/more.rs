@@ -1,5 +1,4 @@
-//! Good inputs beside those of the corpus: shard indexes, metalayers with a type, whole frames and
-//! files, and documents.
+//! Good inputs in addition to the corpus: shard indexes, metalayers with a type, whole frames and files, and documents.
 
 use std::fs;
 
@@ -10,7 +9,7 @@ use zvf_b2nd::MetalayerName;
 use crate::mutate::{Compare, Golden};
 use crate::{compare, testdata};
 
-/// All of them.
+/// Returns all of them.
 pub(crate) fn golden() -> anyhow::Result<Vec<Golden>> {
     let mut golden = vec![shard_index(false), shard_index(true), b2nd()];
     for (folder, name, kind) in FOLDERS {
@@ -19,7 +18,7 @@ pub(crate) fn golden() -> anyhow::Result<Vec<Golden>> {
     Ok(golden)
 }
 
-/// Four cells, two of them absent.
+/// Returns an index of four cells, two of them absent.
 fn shard_index(checksum: bool) -> Golden {
     let mut blob = Vec::new();
     for word in [0, 16, u64::MAX, u64::MAX, 16, 32, u64::MAX, u64::MAX] {
@@ -33,7 +32,7 @@ fn shard_index(checksum: bool) -> Golden {
     Golden { id, blob, kind, compare: Some(compare) }
 }
 
-/// Shape (7, 5) in chunks of (4, 3) and blocks of (2, 2), of `<i4`.
+/// Returns a metalayer of shape (7, 5) in chunks of (4, 3) and blocks of (2, 2), of `<i4`.
 fn b2nd() -> Golden {
     let mut blob = vec![0x97, 0, 2];
     blob.push(0x92);
@@ -54,7 +53,7 @@ fn b2nd() -> Golden {
     Golden { id: "caterva/b2nd".to_owned(), blob, kind, compare: Some(compare) }
 }
 
-/// The small files of a folder of fixtures.
+/// Returns the small files of a folder of fixtures.
 fn files(folder: &str, name: &str, kind: fn() -> Kind) -> anyhow::Result<Vec<Golden>> {
     let mut golden = Vec::new();
     let path = testdata().join(folder);
@@ -71,7 +70,7 @@ fn files(folder: &str, name: &str, kind: fn() -> Kind) -> anyhow::Result<Vec<Gol
     Ok(golden)
 }
 
-/// A folder below `testdata`, what its files are called in reports, and what they are.
+/// A folder below `testdata`, the name of its files in reports, and their kind.
 type Folder = (&'static str, &'static str, fn() -> Kind);
 
 /// Folders of good files.
@@ -83,5 +82,5 @@ const FOLDERS: [Folder; 5] = [
     ("documents/array", "array_json", || Kind::Document(Document::Array)),
 ];
 
-/// Larger files say little more, and take longer.
+/// The largest file that is used, in bytes: larger files take longer and test little more.
 const SMALL: u64 = 4096;

@@ -1,5 +1,5 @@
-//! `mutate`: random edits of good blobs of every kind. Nothing may panic or hold more memory than R3
-//! allows, and where a naive decoder exists, both must say the same.
+//! `mutate`: random edits of good blobs of every kind. Nothing may panic or hold more memory than R3 allows, and where
+//! a naive decoder exists, both must agree.
 
 use std::fmt::Write;
 use std::panic::{self, AssertUnwindSafe};
@@ -18,7 +18,7 @@ pub(crate) struct Mutate {
     /// Edits of each blob.
     #[arg(long, default_value_t = 100_000)]
     n: u64,
-    /// Where the randomness starts.
+    /// The seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The corpus whose good blobs are edited.
@@ -29,7 +29,7 @@ pub(crate) struct Mutate {
     kind: Option<String>,
 }
 
-/// One blob that is edited.
+/// A blob to edit.
 pub(crate) struct Golden {
     /// Kind and name.
     pub(crate) id: String,
@@ -38,7 +38,7 @@ pub(crate) struct Golden {
     pub(crate) compare: Option<Compare>,
 }
 
-/// The library against a naive decoder.
+/// A comparison of the library with a naive decoder.
 pub(crate) type Compare = Box<dyn Fn(&[u8]) -> Result<(), String>>;
 
 impl Mutate {
@@ -57,7 +57,7 @@ impl Mutate {
         Ok(report)
     }
 
-    /// The good blobs of the corpus.
+    /// Returns the good blobs of the corpus.
     fn golden(&self) -> anyhow::Result<Vec<Golden>> {
         let corpus = Corpus::open(&self.corpus.clone().unwrap_or_else(corpus))?;
         let mut golden = Vec::new();
@@ -82,7 +82,7 @@ impl Mutate {
     }
 }
 
-/// One edited blob.
+/// Tests one edited blob.
 fn attempt(golden: &Golden, blob: &[u8]) -> Result<(), String> {
     let steps =
         |strict| golden.kind.decode(blob, strict).and_then(|()| golden.kind.decode_payloads(blob));
@@ -104,7 +104,7 @@ fn attempt(golden: &Golden, blob: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The comparison for a case, if its kind has a naive decoder.
+/// Returns the comparison for a case, if its kind has a naive decoder.
 fn comparison(case: &Case) -> anyhow::Result<Option<Compare>> {
     let params = &case.params;
     let need = |name: &str| {
@@ -139,7 +139,7 @@ fn comparison(case: &Case) -> anyhow::Result<Option<Compare>> {
     })
 }
 
-/// At most the first few hundred bytes, to be pasted into a case.
+/// Returns at most the first few hundred bytes in hexadecimal, to be pasted into a case.
 fn hex(blob: &[u8]) -> String {
     let mut text = String::new();
     for byte in blob.iter().take(300) {

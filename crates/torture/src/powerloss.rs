@@ -1,21 +1,20 @@
 //! `powerloss`: every state that a loss of power may leave while a store is built or replaced.
 //!
-//! A recording disk writes down what a build does. From that a model makes disks: after any call the power
-//! may go, and then
+//! A recording disk logs the calls of a build. A model creates disks from them: the power may fail after any call, and
+//! then
 //!
-//! * bytes of a file that were not synced are there, or cut at a multiple of 512, or not there;
-//! * names that were not synced are there or not, each for itself and in any order;
-//! * what was synced is there.
+//! * unsynced bytes of a file are present, or cut at a multiple of 512, or absent;
+//! * unsynced names are present or absent, each by itself and in any order;
+//! * synced data is present.
 //!
-//! Each disk must show the old store or the new one, whole, and nothing else; once publishing has returned,
-//! the new one. Where there is no name at all, the next build must bring the old store back.
+//! Each disk must hold the old store or the new one, complete, and nothing else; once publishing has returned, the new
+//! one. Where the name is missing, the next build must restore the old store.
 //!
-//! A store is built by one process, or by several that share a folder. There the last step is done again
-//! after the crash, and what a process had waited for is not: the new store must come out, whole. The
-//! control leaves one sync out: then some disk must show something else, or the sync would be there for
-//! nothing.
+//! A store is built by one process, or by several that share a folder. There the last step is repeated after the crash,
+//! without the work that was not synced: the result must be the new store, complete. The control leaves one sync out:
+//! then some disk must hold something else, or that sync would be unnecessary.
 //!
-//! The same is asked of everything else that writes: `writers`.
+//! `writers` tests everything else that writes.
 
 pub(crate) mod model;
 mod writers;
@@ -29,16 +28,16 @@ use self::model::{Change, Inode, Model, NAME, Op, ROOT, Tree, tree};
 use crate::random::Random;
 use crate::{Report, build};
 
-/// Every state that a loss of power may leave.
+/// Test every state that a loss of power may leave.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Powerloss {
-    /// How many states are looked at.
+    /// The number of states to test.
     #[arg(long, default_value_t = 100_000)]
     states: u64,
-    /// Of edits, and nothing else.
+    /// Only edits.
     #[arg(long)]
     edits: bool,
-    /// The same seed makes the same states.
+    /// The seed of the states.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -65,7 +64,7 @@ impl Powerloss {
                 report.count(runtime.block_on(script.check(crash, None, &mut random)));
             }
         }
-        // The control: without one of the syncs, something else must show.
+        // The control: without one of the syncs, some state must be wrong.
         for script in &scripts {
             for without in script.syncs() {
                 let mut seen = false;
@@ -88,7 +87,7 @@ impl Powerloss {
     }
 }
 
-/// Whether there is an old store, and how names change places.
+/// Whether there is an old store, and how names are exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     New,
@@ -96,7 +95,7 @@ enum How {
     InTwoSteps,
 }
 
-/// What one build did, and what it may leave.
+/// The calls of one build, and the states it may leave.
 struct Script {
     how: How,
     before: Tree,
@@ -108,11 +107,11 @@ struct Script {
     shared: Option<Shared>,
 }
 
-/// What more there is to know where several processes built the store.
+/// Further facts where several processes built the store.
 struct Shared {
     store: Inode,       // the directory of the new store
-    identity: String,   // what told it from others when it was recorded
-    waited: Vec<usize>, // the calls after which each process went away
+    identity: String,   // its recorded identity
+    waited: Vec<usize>, // the calls after which each process ended
 }
 
 impl Script {
@@ -169,14 +168,14 @@ impl Script {
         format!("{:?} by {shared}", self.how)
     }
 
-    /// The syncs that something depends on.
+    /// Returns the necessary syncs.
     fn syncs(&self) -> Vec<usize> {
         let needed = [Call::SyncAll, Call::SyncDir(self.parent.clone())];
         let calls = self.calls.iter().enumerate().filter(|(_, call)| needed.contains(call));
         calls.map(|(number, _)| number).collect()
     }
 
-    /// One disk after the power went before call `crash`, with call `without` left out.
+    /// Checks one disk after a loss of power before call `crash`, with call `without` left out.
     async fn check(
         &self,
         crash: usize,
@@ -194,20 +193,20 @@ impl Script {
             }
         }
         let found = disk.tree();
-        let told =
+        let failure =
             |what: &str| Err(format!("{}, power lost before call {crash}: {what}", self.name()));
-        // Publishing returns after the last sync; the removal of scratch is all that follows.
+        // Publishing returns after the last sync; only scratch is removed afterwards.
         let last_sync = self.calls.iter().rposition(|call| matches!(call, Call::SyncDir(_)));
         let returned = crash > last_sync.unwrap_or(usize::MAX);
         if returned && found != self.after {
-            return told("published, and not there");
+            return failure("published, and missing");
         }
         let known = found == self.after || found == self.before;
         if found.is_some() && !known {
-            return told("neither the old store nor the new one");
+            return failure("neither the old store nor the new one");
         }
         let recovered = match &self.shared {
-            // Done again it takes long: not always.
+            // Repeating the step takes long: only sometimes.
             Some(shared) if !returned && (!known || random.below(4) == 0) => {
                 shared.finished(&disk, crash, self.how).await
             }
@@ -217,18 +216,18 @@ impl Script {
         let wanted = if self.shared.is_some() { &self.after } else { &self.before };
         match recovered {
             Ok(tree) if tree == *wanted => Ok(()),
-            Ok(_) => told("what came back is something else"),
-            Err(error) => told(&error.to_string()),
+            Ok(_) => failure("what came back is something else"),
+            Err(error) => failure(&error.to_string()),
         }
     }
 
-    /// Whether what `op` did outlives a crash before call `crash`.
+    /// Returns whether the effect of `op` survives a crash before call `crash`.
     fn is_synced(&self, op: &Op, crash: usize, without: Option<usize>) -> bool {
         let later = self.calls.iter().enumerate().take(crash).skip(op.call);
         later.filter(|(number, _)| Some(*number) != without).any(|(_, call)| {
             match (call, &op.change) {
                 (Call::SyncAll, _) => true,
-                // A name that goes from one directory to another is where the second one is.
+                // A name moved between directories is in the second one.
                 (Call::SyncDir(dir), Change::Names(names)) => {
                     *dir == self.parent && names.iter().any(|(dir, ..)| *dir == ROOT)
                 }
@@ -239,12 +238,12 @@ impl Script {
 }
 
 impl Shared {
-    /// The store after those that had not waited for the disk began again, and the last one did.
+    /// Returns the store after the processes whose work was not synced ran again, and the last step after them.
     async fn finished(&self, model: &Model, crash: usize, how: How) -> anyhow::Result<Tree> {
         let here = archives::scratch();
         let parent = here.path().canonicalize()?;
         write(model, &parent)?;
-        // What tells directories apart is another number on this disk.
+        // The inode, which identifies a directory, has another number on this disk.
         let id = parent.join(WORK).join(ID);
         if fs::read_to_string(&id).is_ok_and(|text| text == self.identity) {
             let places = [parent.join(NAME), parent.join(WORK).join("store")];
@@ -274,7 +273,7 @@ async fn join(disk: &Disk, parent: &Path) -> Result<zvf_store::Build, zvf_store:
     join_on(disk.clone(), &parent.join(NAME), &parent.join(WORK), options).await
 }
 
-/// The store after the next build began on this disk and gave up.
+/// Returns the store after the next build began on this disk and was abandoned.
 async fn recovered(model: &Model) -> anyhow::Result<Tree> {
     let here = archives::scratch();
     write(model, here.path())?;
@@ -283,7 +282,7 @@ async fn recovered(model: &Model) -> anyhow::Result<Tree> {
     Ok(tree(&target))
 }
 
-/// Makes what the model has, below `parent`.
+/// Writes the contents of the model below `parent`.
 fn write(model: &Model, parent: &Path) -> anyhow::Result<()> {
     let mut made = Vec::new();
     model.walk(ROOT, parent, &mut |path, bytes| made.push((path, bytes)));
@@ -305,12 +304,12 @@ fn directory_number(_path: &Path) -> std::io::Result<String> {
     Ok(String::new())
 }
 
-/// The folder that several processes share, and what tells in it how far they came.
+/// The folder that several processes share, and the file in it that records their progress.
 const WORK: &str = "work";
 const ID: &str = "store.id";
-/// Cells of a store; each is four files or a part of one.
+/// The number of cells of a store; each is four files or a part of one.
 const CELLS: i64 = 6;
-/// Which process writes which; no shard is divided.
+/// The cells that each process writes; no shard is divided.
 const SHARES: [std::ops::Range<i64>; 2] = [0..4, 4..CELLS];
-/// What a disk writes at once.
+/// The unit of atomic writes of a disk.
 const SECTOR: usize = 512;

@@ -1,14 +1,14 @@
-//! `race`: processes that change one store of this machine at the same time.
+//! `race`: processes that change one local store at the same time.
 //!
 //! ```text
-//! pairs     every command with every other, begun at the same moment
-//! many      that many processes of random commands
+//! pairs     every command with every other, started at the same moment
+//! many      many processes of random commands
 //! ```
 //!
-//! Each process ends with 0, or with 6 because another one changed the store, or because what it wanted to do made no
-//! sense any more (2, 4). Afterwards the store is sound, what a command with exit 0 did is there unless a later one of
-//! those replaced it, and nothing lies beside the store. The state of the store after the race must be one that some
-//! order of the commands that ended with 0 makes.
+//! Each process ends with 0, or with 6 because another one changed the store, or because its input is no longer valid
+//! (2, 4). Afterwards the store is sound, the effect of a command with exit code 0 is present unless a later one
+//! replaced it, and nothing lies next to the store. The final state must be the result of some order of the commands
+//! that ended with 0.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,27 +19,27 @@ use anyhow::Context as _;
 use crate::Report;
 use crate::random::Random;
 
-/// Processes that change one store at the same time.
+/// Race processes that change one store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Race {
-    /// How often each pair, and how many rounds of many processes.
+    /// The number of races per pair, and of rounds of many processes.
     #[arg(long, default_value_t = 3)]
     loops: u64,
-    /// Processes at a time, beside pairs.
+    /// Concurrent processes, except in pairs.
     #[arg(long, default_value_t = 8)]
     writers: usize,
-    /// Race edits instead: until so many commits were acknowledged.
+    /// Race edits instead, until this many commits are acknowledged.
     #[arg(long)]
     commits: Option<u64>,
-    /// The `zvf` command [default: the one beside this program].
+    /// The `zvf` command [default: the one next to this program].
     #[arg(long)]
     zvf: Option<PathBuf>,
-    /// The same seed starts the same commands.
+    /// The seed of the chosen commands.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// One command on the store `a.zv`, by its words; `{}` is the store.
+/// A command on the store `a.zv` by its arguments; `{}` is the store.
 struct Job {
     name: &'static str,
     words: &'static [&'static str],
@@ -47,8 +47,8 @@ struct Job {
 
 impl Race {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
+        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
         let mut report = Report { name: "race", seed: self.seed, ..Report::default() };
         if let Some(commits) = self.commits {
             crate::edits::race::run(self.writers.max(1), commits, &mut report)?;
@@ -73,7 +73,7 @@ impl Race {
     }
 }
 
-/// Where it happens.
+/// The place of the race.
 struct Arena<'a> {
     zvf: &'a Path,
     dir: PathBuf,
@@ -91,7 +91,7 @@ impl<'a> Arena<'a> {
         fs::write(dir.join("points.csv"), points)?;
         let made = start(zvf, &dir, &["create", "-q", "points.csv", "a.zv"])?.wait()?;
         anyhow::ensure!(made.success(), "the store cannot be made: {made}");
-        // Something for a repair to do.
+        // A fault for a repair to fix.
         let level = dir.join("a.zv/0/zarr.json");
         let mut document: serde_json::Value = serde_json::from_slice(&fs::read(&level)?)?;
         document["attributes"]["zarr_vectors_level"]["vertex_count"] = 7.into();
@@ -100,7 +100,7 @@ impl<'a> Arena<'a> {
         Ok(Self { zvf, dir, old })
     }
 
-    /// Starts all of `jobs` at once, and looks at what they did.
+    /// Starts all of `jobs` at once, and checks the result.
     fn fight(&self, jobs: &[&Job]) -> anyhow::Result<Result<(), String>> {
         self.restore()?;
         let mut children = Vec::new();
@@ -111,7 +111,7 @@ impl<'a> Arena<'a> {
         for (job, mut child) in jobs.iter().zip(children) {
             let status = child.wait()?;
             match status.code() {
-                // Of a repair: it validates the store, which another one may have made unsound for it.
+                // A repair also validates the store, which another command may have changed.
                 Some(0) => done.push(job.name),
                 Some(1) if job.name == "repair" => done.push(job.name),
                 Some(2 | 4 | 5 | 6) => {}
@@ -128,12 +128,13 @@ impl<'a> Arena<'a> {
         Ok(self.look(&done).map_err(|error| format!("{names:?}, done {done:?}: {error}")))
     }
 
-    /// What is there must be sound, and hold what those that ended well did.
+    /// Checks that the store is sound, and holds the result of the successful commands.
     fn look(&self, done: &[&str]) -> Result<(), String> {
-        let told = |error: anyhow::Error| error.to_string();
-        let mut validate = start(self.zvf, &self.dir, &["validate", "-q", "a.zv"]).map_err(told)?;
+        let to_text = |error: anyhow::Error| error.to_string();
+        let mut validate =
+            start(self.zvf, &self.dir, &["validate", "-q", "a.zv"]).map_err(to_text)?;
         let status = validate.wait().map_err(|error| error.to_string())?;
-        // The wrong count is the only fault, and only while nobody repaired it or made the store anew.
+        // The wrong count is the only fault, until the store is repaired or created again.
         let sound = status.success();
         let healed = done.contains(&"repair") || done.contains(&"create");
         if !sound && healed {
@@ -142,13 +143,13 @@ impl<'a> Arena<'a> {
         let has = |level: &str| self.dir.join("a.zv").join(level).is_dir();
         let level_lost = done.contains(&"pyramid") && !done.contains(&"create") && !has("1");
         if level_lost {
-            return Err("the levels that were acknowledged are gone".to_owned());
+            return Err("acknowledged levels are gone".to_owned());
         }
         let kept: [&str; 2] = ["a.zv", "points.csv"];
         for entry in fs::read_dir(&self.dir).map_err(|error| error.to_string())?.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if !kept.contains(&&*name) && name != "a.zv.zvf" {
-                return Err(format!("{name} is left"));
+                return Err(format!("{name} remains"));
             }
         }
         Ok(())
@@ -187,5 +188,5 @@ const JOBS: [Job; 6] = [
     Job { name: "unshard", words: &["unshard", "-q", "--in-place", "a.zv"] },
     Job { name: "repair", words: &["repair", "-q", "--apply", "a.zv"] },
 ];
-/// Points of the store.
+/// The number of points of the store.
 const POINTS: u32 = 3000;

@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats: xorshift with a multiplication.
+//! Reproducible pseudo-random numbers: xorshift with a multiplication.
 
 /// A source of numbers.
 #[derive(Clone, Debug)]
@@ -6,7 +6,7 @@ pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        // The state may be anything but zero; neighbouring seeds must differ at once.
+        // The state may be anything but zero; neighbouring seeds must differ immediately.
         let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         for _ in 0..8 {
             random.next();
@@ -21,7 +21,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `n`, which is not 0. The bias does not matter here.
+    /// Returns a number below `n`, which is not 0. The bias does not matter here.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         usize::try_from(self.next() >> 33).unwrap() % n
     }

@@ -1,9 +1,9 @@
-//! `rerun`: each command that writes is killed around the moment at which it publishes, and run again.
+//! `rerun`: each command that writes is killed around the moment of publication, and run again.
 //!
-//! A command runs once in peace, which shows when what is at its target changes. Then it is killed at most
-//! 20 ms before or after that, or that long after the change was seen. What is at the target then is the old
-//! or the new one, and the same command once more makes what it makes in peace, with nothing beside it: or it
-//! says that it is there, where nothing is to be replaced.
+//! A command first runs undisturbed, which shows when its target changes. Then it is killed at most 20 ms before or
+//! after that, or that long after the change was observed. The target is then the old or the new one, and the same
+//! command once more makes the same as without a kill, with nothing next to it: or it reports that the target exists,
+//! where nothing is to be replaced.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,19 +18,19 @@ use crate::Report;
 use crate::commands::{Case, cases, run};
 use crate::random::Random;
 
-/// Each command that writes, killed where it publishes and run again.
+/// Kill each command that writes around its publication, and run it again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rerun {
     /// Kills of each command.
     #[arg(long, default_value_t = 100)]
     loops: u64,
-    /// The commands with this in their names; all of them without it.
+    /// Only commands with this in their names.
     #[arg(long)]
     what: Option<String>,
-    /// The `zvf` command [default: the one beside this program].
+    /// The `zvf` command [default: the one next to this program].
     #[arg(long)]
     zvf: Option<PathBuf>,
-    /// The same seed waits the same times.
+    /// The seed of the waiting times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -38,20 +38,20 @@ pub(crate) struct Rerun {
 /// Files by their path.
 pub(crate) type Tree = BTreeMap<String, Vec<u8>>;
 
-/// What a command does in peace.
+/// The result of an undisturbed command.
 pub(crate) struct Peace {
     pub(crate) before: Option<Tree>,
     pub(crate) after: Tree,
-    beside: Vec<String>,
-    /// From the start of the command to the change of its target.
+    siblings: Vec<String>,
+    /// The time from the start of the command to the change of its target.
     pub(crate) published: Duration,
 }
 
 impl Rerun {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let scratch = tempfile::tempdir()?;
-        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
+        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
         let mut random = Random::new(self.seed);
         let mut report = Report { name: "rerun", seed: self.seed, ..Report::default() };
         let place = scratch.path().join("place");
@@ -69,9 +69,9 @@ impl Rerun {
 }
 
 impl Peace {
-    /// Whether a file of this name may lie beside the target at any time; `before` lay there from the beginning.
+    /// Returns whether a file of this name may lie next to the target; `before` are the initial names.
     pub(crate) fn names_allowed(&self, before: &[String], name: &String) -> bool {
-        before.contains(name) || self.beside.contains(name)
+        before.contains(name) || self.siblings.contains(name)
     }
 
     pub(crate) fn prepare(zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<Self> {
@@ -93,7 +93,7 @@ impl Peace {
         ensure!(status.success(), "{} in peace: {status}", case.name);
         let published = published.unwrap_or_else(|| start.elapsed());
         let after = tree(&target).with_context(|| format!("{} made nothing", case.name))?;
-        Ok(Self { before, after, beside: names(place)?, published })
+        Ok(Self { before, after, siblings: names(place)?, published })
     }
 }
 
@@ -126,7 +126,7 @@ fn one(
     child.kill()?;
     child.wait()?;
     let killed = tree(&target);
-    // A store that is replaced has no name for a moment where the system cannot exchange two.
+    // A replaced store has no name for a moment where the system cannot exchange two.
     let is_whole = killed == peace.before || killed.as_ref() == Some(&peace.after);
     if !is_whole && !case.is_stepwise {
         return Ok(Err("killed, it left neither the old nor the new".to_owned()));
@@ -144,14 +144,14 @@ fn one(
         return Ok(Err(format!("run again, it made something else: {differs}")));
     }
     let left = names(place)?;
-    // What a repair keeps of the old is numbered.
-    if left != peace.beside && !case.is_stepwise {
-        return Ok(Err(format!("left behind: {left:?}, in peace {:?}", peace.beside)));
+    // The folders that a repair keeps are numbered.
+    if left != peace.siblings && !case.is_stepwise {
+        return Ok(Err(format!("left behind: {left:?}, in peace {:?}", peace.siblings)));
     }
     Ok(Ok(()))
 }
 
-/// Puts what is there before the command into `place`, and nothing else.
+/// Restores the initial files in `place`, and nothing else.
 pub(crate) fn restore(case: &Case, place: &Path) -> anyhow::Result<()> {
     if place.exists() {
         fs::remove_dir_all(place)?;
@@ -161,7 +161,7 @@ pub(crate) fn restore(case: &Case, place: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The files at `path`, or the one that is there.
+/// Returns the files at `path`, or the single file.
 pub(crate) fn tree(path: &Path) -> Option<Tree> {
     if path.is_dir() {
         return Some(archives::tree(path));
@@ -170,11 +170,11 @@ pub(crate) fn tree(path: &Path) -> Option<Tree> {
     Some(BTreeMap::from([(String::new(), bytes)]))
 }
 
-/// What changes when something is published at `path`.
+/// Returns a mark that changes when something is published at `path`.
 fn mark(path: &Path) -> Vec<Option<(u64, i64, i64)>> {
     let about = |path: &Path| {
         let about = fs::metadata(path).ok()?;
-        // A folder changes also when something is put beside what is replaced.
+        // A folder also changes when something is put next to the replaced entry.
         let is_file = about.is_file();
         let (seconds, nanos) = if is_file { (about.mtime(), about.mtime_nsec()) } else { (0, 0) };
         Some((about.ino(), seconds, nanos))
@@ -190,16 +190,16 @@ pub(crate) fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The first file that only one of two stores has so.
+/// Returns the first file in which two stores differ.
 fn differing(found: &Tree, wanted: &Tree) -> String {
     let names = found.keys().chain(wanted.keys());
     let different = |name: &&String| found.get(*name) != wanted.get(*name);
     names.into_iter().find(different).cloned().unwrap_or_default()
 }
 
-/// How far from the moment of publication a command is killed.
+/// The largest distance of a kill from the moment of publication.
 const AROUND_MICROS: u64 = 20_000;
-/// How often the target is looked at.
+/// The interval between looks at the target.
 const STEP: Duration = Duration::from_micros(200);
-/// Points of the stores.
+/// The number of points of the stores.
 const SIZE: u64 = 20_000;

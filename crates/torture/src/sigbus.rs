@@ -1,8 +1,8 @@
-//! `sigbus`: mapped files that are cut short, grow back or change in place while they are read.
+//! `sigbus`: mapped files that are truncated, grow again or change in place while they are read.
 //!
-//! Only files that nobody can write to are mapped, so each file gets its permission back first: what then
-//! happens to it breaks the condition of the map on purpose. Every read gives the bytes that were there when
-//! the file was mapped, or `FileChanged`; the process lives on, and so do the maps of other files.
+//! Only files that nobody can write to are mapped, so each file first gets its permission back: the following changes
+//! violate the condition of the map on purpose. Every read returns the bytes at the time of mapping, or `FileChanged`;
+//! the process survives, and so do the maps of other files.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
@@ -17,10 +17,10 @@ use zvf_store::signal::install_sigbus_handler;
 use crate::Report;
 use crate::random::Random;
 
-/// Mapped files that are cut short while they are read.
+/// Truncate mapped files while they are read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sigbus {
-    /// Files that are cut.
+    /// The number of truncated files.
     #[arg(long, default_value_t = 200)]
     n: u64,
     #[arg(long, default_value_t = 0)]
@@ -33,7 +33,7 @@ impl Sigbus {
         let dir = tempfile::tempdir()?;
         let mut random = Random::new(self.seed);
         let mut report = Report { name: "sigbus", seed: self.seed, ..Report::default() };
-        // Files beyond those that can be watched are not mapped, and nothing fails for it.
+        // Files beyond the limit of watches are read without a map, without an error.
         let bystander = dir.path().join("bystander");
         write(&bystander, 1 << 20, 9)?;
         let still = MappedFile::map_if_immutable(&bystander)?;
@@ -46,8 +46,8 @@ impl Sigbus {
             report
                 .count(one(&path, &mut random, &mut refused).map_err(|why| format!("{n}: {why}")));
             fs::remove_file(&path)?;
-            let whole = still.read(0, still.len())?;
-            report.count(match whole.iter().all(|byte| *byte == 9) {
+            let bytes = still.read(0, still.len())?;
+            report.count(match bytes.iter().all(|byte| *byte == 9) {
                 true => Ok(()),
                 false => Err(format!("{n}: another file was hit")),
             });
@@ -57,21 +57,21 @@ impl Sigbus {
     }
 }
 
-/// A file of `len` bytes `byte` that nobody may write to.
+/// Writes a read-only file of `len` bytes `byte`.
 fn write(path: &Path, len: usize, byte: u8) -> std::io::Result<()> {
     fs::write(path, vec![byte; len])?;
     fs::set_permissions(path, Permissions::from_mode(0o444))
 }
 
-/// One file, damaged on one thread and read on another.
+/// Damages one file on one thread while another reads it.
 fn one(path: &Path, random: &mut Random, refused: &mut u64) -> Result<(), String> {
-    let told = |error: std::io::Error| error.to_string();
+    let to_text = |error: std::io::Error| error.to_string();
     let len = 4096 * (1 + random.below(256)) + random.below(4096);
-    write(path, len, 7).map_err(told)?;
+    write(path, len, 7).map_err(to_text)?;
     let file = MappedFile::map_if_immutable(path).map_err(|error| error.to_string())?;
     let file = file.ok_or("it was not mapped")?;
-    fs::set_permissions(path, Permissions::from_mode(0o644)).map_err(told)?;
-    let writer = OpenOptions::new().write(true).open(path).map_err(told)?;
+    fs::set_permissions(path, Permissions::from_mode(0o644)).map_err(to_text)?;
+    let writer = OpenOptions::new().write(true).open(path).map_err(to_text)?;
     let (damage, cut) = (random.below(3), random.below(len));
     let reads: Vec<(u64, u64)> = (0..64)
         .map(|_| {
@@ -83,7 +83,7 @@ fn one(path: &Path, random: &mut Random, refused: &mut u64) -> Result<(), String
     std::thread::scope(|scope| {
         scope.spawn(|| {
             if damage != 0 {
-                // The clock of a file system ticks every few milliseconds, and the size does not tell here.
+                // The clock of a file system ticks every few milliseconds, and the size does not differ here.
                 std::thread::sleep(TICKS);
             }
             drop(match damage {

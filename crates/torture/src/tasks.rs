@@ -1,4 +1,4 @@
-//! Everything that writes to a disk of this machine, as one call that goes through a [`Disk`] of the test.
+//! All writers of local files, each as one call that goes through a [`Disk`] of the test.
 //!
 //! ```text
 //! create, pyramid, recompress, migrate, unpack    a store, new or in place of one
@@ -19,13 +19,13 @@ use zvf_publish::{AtomicFile, CommitGate, Disk, FileOptions};
 use zvf_store::{Arrange, Build, BuildOptions, CodecPipeline, OpenOptions, Rearrangement, Store};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-/// What has a name: files by their path, or one file with an empty path; none where there is nothing.
+/// The files of the target by their path, or one file with an empty path; `None` where nothing exists.
 pub(crate) type Tree = Option<BTreeMap<PathBuf, Bytes>>;
 
-/// The name of what is written.
+/// The name of the target.
 pub(crate) const NAME: &str = "a.zv";
 
-/// Something that writes.
+/// A writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Task {
     Create,
@@ -52,7 +52,7 @@ impl Task {
         Self::Repair,
     ];
 
-    /// Puts there what the task finds.
+    /// Creates the initial files of the task.
     pub(crate) async fn prepare(self, target: &Path) -> anyhow::Result<()> {
         match self {
             Self::Create | Self::Migrate | Self::Unpack | Self::Pack => {}
@@ -69,7 +69,7 @@ impl Task {
         Ok(())
     }
 
-    /// Does it, with every call going through `disk`.
+    /// Runs the task, with every call going through `disk`.
     pub(crate) async fn perform(self, target: &Path, disk: &Disk) -> anyhow::Result<()> {
         let address = target.to_str().unwrap_or_default();
         let options =
@@ -119,7 +119,7 @@ impl Task {
     }
 }
 
-/// What has the target's name: the files of a folder, or one file.
+/// Returns the target: the files of a folder, or one file.
 pub(crate) fn found(target: &Path) -> anyhow::Result<Tree> {
     if target.is_file() {
         let bytes = std::fs::read(target)?.into();
@@ -132,7 +132,7 @@ pub(crate) fn found(target: &Path) -> anyhow::Result<Tree> {
     Ok(Some(files.map(|(path, bytes)| (path.into(), bytes.into())).collect()))
 }
 
-/// A count that is not right, for a repair.
+/// Changes a count to a wrong value, for a repair.
 fn damaged(task: Task, name: &str, bytes: Vec<u8>) -> Vec<u8> {
     if task != Task::Repair || name != "0/zarr.json" {
         return bytes;
@@ -142,7 +142,7 @@ fn damaged(task: Task, name: &str, bytes: Vec<u8>) -> Vec<u8> {
     document.to_string().into_bytes()
 }
 
-/// A store of `count` points.
+/// Creates a store of `count` points.
 async fn create(target: &Path, count: u8, disk: &Disk) -> anyhow::Result<()> {
     let shape = ChunkShape::new(&[2.0; 2])?;
     let axes = Axis::spatial(2).ok_or_else(|| anyhow::anyhow!("two axes"))?;

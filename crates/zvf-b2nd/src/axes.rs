@@ -1,13 +1,12 @@
 //! One number per axis, for at most sixteen axes, without an allocator.
 //!
-//! Shapes, coordinates and corners of boxes are all of this type. Sixteen is the most that the array
-//! metalayer can express.
+//! Shapes, coordinates and corners of boxes have this type. Sixteen is the limit of the array metalayer.
 
 use core::fmt;
 
 use zvf_format::num;
 
-/// The most axes an array may have.
+/// The largest number of axes of an array.
 pub const MAX_AXES: usize = 16;
 
 /// A shape or a coordinate: one number per axis.
@@ -27,7 +26,7 @@ pub struct Axes {
 }
 
 impl Axes {
-    /// The numbers of `values`, or `None` when there are more than sixteen.
+    /// Returns the numbers of `values`, or `None` when there are more than sixteen.
     #[must_use]
     pub fn new(values: &[u64]) -> Option<Self> {
         let mut axes = Self { n: values.len(), values: [0; MAX_AXES] };
@@ -35,25 +34,25 @@ impl Axes {
         Some(axes)
     }
 
-    /// How many axes there are.
+    /// Returns the number of axes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.n
     }
 
-    /// Whether there are none, as for a scalar.
+    /// Returns whether there are none, as for a scalar.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.n == 0
     }
 
-    /// The numbers, first axis first.
+    /// Returns the numbers, first axis first.
     #[must_use]
     pub fn as_slice(&self) -> &[u64] {
         self.values.get(..self.n).unwrap_or_default()
     }
 
-    /// The product of all numbers: 1 without axes, 0 when any is 0, `None` above `u64::MAX`.
+    /// Returns the product of all numbers: 1 without axes, 0 when any is 0, `None` above `u64::MAX`.
     #[must_use]
     pub fn product(&self) -> Option<u64> {
         if self.as_slice().contains(&0) {
@@ -62,19 +61,19 @@ impl Axes {
         self.as_slice().iter().try_fold(1_u64, |product, n| product.checked_mul(*n))
     }
 
-    /// The same number on `n` axes, at most sixteen.
+    /// Returns the same number on `n` axes, at most sixteen.
     pub(super) fn filled(n: usize, value: u64) -> Self {
         let mut axes = Self { n: n.min(MAX_AXES), values: [0; MAX_AXES] };
         axes.as_mut().fill(value);
         axes
     }
 
-    /// The numbers, to be changed.
+    /// Returns the numbers, mutably.
     pub(super) fn as_mut(&mut self) -> &mut [u64] {
         self.values.get_mut(..self.n).unwrap_or_default()
     }
 
-    /// `combine` of the numbers of `self` and `other`, axis by axis.
+    /// Applies `combine` to the numbers of `self` and `other`, axis by axis.
     pub(super) fn zip(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         let mut axes = *self;
         for (value, other) in axes.as_mut().iter_mut().zip(other.as_slice()) {
@@ -83,7 +82,7 @@ impl Axes {
         axes
     }
 
-    /// The number of `self` among all coordinates below `extents`, last axis fastest.
+    /// Returns the index of `self` among all coordinates below `extents`, last axis fastest.
     pub(super) fn number_in(&self, extents: &Self) -> u64 {
         let pairs = self.as_slice().iter().zip(extents.as_slice());
         pairs.fold(0, |number, (at, extent)| number.saturating_mul(*extent).saturating_add(*at))
@@ -105,7 +104,7 @@ pub(super) struct Coordinates {
 }
 
 impl Coordinates {
-    /// Those of the box between two corners, the second excluded. Without axes there is one.
+    /// Counts the coordinates of the box between two corners, the second excluded. Without axes there is one.
     pub(super) fn count_items(low: Axes, high: Axes) -> Self {
         let some = low.as_slice().iter().zip(high.as_slice()).all(|(low, high)| low < high);
         Self { low, high, next: some.then_some(low) }
@@ -132,16 +131,16 @@ impl Iterator for Coordinates {
     }
 }
 
-/// `a / b`, rounded up; 0 when `b` is 0.
+/// Returns `a / b`, rounded up; 0 when `b` is 0.
 pub(super) fn div_up(a: u64, b: u64) -> u64 {
     match (a.checked_div(b), a.checked_rem(b)) {
-        (Some(whole), Some(0)) => whole,
-        (Some(whole), Some(_)) => whole.saturating_add(1),
+        (Some(quotient), Some(0)) => quotient,
+        (Some(quotient), Some(_)) => quotient.saturating_add(1),
         (None, _) | (_, None) => 0,
     }
 }
 
-/// The number of axes as the metalayer counts them.
+/// Returns the number of axes as the metalayer counts them.
 pub(super) fn count(axes: &[u64]) -> u64 {
     num::to_u64(axes.len())
 }

@@ -8,12 +8,11 @@
 //!             ...   blocks
 //! ```
 //!
-//! Little-endian. Threads write blocks as they finish, so positions need not ascend. A block ends where
-//! the next higher position begins, or with the chunk. When they do ascend, which is usual, an end is
-//! one look-up; otherwise [`BlockTable::span`] looks through the table, and [`BlockTable::sorted`]
-//! (feature `alloc`) pays for all ends at once.
+//! Little-endian. Threads write blocks as they finish, so positions need not ascend. A block ends where the next higher
+//! position begins, or with the chunk. When they ascend, which is usual, an end is one lookup; otherwise
+//! [`BlockTable::span`] searches the table, and [`BlockTable::sorted`] (feature `alloc`) computes all ends at once.
 //!
-//! Not here: what lies in a span (`zvf-blosc`).
+//! The contents of spans are decoded by `zvf-blosc`.
 
 use core::ops::Range;
 
@@ -44,7 +43,7 @@ pub struct BlockTable<'a> {
 }
 
 impl<'a> BlockTable<'a> {
-    /// How many bytes of the chunk [`BlockTable::parse`] needs.
+    /// Returns how many bytes of the chunk [`BlockTable::parse`] needs.
     #[must_use]
     pub fn front_len(header: &ChunkHeader) -> u64 {
         header.table().end.saturating_add(if header.has_dictionary() { 4 } else { 0 })
@@ -91,19 +90,19 @@ impl<'a> BlockTable<'a> {
         Ok(Self { positions: positions.items, dictionary, cbytes, ascending })
     }
 
-    /// The number of blocks in the table.
+    /// Returns the number of blocks in the table.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.positions.len()
     }
 
-    /// Whether the chunk is not stored in blocks, or has none.
+    /// Returns whether the chunk is not stored in blocks, or has none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
 
-    /// Where block `j` starts in the chunk, or `None` past the last.
+    /// Returns the start of block `j` in the chunk, or `None` beyond the last.
     #[must_use]
     pub fn start(&self, j: u32) -> Option<u64> {
         self.positions
@@ -111,7 +110,7 @@ impl<'a> BlockTable<'a> {
             .map(|position| position.get().unsigned_abs().into())
     }
 
-    /// The bytes of block `j` in the chunk, or `None` past the last.
+    /// Returns the bytes of block `j` in the chunk, or `None` beyond the last.
     ///
     /// Constant time when the positions ascend, else linear in the number of blocks.
     #[must_use]
@@ -125,20 +124,20 @@ impl<'a> BlockTable<'a> {
         Some(start..next.unwrap_or(self.cbytes))
     }
 
-    /// Whether each block starts after the one before it.
+    /// Returns whether each block starts after the one before it.
     #[must_use]
     pub const fn is_ascending(&self) -> bool {
         self.ascending
     }
 
-    /// Where the dictionary lies in the chunk, when there is one.
+    /// Returns the range of the dictionary in the chunk, if there is one.
     #[must_use]
     pub const fn dictionary(&self) -> Option<Range<u64>> {
         let (start, end) = self.dictionary;
         if start == end { None } else { Some(start..end) }
     }
 
-    /// All spans at once.
+    /// Returns all spans at once.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn sorted(&self) -> BlockSpans {
@@ -176,7 +175,7 @@ pub struct BlockSpans {
 
 #[cfg(feature = "alloc")]
 impl BlockSpans {
-    /// The bytes of block `j` in the chunk, or `None` past the last.
+    /// Returns the bytes of block `j` in the chunk, or `None` beyond the last.
     #[must_use]
     pub fn get(&self, j: u32) -> Option<Range<u64>> {
         let (start, end) = *self.spans.get(num::usize_from_u32(j))?;
@@ -196,7 +195,7 @@ fn parse_dictionary(cur: &mut Cursor<'_>, cbytes: u64) -> Result<(u64, u64), For
     Ok((cur.at(), cur.at().saturating_add(size.unsigned_abs().into())))
 }
 
-/// The largest dictionary.
+/// The largest size of a dictionary in bytes.
 const DICTIONARY_MAX: u64 = 131_072;
 
 #[cfg(all(test, feature = "alloc"))]

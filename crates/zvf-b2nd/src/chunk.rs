@@ -17,12 +17,11 @@
 //! 31      1     blosc2 flags: 0 dictionary, 3 lazy, 4-6 special value, 7 instrumented
 //! ```
 //!
-//! Little-endian, lengths with a sign. What follows the header depends, in this order, on the special
-//! value (no block table; the body is the value or nothing), on the raw copy flag (the bytes as they
-//! are), and otherwise is a table of block positions, a dictionary if there is one, and the blocks.
+//! Little-endian, lengths signed. The part after the header depends, in this order, on the special value (no block
+//! table; the body is the value or nothing), on the raw copy flag (the plain bytes), and otherwise is a table of block
+//! positions, a dictionary if there is one, and the blocks.
 //!
-//! Codec and filters are checked only where they are used: a raw copy may name filters that were never
-//! applied.
+//! Codec and filters are checked only where they are used: a raw copy may list filters that were never applied.
 
 mod check;
 mod fields;
@@ -40,7 +39,7 @@ use zvf_format::Lints;
 use zvf_format::cursor::Cursor;
 use zvf_format::{Class, Expected, FormatError, Part};
 
-/// A chunk header whose fields fit together.
+/// A chunk header with consistent fields.
 ///
 /// ```
 /// use zvf_b2nd::{Body, ChunkHeader, BloscCodec, Filter};
@@ -61,7 +60,7 @@ pub struct ChunkHeader {
 }
 
 impl ChunkHeader {
-    /// Checks the front of a chunk. Bytes after the header are not looked at.
+    /// Checks the front of a chunk. Bytes after the header are ignored.
     ///
     /// # Errors
     ///
@@ -87,7 +86,7 @@ impl ChunkHeader {
         })
     }
 
-    /// [`ChunkHeader::parse`], refusing what [`ChunkHeader::lints`] lists as well.
+    /// Parses as [`ChunkHeader::parse`], and refuses what [`ChunkHeader::lints`] lists.
     ///
     /// # Errors
     ///
@@ -98,7 +97,7 @@ impl ChunkHeader {
         Ok(header)
     }
 
-    /// Checks that the fields fit together.
+    /// Checks that the fields are consistent.
     ///
     /// # Errors
     ///
@@ -117,26 +116,26 @@ impl ChunkHeader {
         Ok(header)
     }
 
-    /// The fields as they are stored.
+    /// Returns the stored fields.
     #[must_use]
     pub const fn fields(&self) -> &ChunkFields {
         &self.fields
     }
 
-    /// Bytes of the header: 16 or 32.
+    /// Returns the length of the header: 16 or 32.
     #[must_use]
     pub const fn header_len(&self) -> u32 {
         if self.fields.extended.is_some() { 32 } else { 16 }
     }
 
-    /// Bytes when decoded.
+    /// Returns the decoded length in bytes.
     #[must_use]
     pub const fn nbytes(&self) -> u32 {
         self.fields.nbytes.unsigned_abs()
     }
 
-    /// Bytes of a decoded block, the last one excepted; never more than the chunk has. 0 where blocks
-    /// have lengths of their own.
+    /// Returns the length of a decoded block, except the last one; at most that of the chunk. 0 where blocks have
+    /// varying lengths.
     #[must_use]
     pub fn blocksize(&self) -> u32 {
         let (stored, nbytes) = (self.fields.blocksize.unsigned_abs(), self.nbytes());
@@ -147,19 +146,19 @@ impl ChunkHeader {
         }
     }
 
-    /// Bytes of the chunk, header included.
+    /// Returns the stored length of the chunk in bytes, header included.
     #[must_use]
     pub const fn cbytes(&self) -> u32 {
         self.fields.cbytes.unsigned_abs()
     }
 
-    /// How many blocks the chunk is cut into.
+    /// Returns the number of blocks.
     #[must_use]
     pub const fn block_count(&self) -> u32 {
         self.block_count
     }
 
-    /// Bytes of block `j` when decoded, or `None` past the last, or where the block itself says.
+    /// Returns the decoded length of block `j`, or `None` beyond the last, or where only the block states it.
     #[must_use]
     pub fn block_len(&self, j: u32) -> Option<u32> {
         if j >= self.block_count || self.has_varying_blocks() {
@@ -169,13 +168,13 @@ impl ChunkHeader {
         Some(left.min(self.blocksize()))
     }
 
-    /// What follows the header.
+    /// Returns the type of the body.
     #[must_use]
     pub const fn body(&self) -> Body {
         self.body
     }
 
-    /// How blocks are compressed.
+    /// Returns the codec of blocks.
     #[must_use]
     pub fn codec(&self) -> BloscCodec {
         match (self.fields.flags >> 5, self.fields.extended) {
@@ -189,7 +188,7 @@ impl ChunkHeader {
         }
     }
 
-    /// What was done to each block, in that order; decoders undo it from the last slot to the first.
+    /// Returns the filters of each block, in order; decoders undo them from the last slot to the first.
     #[must_use]
     pub fn filters(&self) -> [FilterSlot; FILTER_SLOTS] {
         let mut slots = [FilterSlot::default(); FILTER_SLOTS];
@@ -215,26 +214,26 @@ impl ChunkHeader {
         slots
     }
 
-    /// Whether block `j > 0` can only be decoded with block 0 at hand.
+    /// Returns whether block `j > 0` depends on block 0.
     #[must_use]
     pub fn needs_first_block(&self) -> bool {
         self.body == Body::Blocks && self.filters().iter().any(|slot| slot.filter == Filter::Delta)
     }
 
-    /// Whether a dictionary lies behind the block table.
+    /// Returns whether a dictionary follows the block table.
     #[must_use]
     pub fn has_dictionary(&self) -> bool {
         let extended = self.fields.extended;
         self.body == Body::Blocks && extended.is_some_and(|e| e.blosc2_flags & DICTIONARY != 0)
     }
 
-    /// Whether each block has a length of its own; such chunks do not occur in arrays.
+    /// Returns whether blocks have varying lengths; such chunks do not occur in arrays.
     #[must_use]
     pub fn has_varying_blocks(&self) -> bool {
         self.fields.extended.is_some_and(|extended| extended.flags2 & VARYING != 0)
     }
 
-    /// How many streams block `j` is stored in, all of the same decoded length.
+    /// Returns the number of streams of block `j`, all of the same decoded length.
     #[must_use]
     pub fn streams(&self, j: u32) -> u32 {
         if self.splits() && self.block_len(j) == Some(self.blocksize()) {
@@ -244,7 +243,7 @@ impl ChunkHeader {
         }
     }
 
-    /// Where the block table lies in the chunk; empty when the body is not blocks.
+    /// Returns the range of the block table in the chunk; empty when the body is not blocks.
     #[must_use]
     pub fn table(&self) -> core::ops::Range<u64> {
         let start = u64::from(self.header_len());
@@ -252,7 +251,7 @@ impl ChunkHeader {
         start..start.saturating_add(blocks.saturating_mul(4))
     }
 
-    /// Where block `j` lies in a raw copy, or `None` past the last or when this is none.
+    /// Returns the range of block `j` in a raw copy, or `None` beyond the last or for other bodies.
     #[must_use]
     pub fn raw_block(&self, j: u32) -> Option<core::ops::Range<u64>> {
         let len = self.block_len(j).filter(|_| self.body == Body::Raw)?;
@@ -261,7 +260,7 @@ impl ChunkHeader {
         Some(start..start.checked_add(len.into())?)
     }
 
-    /// What is readable but not as stock libraries write it.
+    /// Returns readable properties that differ from what stock libraries write.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -288,7 +287,7 @@ impl ChunkHeader {
         lints
     }
 
-    /// The header: 16 or 32 bytes.
+    /// Returns the header: 16 or 32 bytes.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn encode(&self) -> alloc::vec::Vec<u8> {
@@ -315,8 +314,8 @@ impl ChunkHeader {
         u32::try_from(blocks).unwrap_or(u32::MAX) // at most nbytes
     }
 
-    /// Whether full blocks are stored as one stream for each byte of an item. Blosc 1 also wrote chunks
-    /// before there was a flag for it, and its reader derives the answer from the sizes.
+    /// Returns whether full blocks are stored as one stream for each byte of an item. Blosc 1 also wrote chunks before
+    /// there was a flag for it, and its reader derives the answer from the sizes.
     fn splits(&self) -> bool {
         let (typesize, blocksize) = (u32::from(self.fields.typesize), self.blocksize());
         let items = blocksize.checked_div(typesize).unwrap_or(0);

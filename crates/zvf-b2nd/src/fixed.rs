@@ -25,7 +25,7 @@
 //! and blocks of varying length. Codec, filters, block size and threads are what a later writer should
 //! use; each chunk says for itself how it was made.
 //!
-//! Not here: metalayers ([`FrameHeader`](super::FrameHeader)).
+//! Metalayers are in [`FrameHeader`](super::FrameHeader).
 
 use core::ops::Range;
 
@@ -34,16 +34,16 @@ use super::msgpack::{self, At};
 use zvf_format::cursor::Cursor;
 use zvf_format::{Class, Expected, FormatError, Part};
 
-/// How the chunks of a frame are kept.
+/// The storage of the chunks of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
     /// Between header and trailer.
     Contiguous,
-    /// In files of their own, in the directory of the frame.
+    /// In separate files, in the directory of the frame.
     Sparse,
 }
 
-/// What the fixed part of a frame header states.
+/// The fields of the fixed part of a frame header.
 ///
 /// ```
 /// use zvf_b2nd::{FrameFields, BlockGeometry, Partition};
@@ -61,7 +61,7 @@ pub struct FrameFields {
     pub frame_len: u64,
     /// Format, offset width, variable sizes.
     pub general_flags: u8,
-    /// Where the chunks are.
+    /// The storage of the chunks.
     pub kind: FrameKind,
     /// Compressor number (not the code used in chunks) and level.
     pub codec_flags: u8,
@@ -97,7 +97,7 @@ pub struct FrameFields {
     pub reserved: u8,
 }
 
-/// The first 87 bytes of a frame, which say what else to fetch.
+/// The first 87 bytes of a frame, which determine the next ranges.
 ///
 /// ```
 /// use zvf_b2nd::FixedHeader;
@@ -121,10 +121,10 @@ pub struct FixedHeader {
 }
 
 impl FixedHeader {
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub const LEN: usize = 87;
 
-    /// Checks the first 87 bytes of `frame`; more are not looked at.
+    /// Checks the first 87 bytes of `frame`; later ones are ignored.
     ///
     /// # Errors
     ///
@@ -187,25 +187,25 @@ impl FixedHeader {
         Ok(fixed)
     }
 
-    /// The fields.
+    /// Returns the fields.
     #[must_use]
     pub const fn fields(&self) -> &FrameFields {
         &self.fields
     }
 
-    /// Where the header lies in the frame, metalayers included.
+    /// Returns the range of the header in the frame, metalayers included.
     #[must_use]
     pub fn header_range(&self) -> Range<u64> {
         0..self.fields.header_len.into()
     }
 
-    /// Where the last 23 bytes lie, which tell the length of the trailer.
+    /// Returns the range of the last 23 bytes, which state the length of the trailer.
     #[must_use]
     pub const fn tail_range(&self) -> Range<u64> {
         self.fields.frame_len.saturating_sub(TAIL)..self.fields.frame_len
     }
 
-    /// Where chunk data ends in the frame and the offsets chunk begins. A sparse frame has no chunk data.
+    /// Returns the end of chunk data, where the offsets chunk begins. A sparse frame has no chunk data.
     #[must_use]
     pub fn data_end(&self) -> u64 {
         let data = match self.fields.kind {
@@ -221,13 +221,14 @@ impl FixedHeader {
             let expected = Expected::Between(FRAME_MIN.into(), FRAME_MAX.into());
             return Err(cur.refuse(Class::OutOfBounds, "frame_len", 15, expected, frame_len));
         }
-        let most = frame_len.saturating_sub(TRAILER_MIN);
-        let allowed = Expected::Between(FIXED.into(), most.into());
+        let max_data_end = frame_len.saturating_sub(TRAILER_MIN);
+        let allowed = Expected::Between(FIXED.into(), max_data_end.into());
         if !allowed.allows(header_len.into()) {
             return Err(cur.refuse(Class::OutOfBounds, "header_len", 10, allowed, header_len));
         }
-        if self.data_end() > most {
-            let expected = Expected::AtMost(i128::from(most).saturating_sub(header_len.into()));
+        if self.data_end() > max_data_end {
+            let expected =
+                Expected::AtMost(i128::from(max_data_end).saturating_sub(header_len.into()));
             let class = Class::OutOfBounds;
             return Err(cur.refuse(class, "compressed_size", 38, expected, compressed_size));
         }
@@ -236,8 +237,8 @@ impl FixedHeader {
 }
 
 impl FrameFields {
-    /// Those of a new contiguous frame around an array, `compressed_size` bytes of chunks in it. Codec,
-    /// level and filters are for the caller to set, and so is `frame_len`.
+    /// Returns the fields of a new contiguous frame around an array with `compressed_size` bytes of chunks. The caller
+    /// sets codec, level and filters, and `frame_len`.
     #[must_use]
     pub fn array(geometry: &super::BlockGeometry, compressed_size: u64) -> Self {
         let chunks = geometry.chunk_count();
@@ -265,7 +266,7 @@ impl FrameFields {
         }
     }
 
-    /// Whether blocks have lengths of their own; such frames are no arrays.
+    /// Returns whether blocks have varying lengths; such frames are not arrays.
     #[must_use]
     pub const fn has_varying_blocks(&self) -> bool {
         self.general_flags & 0x80 != 0
@@ -356,7 +357,7 @@ fn size_i64(cur: &mut Cursor<'_>, field: &'static str) -> Result<u64, FormatErro
 }
 
 const MAGIC: [u8; 10] = *b"\x9e\xa8b2frame\0";
-/// [`FixedHeader::LEN`], as lengths in files are counted.
+/// [`FixedHeader::LEN`], as a file length.
 pub(super) const FIXED: u64 = 87;
 const _: () = assert!(FixedHeader::LEN == 87, "FIXED says the same");
 /// Bytes from the marker of the trailer length to the end of a frame.

@@ -1,4 +1,4 @@
-//! An array in its frame, opened from a few ranges of bytes.
+//! An array in its frame, opened from a few byte ranges.
 //!
 //! ```text
 //! 0                 header        fetch 87 bytes, then all of it
@@ -8,10 +8,10 @@
 //! frame_len - 23    tail          fetch it when opening
 //! ```
 //!
-//! Nothing here reads: each step says which range the next one needs, counted from the first byte of the
-//! frame. To read an array, fetch header and tail ([`Frame::open`]), the offsets chunk
-//! ([`Frame::offsets_head`], [`Frame::offsets_range`], [`ChunkOffsets`](super::ChunkOffsets)), then for each chunk of a
-//! selection its front ([`Frame::chunk_front`], [`Frame::check_chunk`]) and the spans of the blocks.
+//! This module does not read: each step returns the range that the next one needs, relative to the start of the frame.
+//! To read an array, fetch header and tail ([`Frame::open`]), the offsets chunk ([`Frame::offsets_head`],
+//! [`Frame::offsets_range`], [`ChunkOffsets`](super::ChunkOffsets)), then for each chunk of a selection its front
+//! ([`Frame::chunk_front`], [`Frame::check_chunk`]) and the spans of the blocks.
 
 use core::ops::Range;
 
@@ -25,7 +25,7 @@ use super::trailer::FrameTrailer;
 use zvf_format::cursor::Cursor;
 use zvf_format::{Class, Expected, FormatError, Found, Part};
 
-/// What a frame lies in, and how many bytes that has.
+/// The container of a frame, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
     /// A file that is the frame.
@@ -66,7 +66,7 @@ pub struct Frame<'a> {
     header: FrameHeader<'a>,
     metalayer: Metalayer<'a>,
     geometry: BlockGeometry, // as many chunks as uncompressed_size says
-    trailer_len: u64,        // fits behind the chunk data
+    trailer_len: u64,        // fits after the chunk data
 }
 
 impl<'a> Frame<'a> {
@@ -93,11 +93,11 @@ impl<'a> Frame<'a> {
         Ok(Self { header, metalayer, geometry, trailer_len })
     }
 
-    /// [`Frame::open`] for a frame, or the index file of a sparse one, that is in memory as a whole.
+    /// Opens a frame, or the index file of a sparse one, that is completely in memory.
     ///
     /// # Errors
     ///
-    /// As `open`, and when the frame is not all there.
+    /// As `open`, and when the frame is truncated.
     pub fn open_whole(container: Container, frame: &'a [u8]) -> Result<Self, FormatError> {
         let fixed = FixedHeader::parse(frame)?;
         fixed.check_container(container)?;
@@ -108,32 +108,32 @@ impl<'a> Frame<'a> {
         Self::open(container, header, tail)
     }
 
-    /// The header.
+    /// Returns the header.
     #[must_use]
     pub const fn header(&self) -> &FrameHeader<'a> {
         &self.header
     }
 
-    /// The metalayer that makes it an array.
+    /// Returns the metalayer of the array.
     #[must_use]
     pub const fn metalayer(&self) -> &Metalayer<'a> {
         &self.metalayer
     }
 
-    /// How the array is cut and stored.
+    /// Returns the geometry of chunks and blocks.
     #[must_use]
     pub const fn geometry(&self) -> &BlockGeometry {
         &self.geometry
     }
 
-    /// Where the trailer lies in the frame. Array data can be read without it.
+    /// Returns the range of the trailer in the frame. Array data can be read without it.
     #[must_use]
     pub const fn trailer_range(&self) -> Range<u64> {
         let end = self.header.fields().frame_len;
         end.saturating_sub(self.trailer_len)..end
     }
 
-    /// Where the header of the offsets chunk lies, or `None` when the array has no chunks.
+    /// Returns the range of the header of the offsets chunk, or `None` when the array has no chunks.
     #[must_use]
     pub fn offsets_head(&self) -> Option<Range<u64>> {
         let start = self.header.fixed().data_end();
@@ -141,7 +141,7 @@ impl<'a> Frame<'a> {
         some.then(|| start..start.saturating_add(CHUNK_HEADER))
     }
 
-    /// Where the whole offsets chunk lies, now that its header is known.
+    /// Returns the range of the whole offsets chunk, from its header.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl<'a> Frame<'a> {
         Ok(start..start.saturating_add(head.cbytes().into()))
     }
 
-    /// Where the entry of chunk `number` lies, when the offsets chunk is a raw copy.
+    /// Returns the range of the entry of chunk `number`, when the offsets chunk is a raw copy.
     #[must_use]
     pub fn offset_entry(&self, head: &ChunkHeader, number: u64) -> Option<Range<u64>> {
         if head.body() != Body::Raw || number >= self.geometry.chunk_count() {
@@ -175,7 +175,7 @@ impl<'a> Frame<'a> {
         Some(start..start.checked_add(8)?)
     }
 
-    /// What one entry of the offsets chunk says.
+    /// Decodes one entry of the offsets chunk.
     ///
     /// # Errors
     ///
@@ -184,16 +184,16 @@ impl<'a> Frame<'a> {
         self.bounds().place(i64::from_le_bytes(entry))
     }
 
-    /// The bytes to fetch first of a chunk that is stored in `room` bytes: header, and block table if it
-    /// has one. [`Frame::room`] tells the room of a chunk in the frame; the room of a chunk in a file is
-    /// the length of the file.
+    /// Returns the bytes to fetch first of a chunk that is stored in `room` bytes: header, and block table if it has
+    /// one. [`Frame::room`] returns the room of a chunk in the frame; the room of a chunk in a file is the length of
+    /// the file.
     #[must_use]
     pub fn chunk_front(&self, room: u64) -> u64 {
         let table = u64::from(self.geometry.block_count()).saturating_mul(4);
         CHUNK_HEADER.saturating_add(table).saturating_add(DICTIONARY_SIZE).min(room)
     }
 
-    /// Bytes from `position` to the end of the chunk data.
+    /// Returns the number of bytes from `position` to the end of the chunk data.
     #[must_use]
     pub fn room(&self, position: u64) -> u64 {
         self.header.fixed().data_end().saturating_sub(position)
@@ -243,7 +243,7 @@ impl<'a> Frame<'a> {
 }
 
 impl FixedHeader {
-    /// Checks that the frame fits what it lies in, before anything else of it is fetched.
+    /// Checks that the frame fits its container, before anything else of it is fetched.
     ///
     /// # Errors
     ///
@@ -278,9 +278,9 @@ impl FixedHeader {
 fn trailer_len(fixed: &FixedHeader, tail: &[u8]) -> Result<u64, FormatError> {
     let at = fixed.tail_range().start;
     let len = FrameTrailer::len_from_tail(tail).map_err(|error| error.shifted(at))?;
-    let most = fixed.fields().frame_len.saturating_sub(fixed.data_end());
-    if len > most {
-        let expected = Expected::AtMost(most.into());
+    let max_len = fixed.fields().frame_len.saturating_sub(fixed.data_end());
+    if len > max_len {
+        let expected = Expected::AtMost(max_len.into());
         let (class, part) = (Class::OutOfBounds, Part::FrameTrailer);
         return Err(FormatError::new(class, part, "trailer length", at, expected, len));
     }
@@ -326,7 +326,7 @@ fn refuse(
 
 /// The longest header of a chunk.
 const CHUNK_HEADER: u64 = 32;
-/// Bytes behind the block table that give the size of a dictionary.
+/// The bytes after the block table that state the size of a dictionary.
 const DICTIONARY_SIZE: u64 = 4;
 
 #[cfg(all(test, feature = "alloc"))]

@@ -1,11 +1,11 @@
-//! An array as it is stored: its partition, and the size of an item.
+//! The storage of an array: its partition, and the size of an item.
 //!
-//! Items, blocks and chunks are numbered with the last axis fastest: chunks in the grid of chunks, blocks
-//! in the grid of blocks of one chunk, items in the block. A decoded chunk is its blocks one after the
-//! other. All chunks have one size and all blocks have one size, also where they stick out.
+//! Items, blocks and chunks are numbered with the last axis fastest: chunks in the grid of chunks, blocks in the grid
+//! of blocks of one chunk, items in the block. A decoded chunk is its concatenated blocks. All chunks have one size and
+//! all blocks have one size, also where they extend beyond the edge.
 //!
-//! The size of an item is the size of a chunk over its padded items. What the frame says it is may be 1
-//! for items of more than 255 bytes, because that is all the field in a chunk can hold.
+//! The size of an item is the size of a chunk divided by its padded items. The frame may state 1 for items of more than
+//! 255 bytes, because the field in a chunk can hold no more.
 
 use core::ops::Deref;
 
@@ -13,7 +13,7 @@ use super::axes::Axes;
 use super::partition::{CHUNK_MAX, Partition};
 use zvf_format::{Class, Expected, FormatError, Found, Part};
 
-/// Where each item of an array lies.
+/// The position of each item of an array.
 ///
 /// ```
 /// use zvf_b2nd::{BlockGeometry, Partition};
@@ -33,7 +33,7 @@ pub struct BlockGeometry {
 }
 
 impl BlockGeometry {
-    /// Items of `item_size` bytes, cut as `partition` says.
+    /// Creates the geometry of items of `item_size` bytes, divided by `partition`.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl BlockGeometry {
         Ok(Self { partition, item_size, block_size, chunk_size })
     }
 
-    /// The geometry that fits the sizes stated in a frame header, all in bytes.
+    /// Creates the geometry for the sizes stated in a frame header, all in bytes.
     ///
     /// # Errors
     ///
@@ -79,44 +79,44 @@ impl BlockGeometry {
         Ok(geometry)
     }
 
-    /// Bytes of an item.
+    /// Returns the size of an item in bytes.
     #[must_use]
     pub const fn item_size(&self) -> u32 {
         self.item_size
     }
 
-    /// The type size that goes into chunks: that of the item, or 1 above 255.
+    /// Returns the type size stored in chunks: that of the item, or 1 above 255.
     #[must_use]
     pub fn typesize(&self) -> u8 {
         u8::try_from(self.item_size).unwrap_or(1)
     }
 
-    /// Bytes of a decoded block.
+    /// Returns the size of a decoded block in bytes.
     #[must_use]
     pub const fn block_size(&self) -> u32 {
         self.block_size
     }
 
-    /// Bytes of a decoded chunk.
+    /// Returns the size of a decoded chunk in bytes.
     #[must_use]
     pub const fn chunk_size(&self) -> u32 {
         self.chunk_size
     }
 
-    /// The number of chunks; none when the shape has a 0.
+    /// Returns the number of chunks; 0 when the shape has a 0.
     #[must_use]
     pub fn chunk_count(&self) -> u64 {
         self.partition.chunks().product().unwrap_or(u64::MAX) // at most the items
     }
 
-    /// The number of blocks in each chunk.
+    /// Returns the number of blocks in each chunk.
     #[must_use]
     pub fn block_count(&self) -> u32 {
         let blocks = self.partition.blocks().product().unwrap_or(u64::MAX);
         u32::try_from(blocks).unwrap_or(u32::MAX) // at most the padded items of a chunk
     }
 
-    /// The number of the chunk at `coordinate`, or `None` outside the array.
+    /// Returns the number of the chunk at `coordinate`, or `None` outside of the array.
     #[must_use]
     pub fn chunk_number(&self, coordinate: &[u64]) -> Option<u64> {
         let chunks = self.partition.chunks();
@@ -125,7 +125,7 @@ impl BlockGeometry {
         inside.then(|| coordinate.number_in(&chunks))
     }
 
-    /// The coordinate of chunk `number`, or `None` past the last.
+    /// Returns the coordinate of chunk `number`, or `None` beyond the last.
     #[must_use]
     pub fn chunk_coordinate(&self, number: u64) -> Option<Axes> {
         if number >= self.chunk_count() {
@@ -151,11 +151,11 @@ impl Deref for BlockGeometry {
 
 fn item_size(items: u64, chunk_size: u32) -> Result<u32, FormatError> {
     let size = u64::from(chunk_size);
-    let whole = match (size.checked_div(items), size.checked_rem(items)) {
+    let item_size = match (size.checked_div(items), size.checked_rem(items)) {
         (Some(item), Some(0)) if item > 0 => u32::try_from(item).ok(),
         (Some(_) | None, Some(_) | None) => None,
     };
-    whole.ok_or_else(|| {
+    item_size.ok_or_else(|| {
         let expected = Expected::MultipleOf(items.into());
         refuse(Class::CountMismatch, "chunk size", expected, chunk_size)
     })
@@ -180,7 +180,7 @@ fn refuse(
     FormatError::new(class, Part::Blocks, field, 0, expected, found)
 }
 
-/// The largest item whose size a chunk header can state.
+/// The largest item size that a chunk header can state.
 const TYPESIZE_MAX: u32 = 255;
 
 #[cfg(test)]

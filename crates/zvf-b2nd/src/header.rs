@@ -6,7 +6,7 @@
 //! 87            metalayers, to header_len
 //! ```
 //!
-//! Not here: whether one of the metalayers makes it an array ([`Frame`](super::Frame)).
+//! The array metalayer is interpreted by [`Frame`](super::Frame).
 
 use super::fixed::{FIXED, FixedHeader, FrameFields};
 use super::metamap::{Entry, Form, Metamap};
@@ -61,7 +61,7 @@ impl<'a> FrameHeader<'a> {
         Ok(Self { fixed, metalayers })
     }
 
-    /// [`FrameHeader::parse`], refusing what [`FrameHeader::lints`] lists as well.
+    /// Parses as [`FrameHeader::parse`], and refuses what [`FrameHeader::lints`] lists.
     ///
     /// # Errors
     ///
@@ -72,30 +72,30 @@ impl<'a> FrameHeader<'a> {
         Ok(header)
     }
 
-    /// The fixed part.
+    /// Returns the fixed part.
     #[must_use]
     pub const fn fixed(&self) -> &FixedHeader {
         &self.fixed
     }
 
-    /// The fields of the fixed part.
+    /// Returns the fields of the fixed part.
     #[must_use]
     pub const fn fields(&self) -> &FrameFields {
         self.fixed.fields()
     }
 
-    /// All metalayers, in their order.
+    /// Returns all metalayers, in their order.
     pub fn metalayers(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
         self.metalayers.entries()
     }
 
-    /// The metalayer of that name.
+    /// Returns the metalayer of that name.
     #[must_use]
     pub fn metalayer(&self, name: &str) -> Option<Entry<'a>> {
         self.metalayers.entry(name)
     }
 
-    /// What is readable but not as stock libraries write it.
+    /// Returns readable properties that differ from what stock libraries write.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -109,7 +109,7 @@ impl<'a> FrameHeader<'a> {
         lints
     }
 
-    /// The header of a frame with these fields and metalayers; `header_len` is computed.
+    /// Encodes the header of a frame with these fields and metalayers; `header_len` is computed.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl<'a> FrameHeader<'a> {
 }
 
 /// The section of metalayers: counted from its first byte.
-const FORM: Form = Form { part: Part::FrameHeader, most: 16, uncounted: 0 };
+const FORM: Form = Form { part: Part::FrameHeader, max_entries: 16, uncounted: 0 };
 
 #[cfg(all(test, feature = "alloc"))]
 mod tests;

@@ -6,16 +6,16 @@
 //! chunk      header of 16 or 32 bytes | block table | blocks
 //! ```
 //!
-//! Headers, metalayers and trailers are msgpack and big-endian; chunks, block tables and chunk offsets
-//! are little-endian. An array is cut into chunks of one shape and each chunk into blocks of one shape,
-//! so a slice needs only the blocks it meets:
+//! Headers, metalayers and trailers are msgpack and big-endian; chunks, block tables and chunk offsets are
+//! little-endian. An array is divided into chunks of one shape and each chunk into blocks of one shape, so a slice
+//! needs only the blocks it meets:
 //!
-//! 1. [`FixedHeader`] says how long the header is, [`Frame::open`] checks header and tail;
+//! 1. [`FixedHeader`] states the length of the header, [`Frame::open`] checks header and tail;
 //! 2. the offsets chunk gives a [`ChunkPlace`] for each chunk number;
-//! 3. [`BlockGeometry::select`] names the chunks, blocks and runs of items that a slice touches;
+//! 3. [`BlockGeometry::select`] returns the chunks, blocks and runs of items that a slice touches;
 //! 4. [`ChunkHeader`] and [`BlockTable`] give the byte span of each block.
 //!
-//! Not here: codecs and filters (`zvf-blosc`), reading files (`zvf-tensor`).
+//! Codecs and filters are in `zvf-blosc`, reading files in `zvf-tensor`.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(

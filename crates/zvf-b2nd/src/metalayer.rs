@@ -1,4 +1,4 @@
-//! The array metalayer: what makes a Blosc2 frame an array of n dimensions.
+//! The array metalayer, which turns a Blosc2 frame into an n-dimensional array.
 //!
 //! ```text
 //! bytes     field          value
@@ -12,10 +12,10 @@
 //! 5 + L     dtype          db i32 L, then L bytes of text, b2nd only
 //! ```
 //!
-//! Big-endian, always these full-width forms. With sixteen axes `90+n` is the byte `a0`, which msgpack
-//! takes for an empty string; that is how such arrays are written, so it is the byte expected here.
+//! Big-endian, always these full-width forms. With sixteen axes `90+n` is the byte `a0`, which msgpack reads as an
+//! empty string; such arrays are written like that, so it is the byte expected here.
 //!
-//! Not here: what a dtype means. Its text is kept as it is.
+//! The dtype is not interpreted. Its text is kept unchanged.
 
 use super::axes::Axes;
 use super::msgpack::{self, At};
@@ -24,7 +24,7 @@ use zvf_format::Lints;
 use zvf_format::cursor::Cursor;
 use zvf_format::{Class, Expected, FormatError, Hint, Part};
 
-/// Under which name an array describes itself.
+/// The name under which an array describes itself.
 ///
 /// ```
 /// use zvf_b2nd::MetalayerName;
@@ -40,7 +40,7 @@ pub enum MetalayerName {
 }
 
 impl MetalayerName {
-    /// The name of the metalayer in the frame header.
+    /// Returns the name of the metalayer in the frame header.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -83,8 +83,8 @@ impl<'a> Metalayer<'a> {
     ///
     /// # Errors
     ///
-    /// When the content is not exactly one record of the layout above, or no array can be cut as it
-    /// says ([`Partition::new`]).
+    /// When the content is not exactly one record of the layout above, or the partition is invalid
+    /// ([`Partition::new`]).
     pub fn parse(name: MetalayerName, content: &'a [u8]) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::Caterva, content);
         parse_array_header(&mut cur, name)?;
@@ -116,7 +116,7 @@ impl<'a> Metalayer<'a> {
         Ok(Self { partition, dtype })
     }
 
-    /// [`Metalayer::parse`], refusing what [`Metalayer::lints`] lists as well.
+    /// Parses as [`Metalayer::parse`], and refuses what [`Metalayer::lints`] lists.
     ///
     /// # Errors
     ///
@@ -127,13 +127,13 @@ impl<'a> Metalayer<'a> {
         Ok(metalayer)
     }
 
-    /// A `caterva` metalayer, to be encoded.
+    /// Creates a `caterva` metalayer, to be encoded.
     #[must_use]
     pub const fn caterva(partition: Partition) -> Self {
         Self { partition, dtype: None }
     }
 
-    /// A `b2nd` metalayer, to be encoded.
+    /// Creates a `b2nd` metalayer, to be encoded.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl<'a> Metalayer<'a> {
         }
     }
 
-    /// Which of the two metalayers this is.
+    /// Returns which of the two metalayers this is.
     #[must_use]
     pub const fn name(&self) -> MetalayerName {
         match self.dtype {
@@ -158,25 +158,25 @@ impl<'a> Metalayer<'a> {
         }
     }
 
-    /// Shape, chunkshape and blockshape.
+    /// Returns shape, chunkshape and blockshape.
     #[must_use]
     pub const fn partition(&self) -> &Partition {
         &self.partition
     }
 
-    /// The dtype as stored, byte by byte. `caterva` has none.
+    /// Returns the stored dtype, byte by byte. `caterva` has none.
     #[must_use]
     pub const fn dtype(&self) -> Option<&'a [u8]> {
         self.dtype
     }
 
-    /// The dtype, when there is one and it is text.
+    /// Returns the dtype, if there is one and it is text.
     #[must_use]
     pub fn dtype_text(&self) -> Option<&'a str> {
         self.dtype.and_then(|dtype| core::str::from_utf8(dtype).ok())
     }
 
-    /// What is not as a writer should have written it: a dtype that is not UTF-8.
+    /// Returns properties that a writer should not write: a dtype that is not UTF-8.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -189,13 +189,13 @@ impl<'a> Metalayer<'a> {
         lints
     }
 
-    /// Bytes before the text of the dtype.
+    /// Returns the number of bytes before the text of the dtype.
     fn fixed_len(&self) -> usize {
         let per_axis = self.partition.shape().len().saturating_mul(19);
         per_axis.saturating_add(if self.dtype.is_some() { 12 } else { 6 })
     }
 
-    /// The content of the metalayer, as both stock libraries write it.
+    /// Encodes the content of the metalayer, as both stock libraries write it.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn encode(&self) -> alloc::vec::Vec<u8> {
@@ -278,14 +278,14 @@ fn parse_dtype<'a>(cur: &mut Cursor<'a>) -> Result<&'a [u8], FormatError> {
     cur.bytes("dtype", len)
 }
 
-/// Whether the extents are too large, and would not be if their bytes were turned round.
+/// Returns whether the extents are too large, and would not be with swapped bytes.
 fn looks_swapped(shape: &Axes) -> bool {
     let fits = |axes: &Axes| axes.product().is_some_and(|items| i64::try_from(items).is_ok());
     let turned = shape.zip(shape, |extent, _| extent.swap_bytes());
     !fits(shape) && fits(&turned)
 }
 
-/// How wide the extents are stored.
+/// The width of the stored extents.
 #[derive(Clone, Copy, Debug)]
 enum Width {
     Long,
@@ -298,7 +298,7 @@ const AXES_0: u8 = 0x90;
 const BEFORE_BLOCKS: u8 = 0x94;
 /// The dtype format of the NumPy convention.
 const NUMPY: u8 = 0;
-/// The most axes.
+/// The largest number of axes.
 const NDIM_MAX: u8 = 16;
 
 #[cfg(all(test, feature = "alloc"))]

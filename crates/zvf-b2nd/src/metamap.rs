@@ -7,11 +7,11 @@
 //! n times { c6 <i32 length>, content }
 //! ```
 //!
-//! Big-endian. An offset is the position of the `c6` of its entry, from the start of the frame or of the
-//! trailer, which is the start of the blob here. The map length helps writers only; a wrong one, gaps
-//! between contents and another order of contents are lints.
+//! Big-endian. An offset is the position of the `c6` of its entry, from the start of the frame or of the trailer, which
+//! is the start of the blob here. The map length only helps writers; a wrong one, gaps between contents and another
+//! order of contents are lints.
 //!
-//! Not here: what a content means.
+//! Contents are not interpreted.
 
 use super::msgpack::{self, At};
 use zvf_format::Lints;
@@ -33,32 +33,32 @@ use zvf_format::{Class, Expected, FormatError, Part};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// The name, at most 31 bytes.
+    /// The name, at max_entries 31 bytes.
     pub name: &'a [u8],
     /// The content.
     pub content: &'a [u8],
-    /// Where the content starts in the header or trailer.
+    /// The offset of the content in the header or trailer.
     pub at: u64,
 }
 
 /// The entries of one header or trailer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Metamap<'a> {
-    map: Cursor<'a>, // at the first name; as many entries as `n` can be taken
-    blob: &'a [u8],  // each offset in the map is that of a content inside
+    map: Cursor<'a>, // at the first name; `n` entries can be read
+    blob: &'a [u8],  // each offset in the map points to a content inside
     n: u16,
     map_len: At<u16>,
     map_end: u64,
-    contents: u64, // where the first one may start
+    contents: u64, // the smallest offset of the first one
 }
 
-/// What differs between header and trailer.
+/// The differences between header and trailer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) part: Part,
-    /// The most entries.
-    pub(super) most: u16,
-    /// Bytes of the section that the map length does not count.
+    /// The largest number of entries.
+    pub(super) max_entries: u16,
+    /// The bytes of the section that the map length does not count.
     pub(super) uncounted: u64,
 }
 
@@ -70,8 +70,8 @@ impl<'a> Metamap<'a> {
         msgpack::marker(&mut cur, "metalayers", 0x93)?;
         let map_len = msgpack::u16(&mut cur, "map length", 0xcd)?;
         let n = msgpack::u16(&mut cur, "entries", 0xde)?;
-        if n.value > form.most {
-            let expected = Expected::AtMost(form.most.into());
+        if n.value > form.max_entries {
+            let expected = Expected::AtMost(form.max_entries.into());
             return Err(cur.refuse(Class::LimitExceeded, "entries", n.at, expected, n.value));
         }
         let map = cur;
@@ -93,7 +93,7 @@ impl<'a> Metamap<'a> {
         Ok(parsed.with_base(form.uncounted.saturating_add(at)))
     }
 
-    /// The entries, in the order of the map.
+    /// Returns the entries, in the order of the map.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
         let Self { mut map, blob, n, contents, .. } = *self;
         (0..n).map_while(move |_| {
@@ -103,12 +103,12 @@ impl<'a> Metamap<'a> {
         })
     }
 
-    /// The first entry of that name.
+    /// Returns the first entry of that name.
     pub(super) fn entry(&self, name: &str) -> Option<Entry<'a>> {
         self.entries().find(|entry| entry.name == name.as_bytes())
     }
 
-    /// What a reader need not care about.
+    /// Adds lints, which readers may ignore.
     pub(super) fn lint(&self, part: Part, lints: &mut Lints) {
         let mut lint = |field, at, expected: u64, found: u64| {
             let (class, expected) = (Class::NonCanonical, Expected::Exactly(expected.into()));
@@ -131,7 +131,7 @@ impl<'a> Metamap<'a> {
         }
     }
 
-    /// Counts the end of the map from where the map length is counted from.
+    /// Counts the end of the map from the start of the map length.
     const fn with_base(self, base: u64) -> Self {
         Self { map_end: self.map_end.saturating_sub(base), ..self }
     }
@@ -147,7 +147,7 @@ fn take_name<'a>(cur: &mut Cursor<'a>) -> Result<(&'a [u8], At<i32>), FormatErro
     Ok((name, msgpack::i32(cur, "offset", 0xd2)?))
 }
 
-/// The content at `offset`, and where its bytes start.
+/// Reads the content at `offset`, and returns the start of its bytes.
 fn take_content(
     part: Part,
     blob: &[u8],
@@ -167,7 +167,7 @@ fn take_content(
     Ok((cur.at(), cur.bytes("content", len)?))
 }
 
-/// Appends a section to `out`, which holds the blob up to here.
+/// Appends a section to `out`, which holds the blob so far.
 #[cfg(feature = "alloc")]
 pub(super) fn encode(
     form: Form,
@@ -178,8 +178,8 @@ pub(super) fn encode(
         FormatError::new(class, form.part, field, num::to_u64(at), expected, found)
     };
     let section = out.len();
-    let Some(n) = u16::try_from(entries.len()).ok().filter(|n| *n <= form.most) else {
-        let expected = Expected::AtMost(form.most.into());
+    let Some(n) = u16::try_from(entries.len()).ok().filter(|n| *n <= form.max_entries) else {
+        let expected = Expected::AtMost(form.max_entries.into());
         return Err(refuse(Class::LimitExceeded, "entries", section, expected, entries.len()));
     };
     let names = entries.iter().map(|(name, _)| name.len().saturating_add(NAME_FRAME));
@@ -222,11 +222,11 @@ pub(super) fn encode(
 const NAME: u8 = 0xa0;
 /// The longest name.
 const NAME_MAX: u8 = 31;
-/// Bytes of a content before its own.
+/// The bytes of a content before its own.
 const CONTENT_HEADER: u64 = 5;
-/// Bytes of a section before its first name.
+/// The bytes of a section before its first name.
 #[cfg(feature = "alloc")]
 const SECTION_HEADER: usize = 7;
-/// Bytes of an entry in the map besides its name.
+/// The bytes of an entry in the map besides its name.
 #[cfg(feature = "alloc")]
 const NAME_FRAME: usize = 6;

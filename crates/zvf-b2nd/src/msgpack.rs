@@ -5,8 +5,8 @@
 //! c6 i32, bytes   db i32, text   a0+n, short text   de u16, map   dc u16, array
 //! ```
 //!
-//! Frames never use the shorter forms that msgpack also allows, so any other marker is refused. This
-//! is not a msgpack parser: it is one function per form.
+//! Frames never use the shorter forms that msgpack also allows, so any other marker is refused. This is not a msgpack
+//! parser: it has one function per form.
 
 use zerocopy::big_endian::{I16, I32, I64, U16, U32, U64};
 
@@ -20,7 +20,7 @@ pub(super) struct At<T> {
     pub(super) value: T,
 }
 
-/// One byte that can have one value only.
+/// Reads one byte with a single valid value.
 pub(super) fn marker(
     cur: &mut Cursor<'_>,
     field: &'static str,
@@ -33,21 +33,21 @@ pub(super) fn marker(
     Err(cur.refuse(Class::BadTag, field, at, Expected::Exactly(expected.into()), value))
 }
 
-/// One byte with a meaning of its own.
+/// Reads one byte with its own meaning.
 pub(super) fn byte(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u8>, FormatError> {
     let at = cur.at();
     let value = *cur.one::<u8>(field)?;
     Ok(At { at, value })
 }
 
-/// `d1`, then 16 bits with a sign.
+/// Reads `d1`, then a signed 16-bit integer.
 pub(super) fn i16(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<i16>, FormatError> {
     let at = cur.at();
     marker(cur, field, 0xd1)?;
     Ok(At { at, value: cur.one::<I16>(field)?.get() })
 }
 
-/// `form`, then 32 bits with a sign: `d2`, or the length of bytes (`c6`) or of text (`db`).
+/// Reads `form`, then a signed 32-bit integer: `d2`, or the length of bytes (`c6`) or of text (`db`).
 pub(super) fn i32(
     cur: &mut Cursor<'_>,
     field: &'static str,
@@ -58,14 +58,14 @@ pub(super) fn i32(
     Ok(At { at, value: cur.one::<I32>(field)?.get() })
 }
 
-/// `d3`, then 64 bits with a sign.
+/// Reads `d3`, then a signed 64-bit integer.
 pub(super) fn i64(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<i64>, FormatError> {
     let at = cur.at();
     marker(cur, field, 0xd3)?;
     Ok(At { at, value: cur.one::<I64>(field)?.get() })
 }
 
-/// `form`, then 16 bits without a sign: `cd`, or the count of a map (`de`) or array (`dc`).
+/// Reads `form`, then an unsigned 16-bit integer: `cd`, or the count of a map (`de`) or array (`dc`).
 pub(super) fn u16(
     cur: &mut Cursor<'_>,
     field: &'static str,
@@ -76,21 +76,21 @@ pub(super) fn u16(
     Ok(At { at, value: cur.one::<U16>(field)?.get() })
 }
 
-/// `ce`, then 32 bits without a sign.
+/// Reads `ce`, then an unsigned 32-bit integer.
 pub(super) fn u32(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u32>, FormatError> {
     let at = cur.at();
     marker(cur, field, 0xce)?;
     Ok(At { at, value: cur.one::<U32>(field)?.get() })
 }
 
-/// `cf`, then 64 bits without a sign.
+/// Reads `cf`, then an unsigned 64-bit integer.
 pub(super) fn u64(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u64>, FormatError> {
     let at = cur.at();
     marker(cur, field, 0xcf)?;
     Ok(At { at, value: cur.one::<U64>(field)?.get() })
 }
 
-/// A number that cannot be negative.
+/// Converts a number that cannot be negative.
 pub(super) fn unsigned<T>(
     cur: &Cursor<'_>,
     field: &'static str,

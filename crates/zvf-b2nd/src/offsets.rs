@@ -1,4 +1,4 @@
-//! Where each chunk of a frame is: the entries of the offsets chunk.
+//! The place of each chunk of a frame: the entries of the offsets chunk.
 //!
 //! ```text
 //! 8n    entries, i64, one for each chunk number
@@ -8,9 +8,8 @@
 //!       84 00..     never written
 //! ```
 //!
-//! Little-endian; the codes are in the highest byte, so those entries are negative. Entries need not
-//! ascend. The offsets chunk itself is a Blosc2 chunk; what is read here are its decoded bytes. As a raw
-//! copy it can be read entry by entry.
+//! Little-endian; the codes are in the highest byte, so those entries are negative. Entries need not ascend. The
+//! offsets chunk itself is a Blosc2 chunk; this module reads its decoded bytes. A raw copy can be read entry by entry.
 
 use core::fmt;
 
@@ -22,7 +21,7 @@ use zvf_format::cursor::Cursor;
 use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Part};
 
-/// Where a chunk is.
+/// The place of a chunk.
 ///
 /// ```
 /// use zvf_b2nd::{ChunkFile, ChunkPlace};
@@ -38,17 +37,17 @@ use zvf_format::{Class, Expected, FormatError, Part};
 pub enum ChunkPlace {
     /// In the frame, from this byte on.
     Frame(u64),
-    /// In a file of its own.
+    /// In a separate file.
     File(ChunkFile),
-    /// Nowhere: all bytes of it are zero.
+    /// Not stored: all bytes of it are zero.
     Zeros,
-    /// Nowhere: all items of it are quiet NaN.
+    /// Not stored: all items of it are quiet NaN.
     Nan,
-    /// Nowhere: it was never written, and reads as zeros.
+    /// Not stored: it was never written, and reads as zeros.
     Unwritten,
 }
 
-/// The file of one chunk in the directory of a sparse frame; its name is made from a number only.
+/// The file of one chunk in the directory of a sparse frame; its name is derived from a number.
 ///
 /// ```
 /// use zvf_b2nd::ChunkFile;
@@ -88,11 +87,11 @@ impl fmt::Display for ChunkFile {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkOffsets<'a> {
-    entries: &'a [I64], // each can be read as a place
+    entries: &'a [I64], // each is a valid place
     bounds: Bounds,
 }
 
-/// What an entry may be in one frame.
+/// The valid entries of one frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) kind: FrameKind,
@@ -106,8 +105,8 @@ impl<'a> ChunkOffsets<'a> {
     ///
     /// # Errors
     ///
-    /// When there is not one entry for each chunk of the array, an entry points outside the chunk data,
-    /// or it has a code that is not known, or is NaN for items that are not of 4 or 8 bytes.
+    /// When there is not one entry for each chunk of the array, an entry points outside of the chunk data, or it has an
+    /// unknown code, or is NaN for items that are not of 4 or 8 bytes.
     pub fn parse(frame: &Frame<'_>, decoded: &'a [u8]) -> Result<Self, FormatError> {
         let (n, bounds) = (frame.geometry().chunk_count(), frame.bounds());
         let mut cur = Cursor::new(Part::FrameOffsets, decoded);
@@ -119,19 +118,19 @@ impl<'a> ChunkOffsets<'a> {
         Ok(Self { entries: entries.items, bounds })
     }
 
-    /// How many chunks there are.
+    /// Returns the number of chunks.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Where chunk `number` is, or `None` past the last.
+    /// Returns the place of chunk `number`, or `None` beyond the last.
     #[must_use]
     pub fn place(&self, number: u64) -> Option<ChunkPlace> {
         let entry = self.entries.get(num::checked_usize(number)?)?;
@@ -140,7 +139,7 @@ impl<'a> ChunkOffsets<'a> {
 }
 
 impl Bounds {
-    /// What one entry says.
+    /// Decodes one entry.
     pub(super) fn place(self, entry: i64) -> Result<ChunkPlace, FormatError> {
         let refuse = |class, expected, found: i64| {
             FormatError::new(class, Part::FrameOffsets, "entry", 0, expected, found)
@@ -161,7 +160,7 @@ impl Bounds {
                 }
             };
         };
-        let (most, place) = match self.kind {
+        let (max_position, place) = match self.kind {
             FrameKind::Contiguous => {
                 let at = u64::from(self.header_len).saturating_add(stored);
                 (i128::from(self.data_len).saturating_sub(1), Some(ChunkPlace::Frame(at)))
@@ -172,12 +171,12 @@ impl Bounds {
             }
         };
         place
-            .filter(|_| i128::from(stored) <= most)
-            .ok_or_else(|| refuse(Class::OutOfBounds, Expected::AtMost(most), entry))
+            .filter(|_| i128::from(stored) <= max_position)
+            .ok_or_else(|| refuse(Class::OutOfBounds, Expected::AtMost(max_position), entry))
     }
 }
 
-/// A whole offsets chunk, as a raw copy: places of chunks in a frame whose header has `header_len` bytes.
+/// Encodes a whole offsets chunk, as a raw copy: places of chunks in a frame whose header has `header_len` bytes.
 ///
 /// # Errors
 ///
@@ -189,8 +188,8 @@ pub fn encode_offsets(
 ) -> Result<alloc::vec::Vec<u8>, FormatError> {
     use super::chunk::{ChunkFields, ChunkHeader, ExtendedFields};
 
-    let limit = |field, most: i128, found: usize| {
-        let (class, expected) = (Class::LimitExceeded, Expected::AtMost(most));
+    let limit = |field, max: i128, found: usize| {
+        let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max));
         FormatError::new(class, Part::FrameOffsets, field, 0, expected, found)
     };
     let bytes = places.len().checked_mul(8).and_then(|n| i32::try_from(n).ok());
@@ -234,7 +233,7 @@ const ZEROS: i64 = code(0x81);
 const NAN: i64 = code(0x82);
 /// The chunk was never written.
 const UNWRITTEN: i64 = code(0x84);
-/// As many entries as fit into a raw copy.
+/// The largest number of entries of a raw copy.
 #[cfg(feature = "alloc")]
 const ENTRIES_MAX: i128 = (1 << 28) - 5;
 

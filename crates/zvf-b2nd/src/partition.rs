@@ -1,4 +1,4 @@
-//! How an array is cut: shape, chunkshape and blockshape, and what follows from them.
+//! The partition of an array: shape, chunkshape and blockshape, and derived numbers.
 //!
 //! ```text
 //! per axis     s extent, c chunk extent, b block extent
@@ -7,11 +7,10 @@
 //! padded       blocks x b, the chunk extent rounded up to whole blocks
 //! ```
 //!
-//! Every chunk is stored at its padded extent, also at the edge of the array. The caps keep all products
-//! inside the types that frames store them in, so that nothing later can overflow.
+//! Every chunk is stored at its padded extent, also at the edge of the array. The caps keep all products inside the
+//! types that frames store them in, so that no later computation can overflow.
 //!
-//! An error points at the byte of the metalayer that would state the extent, whether these numbers were
-//! read from one or not.
+//! An error names the byte of the metalayer that would state the extent, even if the numbers were not read from one.
 
 use super::axes::{Axes, MAX_AXES, count, div_up};
 use zvf_format::{Class, Expected, FormatError, Found, Part};
@@ -37,13 +36,13 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Checks that an array can be cut like this.
+    /// Checks that an array can be divided like this.
     ///
     /// # Errors
     ///
-    /// When the three do not have the same number of axes, at most sixteen; when a chunk or block
-    /// extent is zero where there is something to hold; when the items of the array exceed 2^63 - 1, or
-    /// those of a chunk, padded chunk or block 2^31 - 1.
+    /// When the three do not have the same number of axes, at most sixteen; when a chunk or block extent is zero and
+    /// the array is not empty; when the items of the array exceed 2^63 - 1, or those of a chunk, padded chunk or block
+    /// 2^31 - 1.
     pub fn new(shape: &[u64], chunkshape: &[u64], blockshape: &[u64]) -> Result<Self, FormatError> {
         let n = count(shape);
         let at = Positions { n };
@@ -68,43 +67,43 @@ impl Partition {
         Ok(Self { shape, chunkshape, blockshape, padded })
     }
 
-    /// The extents of the array.
+    /// Returns the extents of the array.
     #[must_use]
     pub const fn shape(&self) -> &Axes {
         &self.shape
     }
 
-    /// The extents of a chunk, without padding.
+    /// Returns the extents of a chunk, without padding.
     #[must_use]
     pub const fn chunkshape(&self) -> &Axes {
         &self.chunkshape
     }
 
-    /// The extents of a block.
+    /// Returns the extents of a block.
     #[must_use]
     pub const fn blockshape(&self) -> &Axes {
         &self.blockshape
     }
 
-    /// How many chunks lie along each axis.
+    /// Returns the number of chunks along each axis.
     #[must_use]
     pub fn chunks(&self) -> Axes {
         self.shape.zip(&self.chunkshape, div_up)
     }
 
-    /// How many blocks of a chunk lie along each axis.
+    /// Returns the number of blocks of a chunk along each axis.
     #[must_use]
     pub fn blocks(&self) -> Axes {
         self.chunkshape.zip(&self.blockshape, div_up)
     }
 
-    /// The extents of a chunk as stored, in whole blocks.
+    /// Returns the extents of a chunk as stored, in whole blocks.
     #[must_use]
     pub const fn padded(&self) -> &Axes {
         &self.padded
     }
 
-    /// The number of items, padding not counted.
+    /// Returns the number of items, padding not counted.
     #[must_use]
     pub fn items(&self) -> u64 {
         self.shape.product().unwrap_or(u64::MAX) // capped by `new`
@@ -141,14 +140,14 @@ fn check_axis(at: Positions, axis: u64, s: u64, c: u64, b: u64) -> Result<(), Fo
     Ok(())
 }
 
-fn cap(field: &'static str, extents: &Axes, at: u64, most: u64) -> Result<(), FormatError> {
+fn cap(field: &'static str, extents: &Axes, at: u64, max_items: u64) -> Result<(), FormatError> {
     match extents.product() {
-        Some(items) if items <= most => Ok(()),
+        Some(items) if items <= max_items => Ok(()),
         Some(items) => {
-            Err(refuse(Class::Overflow, field, at, Expected::AtMost(most.into()), items))
+            Err(refuse(Class::Overflow, field, at, Expected::AtMost(max_items.into()), items))
         }
         None => {
-            let expected = Expected::AtMost(most.into());
+            let expected = Expected::AtMost(max_items.into());
             Err(refuse(Class::Overflow, field, at, expected, "a product above 2^64"))
         }
     }
@@ -164,7 +163,7 @@ fn refuse(
     FormatError::new(class, Part::Caterva, field, at, expected, found)
 }
 
-/// Where a metalayer of `n` axes states what.
+/// The offsets of the extents in a metalayer of `n` axes.
 #[derive(Clone, Copy, Debug)]
 struct Positions {
     n: u64,
@@ -196,14 +195,14 @@ impl Positions {
     }
 }
 
-/// Where the metalayer states the number of axes.
+/// The offset of the number of axes in the metalayer.
 const NDIM_AT: u64 = 2;
 /// [`MAX_AXES`], as errors print it.
 const AXES: i128 = 16;
 const _: () = assert!(MAX_AXES == 16, "AXES says the same");
-/// The most items of an array: its extents are stored as `i64`.
+/// The largest number of items of an array: its extents are stored as `i64`.
 const ITEMS_MAX: u64 = i64::MAX.unsigned_abs();
-/// The most items of a chunk or block: their extents are stored as `i32`.
+/// The largest number of items of a chunk or block: their extents are stored as `i32`.
 pub(super) const CHUNK_MAX: u64 = 0x7fff_ffff;
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
-//! What a slice touches: chunks, blocks in them, and runs of items in those.
+//! The parts that a slice touches: chunks, blocks in them, and runs of items in those.
 //!
-//! A selection is a box, its lower corner included and its upper corner not. Everything is computed from
-//! the geometry, one step at a time, so planning a slice of a huge array costs as much as the part of the
-//! plan that is looked at.
+//! A selection is a box that includes its lower corner and excludes its upper one. Everything is computed lazily from
+//! the geometry, so planning a slice of a huge array costs as much as the part of the plan that is used.
 //!
-//! An item at position p lies in chunk p / c, there at l = p mod c, in block l / b, there at l mod b.
-//! Positions from the chunk extent on are padding: they are clipped here and never belong to the next
-//! chunk.
+//! An item at position p is in chunk p / c, there at l = p mod c, in block l / b, there at l mod b. Positions from the
+//! chunk extent on are padding: they are clipped and do not belong to the next chunk.
 //!
-//! Not here: steps other than 1 and lists of indices, which are selections of the boxes around them.
+//! Steps other than 1 and lists of indices are selections of the boxes around them.
 
 use core::ops::Range;
 
@@ -16,7 +14,7 @@ use super::axes::{Axes, Coordinates, MAX_AXES, count};
 use super::geometry::BlockGeometry;
 use zvf_format::{Class, Expected, FormatError, Part};
 
-/// A box of an array, ready to be fetched.
+/// A box of an array to be read.
 ///
 /// ```
 /// use zvf_b2nd::{BlockGeometry, Partition};
@@ -36,7 +34,7 @@ use zvf_format::{Class, Expected, FormatError, Part};
 pub struct Selection<'g> {
     geometry: &'g BlockGeometry,
     corners: Corners, // inside the shape
-    bytes: u64,       // all items of it
+    bytes: u64,       // of all items
 }
 
 /// A box: from `low` to below `high`, on every axis.
@@ -46,7 +44,7 @@ struct Corners {
     high: Axes,
 }
 
-/// What a selection touches of one chunk.
+/// The part of one chunk in a selection.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkPart<'g> {
     geometry: &'g BlockGeometry,
@@ -55,7 +53,7 @@ pub struct ChunkPart<'g> {
     target: Target,
 }
 
-/// What a selection touches of one block.
+/// The part of one block in a selection.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockPart<'g> {
     geometry: &'g BlockGeometry,
@@ -64,26 +62,26 @@ pub struct BlockPart<'g> {
     target: Target,
 }
 
-/// Where in the result a part goes.
+/// The destination of a part in the result.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     extent: Axes, // of the whole result
     at: Axes,     // the lower corner of the part in it
 }
 
-/// Bytes that lie together in a decoded block and in the result.
+/// Bytes that are contiguous in a decoded block and in the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRun {
-    /// Where they start in the decoded block.
+    /// Their offset in the decoded block.
     pub from: u64,
-    /// Where they go in the result.
+    /// Their offset in the result.
     pub to: u64,
-    /// How many there are.
+    /// Their number.
     pub len: u64,
 }
 
 impl BlockGeometry {
-    /// The items from `start` to below `stop`, on every axis.
+    /// Selects the items from `start` to below `stop`, on every axis.
     ///
     /// # Errors
     ///
@@ -121,7 +119,7 @@ impl BlockGeometry {
         Ok(Selection { geometry: self, corners: Corners { low, high }, bytes })
     }
 
-    /// All items.
+    /// Selects all items.
     ///
     /// # Errors
     ///
@@ -133,19 +131,19 @@ impl BlockGeometry {
 }
 
 impl<'g> Selection<'g> {
-    /// The extents of the result.
+    /// Returns the extents of the result.
     #[must_use]
     pub fn extent(&self) -> Axes {
         self.corners.extent()
     }
 
-    /// Bytes of the result.
+    /// Returns the size of the result in bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The chunks that hold any of it, by ascending number.
+    /// Returns the touched chunks, by ascending number.
     pub fn chunks(&self) -> impl Iterator<Item = ChunkPart<'g>> + use<'g> {
         let Self { geometry, corners, .. } = *self;
         corners.parts(geometry.chunkshape()).map(move |(at, inside)| {
@@ -159,14 +157,14 @@ impl<'g> Selection<'g> {
         })
     }
 
-    /// How many chunks hold any of it.
+    /// Returns the number of touched chunks.
     #[must_use]
     pub fn chunks_touched(&self) -> u64 {
         let Corners { low, high } = self.corners.part_range(self.geometry.chunkshape());
         high.zip(&low, u64::saturating_sub).product().unwrap_or(u64::MAX) // at most the items
     }
 
-    /// How many blocks hold any of it, of all chunks together.
+    /// Returns the number of touched blocks of all chunks.
     #[must_use]
     pub fn blocks_touched(&self) -> u64 {
         let Self { geometry, corners: Corners { low, high }, .. } = self;
@@ -181,13 +179,13 @@ impl<'g> Selection<'g> {
 }
 
 impl<'g> ChunkPart<'g> {
-    /// The number of the chunk.
+    /// Returns the number of the chunk.
     #[must_use]
     pub const fn number(&self) -> u64 {
         self.number
     }
 
-    /// The blocks that hold any of it, by ascending number.
+    /// Returns the touched blocks, by ascending number.
     pub fn blocks(&self) -> impl Iterator<Item = BlockPart<'g>> + use<'g> {
         let Self { geometry, corners, target, .. } = *self;
         corners.parts(geometry.blockshape()).map(move |(at, inside)| {
@@ -201,7 +199,7 @@ impl<'g> ChunkPart<'g> {
         })
     }
 
-    /// How many blocks hold any of it.
+    /// Returns the number of touched blocks.
     #[must_use]
     pub fn blocks_touched(&self) -> u64 {
         let Corners { low, high } = self.corners.part_range(self.geometry.blockshape());
@@ -210,26 +208,26 @@ impl<'g> ChunkPart<'g> {
 }
 
 impl BlockPart<'_> {
-    /// The number of the block in its chunk.
+    /// Returns the number of the block in its chunk.
     #[must_use]
     pub const fn number(&self) -> u32 {
         self.number
     }
 
-    /// The bytes to copy, in the order of the result.
+    /// Returns the byte runs to copy, in the order of the result.
     #[must_use = "an iterator does nothing until it is asked"]
     pub fn runs(&self) -> impl Iterator<Item = BlockRun> + use<> {
         Runs::new(self)
     }
 
-    /// Bytes of all runs together.
+    /// Returns the total bytes of all runs.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let items = self.corners.extent().product().unwrap_or(u64::MAX); // at most those of a block
         items.saturating_mul(self.geometry.item_size().into())
     }
 
-    /// The bytes of the result from the first one of the first run to the last one of the last.
+    /// Returns the range of the result from the first byte of the first run to the last one of the last.
     #[must_use]
     pub fn reach(&self) -> Range<u64> {
         let item = u64::from(self.geometry.item_size());
@@ -250,7 +248,7 @@ impl Corners {
         self.high.zip(&self.low, u64::saturating_sub)
     }
 
-    /// The coordinates of the parts of extent `cut` that the box meets.
+    /// Returns the coordinates of the parts of extent `cut` that the box meets.
     fn part_range(&self, cut: &Axes) -> Self {
         let low = self.low.zip(cut, |low, cut| low.checked_div(cut).unwrap_or(0));
         let mut high = self.high.zip(cut, super::axes::div_up);
@@ -263,7 +261,7 @@ impl Corners {
         Self { low, high }
     }
 
-    /// Each part of extent `cut` that the box meets, and the box inside that part.
+    /// Returns each part of extent `cut` that the box meets, with the box inside of that part.
     fn parts(self, cut: &Axes) -> impl Iterator<Item = (Axes, Self)> + use<> {
         let (cut, range) = (*cut, self.part_range(cut));
         Coordinates::count_items(range.low, range.high).map(move |at| {
@@ -275,27 +273,27 @@ impl Corners {
     }
 }
 
-/// How many blocks meet the positions `on` of one axis with chunks of `c` and blocks of `b`.
+/// Returns how many blocks meet the positions `on` of one axis with chunks of `c` and blocks of `b`.
 fn blocks_on_axis(on: Range<u64>, c: u64, b: u64) -> u64 {
     let Some(last) = on.end.checked_sub(1).filter(|last| *last >= on.start) else { return 0 };
     let chunk = |at: u64| at.checked_div(c).unwrap_or(0);
     let block = |at: u64| at.checked_rem(c).and_then(|l| l.checked_div(b)).unwrap_or(0);
     let between = chunk(last).saturating_sub(chunk(on.start));
-    let whole = between.saturating_mul(super::axes::div_up(c, b));
-    whole.saturating_add(block(last)).saturating_sub(block(on.start)).saturating_add(1)
+    let in_whole_chunks = between.saturating_mul(super::axes::div_up(c, b));
+    in_whole_chunks.saturating_add(block(last)).saturating_sub(block(on.start)).saturating_add(1)
 }
 
-/// The runs of one block: a walk over the axes in front, the rest copied at once.
+/// The runs of one block: a walk over the outer axes; the inner ones are contiguous.
 #[derive(Clone, Debug)]
 struct Runs {
     next: Option<BlockRun>,
-    axes: [Walk; MAX_AXES], // the axes in front, the innermost first
+    axes: [Walk; MAX_AXES], // the outer axes, the innermost first
 }
 
-/// One axis that is walked along.
+/// One axis of the walk.
 #[derive(Clone, Copy, Debug, Default)]
 struct Walk {
-    left: u64, // steps to go
+    left: u64, // remaining steps
     steps: u64,
     from: u64, // bytes per step in the block
     to: u64,   // bytes per step in the result
@@ -322,7 +320,7 @@ impl Runs {
                 let steps = n.saturating_sub(1);
                 *walk = Walk { left: steps, steps, from, to };
             }
-            // The next axis goes on where this one ends only if nothing of it is left out.
+            // The next axis is contiguous with this one only if nothing of it is left out.
             together = together && n == block && n == result;
             from = from.saturating_mul(*block);
             to = to.saturating_mul(*result);

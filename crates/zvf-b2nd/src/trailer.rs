@@ -7,8 +7,8 @@
 //! d8  <fingerprint type>  16 bytes, all zero as none is in use
 //! ```
 //!
-//! Big-endian. The last two lines are 23 bytes; a reader of array data needs no more of the trailer than
-//! those. Each content is a Blosc2 chunk, which is for the caller to decode.
+//! Big-endian. The last two lines are 23 bytes; a reader of array data needs only those of the trailer. Each content is
+//! a Blosc2 chunk, which the caller decodes.
 
 use super::fixed::{TAIL, TRAILER_MIN};
 use super::metamap::{Entry, Form, Metamap};
@@ -42,8 +42,7 @@ impl<'a> FrameTrailer<'a> {
     ///
     /// # Errors
     ///
-    /// When it is not what the layout above says, from the first byte to the last, or a content lies
-    /// outside it.
+    /// When it does not match the layout above, from the first byte to the last, or a content lies outside of it.
     pub fn parse(trailer: &'a [u8]) -> Result<Self, FormatError> {
         let len = num::to_u64(trailer.len());
         let tail_at = len.saturating_sub(TAIL);
@@ -70,7 +69,7 @@ impl<'a> FrameTrailer<'a> {
         Ok(Self { entries, fingerprint: cur.rest(), tail_at })
     }
 
-    /// [`FrameTrailer::parse`], refusing what [`FrameTrailer::lints`] lists as well.
+    /// Parses as [`FrameTrailer::parse`], and refuses what [`FrameTrailer::lints`] lists.
     ///
     /// # Errors
     ///
@@ -81,7 +80,7 @@ impl<'a> FrameTrailer<'a> {
         Ok(trailer)
     }
 
-    /// The length of the trailer, from the last 23 bytes of a frame.
+    /// Returns the length of the trailer, from the last 23 bytes of a frame.
     ///
     /// # Errors
     ///
@@ -99,18 +98,18 @@ impl<'a> FrameTrailer<'a> {
         Ok(len.value.into())
     }
 
-    /// The vlmetalayers, in their order. Names are not checked against each other.
+    /// Returns the vlmetalayers, in their order. Names are not checked against each other.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
         self.entries.entries()
     }
 
-    /// The first vlmetalayer of that name.
+    /// Returns the first vlmetalayer of that name.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<Entry<'a>> {
         self.entries.entry(name)
     }
 
-    /// What is readable but not as stock libraries write it.
+    /// Returns readable properties that differ from what stock libraries write.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -124,7 +123,7 @@ impl<'a> FrameTrailer<'a> {
         lints
     }
 
-    /// A trailer with these vlmetalayers; each content should be a Blosc2 chunk.
+    /// Encodes a trailer with these vlmetalayers; each content should be a Blosc2 chunk.
     ///
     /// # Errors
     ///
@@ -147,8 +146,8 @@ impl<'a> FrameTrailer<'a> {
     }
 }
 
-/// The section of vlmetalayers: counted from behind its first byte.
-const FORM: Form = Form { part: Part::FrameTrailer, most: 8192, uncounted: 1 };
+/// The section of vlmetalayers: counted from after its first byte.
+const FORM: Form = Form { part: Part::FrameTrailer, max_entries: 8192, uncounted: 1 };
 const VERSION: u8 = 1;
 const FINGERPRINT: u8 = 0xd8;
 /// The type of the fingerprint, and its bytes.

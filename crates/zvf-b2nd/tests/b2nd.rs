@@ -1,7 +1,7 @@
 //! Every Caterva and B2ND fixture, opened from ranges and compared with its manifest.
 //!
-//! Offsets chunks that are compressed are taken from the manifest, as there is no codec here; the crate
-//! with the codecs repeats this with all values.
+//! Compressed offsets chunks are taken from the manifest, because this crate has no codecs; the crate with the codecs
+//! repeats this with all values.
 
 use std::fs;
 use std::ops::Range;
@@ -61,7 +61,7 @@ fn frames_that_must_not_open_do_not() {
             refused += 1;
         }
     }
-    // The offsets chunks of these are raw copies, so none needs a codec to be found out.
+    // These offsets chunks are raw copies, so they need no codec.
     assert_eq!(refused, 37);
 }
 
@@ -111,7 +111,7 @@ fn hostile_metalayers() {
     }
 }
 
-/// Opens a frame as far as is possible without a codec.
+/// Opens a frame as far as possible without a codec.
 fn open_all(bytes: &[u8]) -> Result<(), FormatError> {
     let frame = Frame::open_whole(Container::File(bytes.len() as u64), bytes)?;
     let Some(head) = frame.offsets_head() else { return Ok(()) };
@@ -283,7 +283,7 @@ fn check_encoders(frame: &Frame<'_>, files: &Files, places: &ChunkOffsets<'_>) {
     assert_eq!(Partition::new(s.as_slice(), c.as_slice(), b.as_slice()), Ok(partition));
 }
 
-/// The decoded offsets chunk.
+/// Returns the decoded offsets chunk.
 fn offsets(frame: &Frame<'_>, files: &Files, array: &Value) -> Vec<u8> {
     let listed: Vec<u8> = array["frame"]["offsets"]
         .as_array()
@@ -324,7 +324,7 @@ impl Files {
         Self { frame, chunks, container }
     }
 
-    /// As a reader of ranges would.
+    /// Opens the frame as a reader of ranges does.
     fn open(&self) -> Result<Frame<'_>, FormatError> {
         let fixed = FixedHeader::parse(&self.frame[..FixedHeader::LEN])?;
         fixed.check_container(self.container)?;
@@ -334,7 +334,7 @@ impl Files {
         Ok(opened)
     }
 
-    /// The bytes of a chunk and what follows in its room.
+    /// Returns the bytes of a chunk and the following bytes of its room.
     fn chunk(&self, frame: &Frame<'_>, place: ChunkPlace) -> Option<&[u8]> {
         match place {
             ChunkPlace::Frame(at) => Some(slice(&self.frame, at..at + frame.room(at))),

@@ -1,4 +1,4 @@
-//! BloscLZ: literals and matches, led by control bytes.
+//! BloscLZ: literals and matches, each after control bytes.
 //!
 //! ```text
 //! control c < 32    c + 1 literal bytes follow
@@ -14,8 +14,8 @@ mod encode;
 
 pub(crate) use self::encode::Table;
 
-/// Decodes `data` into the front of `out`, and tells how many bytes that gave. `None` when a step is cut
-/// short, matches what is not there, or does not fit.
+/// Decodes `data` into the front of `out`, and returns the number of bytes. `None` when a step is truncated, matches
+/// bytes before the start, or does not fit.
 pub(crate) fn decode(data: &[u8], out: &mut [u8]) -> Option<usize> {
     let (mut control, mut rest) = data.split_first().map(|(c, rest)| (c & LOW, rest))?;
     let mut at = 0_usize;
@@ -65,14 +65,14 @@ fn take(rest: &mut &[u8]) -> Option<u8> {
     Some(*byte)
 }
 
-/// Repeats what lies `distance` bytes before `at`, `len` bytes long, and tells where that ends.
+/// Repeats the `len` bytes that start `distance` bytes before `at`, and returns the end.
 fn copy(out: &mut [u8], at: usize, distance: usize, len: usize) -> Option<usize> {
     let from = at.checked_sub(distance)?;
     let end = at.checked_add(len)?;
     if end > out.len() {
         return None;
     }
-    // What was repeated can be repeated itself, so each copy may be twice as long as the one before.
+    // Repeated bytes can be repeated themselves, so each copy may be twice as long as the one before.
     let mut to = at;
     while to < end {
         let n = to.checked_sub(from)?.min(end.checked_sub(to)?);
@@ -84,9 +84,9 @@ fn copy(out: &mut [u8], at: usize, distance: usize, len: usize) -> Option<usize>
 
 /// The low bits of a control, and the largest control of literals.
 const LOW: u8 = 31;
-/// The code of a length that goes on in the next byte.
+/// The code of a length that continues in the next byte.
 const LONG: u8 = 7;
-/// Added to distances of two bytes of their own.
+/// The offset of distances in two extra bytes.
 const FAR: usize = 8192;
 
 #[cfg(test)]
@@ -152,7 +152,7 @@ mod tests {
     }
 
     proptest! {
-        /// The definition, byte by byte, agrees on anything.
+        /// The decoder agrees with a byte-by-byte definition on any input.
         #[test]
         fn agrees_with_the_definition(
             steps in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 1..40),
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    fn slowly(data: &[u8], most: usize) -> Option<Vec<u8>> {
+    fn slowly(data: &[u8], max_bytes: usize) -> Option<Vec<u8>> {
         let (mut out, mut i, mut first) = (Vec::new(), 0, true);
         let next = |i: &mut usize| {
             *i += 1;
@@ -201,7 +201,7 @@ mod tests {
                     out.push(*out.get(out.len().checked_sub(distance)?)?);
                 }
             }
-            if out.len() > most {
+            if out.len() > max_bytes {
                 return None;
             }
         }

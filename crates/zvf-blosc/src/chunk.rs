@@ -1,4 +1,4 @@
-//! A chunk that is in memory as a whole.
+//! A chunk that is completely in memory.
 
 use core::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::error::BloscError;
 use crate::layout::Layout;
 use crate::stored::Stored;
 
-/// A whole chunk, and the layout of it.
+/// A whole chunk with its layout.
 ///
 /// ```
 /// use zvf_blosc::Chunk;
@@ -28,36 +28,36 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Checks header and block table; bytes after the chunk are not looked at.
+    /// Checks header and block table; bytes after the chunk are ignored.
     ///
     /// # Errors
     ///
-    /// As [`Layout::parse`], and `Truncated` when there are fewer bytes than the header says.
+    /// As [`Layout::parse`], and `Truncated` when there are fewer bytes than the header states.
     pub fn parse(chunk: &'a [u8]) -> Result<Self, BloscError> {
         let layout = Layout::parse(chunk)?;
         layout.check_whole(chunk)?;
         Ok(Self { layout, bytes: chunk })
     }
 
-    /// The header.
+    /// Returns the header.
     #[must_use]
     pub const fn header(&self) -> &ChunkHeader {
         self.layout.header()
     }
 
-    /// Header and block spans.
+    /// Returns header and block spans.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The bytes, for a [`Decoder`] that is used for more than one chunk.
+    /// Returns the bytes, for a [`Decoder`] that is reused for several chunks.
     #[must_use]
     pub fn stored(&self) -> Stored<'a> {
         Stored::from_chunk(self.bytes)
     }
 
-    /// The decoded bytes, at most `cap` of them.
+    /// Decodes all bytes, at most `cap`.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl<'a> Chunk<'a> {
         self.decode_range(0..self.layout.decoded_len(), cap)
     }
 
-    /// The decoded bytes `range`, where neither they nor a block are more than `cap`.
+    /// Decodes the bytes `range`, where neither they nor a block exceed `cap`.
     ///
     /// # Errors
     ///

@@ -1,9 +1,8 @@
-//! One stream of codec data, decoded into a buffer of the right length.
+//! Decoding of one stream of codec data into a buffer of the right length.
 //!
-//! LZ4 is a bare block, zlib a stream of RFC 1950, Zstandard one frame. A dictionary is the text before
-//! the data for LZ4, and a dictionary for Zstandard; each stream starts with it anew. The buffer is the
-//! limit: no decoder here writes past it or allocates for what the data claims. Zstandard decodes in one
-//! go, so that not even a window takes memory.
+//! LZ4 is a bare block, zlib a stream of RFC 1950, Zstandard one frame. A dictionary is the text before the data for
+//! LZ4, and a dictionary for Zstandard; each stream starts with it again. The buffer is the limit: no decoder writes
+//! beyond it or allocates what the data claims. Zstandard decodes in one call, so that not even a window takes memory.
 
 use zvf_b2nd::BloscCodec;
 
@@ -11,7 +10,7 @@ use crate::blosclz;
 use crate::error::BloscError;
 use crate::lz4;
 
-/// The codec of one chunk, and states that are kept from chunk to chunk.
+/// The codec of one chunk, and states that are reused.
 #[derive(Default)]
 pub(crate) struct CodecState {
     current: Option<BloscCodec>,
@@ -46,8 +45,8 @@ impl CodecState {
         Ok(())
     }
 
-    /// Decodes `data` into `out` and tells how many bytes that gave; `None` when the data is damaged, or
-    /// is of more bytes than `out` has.
+    /// Decodes `data` into `out` and returns the number of bytes; `None` when the data is damaged, or longer than
+    /// `out`.
     pub(crate) fn decode(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
         match self.current? {
             BloscCodec::BloscLz => blosclz::decode(data, out),

@@ -4,10 +4,9 @@
 //! stored bytes -> streams -> filters, last slot first -> decoded block
 //! ```
 //!
-//! Blocks share nothing, with one exception: under the delta filter each is the difference to the decoded
-//! block 0. A decoder keeps its buffers and codec states from chunk to chunk and never holds more than
-//! the cap for any one of them: the answer, a block before its filters, a block of which only a part is
-//! wanted, and block 0.
+//! Blocks are independent, with one exception: under the delta filter each is the difference to the decoded block 0. A
+//! decoder reuses its buffers and codec states and never holds more than the cap for any one of them: the answer, a
+//! block before its filters, a partly decoded block, and block 0.
 
 use core::ops::Range;
 
@@ -44,30 +43,29 @@ pub struct Decoder {
     codecs: CodecState,
 }
 
-/// What is kept between blocks, each at most as long as a block.
+/// Buffers that are reused, each at most as long as a block.
 #[derive(Debug, Default)]
 struct Buffers {
-    filtered: Vec<u8>, // a block on its way through the filters
-    partial: Vec<u8>,  // a decoded block of which a part is wanted
+    filtered: Vec<u8>, // a block between filters
+    partial: Vec<u8>,  // a decoded block of which a part is needed
     first: Vec<u8>,    // the decoded block 0
-    opened: Vec<u8>,   // what parts are taken from; as long as the range
+    opened: Vec<u8>,   // the source of parts; as long as the range
 }
 
 impl Decoder {
-    /// A decoder that refuses to make more than `cap` bytes in one answer or one block.
+    /// Creates a decoder that refuses more than `cap` bytes in one answer or one block.
     #[must_use]
     pub fn new(cap: u64) -> Self {
         Self { cap, item_size: None, buffers: Buffers::default(), codecs: CodecState::default() }
     }
 
-    /// Also tells the size of an item where it is known: a chunk can only state up to 255 bytes, and one
-    /// filter wants to know.
+    /// Sets the size of an item where it is known: a chunk can only state up to 255 bytes, and one filter needs it.
     #[must_use]
     pub fn with_item_size(self, item_size: u32) -> Self {
         Self { item_size: Some(item_size), ..self }
     }
 
-    /// All bytes of a chunk.
+    /// Decodes all bytes of a chunk.
     ///
     /// # Errors
     ///
@@ -80,14 +78,12 @@ impl Decoder {
         self.decode_range(layout, stored, 0..layout.decoded_len())
     }
 
-    /// The decoded bytes `range` of a chunk, of which `stored` has at least
-    /// [`Layout::spans_needed`] of that range.
+    /// Decodes the bytes `range` of a chunk, of which `stored` has at least [`Layout::spans_needed`] of that range.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` when the range lies outside the chunk or a span was not given; `LimitExceeded`
-    /// when the range or a block exceeds the cap; `Unsupported` for a codec that is not built in;
-    /// otherwise what is wrong in which block.
+    /// `InvalidArgument` when the range is outside of the chunk or a span is missing; `LimitExceeded` when the range or
+    /// a block exceeds the cap; `Unsupported` for a codec that is not built in; otherwise the fault of a block.
     pub fn decode_range(
         &mut self,
         layout: &Layout,
@@ -101,7 +97,7 @@ impl Decoder {
         Ok(out)
     }
 
-    /// [`Decoder::decode_range`] into `out`, which is as long as the range.
+    /// Decodes as [`Decoder::decode_range`] into `out`, which is as long as the range.
     ///
     /// # Errors
     ///
@@ -139,8 +135,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// The decoded bytes `range`, to take parts from: quicker than decoding them when the range is one block
-    /// of which a part is wanted, or which goes to more than one place.
+    /// Opens the bytes `range`, to take parts from: faster than decoding them when the range is one block of which a
+    /// part is needed, or which goes to several places.
     ///
     /// # Errors
     ///
@@ -164,7 +160,7 @@ impl Decoder {
         Ok(Opened::new(&self.buffers.opened, width?))
     }
 
-    /// Block `j` but for its shuffle in `slot`, and the width of that.
+    /// Decodes block `j` except its shuffle in `slot`, and returns the width of that.
     fn decode_shuffled(
         &mut self,
         layout: &Layout,
@@ -186,13 +182,12 @@ impl Decoder {
         Ok(block.filter_block().shuffled_width(slot))
     }
 
-    /// Block `j` from its own stored bytes, without filters that need another block, and without a
-    /// dictionary.
+    /// Decodes block `j` from its own stored bytes, without filters that need another block, and without a dictionary.
     ///
     /// # Errors
     ///
-    /// As [`Decoder::decode_into`]; `InvalidArgument` when the body is not blocks, there is no such block,
-    /// or it needs block 0 or a dictionary, which [`Decoder::decode_into`] takes care of.
+    /// As [`Decoder::decode_into`]; `InvalidArgument` when the body is not blocks, the block does not exist, or it
+    /// needs block 0 or a dictionary, which [`Decoder::decode_into`] provides.
     pub fn decode_block(
         &mut self,
         layout: &Layout,
@@ -267,7 +262,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Prepares for the blocks of one chunk, and gives the size of a block.
+    /// Prepares for the blocks of one chunk, and returns the size of a block.
     fn start(&mut self, layout: &Layout, dictionary: &[u8]) -> Result<usize, BloscError> {
         let size = self.within_cap("block bytes", layout.header().blocksize().into())?;
         self.codecs.start(layout.header().codec(), dictionary)?;
@@ -275,26 +270,26 @@ impl Decoder {
     }
 
     fn within_cap(&self, field: &'static str, len: u64) -> Result<usize, BloscError> {
-        let most = Expected::AtMost(self.cap.into());
+        let cap = Expected::AtMost(self.cap.into());
         match usize::try_from(len) {
             Ok(short) if len <= self.cap => Ok(short),
-            Ok(_) | Err(_) => Err(BloscError::request(Class::LimitExceeded, field, most, len)),
+            Ok(_) | Err(_) => Err(BloscError::request(Class::LimitExceeded, field, cap, len)),
         }
     }
 }
 
-/// One block, and what decoding it takes.
+/// One block, and the inputs of its decoding.
 struct Block<'a> {
     layout: &'a Layout,
     item_size: Option<u32>,
     j: u32,
-    start: u64, // of `stored` in the chunk
+    start: u64, // offset of `stored` in the chunk
     stored: &'a [u8],
-    first: Option<&'a [u8]>, // the decoded block 0, for others than it
+    first: Option<&'a [u8]>, // the decoded block 0, for all others
 }
 
 impl Block<'_> {
-    /// Decodes into `out`, which is as long as the block, with `filtered` for steps in between.
+    /// Decodes into `out`, which is as long as the block, with `filtered` for intermediate steps.
     fn decode(
         &self,
         codecs: &mut CodecState,
@@ -304,7 +299,7 @@ impl Block<'_> {
         self.decode_filtered(&self.layout.header().filters(), codecs, filtered, out)
     }
 
-    /// Decodes as far as undoing the filters of `slots`, which are the last ones.
+    /// Decodes and undoes the filters of `slots`, which are the last ones.
     fn decode_filtered(
         &self,
         slots: &[FilterSlot],
@@ -315,7 +310,7 @@ impl Block<'_> {
         let moves = slots.iter().filter(|slot| filter::moves(slot.filter)).count();
         filtered.resize(if moves > 0 { out.len() } else { 0 }, 0);
 
-        // Filters that move bytes go back and forth between the two buffers, and end in `out`.
+        // Filters that move bytes alternate between the two buffers, and end in `out`.
         let (mut from, mut to) = if moves % 2 == 0 {
             (&mut *out, filtered.as_mut_slice())
         } else {
@@ -335,7 +330,7 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// What filters want to know.
+    /// Returns the properties of a block that filters need.
     fn filter_block(&self) -> filter::Block<'_> {
         let fields = self.layout.header().fields();
         filter::Block {
@@ -347,14 +342,14 @@ impl Block<'_> {
     }
 }
 
-/// The block that `range` is, and the slot of its first filter, when that is a shuffle and the block is decoded
-/// by itself.
+/// Returns the block that equals `range`, and the slot of its first filter, when that is a shuffle and the block is
+/// decoded by itself.
 fn shuffled_block(layout: &Layout, range: &Range<u64>) -> Option<(u32, usize)> {
     let header = layout.header();
     let j = u32::try_from(range.start.checked_div(header.blocksize().into())?).ok()?;
     let start = u64::from(j).saturating_mul(header.blocksize().into());
-    let whole = start..start.saturating_add(header.block_len(j)?.into());
-    if header.body() != Body::Blocks || whole != *range || header.needs_first_block() {
+    let block = start..start.saturating_add(header.block_len(j)?.into());
+    if header.body() != Body::Blocks || block != *range || header.needs_first_block() {
         return None;
     }
     let slots = header.filters();
@@ -362,7 +357,7 @@ fn shuffled_block(layout: &Layout, range: &Range<u64>) -> Option<(u32, usize)> {
     slots.get(first).filter(|slot| slot.filter == Filter::Shuffle).map(|_shuffle| (j, first))
 }
 
-/// Which bytes of a block of `len` bytes, `before` bytes into the chunk, lie in `range`.
+/// Returns the bytes of a block of `len` bytes, `before` bytes into the chunk, that are in `range`.
 fn part(range: &Range<u64>, before: u64, len: u32) -> Range<usize> {
     let inside = |at: u64| {
         let at = at.saturating_sub(before).min(len.into());
@@ -371,7 +366,7 @@ fn part(range: &Range<u64>, before: u64, len: u32) -> Range<usize> {
     inside(range.start)..inside(range.end)
 }
 
-/// Fills `out` with what lies `at` bytes into an endless repetition of `value`.
+/// Fills `out` with the bytes `at` bytes into an endless repetition of `value`.
 fn repeat(value: &[u8], at: u64, out: &mut [u8]) {
     let skipped = at.checked_rem(num::to_u64(value.len())).unwrap_or(0);
     let skipped = usize::try_from(skipped).unwrap_or(0); // less than a length in memory

@@ -1,17 +1,16 @@
-//! From bytes to chunks: those of Blosc 1 here, which are the `blosc` codec of Zarr; those of Blosc2 in
-//! `blosc2`.
+//! Encoding of chunks: those of Blosc 1 here, which are the `blosc` codec of Zarr; those of Blosc2 in `blosc2`.
 //!
 //! ```text
 //! 16              header: version 2, codec format 1, flags, typesize, nbytes, blocksize, cbytes
 //! 4 for each      positions of the blocks
-//! ..              blocks in their order: i32 length, then codec data, or the bytes when those are no longer
+//! ..              blocks in their order: i32 length, then codec data, or the plain bytes when those are not longer
 //! ```
 //!
-//! Each block is one stream (bit 4 of the flags). Blocks have the size asked for, which the stock writer
-//! does not promise: a reader that wants a few rows decodes a few blocks. When nothing is gained the body is
-//! the bytes as they are. The same bytes give the same chunk.
+//! Each block is one stream (bit 4 of the flags). Blocks have the requested size, which the stock writer does not
+//! guarantee: a reader of a few rows decodes a few blocks. When nothing is gained the body is the plain bytes. The same
+//! bytes give the same chunk.
 //!
-//! Not here: Snappy, which nobody chooses any more.
+//! Snappy is not supported, because nobody chooses it any more.
 
 mod blosc2;
 
@@ -36,11 +35,11 @@ use crate::lz4;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What compresses a block.
+    /// The compressor of blocks.
     pub compressor: Compressor,
-    /// How hard it tries: 0 not at all, 9 hardest.
+    /// The compression level: 0 none, 9 best.
     pub level: u8,
-    /// What is done to a block before.
+    /// The filter before compression.
     pub filter: Shuffle,
     /// Bytes of an item, not 0.
     pub typesize: u8,
@@ -49,7 +48,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Zstandard at level 5 over shuffled items of four bytes, in blocks of 16 KiB.
+    /// Returns Zstandard at level 5 over shuffled items of four bytes, in blocks of 16 KiB.
     fn default() -> Self {
         Self {
             compressor: Compressor::Zstd,
@@ -61,7 +60,7 @@ impl Default for Settings {
     }
 }
 
-/// What compresses a block.
+/// A compressor of blocks.
 ///
 /// ```
 /// assert_eq!(zvf_blosc::Compressor::named("lz4"), Some(zvf_blosc::Compressor::Lz4));
@@ -74,7 +73,7 @@ pub enum Compressor {
     BloscLz,
     /// LZ4, which has no levels.
     Lz4,
-    /// LZ4 with longer looks for longer matches: read as LZ4, and as fast.
+    /// LZ4 with a longer search for longer matches: read as LZ4, and as fast.
     Lz4Hc,
     /// Zlib.
     Zlib,
@@ -83,7 +82,7 @@ pub enum Compressor {
 }
 
 impl Compressor {
-    /// The compressor of this name, if it is one that is written.
+    /// Returns the compressor of this name, if it is one that is written.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         [Self::BloscLz, Self::Lz4, Self::Lz4Hc, Self::Zlib, Self::Zstd]
@@ -91,7 +90,7 @@ impl Compressor {
             .find(|one| one.name() == name)
     }
 
-    /// The name that documents have for it.
+    /// Returns the name that documents have for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -112,7 +111,7 @@ impl Compressor {
         }
     }
 
-    /// The number that frames and extended headers have for it, which is not the code in the flags.
+    /// Returns the number that frames and extended headers have for it, which is not the code in the flags.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -125,7 +124,7 @@ impl Compressor {
     }
 }
 
-/// What is done to a block before it is compressed.
+/// A filter of blocks before compression.
 ///
 /// ```
 /// assert_eq!(zvf_blosc::Shuffle::named("shuffle"), Some(zvf_blosc::Shuffle::Bytes));
@@ -142,13 +141,13 @@ pub enum Shuffle {
 }
 
 impl Shuffle {
-    /// The filter of this name.
+    /// Returns the filter of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         [Self::None, Self::Bytes, Self::Bits].into_iter().find(|one| one.name() == name)
     }
 
-    /// The name that documents have for it.
+    /// Returns the name that documents have for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -185,7 +184,7 @@ pub struct Encoder {
     moved: Vec<u8>,
     table: Table,
     #[cfg(feature = "zstd")]
-    zstd: Option<(u8, zstd::bulk::Compressor<'static>)>, // and the level it was made with
+    zstd: Option<(u8, zstd::bulk::Compressor<'static>)>, // and its level
 }
 
 impl core::fmt::Debug for Encoder {
@@ -195,7 +194,7 @@ impl core::fmt::Debug for Encoder {
 }
 
 impl Encoder {
-    /// The chunk of `plain`.
+    /// Encodes a chunk of `plain`.
     ///
     /// # Errors
     ///
@@ -283,7 +282,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Appends codec data, and says how much; `None` when the compressor gives up.
+    /// Appends codec data, and returns its length; `None` when the compressor gives up.
     fn compress(
         &mut self,
         bytes: &[u8],
@@ -299,12 +298,12 @@ impl Encoder {
             Compressor::Zlib => {
                 let level = flate2::Compression::new(level.into());
                 let mut state = flate2::Compress::new(level, true);
-                // What does not fit is not gained.
+                // Data that does not fit is no gain.
                 out.reserve_exact(bytes.len());
                 let finish = flate2::FlushCompress::Finish;
                 let done = state.compress_vec(bytes, out, finish);
-                let whole = matches!(done, Ok(flate2::Status::StreamEnd));
-                Ok(whole.then(|| out.len().saturating_sub(start)))
+                let is_complete = matches!(done, Ok(flate2::Status::StreamEnd));
+                Ok(is_complete.then(|| out.len().saturating_sub(start)))
             }
             Compressor::Zstd => self.zstd(bytes, level, out),
         }
@@ -342,7 +341,7 @@ impl Encoder {
     }
 }
 
-/// A compressor at the level that Blosc's `level` stands for.
+/// Creates a compressor at Blosc's `level`.
 #[cfg(feature = "zstd")]
 fn made(level: u8) -> Result<zstd::bulk::Compressor<'static>, BloscError> {
     let level = match level {
@@ -370,15 +369,15 @@ fn check(plain: &[u8], settings: &Settings) -> Result<i32, BloscError> {
     Ok(nbytes)
 }
 
-/// The length of what a chunk holds, as it is stored.
-fn check_len(len: usize, most: i32) -> Result<i32, BloscError> {
-    i32::try_from(len).ok().filter(|n| *n <= most).ok_or_else(|| {
-        let (class, most) = (Class::LimitExceeded, Expected::AtMost(most.into()));
-        BloscError::request(class, "bytes", most, num::to_u64(len))
+/// Checks the length of a chunk, and returns it as it is stored.
+fn check_len(len: usize, max_len: i32) -> Result<i32, BloscError> {
+    i32::try_from(len).ok().filter(|n| *n <= max_len).ok_or_else(|| {
+        let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_len.into()));
+        BloscError::request(class, "bytes", expected, num::to_u64(len))
     })
 }
 
-/// A length inside a chunk, which is below 2^31.
+/// Converts a length inside a chunk, which is below 2^31.
 fn length(n: usize) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
@@ -388,7 +387,7 @@ const VERSION: u8 = 2;
 const CODEC_FORMAT: u8 = 1;
 const RAW: u8 = 2;
 const ONE_STREAM: u8 = 16;
-/// The most bytes of a chunk, decoded, with room for header and table.
+/// The largest number of decoded bytes of a chunk, which leaves room for header and table.
 const MAX_CHUNK_BYTES: i32 = i32::MAX / 2;
 
 #[cfg(test)]

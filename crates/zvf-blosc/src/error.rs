@@ -1,8 +1,8 @@
-//! What can be wrong with a chunk, or with what is asked of it.
+//! Faults of chunks and of requests.
 //!
-//! Header and block table are checked by `zvf-format`, whose error says which byte. Past those there is a
-//! block to name as well; offsets always count from the start of the chunk. What a codec library says
-//! about damaged data differs from version to version and helps nobody, so it is not kept.
+//! Header and block table are checked by `zvf-format`, whose error names the byte. Later faults also name the block;
+//! offsets always count from the start of the chunk. The messages of codec libraries about damaged data differ between
+//! versions and help nobody, so they are dropped.
 
 use zvf_format::{Class, Diagnose, Diagnosis, Expected, FormatError, Found};
 
@@ -35,7 +35,7 @@ pub enum BloscError {
     Request(Box<RequestFault>),
 }
 
-/// What is wrong in a block.
+/// A fault in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{class} in block {block} of blosc chunk, {field} at byte {offset}: expected {expected}, found {found}"
@@ -45,32 +45,32 @@ pub struct BlockFault {
     pub class: Class,
     /// The number of the block.
     pub block: u32,
-    /// What in the block.
+    /// The field of the block.
     pub field: &'static str,
     /// Bytes from the start of the chunk.
     pub offset: u64,
-    /// What the format allows there.
+    /// The values that the format allows.
     pub expected: Expected,
-    /// What is there instead.
+    /// The found value.
     pub found: Found,
 }
 
-/// What is wrong in a request.
+/// A fault in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{class} in request for a blosc chunk, {field}: expected {expected}, found {found}")]
 pub struct RequestFault {
     /// The kind of fault.
     pub class: Class,
-    /// Which argument.
+    /// The argument.
     pub field: &'static str,
-    /// What it can be.
+    /// The allowed values.
     pub expected: Expected,
-    /// What it was.
+    /// The given value.
     pub found: Found,
 }
 
 impl BloscError {
-    /// The kind of fault, by its stable name.
+    /// Returns the kind of fault, by its stable name.
     #[must_use]
     pub const fn class(&self) -> Class {
         match self {
@@ -81,7 +81,7 @@ impl BloscError {
         }
     }
 
-    /// Bytes from the start of the chunk to what is wrong, when it is in the chunk.
+    /// Returns the offset of the fault from the start of the chunk, when it is in the chunk.
     #[must_use]
     pub const fn offset(&self) -> Option<u64> {
         match self {
@@ -91,7 +91,7 @@ impl BloscError {
         }
     }
 
-    /// The block that is wrong, when it is one.
+    /// Returns the faulty block, if the fault is in one.
     #[must_use]
     pub const fn block(&self) -> Option<u32> {
         match self {
@@ -118,7 +118,7 @@ impl Diagnose for BloscError {
     }
 }
 
-/// A fault in the stored bytes of a block, before anyone knows which block they are of.
+/// A fault in the stored bytes of a block, before its number is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     class: Class,
@@ -139,7 +139,7 @@ impl Fault {
         Self { class, field, at, expected, found: found.into() }
     }
 
-    /// The fault, in block `block` whose stored bytes start at `start`.
+    /// Adds the number of the block, whose stored bytes start at `start`.
     pub(crate) fn in_block(self, block: u32, start: u64) -> BloscError {
         let Self { class, field, at, expected, found } = self;
         let offset = start.saturating_add(zvf_format::num::to_u64(at));

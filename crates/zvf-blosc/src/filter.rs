@@ -1,7 +1,7 @@
-//! What is done to a block before it is compressed, and undoing it.
+//! The filters of blocks before compression, and their inverses.
 //!
-//! Shuffles move bytes, so they go from one buffer to another; differences are made in place; what cuts
-//! precision cannot be undone. A rest that is no whole item is left as it is.
+//! Shuffles move bytes from one buffer to another; differences are computed in place; truncated precision cannot be
+//! restored. A rest that is no whole item is unchanged.
 
 mod bitshuffle;
 mod difference;
@@ -13,22 +13,21 @@ pub(crate) use self::truncate::cut_precision;
 
 use zvf_b2nd::{Filter, FilterSlot};
 
-/// What filters want to know of a block.
+/// The properties of a block that filters need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block<'a> {
     pub(crate) version: u8,
     pub(crate) typesize: usize,
     pub(crate) item_size: Option<usize>,
-    pub(crate) first: Option<&'a [u8]>, // the decoded block 0, for others than it
+    pub(crate) first: Option<&'a [u8]>, // the decoded block 0, for all others
 }
 
-/// Whether undoing it takes a second buffer.
+/// Returns whether its inverse needs a second buffer.
 pub(crate) const fn moves(filter: Filter) -> bool {
     matches!(filter, Filter::Shuffle | Filter::Bitshuffle)
 }
 
-/// What a writer of Blosc 1 does to a block: it shuffles its bytes or its bits, from one buffer to another
-/// of the same length.
+/// Applies the filter of Blosc 1, a byte or bit shuffle, from one buffer to another of the same length.
 pub(crate) fn apply(bits: bool, typesize: usize, from: &[u8], to: &mut [u8]) {
     let items = from.len().checked_div(typesize).unwrap_or(0);
     if !bits {
@@ -50,7 +49,7 @@ impl Block<'_> {
         }
     }
 
-    /// Applies a filter that leaves bytes where they are, but for those that cut precision.
+    /// Applies a filter in place, except those that truncate precision.
     pub(crate) fn apply_in_place(self, slot: FilterSlot, block: &mut [u8]) {
         match slot.filter {
             Filter::Delta => difference::apply_delta(self.typesize, self.first, block),
@@ -63,7 +62,7 @@ impl Block<'_> {
             | Filter::Bitshuffle
             | Filter::TruncatePrecision
             | Filter::TruncateIntegers
-            | Filter::Unknown(_) => {} // not here
+            | Filter::Unknown(_) => {} // not supported here
         }
     }
 
@@ -81,12 +80,12 @@ impl Block<'_> {
         }
     }
 
-    /// The size of what a shuffle in `slot` took apart.
+    /// Returns the item size of a shuffle in `slot`.
     pub(crate) fn shuffled_width(self, slot: FilterSlot) -> usize {
         self.width(slot.meta, self.typesize)
     }
 
-    /// Undoes a filter that leaves bytes where they are.
+    /// Undoes a filter in place.
     pub(crate) fn undo_in_place(self, slot: FilterSlot, block: &mut [u8]) {
         match slot.filter {
             Filter::Delta => difference::undo_delta(self.typesize, self.first, block),
@@ -99,7 +98,7 @@ impl Block<'_> {
             | Filter::Bitshuffle
             | Filter::TruncatePrecision
             | Filter::TruncateIntegers
-            | Filter::Unknown(_) => {} // nothing to undo, or not here
+            | Filter::Unknown(_) => {} // nothing to undo, or not supported here
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where the blocks of a chunk lie, from the front of the chunk alone.
+//! The positions of the blocks of a chunk, from the front of the chunk alone.
 //!
 //! ```text
 //! 16 or 32 bytes    header
@@ -6,9 +6,9 @@
 //! 4                 dictionary size    only with a dictionary
 //! ```
 //!
-//! A layout owns what it needs, so it can be kept while the bytes it was read from are not.
+//! A layout owns its data, so it can outlive the bytes it was read from.
 //!
-//! Not here: the meaning of header fields and table entries (`zvf_b2nd`).
+//! The meaning of header fields and table entries is in `zvf_b2nd`.
 
 use core::ops::Range;
 
@@ -18,7 +18,7 @@ use zvf_format::{Class, Expected, FormatError};
 
 use crate::error::BloscError;
 
-/// The header of a chunk: 16 or 32 bytes of its front are looked at.
+/// Parses the header of a chunk: the first 16 or 32 bytes of its front.
 ///
 /// # Errors
 ///
@@ -52,13 +52,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// How many bytes of a chunk with this header [`Layout::parse`] needs.
+    /// Returns how many bytes of a chunk with this header [`Layout::parse`] needs.
     #[must_use]
     pub fn front_len(header: &ChunkHeader) -> u64 {
         BlockTable::front_len(header)
     }
 
-    /// Checks the front of a chunk; bytes behind it are not looked at.
+    /// Checks the front of a chunk; later bytes are ignored.
     ///
     /// # Errors
     ///
@@ -69,19 +69,19 @@ impl Layout {
         Ok(Self { header, spans: table.sorted(), dictionary: table.dictionary() })
     }
 
-    /// The header.
+    /// Returns the header.
     #[must_use]
     pub const fn header(&self) -> &ChunkHeader {
         &self.header
     }
 
-    /// Bytes of the chunk when decoded.
+    /// Returns the decoded length of the chunk.
     #[must_use]
     pub fn decoded_len(&self) -> u64 {
         self.header.nbytes().into()
     }
 
-    /// The blocks that hold any byte of `decoded`, clipped to what there is.
+    /// Returns the blocks that hold bytes of `decoded`, clipped to the chunk.
     #[must_use]
     pub fn blocks_needed(&self, decoded: Range<u64>) -> Range<u32> {
         let end = decoded.end.min(self.decoded_len());
@@ -98,9 +98,9 @@ impl Layout {
         number(first)..number(after)
     }
 
-    /// The bytes of the chunk, besides its front, that decoding `decoded` takes: ascending, apart.
+    /// Returns the byte ranges of the chunk, besides its front, that decoding `decoded` needs: ascending and disjoint.
     ///
-    /// Where a block can only be decoded with block 0 at hand, that is among them; so is a dictionary.
+    /// Includes block 0 where a block depends on it, and the dictionary.
     #[must_use]
     pub fn spans_needed(&self, decoded: Range<u64>) -> Vec<Range<u64>> {
         let blocks = self.blocks_needed(decoded.clone());
@@ -128,30 +128,30 @@ impl Layout {
         merge(spans)
     }
 
-    /// The stored bytes of block `j` in the chunk, or `None` past the last and where the body is no blocks.
+    /// Returns the stored bytes of block `j` in the chunk, or `None` beyond the last and where the body is not blocks.
     #[must_use]
     pub fn span(&self, j: u32) -> Option<Range<u64>> {
         self.spans.get(j)
     }
 
-    /// Where the dictionary lies in the chunk, when there is one.
+    /// Returns the range of the dictionary in the chunk, if there is one.
     #[must_use]
     pub fn dictionary(&self) -> Option<Range<u64>> {
         self.dictionary.clone()
     }
 
-    /// Where the value lies that all items have, when there is one.
+    /// Returns the range of the value of all items, if there is one.
     pub(crate) fn value(&self) -> Option<Range<u64>> {
         let Body::Special(Special::Value(bytes)) = self.header.body() else { return None };
         let start = u64::from(self.header.header_len());
         Some(start..start.saturating_add(bytes.into()))
     }
 
-    /// Checks that a range lies in the decoded chunk.
+    /// Checks that a range is inside of the decoded chunk.
     pub(crate) fn check_range(&self, decoded: &Range<u64>) -> Result<(), BloscError> {
-        let (class, most) = (Class::InvalidArgument, self.decoded_len());
-        if decoded.end > most {
-            let expected = Expected::AtMost(most.into());
+        let (class, decoded_len) = (Class::InvalidArgument, self.decoded_len());
+        if decoded.end > decoded_len {
+            let expected = Expected::AtMost(decoded_len.into());
             return Err(BloscError::request(class, "end of range", expected, decoded.end));
         }
         if decoded.start > decoded.end {
@@ -161,7 +161,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Checks that all bytes of the chunk are there.
+    /// Checks that all bytes of the chunk are present.
     pub(crate) fn check_whole(&self, chunk: &[u8]) -> Result<(), BloscError> {
         let (cbytes, len) = (u64::from(self.header.cbytes()), num::to_u64(chunk.len()));
         if len >= cbytes {
@@ -172,7 +172,7 @@ impl Layout {
     }
 }
 
-/// Sorts spans and joins those that touch.
+/// Sorts spans and merges adjacent ones.
 fn merge(mut spans: Vec<Range<u64>>) -> Vec<Range<u64>> {
     spans.sort_unstable_by_key(|span| (span.start, span.end));
     let mut merged: Vec<Range<u64>> = Vec::new();

@@ -1,9 +1,9 @@
-//! Blosc 1 and Blosc2 chunks, decoded block by block, and written.
+//! Blosc 1 and Blosc2 chunks, decoded block by block, and encoded.
 //!
-//! A chunk is a header, a table of block positions and blocks that were filtered and compressed each by
-//! itself. So a part of a chunk needs a part of its bytes: [`parse_header`] reads 16 or 32 of them, a
-//! [`Layout`] needs the table, [`Layout::spans_needed`] names the rest, and a [`Decoder`] turns the blocks
-//! into the bytes asked for. With the whole chunk at hand, [`Chunk`] does all of it.
+//! A chunk is a header, a table of block positions and independently filtered and compressed blocks. So a part of a
+//! chunk needs a part of its bytes: [`parse_header`] reads 16 or 32 of them, a [`Layout`] needs the table,
+//! [`Layout::spans_needed`] lists the rest, and a [`Decoder`] decodes the requested bytes. With the whole chunk in
+//! memory, [`Chunk`] does all of it.
 //!
 //! ```
 //! use zvf_blosc::Chunk;
@@ -15,22 +15,21 @@
 //! # Ok::<(), zvf_blosc::BloscError>(())
 //! ```
 //!
-//! * Any input is answered with bytes or a [`BloscError`]. Memory is bounded by the cap that the caller
-//!   gives: a claim in the chunk is compared with it, or with the bytes at hand, before it is acted upon.
+//! * Any input gives bytes or a [`BloscError`]. Memory is bounded by the cap of the caller: a claim of the chunk is
+//! compared with it, or with the available bytes, first.
 //! * Codecs: BloscLZ, LZ4, zlib, Zstandard. Snappy and registered codecs are refused as `Unsupported`, and
 //!   so are chunks with blocks of varying length.
-//! * Filters: all that can be undone, and those with nothing to undo.
+//! * Filters: all reversible ones, and those with nothing to undo.
 //!
-//! * An [`Encoder`] writes chunks of both versions, with blocks of the size asked for.
+//! * An [`Encoder`] writes chunks of both versions, with blocks of the requested size.
 //!
-//! Not here: who stores the chunk.
+//! Storing chunks is the caller's.
 //!
 //! # Features
 //!
-//! `zstd` (default) decodes Zstandard with its C library. `ruzstd` does it in Rust where `zstd` is off.
-//! `fast-codecs` is LZ4 through its C library and vector code for shuffles, with the few lines of unsafe code that
-//! takes; without it there are none. Chunks are read alike with it and without; those of LZ4 are written in other
-//! bytes.
+//! `zstd` (default) decodes Zstandard with its C library. `ruzstd` does it in Rust where `zstd` is off. `fast-codecs`
+//! uses the C library of LZ4 and vector code for shuffles, with a few lines of unsafe code; without it there are none.
+//! Chunks are decoded identically with it and without; LZ4 chunks are encoded to other bytes.
 #![cfg_attr(not(feature = "fast-codecs"), forbid(unsafe_code))]
 #![cfg_attr(
     not(test),

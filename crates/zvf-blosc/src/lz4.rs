@@ -1,4 +1,4 @@
-//! LZ4 blocks, both ways.
+//! LZ4 blocks, decoded and encoded.
 //!
 //! ```text
 //! token       upper half: literals; lower half: match length - 4; 15 in a half: more follow
@@ -11,17 +11,16 @@
 //! Little-endian. The last five bytes of a block are literals, and the last match begins at least twelve bytes
 //! before the end.
 //!
-//! Safe code does it, or with the feature `fast-codecs` the C library. What the one reads the other reads alike:
-//! data that the C library refuses is given to the safe code, which is less strict about the end of a block. The
-//! two do not write the same bytes.
+//! Safe code does it, or with the feature `fast-codecs` the C library. Both decode identically: data that the C library
+//! refuses is decoded by the safe code, which is less strict about the end of a block. They do not encode the same
+//! bytes.
 
 #[cfg(feature = "fast-codecs")]
 mod c;
 #[cfg(any(test, not(feature = "fast-codecs")))]
 mod hc;
 
-/// Decodes a block into `out`, and says how many bytes that gave; `None` when the data is damaged, or is of more
-/// bytes than `out` has.
+/// Decodes a block into `out`, and returns the number of bytes; `None` when the data is damaged, or longer than `out`.
 pub(crate) fn decode(data: &[u8], out: &mut [u8]) -> Option<usize> {
     #[cfg(feature = "fast-codecs")]
     if let Some(n) = c::decode(data, out) {
@@ -30,13 +29,13 @@ pub(crate) fn decode(data: &[u8], out: &mut [u8]) -> Option<usize> {
     lz4_flex::block::decompress_into(data, out).ok()
 }
 
-/// [`decode`] of a block that goes on from `dictionary`.
+/// Decodes a block as [`decode`] does, with the text `dictionary` before it.
 pub(crate) fn decode_after(dictionary: &[u8], data: &[u8], out: &mut [u8]) -> Option<usize> {
     lz4_flex::block::decompress_into_with_dict(data, out, dictionary).ok()
 }
 
-/// Encodes into `out`, and says how many bytes that took; `None` when they are more than it has, which can also
-/// be when it has few more than needed.
+/// Encodes into `out`, and returns the number of bytes; `None` when they do not fit, which may also happen when they
+/// barely would.
 pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let start = out.len();
     let room = lz4_flex::block::get_maximum_output_size(bytes.len());
@@ -48,7 +47,7 @@ pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     lz4_flex::block::compress_into(bytes, room).ok()
 }
 
-/// Appends a block made by looking longer for longer matches: 1 looks least, 9 longest.
+/// Appends a block with a longer search for longer matches: 1 shortest, 9 longest.
 #[cfg(feature = "fast-codecs")]
 pub(crate) fn encode_hc(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize> {
     let start = out.len();

@@ -1,11 +1,11 @@
-//! A decoded range from which parts are taken.
+//! A decoded range from which parts are copied.
 //!
-//! A block whose last step of decoding would be to bring shuffled items together is left shuffled: a few items
-//! of it are found at once, and all of them go straight to where they are wanted.
+//! A block whose last decoding step is a shuffle is left shuffled: a few items of it are found quickly, and all of them
+//! are copied directly to their destination.
 
 use crate::filter;
 
-/// Decoded bytes, each part of which is put in order as it is taken: what [`Decoder::open_range`] gives.
+/// Decoded bytes whose parts are unshuffled on access: the result of [`Decoder::open_range`].
 ///
 /// ```
 /// use zvf_blosc::{Chunk, Decoder};
@@ -33,19 +33,19 @@ impl<'a> Opened<'a> {
         Self { bytes, width }
     }
 
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Fills `out` with the bytes from `at` on; `false`, and nothing done, when there are fewer.
+    /// Fills `out` with the bytes from `at` on; returns `false`, without a change, when there are fewer.
     #[must_use]
     pub fn copy(&self, at: usize, out: &mut [u8]) -> bool {
         let end = at.checked_add(out.len()).filter(|end| *end <= self.bytes.len());
@@ -72,7 +72,7 @@ mod tests {
             ends: [prop::sample::Index; 2],
             part: [prop::sample::Index; 2],
         ) {
-            // Zeros behind, so that something is gained and there are blocks.
+            // Followed by zeros, so that something is gained and there are blocks.
             let plain = [&plain[..], &vec![0; 3000]].concat();
             let settings = Settings { typesize, block_size, filter, ..Settings::default() };
             let bytes = Encoder::default().encode(&plain, &settings).unwrap();

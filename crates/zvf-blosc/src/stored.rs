@@ -1,4 +1,4 @@
-//! The bytes of a chunk that are at hand: all of them, or what was fetched.
+//! The available bytes of a chunk: all of them, or fetched ones.
 
 use core::ops::Range;
 
@@ -7,7 +7,7 @@ use zvf_format::{Class, Expected};
 
 use crate::error::BloscError;
 
-/// Parts of a chunk, each with the offset it was fetched from.
+/// Parts of a chunk, each with its offset.
 ///
 /// ```
 /// use zvf_blosc::Stored;
@@ -23,20 +23,20 @@ pub struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// A whole chunk.
+    /// Wraps a whole chunk.
     #[must_use]
     pub fn from_chunk(chunk: &'a [u8]) -> Self {
         Self { parts: vec![(0, chunk)] }
     }
 
-    /// What was fetched, usually the spans of [`Layout::spans_needed`](crate::Layout::spans_needed).
+    /// Wraps fetched parts, usually the spans of [`Layout::spans_needed`](crate::Layout::spans_needed).
     #[must_use]
     pub fn parts(mut parts: Vec<(u64, &'a [u8])>) -> Self {
         parts.sort_unstable_by_key(|(at, _)| *at);
         Self { parts }
     }
 
-    /// The bytes of one span, when one part holds all of them.
+    /// Returns the bytes of one span, when one part holds all of them.
     #[must_use]
     pub fn span(&self, span: Range<u64>) -> Option<&'a [u8]> {
         let after = self.parts.partition_point(|(at, _)| *at <= span.start);
@@ -45,7 +45,7 @@ impl<'a> Stored<'a> {
         part.get(inside(span.start)?..inside(span.end)?)
     }
 
-    /// The bytes of one span, which a decoder cannot do without.
+    /// Returns the bytes of one required span.
     pub(crate) fn need(&self, span: Range<u64>) -> Result<&'a [u8], BloscError> {
         self.span(span.clone()).ok_or_else(|| {
             let len = span.end.saturating_sub(span.start);
@@ -54,13 +54,13 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// How many bytes are at hand; a `u64`, as positions in chunks are.
+    /// Returns the number of available bytes; a `u64`, as positions in chunks are.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.parts.iter().map(|(_, part)| num::to_u64(part.len())).sum()
     }
 
-    /// Whether nothing is at hand.
+    /// Returns whether no bytes are available.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -3,7 +3,7 @@
 //! ```text
 //! bytes  field
 //! 4      n, i32
-//! n      bytes as they are, when n is the decoded length; codec data for any other n above 0
+//! n      plain bytes, when n is the decoded length; codec data for any other n above 0
 //! 0      all zero, when n is 0
 //! 1      token, when n is -255 to -1: bit 0 set, all bytes are -n
 //! ```
@@ -35,7 +35,7 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// Stored bytes not taken yet.
+/// Stored bytes not consumed yet.
 struct Rest<'a> {
     stored: &'a [u8],
     at: usize,
@@ -86,7 +86,7 @@ fn read_stream(
     Ok(())
 }
 
-/// All bytes of a stream are the same.
+/// Decodes a stream of equal bytes.
 fn run(rest: &mut Rest<'_>, at: usize, n: i32, target: &mut [u8]) -> Result<(), Fault> {
     let Ok(value) = u8::try_from(n.unsigned_abs()) else {
         return Err(Fault::new(Class::OutOfBounds, "stream length", at, FROM_RUN, n));

@@ -1,6 +1,6 @@
-//! What decoding a broken chunk may hold at its peak, whatever the chunk claims.
+//! The peak memory of decoding a broken chunk, whatever the chunk claims.
 //!
-//! One test, so that nothing else allocates in this process meanwhile.
+//! One test, so that nothing else allocates in this process.
 
 use std::fs;
 

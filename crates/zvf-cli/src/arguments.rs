@@ -22,13 +22,13 @@ pub(crate) fn report(error: &clap::Error, json: bool) -> ExitCode {
     outcome::report(Err(usage.into()), json)
 }
 
-/// Whether `--json` is among the arguments, which could not be parsed.
+/// Returns whether `--json` is among `args`, which could not be parsed.
 pub(crate) fn ask_for_json(args: impl IntoIterator<Item = OsString>) -> bool {
     args.into_iter().take_while(|arg| arg != "--").any(|arg| arg == "--json")
 }
 
-/// Puts a space before negative positions of `zvf edit add`, such as `-1,2`, which would be taken for options: the
-/// parser knows negative numbers, and no lists of them.
+/// Puts a space before the negative positions of `zvf edit add`, such as `-1,2`: clap accepts negative numbers, but
+/// takes lists of them for options.
 pub(crate) fn shield_positions(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.into_iter().collect();
     let mut words = args.iter().skip(1).filter(|arg| !arg.as_encoded_bytes().starts_with(b"-"));
@@ -47,7 +47,7 @@ pub(crate) fn shield_positions(args: impl IntoIterator<Item = OsString>) -> Vec<
     args
 }
 
-/// What is wrong, in one line: without the usage, but with the command whose help has it.
+/// Returns the error in one line: without the usage, but with the name of the command whose help has it.
 pub(crate) fn summarize(rendered: &str) -> String {
     let mut words = String::new();
     let mut command = "zvf".to_owned();

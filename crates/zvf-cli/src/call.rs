@@ -1,4 +1,4 @@
-//! The command as functions: the whole program, and one command line whose output is given back.
+//! The command as functions: the whole program, and one command line whose output is returned.
 
 use std::ffi::OsString;
 use std::io::Cursor;
@@ -23,11 +23,11 @@ use crate::progress::ProgressHook;
 pub struct Reply {
     /// The bytes of standard output.
     pub output: Vec<u8>,
-    /// Whether the command ends with the exit code for problems found.
+    /// Whether the command ended with the exit code for problems found.
     pub has_findings: bool,
 }
 
-/// Why a command line did not do what it asks for.
+/// Why a command line failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The kind of fault.
@@ -49,7 +49,7 @@ impl std::error::Error for Failure {}
 pub struct Stop(Interrupt);
 
 impl Stop {
-    /// Does what Ctrl-C does to the program.
+    /// Stops the call as Ctrl-C stops the program.
     pub fn stop(&self) {
         self.0.stop();
     }
@@ -65,8 +65,8 @@ pub fn call(args: impl IntoIterator<Item = OsString>, stop: &Stop) -> Result<Rep
     run(args, stop, None)
 }
 
-/// As [`call`]; `on_progress` is called, from any thread, with how many things are done, and of how many where that is
-/// known: vertices, cells, rows, whatever the command counts.
+/// Runs `args` as [`call`] does and calls `on_progress`, from any thread, with the number of things done and the total
+/// where that is known: vertices, cells, rows, whatever the command counts.
 ///
 /// ```
 /// let stop = zvf_cli::Stop::default();
@@ -97,7 +97,7 @@ fn run(
             class: Class::InvalidArgument,
             message: crate::arguments::summarize(&error.render().to_string()),
         })?;
-    // Tables ask a terminal for its width; here is none.
+    // Tables ask a terminal for its width; there is none here.
     let mut output = Cursor::new(Vec::new());
     match cli.run_in(&stop.0, hook, &mut output) {
         Ok(Outcome::Ended(code @ 1..)) => Err(Failure {

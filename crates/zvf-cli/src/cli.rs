@@ -1,4 +1,4 @@
-//! The command line: what is common to all subcommands, and which there are.
+//! The command line: the global options and the list of subcommands.
 
 use std::io::{self, BufWriter, Write as _};
 use std::time::Duration;
@@ -75,7 +75,7 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-/// What every subcommand takes.
+/// The options of every subcommand.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Common {
@@ -94,7 +94,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The options that a command line gets which runs beside `jobs - 1` others on behalf of this one.
+    /// Returns the options for a command line that runs for this one in parallel with `jobs - 1` others.
     pub(crate) fn words(&self, jobs: u64) -> Vec<String> {
         let storage =
             self.storage.iter().map(|(key, value)| format!("--storage-option={key}={value}"));
@@ -102,7 +102,7 @@ impl Common {
         storage.chain(self.memory_limit.map(share)).chain(["--quiet".to_owned()]).collect()
     }
 
-    /// How to open stores.
+    /// Returns the options for opening stores.
     pub(crate) fn options(&self, timeouts: Timeouts) -> OpenOptions {
         let defaults = OpenOptions::default();
         let budget_bytes = self.memory_limit.unwrap_or(defaults.budget_bytes);
@@ -121,13 +121,13 @@ impl Common {
     }
 }
 
-/// Reports on standard error what a remote store does not answer.
+/// Reports on standard error that a remote store does not answer.
 fn report_retry(retrying: &Retrying) {
-    // Nobody reads it when that cannot be written.
+    // A note that standard error does not take has no other place.
     drop(writeln!(io::stderr().lock(), "zvf: note: {retrying}"));
 }
 
-/// The same as a line of JSON.
+/// Reports the same as a line of JSON.
 fn report_retry_as_json(retrying: &Retrying) {
     let line = serde_json::json!({"type": "warning", "message": retrying.to_string()});
     drop(writeln!(io::stderr().lock(), "{line}"));
@@ -208,19 +208,19 @@ enum Command {
 }
 
 impl Cli {
-    /// Whether JSON is to be printed.
+    /// Returns whether JSON is to be printed.
     pub(crate) const fn is_json(&self) -> bool {
         self.common.json
     }
 
-    /// Does what was asked, and prints to standard output.
+    /// Runs the subcommand and prints to standard output.
     pub(crate) fn run(self) -> anyhow::Result<Outcome> {
         let interrupt = Interrupt::default();
         let runtime = interrupt.runtime()?;
         self.run_on(runtime, &interrupt, None, BufWriter::new(io::stdout().lock()))
     }
 
-    /// Does what was asked, and prints to `out`; only `interrupt` stops it.
+    /// Runs the subcommand and prints to `out`; only `interrupt` stops it.
     pub(crate) fn run_in(
         self,
         interrupt: &Interrupt,
@@ -317,7 +317,7 @@ impl Cli {
             Ok(outcome)
         };
         let done = runtime.block_on(interrupt.or_stopped(work));
-        // Work that was cancelled ends by itself and removes what it made; a read that hangs is not waited for.
+        // Cancelled work ends by itself and removes what it made; a read that hangs is not waited for.
         runtime.shutdown_timeout(CLEANING);
         let outcome = done?;
         session.check_maps()?;
@@ -333,7 +333,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A number of bytes with a unit: powers of 1000 as `kB`, of 1024 as `KiB`.
+/// Parses a number of bytes with a unit: powers of 1000 as `kB`, of 1024 as `KiB`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
@@ -357,7 +357,7 @@ const UNITS: [(&str, u64); 11] = [
     ("g", 1 << 30),
 ];
 
-/// How long threads that still write are waited for after a command was stopped.
+/// How long the program waits for threads that still write after a command was stopped.
 const CLEANING: Duration = Duration::from_secs(5);
 
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 problems found, 2 invalid request, 3 corrupt data, \

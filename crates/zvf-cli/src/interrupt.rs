@@ -1,11 +1,10 @@
-//! Ctrl-C, SIGTERM and SIGHUP: stop waiting at once and writing at the next piece.
+//! Ctrl-C, SIGTERM and SIGHUP: reads stop at once, and writes at the next piece.
 //!
-//! Once something is being published, the first of them changes nothing: the command goes on to its end, and says what
-//! it did. Who presses again stops it, and hears that nobody knows whether it was published. A signal that is ignored
-//! when the command starts (`nohup`) stays ignored.
+//! While a result is being published, the first signal has no effect: the command completes and reports the result. A
+//! second signal stops it, with an error that the state of the result is unknown. A signal that is ignored when the
+//! command starts (`nohup`) stays ignored.
 //!
-//! Work that has something to show before its end is asked first ([`Interrupt::ask_first`]); only who presses
-//! twice stops it the hard way.
+//! Work that has partial results is asked to stop first ([`Interrupt::ask_first`]); a second signal stops it at once.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use zvf::publish::CommitGate;
 
-/// Whether somebody pressed Ctrl-C; clones share it.
+/// Whether a signal arrived; clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     shared: Arc<Shared>,
@@ -25,17 +24,17 @@ pub(crate) struct Interrupt {
 #[derive(Debug, Default)]
 struct Shared {
     stopped: AtomicBool,
-    gate: CommitGate,    // passed right before something is visible
-    pressed: AtomicBool, // too late to cancel, once
-    told: Notify,
+    gate: CommitGate,    // passed right before something becomes visible
+    pressed: AtomicBool, // whether a signal arrived too late to cancel
+    notify: Notify,
     first: Mutex<Option<Arc<AtomicBool>>>, // set before anything is stopped
 }
 
-/// What a command ends with that was stopped.
+/// The error of a command that was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interrupted;
 
-/// What a command ends with that was stopped while it published something.
+/// The error of a command that was stopped while it published something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoppedAtCommit;
 
@@ -58,9 +57,9 @@ impl std::fmt::Display for Interrupted {
 impl std::error::Error for Interrupted {}
 
 impl Interrupt {
-    /// The runtime of a command that hears no signals.
+    /// Creates the runtime of a command that does not listen for signals.
     pub(crate) fn silent_runtime() -> anyhow::Result<Runtime> {
-        // Allocators keep for each thread what it once held: with hundreds a limit on memory means little.
+        // Allocators cache memory per thread: with hundreds of threads a memory limit means little.
         let readers =
             std::thread::available_parallelism().map_or(4, |cores| cores.get().clamp(4, 8));
         let mut threads = Builder::new_multi_thread();
@@ -68,14 +67,14 @@ impl Interrupt {
         threads.enable_all().build().context("cannot start")
     }
 
-    /// The runtime of the command, on which the signal is waited for.
+    /// Creates the runtime of the command, which listens for signals.
     pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
         let runtime = Self::silent_runtime()?;
-        let heard = {
+        let signals_to_wait_for = {
             let _inside = runtime.enter();
             signals().context("cannot wait for signals")?
         };
-        for mut signal in heard {
+        for mut signal in signals_to_wait_for {
             let this = self.clone();
             runtime.spawn(async move {
                 while signal.recv().await.is_some() {
@@ -86,38 +85,38 @@ impl Interrupt {
         Ok(runtime)
     }
 
-    /// The gate that whatever publishes something passes.
+    /// Returns the gate that publishing passes.
     pub(crate) fn gate(&self) -> &CommitGate {
         &self.shared.gate
     }
 
-    /// What a signal does.
+    /// Handles a signal.
     pub(crate) fn stop(&self) {
         if self.asked() {
             return;
         }
         let pressed_before = self.shared.stopped.load(Ordering::Relaxed);
         if !self.shared.gate.stop() && !pressed_before {
-            // Too late to cancel: what is left is little, and nothing of it may be lost.
+            // Too late to cancel: little work is left, and none of it may be lost.
             if !self.shared.pressed.swap(true, Ordering::Relaxed) {
                 return;
             }
         }
         self.shared.stopped.store(true, Ordering::Relaxed);
-        self.shared.told.notify_one();
+        self.shared.notify.notify_one();
     }
 
-    /// Sets `flag` the first time, and stops nothing: the work that watches it comes to an end of its own.
+    /// Sets `flag` on the first signal instead of stopping: the work that watches it ends by itself.
     pub(crate) fn ask_first(&self, flag: &Arc<AtomicBool>) {
         *self.first() = Some(Arc::clone(flag));
     }
 
-    /// Stops everything from the first time on, as without [`ask_first`](Self::ask_first).
+    /// Stops everything on the first signal, as without [`ask_first`](Self::ask_first).
     pub(crate) fn ask_nobody(&self) {
         *self.first() = None;
     }
 
-    /// Whether there was somebody to ask.
+    /// Sets the flag, if there is one that was not set; returns whether there was.
     fn asked(&self) -> bool {
         let flag = self.first().take();
         flag.is_some_and(|flag| !flag.swap(true, Ordering::Relaxed))
@@ -127,24 +126,24 @@ impl Interrupt {
         self.shared.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What `work` comes to, unless it is stopped first.
+    /// Returns the result of `work`, unless it is stopped first.
     pub(crate) async fn or_stopped<T>(
         &self,
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
         tokio::select! {
             biased;
-            () = self.shared.told.notified() => Err(self.reason()),
+            () = self.shared.notify.notified() => Err(self.reason()),
             done = work => done,
         }
     }
 
-    /// Why a command ends that was stopped.
+    /// Returns the error of a stopped command.
     pub(crate) fn reason(&self) -> anyhow::Error {
         if self.shared.gate.is_entered() { StoppedAtCommit.into() } else { Interrupted.into() }
     }
 
-    /// Whether somebody pressed it.
+    /// Returns whether a signal arrived.
     pub(crate) fn is_stopped(&self) -> bool {
         self.shared.stopped.load(Ordering::Relaxed)
     }
@@ -157,7 +156,7 @@ impl Interrupt {
     }
 }
 
-/// A writer that takes nothing more once the command was stopped.
+/// A writer that accepts no more bytes once the command was stopped.
 #[derive(Debug)]
 pub(crate) struct Watched<W> {
     inner: W,
@@ -191,20 +190,21 @@ impl<W: io::Seek> io::Seek for Watched<W> {
     }
 }
 
-/// The signals that stop a command.
+/// Returns the signals that stop a command.
 #[cfg(unix)]
 fn signals() -> io::Result<Vec<tokio::signal::unix::Signal>> {
     use tokio::signal::unix::{SignalKind, signal};
     let ignored = ignored_signals();
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-    let heard = kinds.into_iter().filter(|kind| {
+    let handled = kinds.into_iter().filter(|kind| {
         let bit = kind.as_raw_value().checked_sub(1).and_then(|bit| u32::try_from(bit).ok());
         bit.is_none_or(|bit| (ignored >> bit) & 1 == 0)
     });
-    heard.map(signal).collect()
+    handled.map(signal).collect()
 }
 
-/// The signals that this process was started to ignore, one bit each; none where the system does not tell.
+/// Returns the signals that this process ignores from its start, one bit each; none where the system does not report
+/// them.
 #[cfg(unix)]
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -217,7 +217,7 @@ fn signals() -> io::Result<Vec<tokio::signal::windows::CtrlC>> {
     Ok(vec![tokio::signal::windows::ctrl_c()?])
 }
 
-/// Threads of the runtime: they move bytes and watch for the signal.
+/// Threads of the runtime: they move bytes and wait for signals.
 const WORKERS: usize = 2;
 
 #[cfg(test)]
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn waiting_ends_when_stopped() {
         let interrupt = Interrupt::default();
-        interrupt.shared.told.notify_one();
+        interrupt.shared.notify.notify_one();
         let runtime = Builder::new_current_thread().build().unwrap();
         let never = std::future::pending::<anyhow::Result<()>>();
         let error = runtime.block_on(interrupt.or_stopped(never)).unwrap_err();

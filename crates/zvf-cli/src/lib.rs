@@ -1,10 +1,10 @@
-//! The `zvf` command: what Zarr Vectors stores hold, and answers from them.
+//! The `zvf` command: reads, writes and checks Zarr Vectors stores.
 //!
-//! One file a subcommand, in `commands`; what all of them need beside it. Whatever a program could want
-//! too is in the library `zvf`: here are arguments, tables for people, files and exit codes.
+//! Each subcommand has a file in `commands`. Everything that a program could use is in the library `zvf`: this crate
+//! has arguments, tables, files and exit codes.
 //!
-//! A program that carries the command (the Python package does) runs it with [`main_with`], or with
-//! [`call`], which gives back what would have been printed.
+//! A program that embeds the command (the Python package does) runs it with [`main_with`], or with [`call`], which
+//! returns its output.
 #![forbid(unsafe_code)]
 #![expect(clippy::doc_markdown, reason = "comments of arguments are help texts, shown as they are")]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

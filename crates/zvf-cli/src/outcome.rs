@@ -12,18 +12,18 @@ use crate::call::Failure;
 use crate::interrupt::{Interrupted, StoppedAtCommit};
 use crate::target::Refused;
 
-/// How a command ended that did what it was asked.
+/// How a successful command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Nothing to complain about.
+    /// Without problems.
     Clean,
-    /// It looked, and found faults, which it reported.
+    /// It found faults and reported them.
     Findings,
-    /// Another program did it, said what there was to say, and ended with this code.
+    /// Another program ran, printed its own messages, and ended with this code.
     Ended(u8),
 }
 
-/// Arguments that make no sense together or of this store.
+/// Arguments that are invalid together or for this store.
 #[derive(Debug)]
 pub(crate) struct Usage {
     text: String,
@@ -52,7 +52,7 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// The exit code, and one line on standard error when it could not be done: text, or an object of JSON.
+/// Returns the exit code, and prints an error as one line on standard error: text, or a JSON object.
 pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     let error = match done {
         Ok(Outcome::Clean) => return ExitCode::SUCCESS,
@@ -71,16 +71,16 @@ pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     } else {
         format!("zvf: {line}")
     };
-    // There is nowhere to report that standard error is closed.
+    // If standard error is closed, nothing can be reported.
     let _ = writeln!(io::stderr().lock(), "{text}");
     ExitCode::from(exit_code(class))
 }
 
-/// Contexts and the first error that has a class, with what caused it.
+/// Returns the contexts and the first error with a class, with its causes.
 pub(crate) fn line(error: &anyhow::Error) -> String {
     let mut words = Vec::new();
     for cause in error.chain() {
-        // What its message leaves out are the words of a backend, which may hold secrets.
+        // Its message leaves out the words of a backend, which may hold secrets.
         if cause.is::<zvf::Error>() {
             words.push(cause.to_string());
             break;
@@ -98,7 +98,7 @@ pub(crate) fn line(error: &anyhow::Error) -> String {
     }
 }
 
-/// What to do about it, where only the command knows: its options.
+/// Returns advice about options that solve the problem.
 fn advise(class: Class, line: &str) -> Option<&'static str> {
     if class == Class::AlreadyExists && line.contains("prefix") {
         Some("give another prefix, or remove what is below it")
@@ -113,7 +113,7 @@ fn advise(class: Class, line: &str) -> Option<&'static str> {
     }
 }
 
-/// The kind of fault: that of the first error that has one.
+/// Returns the class of the first error that has one.
 pub(crate) fn class(error: &anyhow::Error) -> Class {
     if has_cause(error, is_interrupt) {
         return Class::Cancelled;
@@ -165,7 +165,7 @@ fn io_class(error: &io::Error) -> Class {
     found.map_or(Class::Io, |(_, class)| class)
 }
 
-/// Whether whoever read our output has enough of it.
+/// Returns whether the reader of our output closed the pipe.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     has_cause(error, |cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
@@ -177,8 +177,8 @@ fn is_interrupt(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.is::<Interrupted>() || cause.downcast_ref::<io::Error>().is_some_and(inside)
 }
 
-/// Whether an error or anything that caused it is so. A [`zvf::Error`] shows what caused it and so does not link it: its layer
-/// does.
+/// Returns whether an error or one of its causes matches. A [`zvf::Error`] prints its cause and so does not link it:
+/// its layer does.
 fn has_cause(
     error: &anyhow::Error,
     matches: impl Fn(&(dyn std::error::Error + 'static)) -> bool,

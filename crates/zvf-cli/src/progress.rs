@@ -1,5 +1,5 @@
-//! How far a command is, on standard error: one line that is redrawn on a terminal, or lines of JSON. A program that
-//! carries the command hears it by a [`ProgressHook`].
+//! Progress on standard error: one line that is redrawn on a terminal, or lines of JSON. A program that embeds the
+//! command receives it by a [`ProgressHook`].
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::table::count;
 
-/// Called with how many things are done, and of how many where that is known.
+/// Called with the number of things done, and the total where that is known.
 #[derive(Clone)]
 pub(crate) struct ProgressHook(Arc<dyn Fn(u64, Option<u64>) + Send + Sync>);
 
@@ -33,7 +33,7 @@ impl std::fmt::Debug for ProgressHook {
 pub(crate) struct Progress {
     task: &'static str,
     started: Instant,
-    phase: Mutex<(String, Instant)>, // what is measured for the time left, and since when
+    phase: Mutex<(String, Instant)>, // the measured phase and its start
     bar: ProgressBar,
     hook: Option<ProgressHook>,
     next_json: Option<Mutex<Instant>>, // when the next line of JSON may be written
@@ -120,7 +120,7 @@ impl Progress {
             "seconds": self.started.elapsed().as_secs_f64(),
             "seconds_left": share.and_then(|(_, _, left)| left),
         });
-        // Progress that cannot be written is no reason to fail.
+        // Progress that cannot be written is ignored.
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
 }
@@ -131,7 +131,7 @@ impl Drop for Progress {
     }
 }
 
-/// Seconds until `total`, when `done` took `elapsed`; `None` while that is too little to extrapolate.
+/// Returns the seconds until `total`, when `done` took `elapsed`; `None` while that is too little to extrapolate.
 fn seconds_left(elapsed: Duration, done: u64, total: u64) -> Option<u64> {
     if done == 0 || total < done || elapsed < JSON_INTERVAL {
         return None;
@@ -140,7 +140,7 @@ fn seconds_left(elapsed: Duration, done: u64, total: u64) -> Option<u64> {
     u64::try_from(left / u128::from(done) / 1000).ok()
 }
 
-/// Seconds for people: 45 s, 3 min, 2 h 10 min.
+/// Formats seconds: 45 s, 3 min, 2 h 10 min.
 fn clock(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -150,9 +150,9 @@ fn clock(seconds: u64) -> String {
 }
 
 const TICK: Duration = Duration::from_millis(200);
-/// Before the first line of JSON: commands that end soon have no progress.
+/// The time before the first line of JSON: short commands report no progress.
 const JSON_DELAY: Duration = Duration::from_secs(5);
-/// Between two lines of JSON, and before a speed is extrapolated.
+/// The time between two lines of JSON, and before a speed is extrapolated.
 const JSON_INTERVAL: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One run of the command: how stores are opened, and what is said on standard error meanwhile.
+//! One run of the command: how stores are opened, and notices on standard error.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,15 +16,15 @@ use crate::interrupt::Interrupt;
 use crate::outcome::Usage;
 use crate::progress::{Progress, ProgressHook};
 
-/// What the subcommands share.
+/// The state that subcommands share.
 #[derive(Debug)]
 pub(crate) struct Session {
     common: Common,
     interrupt: Interrupt,
     on_progress: Option<ProgressHook>,
-    mapped: Mutex<Vec<Store>>, // those whose bytes lie in a map
+    mapped: Mutex<Vec<Store>>, // stores that are memory-mapped
     #[cfg(feature = "edit")]
-    held: Mutex<Vec<zvf::edit::Guard>>, // what keeps writers from changing stores meanwhile
+    held: Mutex<Vec<zvf::edit::Guard>>, // guards that keep writers from changing stores
     #[cfg(feature = "edit")]
     watched: Mutex<Vec<(zvf::edit::Place, u64)>>, // stores behind URLs that have a journal, and their heads
 }
@@ -47,7 +47,7 @@ impl Session {
         }
     }
 
-    /// Whether JSON is wanted.
+    /// Returns whether JSON is printed.
     pub(crate) const fn json(&self) -> bool {
         self.common.json
     }
@@ -56,17 +56,17 @@ impl Session {
         &self.interrupt
     }
 
-    /// How to open stores.
+    /// Returns the options for opening stores.
     pub(crate) fn options(&self, timeouts: Timeouts) -> OpenOptions {
         self.common.options(timeouts)
     }
 
-    /// The common options of a command line that runs beside `jobs - 1` others on behalf of this one.
+    /// Returns the common options of a command line that runs for this one in parallel with `jobs - 1` others.
     pub(crate) fn common_words(&self, jobs: usize) -> Vec<String> {
         self.common.words(u64::try_from(jobs).unwrap_or(u64::MAX))
     }
 
-    /// The common options of a program that does all of this command line.
+    /// Returns the common options of a program that does all of this command line.
     pub(crate) fn passed_words(&self) -> Vec<String> {
         let mut words = self.common.words(1);
         words.retain(|word| word != "--quiet" || self.common.quiet);
@@ -74,29 +74,29 @@ impl Session {
         words
     }
 
-    /// The memory allowed, where it was said.
+    /// Returns the memory limit, where one is given.
     pub(crate) const fn memory_limit(&self) -> Option<u64> {
         self.common.memory_limit
     }
 
-    /// Opens a store for looking into it: somebody waits.
+    /// Opens a store for interactive commands.
     pub(crate) async fn store(&self, address: &str) -> anyhow::Result<Store> {
         self.open(address, Timeouts::INTERACTIVE).await
     }
 
-    /// Opens a store for going through all of it.
+    /// Opens a store for batch commands.
     pub(crate) async fn batch_store(&self, address: &str) -> anyhow::Result<Store> {
         self.open(address, Timeouts::BATCH).await
     }
 
-    /// Opens a store; a packed one of this machine is mapped when nobody can write to it.
+    /// Opens a store; a packed one on this machine is memory-mapped when nobody can write to it.
     async fn open(&self, address: &str, timeouts: Timeouts) -> anyhow::Result<Store> {
         self.hold(address).await?;
         let options = self.common.options(timeouts);
         let opened = async {
             #[cfg(all(unix, feature = "local"))]
             if let Some(path) = Store::pack_at(address) {
-                // Without it, a file that is cut short under the map would end the process.
+                // Without the handler, a file that is truncated under the map would end the process.
                 zvf::store::signal::install_sigbus_handler()
                     .map_err(|error| zvf::StoreError::io(zvf::store::Op::Open, error))?;
                 let store = Store::open_mapped_if_immutable(&path, options).await?;
@@ -111,7 +111,7 @@ impl Session {
         Ok(store)
     }
 
-    /// Waits until what was committed to a store of this machine is in its place, and keeps it as it is.
+    /// Waits until all commits to a store on this machine are applied, and keeps writers out.
     #[cfg(feature = "edit")]
     async fn hold(&self, address: &str) -> anyhow::Result<()> {
         let Some(place) = self.place_of_journal(address)? else { return Ok(()) };
@@ -128,24 +128,25 @@ impl Session {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Where a store lies that is edited.
+    /// Returns the location of a store that is edited.
     #[cfg(feature = "edit")]
     pub(crate) fn place(&self, address: &str) -> anyhow::Result<zvf::edit::Place> {
         Ok(zvf::edit::Place::open(address, &self.options(Timeouts::BATCH))?)
     }
 
-    /// The same of a store that is only read: nothing where nobody can write through this address, as over plain HTTP.
+    /// Returns the same for a store that is only read: `None` where nobody can write through this address, as over
+    /// plain HTTP.
     #[cfg(feature = "edit")]
     fn place_of_journal(&self, address: &str) -> anyhow::Result<Option<zvf::edit::Place>> {
         match zvf::edit::Place::open(address, &self.options(Timeouts::BATCH)) {
             Ok(place) => Ok(Some(place)),
-            // Opening the store says what cannot be read either.
+            // Opening the store reports what cannot be read.
             Err(error) if error.class == Class::Unsupported => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The number of the last commit to a store; none without a journal.
+    /// Returns the number of the last commit to a store; none without a journal.
     #[cfg(feature = "edit")]
     pub(crate) fn journal_head(&self, address: &str) -> anyhow::Result<Option<u64>> {
         let Some(place) = self.place_of_journal(address)? else { return Ok(None) };
@@ -164,8 +165,8 @@ impl Session {
         Ok(None)
     }
 
-    /// Finds out whether the store behind a URL has a journal: what is committed is applied before it is read, and at
-    /// the end nobody must have committed.
+    /// Checks whether the store behind a URL has a journal: commits are applied before it is read, and at the end there
+    /// must be no new commit.
     #[cfg(feature = "edit")]
     async fn watch(&self, address: &str, store: Store) -> anyhow::Result<Store> {
         let root: serde_json::Value = serde_json::from_slice(&store.root_json())?;
@@ -190,7 +191,7 @@ impl Session {
         }
     }
 
-    /// Whether nobody committed to a store behind a URL while it was read.
+    /// Checks that no commit was made to a store behind a URL while it was read.
     #[cfg(feature = "edit")]
     pub(crate) async fn check_watched(&self) -> anyhow::Result<()> {
         let watched =
@@ -207,7 +208,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether everything that was read where it is mapped is what it was.
+    /// Checks that the memory-mapped stores did not change while they were read.
     pub(crate) fn check_maps(&self) -> anyhow::Result<()> {
         let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         for store in &*mapped {
@@ -216,9 +217,9 @@ impl Session {
         Ok(())
     }
 
-    /// Opens a store for checking it: what is wrong with it is not said in words yet.
+    /// Opens a store for validation: faults are not formatted yet.
     pub(crate) async fn unchecked_store(&self, address: &str) -> Result<Store, zvf::StoreError> {
-        // What cannot be held is for the check to tell.
+        // Validation reports a store that cannot be held.
         let _ = self.hold(address).await;
         Store::open(address, self.common.options(Timeouts::BATCH)).await
     }
@@ -231,7 +232,7 @@ impl Session {
         }
     }
 
-    /// Every kind of a level that holds several, the first one first; otherwise the level alone.
+    /// Opens every kind of a level that holds several, the first one first; otherwise the level alone.
     pub(crate) async fn kinds(
         &self,
         store: &Store,
@@ -239,12 +240,12 @@ impl Session {
         only: Option<Kind>,
     ) -> anyhow::Result<Vec<LevelReader>> {
         let level = self.level(store, number).await?;
-        let beside: Vec<Kind> = level.extra_kinds().collect();
+        let others: Vec<Kind> = level.extra_kinds().collect();
         let mut all = Vec::new();
         if only.is_none_or(|kind| level.kinds().contains(&kind)) {
             all.push(level.clone());
         }
-        for kind in beside.into_iter().filter(|kind| only.is_none_or(|only| only == *kind)) {
+        for kind in others.into_iter().filter(|kind| only.is_none_or(|only| only == *kind)) {
             all.extend(level.of_kind(kind).await.map_err(zvf::Error::from)?);
         }
         match only {
@@ -255,7 +256,7 @@ impl Session {
         }
     }
 
-    /// Opens a store for asking it, which may take long.
+    /// Opens a store for queries, which may take long.
     pub(crate) async fn reader(&self, address: &str) -> anyhow::Result<Reader> {
         Ok(Reader::new(self.batch_store(address).await?))
     }
@@ -265,7 +266,7 @@ impl Session {
         Progress::start(task, self.common.quiet, self.common.json, self.on_progress.clone())
     }
 
-    /// Says each of `notices` once, after what was printed to `out`.
+    /// Prints each of `notices` once, after the output in `out`.
     pub(crate) fn print_notices(
         &self,
         out: &mut dyn io::Write,
@@ -276,9 +277,9 @@ impl Session {
             return Ok(());
         }
         let mut err = io::stderr().lock();
-        let mut told = BTreeSet::new();
+        let mut printed = BTreeSet::new();
         for notice in notices {
-            if told.insert(notice.clone()) {
+            if printed.insert(notice.clone()) {
                 self.write_notice(&mut err, &notice)?;
             }
         }
@@ -292,16 +293,16 @@ impl Session {
         }
     }
 
-    /// Says one notice at once.
+    /// Prints one notice at once.
     #[cfg(feature = "edit")]
     fn print_notice(&self, notice: &str) {
         if !self.common.quiet {
-            // Nobody reads it when standard error is closed.
+            // A notice that standard error does not take has no other place.
             drop(self.write_notice(&mut io::stderr().lock(), notice));
         }
     }
 
-    /// Says the notices of `store`; those that differ only in the array are one.
+    /// Prints the notices of `store`; those that differ only in the array are merged.
     pub(crate) fn print_store_notices(
         &self,
         out: &mut dyn io::Write,
@@ -311,7 +312,7 @@ impl Session {
     }
 }
 
-/// Runs blocking work on a thread of its own, so that Ctrl-C is heard.
+/// Runs blocking work on its own thread, so that Ctrl-C is handled.
 #[cfg(feature = "edit")]
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> zvf::edit::Result<T> + Send + 'static,
@@ -319,7 +320,7 @@ async fn run_blocking<T: Send + 'static>(
     Ok(tokio::task::spawn_blocking(work).await??)
 }
 
-/// Notices in words.
+/// Formats notices.
 pub(crate) fn sentences(notices: &[Notice]) -> Vec<String> {
     let mut silent = Vec::new();
     let mut words = Vec::new();

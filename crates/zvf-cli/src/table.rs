@@ -1,16 +1,16 @@
-//! Text for people: columns that line up, numbers that can be read.
+//! Text output: aligned columns and readable numbers.
 
 use std::io::{self, IsTerminal as _, Write};
 
-/// Rows of cells, each column as wide as its widest.
+/// Rows of cells; each column is as wide as its widest cell.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
-    right: Vec<usize>, // columns that end together
+    right: Vec<usize>, // right-aligned columns
 }
 
 impl Table {
-    /// A table with a first row of `names`; columns whose name starts with `>` are of numbers.
+    /// Creates a table with a first row of `names`; columns whose name starts with `>` are of numbers.
     pub(crate) fn new(names: &[&str]) -> Self {
         let right = names.iter().enumerate().filter(|(_, name)| name.starts_with('>'));
         let right = right.map(|(at, _)| at).collect();
@@ -22,7 +22,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Prints it, every line behind `indent`.
+    /// Prints the table, every line after `indent`.
     pub(crate) fn print(&self, indent: &str, out: &mut dyn Write) -> io::Result<()> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |at: usize| {
@@ -46,7 +46,7 @@ impl Table {
     }
 }
 
-/// A count with its thousands apart.
+/// Formats a count with separators between thousands.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut grouped = String::new();
@@ -59,42 +59,42 @@ pub(crate) fn count(n: u64) -> String {
     grouped
 }
 
-/// So many things.
+/// Formats a count and its noun.
 pub(crate) fn counted(n: u64, thing: &str) -> String {
     let end = if n == 1 { "" } else { "s" };
     format!("{} {thing}{end}", count(n))
 }
 
-/// A count, or a dash where it is not known.
+/// Formats a count, or a dash where it is unknown.
 pub(crate) fn format_optional(n: Option<u64>) -> String {
     n.map_or_else(|| "-".to_owned(), count)
 }
 
-/// Bytes in the unit that leaves at most four digits.
+/// Formats bytes in the unit that leaves at most four digits.
 pub(crate) fn bytes(n: u64) -> String {
     let mut unit = 0_usize;
-    let (mut whole, mut rest) = (n, 0);
-    while whole >= 10_000 && unit + 1 < BYTE_UNITS.len() {
-        rest = whole % 1024;
-        whole /= 1024;
+    let (mut units, mut rest) = (n, 0);
+    while units >= 10_000 && unit + 1 < BYTE_UNITS.len() {
+        rest = units % 1024;
+        units /= 1024;
         unit += 1;
     }
     let name = BYTE_UNITS.get(unit).copied().unwrap_or("B");
     let tenths = rest * 10 / 1024; // the rest is below 1024
-    if unit > 0 && whole < 100 {
-        format!("{whole}.{tenths} {name}")
+    if unit > 0 && units < 100 {
+        format!("{units}.{tenths} {name}")
     } else {
-        format!("{whole} {name}")
+        format!("{units} {name}")
     }
 }
 
-/// Numbers in brackets.
+/// Formats numbers in brackets.
 pub(crate) fn vector<T: std::fmt::Display>(numbers: impl IntoIterator<Item = T>) -> String {
     let numbers: Vec<String> = numbers.into_iter().map(|n| n.to_string()).collect();
     format!("[{}]", numbers.join(", "))
 }
 
-/// A value as people write it.
+/// Formats a value.
 pub(crate) fn plain(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Array(values) => vector(values),
@@ -106,7 +106,7 @@ pub(crate) fn plain(value: &serde_json::Value) -> String {
     }
 }
 
-/// JSON for standard output: indented on a terminal, otherwise on one line.
+/// Prints JSON on standard output: indented on a terminal, otherwise on one line.
 pub(crate) fn json(value: &impl serde::Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
     match io::stdout().is_terminal() {
         true => serde_json::to_writer_pretty(&mut *out, value),
@@ -116,19 +116,19 @@ pub(crate) fn json(value: &impl serde::Serialize, out: &mut dyn Write) -> anyhow
     Ok(writeln!(out)?)
 }
 
-/// The number of items that a limit allows, where 0 stands for all.
+/// Returns the number of items that a limit allows, where 0 stands for all.
 pub(crate) fn limit(n: u64) -> usize {
-    // More items than can be counted are all of them.
+    // A limit above `usize` allows all items.
     if n == 0 { usize::MAX } else { usize::try_from(n).unwrap_or(usize::MAX) }
 }
 
-/// A number with the fewest digits that give it back: an exponent instead of many zeros.
+/// Formats a number with the fewest digits that restore it: an exponent instead of many zeros.
 pub(crate) fn number(x: f64) -> String {
     let text = format!("{x:?}");
     text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
 }
 
-/// Floats in brackets.
+/// Formats floats in brackets.
 pub(crate) fn floats<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> String {
     let numbers: Vec<String> = numbers.into_iter().map(|x| number(*x)).collect();
     format!("[{}]", numbers.join(", "))

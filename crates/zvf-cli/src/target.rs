@@ -1,9 +1,9 @@
-//! Where an answer goes: standard output, or a file that gets its name when it is whole.
+//! The output of an answer: standard output, or a file that is written atomically.
 //!
-//! A file is written beside its place under a temporary name and renamed over it at the end (`zvf::publish`): whoever
-//! looks finds the old file or the new one, and a command that fails or is stopped leaves nothing.
-//! What is there and is no file (a device, a pipe) is written into once the answer is whole: renamed
-//! over, `/dev/null` would be an ordinary file from then on. A link stays, and leads to the new file.
+//! A file is written next to its place under a temporary name and renamed at the end (`zvf::publish`): readers find the
+//! old file or the new one, and a command that fails or is stopped leaves nothing. An existing device or pipe is
+//! written into once the answer is complete: a rename would turn `/dev/null` into an ordinary file. A symbolic link
+//! stays, and leads to the new file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Cursor, Seek, SeekFrom, Write};
@@ -16,26 +16,26 @@ use zvf::publish::{AtomicFile, Disk, FileOptions, PublishError};
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Usage;
 
-/// A file in the making.
+/// A file under construction.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,
     out: Watched<BufWriter<Made>>,
 }
 
-/// Where its bytes are until it is whole.
+/// Where its bytes are until it is complete.
 #[derive(Debug)]
 enum Made {
-    /// Beside its name.
-    Beside(AtomicFile),
-    /// In a file without a name, for what is written into once all is there.
+    /// Next to its name.
+    Atomic(AtomicFile),
+    /// In an unnamed file, for a target that is written into at the end.
     Unnamed(File),
 }
 
 impl Made {
     fn file(&mut self) -> &mut File {
         match self {
-            Self::Beside(file) => file.file(),
+            Self::Atomic(file) => file.file(),
             Self::Unnamed(file) => file,
         }
     }
@@ -66,7 +66,7 @@ impl NewFile {
             return Err(usage.with_hint("name a file").into());
         }
         let made = if fs::metadata(path).map_or(true, |about| about.is_file()) {
-            // What is there was not looked at: whoever writes last is right.
+            // The existing target was not checked: the last writer wins.
             let options = FileOptions {
                 replace: true,
                 replace_changed: true,
@@ -74,9 +74,9 @@ impl NewFile {
                 ..FileOptions::default()
             };
             let file = AtomicFile::create(&Disk::default(), path, options).map_err(failed);
-            Made::Beside(file.with_context(place)?)
+            Made::Atomic(file.with_context(place)?)
         } else {
-            // The name of the temporary file is nobody's business.
+            // The error omits the name of the temporary file.
             let file = tempfile::tempfile().map_err(|error| io::Error::from(error.kind()));
             Made::Unnamed(file.with_context(place)?)
         };
@@ -84,7 +84,7 @@ impl NewFile {
         Ok(Self { path: path.to_owned(), out })
     }
 
-    /// Where its bytes go.
+    /// Returns the writer of its bytes.
     pub(crate) fn writer(&mut self) -> &mut dyn Write {
         &mut self.out
     }
@@ -95,13 +95,13 @@ impl NewFile {
         self.out.flush().with_context(place)?;
         let file = self.out.into_inner().into_inner().map_err(|error| error.into_error());
         match file.with_context(place)? {
-            Made::Beside(file) => file.publish().map_err(failed).with_context(place),
+            Made::Atomic(file) => file.publish().map_err(failed).with_context(place),
             Made::Unnamed(mut file) => copy(&mut file, &self.path).with_context(place),
         }
     }
 }
 
-/// The fault of a file: what the system says of it, otherwise with its class.
+/// Returns the error of a file: the message of the system, or else that of the error with its class.
 fn failed(error: PublishError) -> anyhow::Error {
     if let PublishError::Io(source) = error {
         return source.into();
@@ -109,8 +109,7 @@ fn failed(error: PublishError) -> anyhow::Error {
     zvf::Error::from(StoreError::from(error)).into()
 }
 
-/// Refuses to replace a file that holds something, unless that is asked for. Devices, pipes and empty files
-/// have nothing to lose.
+/// Refuses to replace a file that holds data, unless `overwrite`. Devices, pipes and empty files have nothing to lose.
 ///
 /// # Errors
 ///
@@ -141,13 +140,13 @@ impl std::fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Where bytes of one format go.
+/// The output of the bytes of one format.
 pub(crate) enum Out<'a> {
     /// A file.
     File(NewFile),
-    /// A stream, as they come.
+    /// A stream, written at once.
     Stream(&'a mut dyn Write),
-    /// A stream, once all are there: for formats that go back to their header.
+    /// A stream, written at the end: for formats that go back to their header.
     Held(Cursor<Vec<u8>>, &'a mut dyn Write),
 }
 
@@ -200,14 +199,14 @@ impl Seek for Out<'_> {
     }
 }
 
-/// All of a file into what is no file.
+/// Copies a file into a device or pipe.
 fn copy(file: &mut File, path: &Path) -> io::Result<()> {
     file.rewind()?;
     io::copy(file, &mut OpenOptions::new().write(true).open(path)?)?;
     Ok(())
 }
 
-/// Bytes written at once.
+/// The size of the write buffer in bytes.
 const BUFFER: usize = 1 << 18;
 
 #[cfg(all(test, unix))]
@@ -259,10 +258,10 @@ mod tests {
         let path = PathBuf::from(format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe_in)));
         write(&path, b"through").unwrap();
         drop(pipe_in);
-        let mut told = Vec::new();
-        { pipe_out }.read_to_end(&mut told).unwrap();
-        assert_eq!(told, b"through");
-        // A socket cannot be opened: refused, and there afterwards.
+        let mut text = Vec::new();
+        { pipe_out }.read_to_end(&mut text).unwrap();
+        assert_eq!(text, b"through");
+        // A socket cannot be opened: it is refused, and still exists afterwards.
         let socket = dir.path().join("socket");
         let _listening = UnixListener::bind(&socket).unwrap();
         let error = write(&socket, b"never").unwrap_err();

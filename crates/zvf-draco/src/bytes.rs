@@ -1,10 +1,10 @@
-//! A stream taken apart from front to back.
+//! Reading a stream from front to back.
 
 use zvf_format::Class;
 
 use crate::DracoError;
 
-/// Where a stream is read.
+/// The reading position in a stream.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -65,7 +65,7 @@ impl<'a> Cursor<'a> {
         self.array(what).map(u32::from_le_bytes)
     }
 
-    /// A number in groups of seven bits, the lowest first.
+    /// Reads a number in groups of seven bits, the lowest first.
     pub(crate) fn varint(&mut self, what: &str) -> Result<u64, DracoError> {
         let start = self.at;
         let mut value = 0_u64;
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Adds a number in groups of seven bits.
+/// Appends a number in groups of seven bits.
 pub(crate) fn push_varint(mut value: u64, to: &mut Vec<u8>) {
     while value >= 0x80 {
         to.push(value.to_le_bytes()[0] | 0x80);
@@ -106,7 +106,7 @@ impl<'a> Bits<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// The next `count` bits, at most 32.
+    /// Reads the next `count` bits, at most 32.
     pub(crate) fn take(&mut self, count: u32) -> Option<u32> {
         let mut value = 0_u32;
         for bit in 0..count {
@@ -117,7 +117,7 @@ impl<'a> Bits<'a> {
         Some(value)
     }
 
-    /// Whole bytes that were begun.
+    /// Returns the number of bytes read, including a partly read one.
     pub(crate) const fn used(&self) -> usize {
         self.at.div_ceil(8)
     }

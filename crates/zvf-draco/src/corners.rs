@@ -1,12 +1,12 @@
-//! A mesh as corners: which lies opposite which, and which vertex each has.
+//! A mesh as a corner table: the opposite corner and the vertex of each.
 //!
-//! Corners `3 k`, `3 k + 1` and `3 k + 2` are those of face `k`. Where there is no corner or vertex it is [`NONE`], and
-//! what is asked of that is [`NONE`] too.
+//! Corners `3 k`, `3 k + 1` and `3 k + 2` are those of face `k`. Missing corners and vertices are [`NONE`], and so is
+//! every function of [`NONE`].
 
 /// No corner, no vertex.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The next corner of the same face.
+/// Returns the next corner of the same face.
 pub(crate) const fn next(corner: u32) -> u32 {
     match corner {
         NONE => NONE,
@@ -15,7 +15,7 @@ pub(crate) const fn next(corner: u32) -> u32 {
     }
 }
 
-/// The corner before of the same face.
+/// Returns the previous corner of the same face.
 pub(crate) const fn previous(corner: u32) -> u32 {
     match corner {
         NONE => NONE,
@@ -24,17 +24,17 @@ pub(crate) const fn previous(corner: u32) -> u32 {
     }
 }
 
-/// As an index; [`NONE`] is beyond every table.
+/// Converts to an index; [`NONE`] is beyond every table.
 pub(crate) fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Corners with what they meet.
+/// Corners with their opposites and vertices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Corners {
     pub(crate) opposite: Vec<u32>,
     pub(crate) vertex: Vec<u32>,
-    /// A corner of each vertex: at an edge of the mesh the leftmost one.
+    /// A corner of each vertex: at a boundary of the mesh the leftmost one.
     pub(crate) left_most: Vec<u32>,
 }
 
@@ -51,29 +51,29 @@ impl Corners {
         self.left_most.get(index(vertex)).copied().unwrap_or(NONE)
     }
 
-    /// The corner of the same vertex in the face to the left.
+    /// Returns the corner of the same vertex in the face to the left.
     pub(crate) fn swing_left(&self, corner: u32) -> u32 {
         next(self.opposite(next(corner)))
     }
 
-    /// The corner of the same vertex in the face to the right.
+    /// Returns the corner of the same vertex in the face to the right.
     pub(crate) fn swing_right(&self, corner: u32) -> u32 {
         previous(self.opposite(previous(corner)))
     }
 
-    /// How many faces there are.
+    /// Returns the number of faces.
     pub(crate) fn faces(&self) -> u32 {
         u32::try_from(self.vertex.len() / 3).unwrap_or(NONE)
     }
 
-    /// Whether a vertex lies at an edge of the mesh.
+    /// Returns whether a vertex is at a boundary of the mesh.
     pub(crate) fn is_at_edge(&self, vertex: u32) -> bool {
         self.swing_left(self.left_most(vertex)) == NONE
     }
 
-    /// The same mesh cut along edges that are seams: vertices on both sides of one are different.
+    /// Cuts the mesh along seams: vertices on both sides of one become different.
     ///
-    /// `None` where corners meet in a way that no mesh has.
+    /// Returns `None` where corners meet in an invalid way.
     pub(crate) fn cut(&self, seams: &[bool]) -> Option<Self> {
         let mut on_seam = vec![false; self.left_most.len()];
         let mut cut = Self {
@@ -109,7 +109,7 @@ impl Corners {
         Some(cut)
     }
 
-    /// The leftmost corner around a vertex on a seam; `None` where going left comes back.
+    /// Returns the leftmost corner around a vertex on a seam; `None` where swinging left comes back.
     fn leftmost_of(&self, start: u32) -> Option<u32> {
         let mut first = start;
         let mut corner = self.swing_left(start);
@@ -130,25 +130,25 @@ impl Corners {
     }
 }
 
-/// In which order the faces of a mesh are visited.
+/// The order in which the faces of a mesh are visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visit {
     DepthFirst,
-    /// Those first whose vertices are known to more neighbours.
+    /// Faces first whose vertices have more known neighbours.
     Degree,
 }
 
 /// The vertices of a mesh in the order in which they are visited first.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
-    /// The corner at which each value was met first.
+    /// The corner at which each value was visited first.
     pub(crate) corners: Vec<u32>,
     /// The value of each vertex.
     pub(crate) value_of_vertex: Vec<u32>,
 }
 
 impl Sequence {
-    /// Visits all faces of `mesh`; `None` where a corner has no vertex.
+    /// Visits all faces of `mesh`; returns `None` where a corner has no vertex.
     pub(crate) fn visit(mesh: &Corners, order: Visit) -> Option<Self> {
         let mut walk = Walk {
             mesh,
@@ -176,11 +176,11 @@ struct Walk<'a> {
     mesh: &'a Corners,
     seen_faces: Vec<bool>,
     sequence: Sequence,
-    degree: Vec<u32>, // how often a vertex was met that is not visited
+    degree: Vec<u32>, // how often an unvisited vertex was met
 }
 
 impl Walk<'_> {
-    /// Whether the face of a corner was visited, or there is none.
+    /// Returns whether the face of a corner was visited, or there is none.
     fn is_seen(&self, corner: u32) -> bool {
         corner == NONE || self.seen_faces.get(index(corner / 3)).copied().unwrap_or(true)
     }
@@ -191,7 +191,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Visits the vertex of a corner; whether it is new.
+    /// Visits the vertex of a corner; returns whether it is new.
     fn visit(&mut self, corner: u32) -> Option<bool> {
         let value = u32::try_from(self.sequence.corners.len()).ok()?;
         let known = self.sequence.value_of_vertex.get_mut(index(self.mesh.vertex(corner)))?;
@@ -221,7 +221,7 @@ impl Walk<'_> {
                 let right = self.mesh.opposite(next(corner));
                 if self.visit(corner)? && !self.mesh.is_at_edge(self.mesh.vertex(corner)) {
                     if right == NONE {
-                        return None; // a vertex within the mesh has faces all around
+                        return None; // an interior vertex has faces all around
                     }
                     corner = right;
                     if self.is_seen(corner) {
@@ -297,7 +297,7 @@ impl Walk<'_> {
         Some(())
     }
 
-    /// How soon a face is visited: 0 where its vertex is known, 1 where it was met before, 2 otherwise.
+    /// Returns the priority of a face: 0 where its vertex is known, 1 where it was met before, 2 otherwise.
     fn priority(&mut self, corner: u32) -> Option<usize> {
         let vertex = index(self.mesh.vertex(corner));
         if *self.sequence.value_of_vertex.get(vertex)? != NONE {

@@ -1,4 +1,4 @@
-//! The edgebreaker: a mesh as a walk over its faces, one symbol each.
+//! The edgebreaker: a mesh as a traversal of its faces, one symbol each.
 //!
 //! ```text
 //! u8 traversal (0 plain, 2 by valence); varints vertices, faces; u8 attribute data; varints symbols, split symbols
@@ -7,10 +7,10 @@
 //! valence    the bit streams first; then for each of six valences varint n, n symbols
 //! ```
 //!
-//! The walk is replayed from its end: C closes a fan around a vertex, L and R add a triangle with a new vertex, S joins
-//! two parts, E begins one. The corners that come out have no order of the input.
+//! The traversal is decoded from its end: C closes a fan around a vertex, L and R add a triangle with a new vertex, S
+//! joins two parts, E begins one. The resulting corners are not in the order of the input.
 //!
-//! Not here: values of attributes ([`crate::mesh`]).
+//! Values of attributes are in [`crate::mesh`].
 
 use std::collections::HashMap;
 
@@ -21,19 +21,19 @@ use crate::corners::{Corners, NONE, index, next, previous};
 use crate::symbols::{self, BitStream};
 use crate::{DracoError, Limits};
 
-/// What a walk makes.
+/// The result of a traversal.
 #[derive(Debug)]
 pub(crate) struct Connectivity {
     pub(crate) corners: Corners,
-    /// Whether a vertex lies at an edge of the mesh.
+    /// Whether a vertex is at a boundary of the mesh.
     pub(crate) at_edge: Vec<bool>,
-    /// The edges at which the values of each attribute are cut, by their corner.
+    /// The edges at which the values of each attribute are cut, by corner.
     pub(crate) seams: Vec<Vec<bool>>,
 }
 
-/// What the head says.
+/// The header.
 struct Head {
-    vertices: usize, // with those that a split makes for a while
+    vertices: usize, // including temporary ones of splits
     faces: usize,
     attributes: usize,
     symbols: usize,
@@ -77,7 +77,7 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Connecti
     Ok(Connectivity { corners: mesh.corners, at_edge: mesh.at_edge, seams })
 }
 
-/// Where a part of the walk goes on in another.
+/// Where a part of the traversal continues in another.
 struct Split {
     source: usize,
     target: usize,
@@ -116,7 +116,7 @@ enum Symbol {
     E,
 }
 
-/// The symbols and bits of a walk.
+/// The symbols and bits of a traversal.
 struct Walk<'a> {
     symbols: Symbols<'a>,
     start_faces: BitStream<'a>,
@@ -128,7 +128,7 @@ enum Symbols<'a> {
     Valence(Box<Valence>),
 }
 
-/// Symbols of each valence, the last first, and the valences so far.
+/// The symbols of each valence, the last first, and the current valences.
 struct Valence {
     contexts: [Vec<u32>; 6],
     valences: Vec<u32>,
@@ -180,7 +180,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// For each attribute the corners whose opposite edge is a seam: those at boundaries, and those that the stream lists.
+    /// Returns for each attribute the corners whose opposite edge is a seam: those at boundaries, and those that the
+    /// stream lists.
     fn read_seams(mut self, corners: &Corners) -> Vec<Vec<bool>> {
         let mut all = vec![vec![false; corners.vertex.len()]; self.seams.len()];
         for face in 0..corners.faces() {
@@ -221,7 +222,7 @@ impl Valence {
         Some(symbol)
     }
 
-    /// Counts the edges that the last symbol added around the vertices of the face that is active now.
+    /// Counts the edges that the last symbol added around the vertices of the active face.
     fn count(&mut self, [tip, after, before]: [u32; 3]) -> Option<()> {
         let added = match self.last {
             Symbol::C | Symbol::S => [0, 1, 1],
@@ -244,7 +245,7 @@ impl Valence {
     }
 }
 
-/// A mesh in the making.
+/// A mesh under construction.
 struct Mesh {
     corners: Corners,
     at_edge: Vec<bool>,
@@ -253,7 +254,7 @@ struct Mesh {
     symbols: usize,
     active: Vec<u32>,
     unused: Vec<u32>,
-    relabels: usize, // how many corners may get another vertex yet
+    relabels: usize, // how many corners may still get another vertex
     byte: usize,
 }
 
@@ -351,7 +352,7 @@ impl Mesh {
         Some(())
     }
 
-    /// Makes two free corners meet.
+    /// Makes two free corners opposite.
     fn meet(&mut self, one: u32, other: u32) -> Option<()> {
         let is_free = |corner| self.corners.opposite(corner) == NONE;
         if one == other || !is_free(one) || !is_free(other) {
@@ -450,7 +451,7 @@ impl Mesh {
         Some(())
     }
 
-    /// Closes the parts that are closed by one more face.
+    /// Closes the parts that need one more face.
     fn close(&mut self, walk: &mut Walk<'_>) -> Result<(), DracoError> {
         while let Some(corner) = self.active.pop() {
             if walk.start_faces.bit() && self.close_part(corner).is_none() {
@@ -484,7 +485,7 @@ impl Mesh {
         Some(())
     }
 
-    /// Gives the numbers of vertices that were joined to others to the last ones.
+    /// Renumbers the last vertices to fill the numbers of joined ones.
     fn drop_unused_vertices(&mut self) {
         for unused in std::mem::take(&mut self.unused) {
             while self.corners.left_most.last() == Some(&NONE) {
@@ -516,5 +517,5 @@ impl Mesh {
     }
 }
 
-/// How often corners get another vertex where parts are joined; real meshes stay far below it.
+/// The limit of relabelled corners per face where parts are joined; real meshes stay far below it.
 const MAX_RELABELS_OF_A_FACE: usize = 64;

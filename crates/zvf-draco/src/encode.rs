@@ -1,7 +1,7 @@
-//! The sequential method, written: positions and faces in the order that was given.
+//! Encoding by the sequential method: positions and faces in their given order.
 //!
-//! Positions are `float32` as they are, on a grid over a box that the caller names (the same for all chunks of a
-//! level, so that neighbours agree), or integers. Numbers take as many bytes as the largest needs.
+//! Positions are unchanged `float32`, on a grid over a given box (the same for all chunks of a level, so that
+//! neighbours agree), or integers. Integers take as many bytes as the largest needs.
 
 use zvf_format::Class;
 
@@ -9,7 +9,7 @@ use crate::bytes::push_varint;
 use crate::sequential::{NO_PREDICTION, step_of};
 use crate::{Component, DracoError};
 
-/// A grid that positions are rounded to.
+/// A grid to which positions are rounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantization {
     /// The corner with the smallest coordinates.
@@ -21,7 +21,7 @@ pub struct Quantization {
 }
 
 impl Quantization {
-    /// The grid of so many bits over the box of `positions`.
+    /// Returns the grid of `bits` bits over the box of `positions`.
     ///
     /// ```
     /// let grid = zvf_draco::Quantization::from_positions(&[1.0, 2.0, 3.0, 5.0, 2.0, 2.0], 11);
@@ -42,20 +42,20 @@ impl Quantization {
         Self { origin, range, bits }
     }
 
-    /// How far a coordinate may move.
+    /// Returns the largest rounding error of a coordinate.
     #[must_use]
     pub fn error(&self) -> f32 {
         step_of(self.range, self.bits) / 2.0
     }
 
-    /// The coordinate that decoders make of a cell.
+    /// Returns the coordinate that decoders compute for a cell.
     #[expect(clippy::cast_precision_loss, reason = "as all decoders compute it")]
     fn value(&self, cell: u32, axis: usize) -> f32 {
         let origin = self.origin.get(axis).copied().unwrap_or(0.0);
         cell as f32 * step_of(self.range, self.bits) + origin
     }
 
-    /// The cell, or a neighbour whose coordinate is from `low` to below `high`, where it is not.
+    /// Returns the cell, or a neighbour if its coordinate is not in `low..high`.
     fn keep_inside(&self, cell: u32, axis: usize, low: f64, high: f64) -> u32 {
         let is_inside = |cell| {
             let x = f64::from(self.value(cell, axis));
@@ -79,7 +79,7 @@ const fn to_cell(cells: f64) -> u32 {
     cells as u32
 }
 
-/// Positions and faces on the way to a stream.
+/// Positions and faces to be encoded.
 ///
 /// ```
 /// use zvf_draco::{Encoder, Limits, Quantization};
@@ -117,21 +117,21 @@ impl Positions<'_> {
 }
 
 impl<'a> Encoder<'a> {
-    /// Points at `positions`, three numbers each.
+    /// Encodes points at `positions`, three numbers each.
     ///
     /// # Errors
     ///
-    /// When they are no triples, or too many.
+    /// When they are not triples, or too many.
     pub fn new(positions: &'a [f32]) -> Result<Self, DracoError> {
         check_triples(positions.len())?;
         Ok(Self { positions: Positions::Floats(positions), faces: None, grid: None, inside: None })
     }
 
-    /// Points on a grid of integers below 2^31, as meshes of several resolutions have.
+    /// Encodes points on a grid of integers below 2^31, as in meshes of several resolutions.
     ///
     /// # Errors
     ///
-    /// When they are no triples, too many, or too large.
+    /// When they are not triples, too many, or too large.
     pub fn from_integers(positions: &'a [u32]) -> Result<Self, DracoError> {
         check_triples(positions.len())?;
         if let Some(large) = positions.iter().find(|q| **q >= 1 << 31) {
@@ -146,11 +146,11 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    /// The same with faces; without, it is a point cloud.
+    /// Adds faces; without, the stream is a point cloud.
     ///
     /// # Errors
     ///
-    /// When a face names a point that is not there.
+    /// When a face names a missing point.
     pub fn with_faces(self, faces: &'a [[u32; 3]]) -> Result<Self, DracoError> {
         let points = self.positions.len();
         let far = faces
@@ -164,11 +164,11 @@ impl<'a> Encoder<'a> {
         Ok(Self { faces: Some(faces), ..self })
     }
 
-    /// The same with positions rounded to a grid.
+    /// Rounds positions to a grid.
     ///
     /// # Errors
     ///
-    /// When the grid has no bits or too many, or positions are no numbers or lie outside it.
+    /// When the grid has no bits or too many, or positions are not finite or lie outside of it.
     pub fn with_quantization(self, grid: Quantization) -> Result<Self, DracoError> {
         let bad = |expected: &str, found: String| {
             Err(DracoError::new(Class::OutOfBounds, 0, expected, found))
@@ -193,14 +193,14 @@ impl<'a> Encoder<'a> {
         Ok(Self { grid: Some(grid), ..self })
     }
 
-    /// The same with points that rounding would take out of a box (its upper sides excluded) at the next place of
-    /// the grid inside it.
+    /// Keeps points inside of a box (its upper sides excluded): those that rounding would move out get the next grid
+    /// position inside.
     #[must_use]
     pub fn within(self, low: [f64; 3], high: [f64; 3]) -> Self {
         Self { inside: Some((low, high)), ..self }
     }
 
-    /// The stream.
+    /// Returns the stream.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let points = self.positions.len();
@@ -277,7 +277,7 @@ fn push_indices(faces: &[[u32; 3]], points: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Numbers without prediction, in as many bytes as the largest needs with its sign.
+/// Appends integers without prediction, in as many bytes as the largest needs with its sign.
 fn push_integers(values: impl Iterator<Item = u32> + Clone, out: &mut Vec<u8>) {
     let largest = values.clone().max().unwrap_or(0);
     let bits = 33 - largest.leading_zeros();
@@ -340,7 +340,7 @@ mod tests {
     }
 
     proptest! {
-        /// What was encoded is decoded, within the error of the grid.
+        /// Encoded geometry decodes within the error of the grid.
         #[test]
         fn round_trip(
             points in prop::collection::vec(prop::array::uniform3(-1e3_f32..1e3), 0..400),
@@ -368,7 +368,7 @@ mod tests {
             }
         }
 
-        /// No bytes panic, and faces name points.
+        /// No input panics, and faces name existing points.
         #[test]
         fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200), mesh: bool) {
             let mut stream = b"DRACO\x02\x02\x01\0\0\0".to_vec();

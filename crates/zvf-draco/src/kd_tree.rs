@@ -1,4 +1,4 @@
-//! Points in the order of a kd-tree: how many lie on each side of every plane that halves their box.
+//! Points in the order of a kd-tree: the number of points on each side of every plane that halves their box.
 //!
 //! ```text
 //! u32 points; u8 1; descriptions of attributes without codings; u8 level
@@ -6,8 +6,8 @@
 //! then for each attribute of float32 its grid; then for each of signed integers what was added
 //! ```
 //!
-//! All values of a point are one place of as many axes. What a stream may claim is compared with the limits before
-//! anything is allocated; a tree has at most 32 levels an axis.
+//! All values of a point are one position with as many axes. The claims of a stream are compared with the limits before
+//! anything is allocated; a tree has at most 32 levels per axis.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "other types are refused by name")]
 
@@ -109,11 +109,11 @@ enum Finished {
     Integers(Stored),
 }
 
-/// Where numbers of several bits come from.
+/// The source of numbers of several bits.
 enum Numbers<'a> {
     Direct(Words<'a>),
     Range(BitStream<'a>),
-    /// A stream for each place of a bit.
+    /// A stream for each bit position.
     Folded(Vec<BitStream<'a>>),
 }
 
@@ -149,7 +149,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Bits of words of 32, the highest of a word first.
+/// Reads bits of 32-bit words, the highest of a word first.
 struct Words<'a> {
     bytes: &'a [u8],
     at: usize, // in bits
@@ -182,11 +182,11 @@ impl<'a> Words<'a> {
 /// A part of the points.
 struct Part {
     points: u32,
-    axis: usize, // the one that was halved last
-    row: usize,  // of the tables of places and levels
+    axis: usize, // the axis halved last
+    row: usize,  // the row in the tables of positions and levels
 }
 
-/// A tree that is read.
+/// A tree being decoded.
 struct Tree<'a> {
     axes: usize,
     bits: u32,
@@ -256,7 +256,7 @@ impl<'a> Tree<'a> {
         Some(())
     }
 
-    /// The axis that is halved next.
+    /// Returns the axis to halve next.
     fn axis(&mut self, part: &Part, start: usize) -> Option<usize> {
         if !self.selects {
             return Some((part.axis + 1) % self.axes);
@@ -269,7 +269,7 @@ impl<'a> Tree<'a> {
         levels.iter().enumerate().min_by_key(|(_, level)| **level).map(|(axis, _)| axis)
     }
 
-    /// A point of a part that is not halved further.
+    /// Reads a point of a part that is not halved further.
     fn push_point(
         &mut self,
         start: usize,
@@ -325,7 +325,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Values of a point.
+/// The largest number of values of a point.
 const MAX_AXES: usize = 64;
 /// Meaning, type, width, a flag, an id.
 const MIN_DESCRIPTION_BYTES: usize = 5;

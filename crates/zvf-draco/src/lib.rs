@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! "DRACO", version, geometry (0 points, 1 mesh), method, flags      header
-//! sequential    counts, indices as they are, attributes in the order that was given
-//! edgebreaker   vertices and faces in an order of its own            feature `edgebreaker`
-//! kd-tree       points in an order of its own                        feature `edgebreaker`
+//! sequential    counts, plain indices, attributes in the given order
+//! edgebreaker   vertices and faces in another order                feature `edgebreaker`
+//! kd-tree       points in another order                            feature `edgebreaker`
 //! ```
 //!
-//! [`decode`] bounds what a stream may claim ([`Limits`]) before it allocates, and checks every index: no stream panics,
-//! and none takes more memory than its counts allow. [`Encoder`] writes the sequential method, which every
-//! decoder reads and which keeps the order, so that references by row stay valid.
+//! [`decode`] checks the claims of a stream against [`Limits`] before it allocates, and checks every index: no stream
+//! panics, and none takes more memory than its counts allow. [`Encoder`] writes the sequential method, which every
+//! decoder reads and which preserves the order, so that references by row stay valid.
 //!
-//! Not here: files and stores; what the attributes mean.
+//! Files, stores and the meaning of attributes belong to the callers.
 
 mod bytes;
 #[cfg_attr(
@@ -39,21 +39,21 @@ use zvf_format::Class;
 
 use self::bytes::Cursor;
 
-/// What a stream holds.
+/// The contents of a stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Geometry {
-    /// How many points there are.
+    /// The number of points.
     pub points: usize,
     /// The points of each face; `None` of a point cloud.
     pub faces: Option<Vec<[u32; 3]>>,
-    /// The attributes, a row a point.
+    /// The attributes, one row per point.
     pub attributes: Vec<Attribute>,
-    /// Whether points and faces come in the order in which they were given.
+    /// Whether points and faces are in their given order.
     pub keeps_order: bool,
 }
 
 impl Geometry {
-    /// The positions, where there are any.
+    /// Returns the positions, if there are any.
     #[must_use]
     pub fn positions(&self) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| attribute.meaning == Meaning::Position)
@@ -65,26 +65,26 @@ impl Geometry {
 pub struct Attribute {
     /// Its number in the stream.
     pub id: u32,
-    /// What it is.
+    /// Its meaning.
     pub meaning: Meaning,
     /// The type of a value.
     pub component: Component,
-    /// Values of a point.
+    /// The number of values per point.
     pub width: u32,
     /// The values, little-endian, point by point.
     pub values: Vec<u8>,
 }
 
-/// What an attribute is.
+/// The meaning of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// Where a point is.
+    /// The position of a point.
     Position,
     /// The direction of the surface.
     Normal,
     /// A colour.
     Color,
-    /// A place in a texture.
+    /// A texture coordinate.
     TextureCoordinate,
     /// Anything else.
     Generic,
@@ -108,7 +108,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// Its number in streams.
+    /// Returns the type of a number in streams.
     const fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             1 => Self::Int8,
@@ -126,7 +126,7 @@ impl Component {
         })
     }
 
-    /// Bytes of a value.
+    /// Returns the bytes of a value.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -151,7 +151,7 @@ impl Meaning {
     }
 }
 
-/// What a stream may claim.
+/// The limits of a stream.
 ///
 /// ```
 /// let mut limits = zvf_draco::Limits::default();
@@ -164,7 +164,7 @@ pub struct Limits {
     pub max_points: usize,
     /// Faces.
     pub max_faces: usize,
-    /// What the bytes of a stream can mean at most.
+    /// The limit that follows from the length of the stream.
     max_meant: usize,
 }
 
@@ -175,29 +175,29 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// As much as fits into so many bytes.
+    /// Returns the limits that fit into `bytes` of memory.
     #[must_use]
     pub fn from_memory(bytes: u64) -> Self {
         let count = usize::try_from(bytes / BYTES_OF_A_POINT).unwrap_or(usize::MAX);
         Self { max_points: count, max_faces: count.saturating_mul(2), ..Self::default() }
     }
 
-    /// The same, and no more than a stream of so many bytes can mean.
+    /// Adds the limit that follows from the length of a stream.
     fn within(self, stream: usize) -> Self {
-        let most = stream.saturating_mul(MAX_POINTS_OF_A_BYTE).saturating_add(MIN_POINTS);
-        Self { max_meant: most, ..self }
+        let max_meant = stream.saturating_mul(MAX_POINTS_OF_A_BYTE).saturating_add(MIN_POINTS);
+        Self { max_meant: max_meant, ..self }
     }
 
     fn check(self, points: usize, faces: usize, byte: usize) -> Result<(), DracoError> {
-        for (count, most, what) in
+        for (count, limit, what) in
             [(points, self.max_points, "points"), (faces, self.max_faces, "faces")]
         {
             if count > self.max_meant {
                 let expected = format!("as many {what} as the bytes can mean");
                 return Err(DracoError::new(Class::Codec, byte, expected, count.to_string()));
             }
-            if count > most {
-                let expected = format!("at most {most} {what}");
+            if count > limit {
+                let expected = format!("at most {limit} {what}");
                 return Err(DracoError::new(
                     Class::LimitExceeded,
                     byte,
@@ -216,11 +216,11 @@ impl Limits {
 pub struct DracoError {
     /// The kind of fault.
     pub class: Class,
-    /// Where in the stream.
+    /// The offset in the stream.
     pub byte: usize,
-    /// What should be there.
+    /// The expected value.
     pub expected: String,
-    /// What is there.
+    /// The found value.
     pub found: String,
 }
 
@@ -235,7 +235,7 @@ impl DracoError {
     }
 }
 
-/// Reads a stream.
+/// Decodes a stream.
 ///
 /// ```
 /// use zvf_draco::{Encoder, Limits};
@@ -249,7 +249,7 @@ impl DracoError {
 ///
 /// # Errors
 ///
-/// When the bytes are no such stream, claim more than `limits`, or are of a method that this build does not read.
+/// When the bytes are no such stream, exceed `limits`, or use a method that this build does not support.
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Geometry, DracoError> {
     let mut cursor = Cursor::new(bytes);
     let header = Header::read(&mut cursor)?;
@@ -265,7 +265,7 @@ pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Geometry, DracoError> {
     Ok(geometry)
 }
 
-/// The methods that choose an order of their own.
+/// Decodes the methods that reorder points.
 #[cfg(feature = "edgebreaker")]
 fn decode_unordered(
     cursor: &mut Cursor<'_>,
@@ -329,14 +329,14 @@ impl Header {
     }
 }
 
-/// Where a stream says its method.
+/// The offset of the method in a stream.
 #[cfg(not(feature = "edgebreaker"))]
 const METHOD_BYTE: usize = 8;
-/// Memory of a point with its attributes, and half a face.
+/// The memory of a point with its attributes, and half a face, in bytes.
 const BYTES_OF_A_POINT: u64 = 64;
-/// The best compression there is of regular meshes.
+/// The best possible compression of regular meshes.
 const MAX_POINTS_OF_A_BYTE: usize = 4096;
-/// So many may always be claimed.
+/// The number that is always allowed.
 const MIN_POINTS: usize = 1 << 16;
 
 #[cfg(all(test, feature = "edgebreaker"))]

@@ -1,12 +1,12 @@
-//! The attributes of a mesh of the edgebreaker: values in the order of a walk, and points where they meet.
+//! The attributes of an edgebreaker mesh: values in the order of a traversal, and points where they meet.
 //!
 //! ```text
 //! u8 decoders; for each i8 attribute data, u8 of vertices or corners, u8 order of the walk
-//! for each descriptions of attributes; then for each the values, and what turns them into those of the input
+//! for each descriptions of attributes; then for each the values, and the inverse transform to those of the input
 //! ```
 //!
-//! A point is a corner with all its values: the corners of a vertex are one point where no attribute has a seam
-//! between them.
+//! A point is a corner with all its values: the corners of a vertex are one point where no attribute has a seam between
+//! them.
 
 use zvf_format::Class;
 
@@ -41,7 +41,7 @@ struct Numbered {
     count: usize,
 }
 
-/// The point of each corner, and how many there are; `None` where corners do not meet as in a mesh.
+/// Returns the point of each corner, and their number; `None` where corners meet in an invalid way.
 fn number_points(
     corners: &Corners,
     at_edge: &[bool],
@@ -83,7 +83,7 @@ fn number_points(
     points.iter().all(|point| *point != NONE).then_some((points, index(count)))
 }
 
-/// The first corner behind a seam around a vertex within the mesh, where there is one.
+/// Returns the first corner after a seam around an interior vertex, if there is one.
 fn first_after_seam(corners: &Corners, cut: &[Corners], start: u32) -> Option<u32> {
     for cut in cut {
         let value = cut.vertex(start);
@@ -101,9 +101,9 @@ fn first_after_seam(corners: &Corners, cut: &[Corners], start: u32) -> Option<u3
     Some(start)
 }
 
-/// What the attributes of a decoder have in common.
+/// The common properties of the attributes of a decoder.
 struct Decoder {
-    data: Option<usize>, // which attribute data, unless it is that of positions
+    data: Option<usize>, // the attribute data, unless it is that of positions
     on_corners: bool,
     visit: Visit,
     attributes: Vec<Stored>,
@@ -126,7 +126,7 @@ impl Numbered {
             let widths = decoder.attributes.iter().map(Stored::width);
             values = values.saturating_add(widths.sum::<usize>().saturating_mul(self.count));
         }
-        // A value is four bytes here and up to eight in the end, of 64 that a point may have.
+        // A value takes four bytes here and up to eight in the end, of 64 per point.
         if values > limits.max_points.saturating_mul(8) {
             let expected = format!("at most {} values", limits.max_points.saturating_mul(8));
             return Err(cursor.bad(Class::LimitExceeded, expected, values.to_string()));
@@ -205,7 +205,7 @@ impl Numbered {
         Ok(())
     }
 
-    /// The values of all points.
+    /// Distributes values to all points.
     fn spread(
         &self,
         cursor: &Cursor<'_>,

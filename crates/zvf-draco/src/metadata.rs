@@ -1,4 +1,4 @@
-//! Metadata between the header and the geometry: names and values, which are passed over.
+//! Metadata between the header and the geometry: names and values, which are skipped.
 //!
 //! ```text
 //! varint n, n x (varint id, entries); entries of the whole
@@ -10,7 +10,7 @@ use zvf_format::Class;
 use crate::DracoError;
 use crate::bytes::Cursor;
 
-/// Passes over all of it.
+/// Skips all metadata.
 pub(crate) fn skip(cursor: &mut Cursor<'_>) -> Result<(), DracoError> {
     let attributes = cursor.count("metadata of attributes")?;
     check(cursor, attributes)?;
@@ -21,7 +21,7 @@ pub(crate) fn skip(cursor: &mut Cursor<'_>) -> Result<(), DracoError> {
     skip_entries(cursor)
 }
 
-/// Entries, and those below them: how many are left at each level.
+/// Skips entries, and those below them: the number left at each level.
 fn skip_entries(cursor: &mut Cursor<'_>) -> Result<(), DracoError> {
     let mut open = vec![read_own(cursor)?];
     while let Some(left) = open.last_mut() {
@@ -41,7 +41,7 @@ fn skip_entries(cursor: &mut Cursor<'_>) -> Result<(), DracoError> {
     Ok(())
 }
 
-/// The values of one level; how many levels are below it.
+/// Reads the values of one level; returns the number of nested levels.
 fn read_own(cursor: &mut Cursor<'_>) -> Result<usize, DracoError> {
     let entries = cursor.count("metadata")?;
     check(cursor, entries)?;

@@ -1,8 +1,8 @@
-//! Directions as places in a square: an octahedron unfolded.
+//! Directions as positions in a square: an unfolded octahedron.
 //!
 //! The upper half is the diamond in the middle of the square, the lower half its corners.
 
-/// A square of so many places on each side.
+/// A square with a number of positions on each side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Square {
     max: i32,    // the largest coordinate
@@ -11,20 +11,20 @@ pub(crate) struct Square {
 }
 
 impl Square {
-    /// Coordinates of so many bits, from 2 to 30.
+    /// Creates the square for coordinates of 2 to 30 bits.
     pub(crate) const fn new(bits: u32) -> Self {
         let modulus = (1_i32 << bits) - 1;
         let max = modulus - 1;
         Self { max, center: max / 2, modulus }
     }
 
-    /// The square that the largest number of a transform means: all ones.
+    /// Creates the square for the largest number of a transform: all ones.
     pub(crate) fn from_modulus(modulus: i32) -> Option<Self> {
         let bits = 32 - modulus.leading_zeros();
         ((2..=30).contains(&bits) && modulus == (1_i32 << bits) - 1).then(|| Self::new(bits))
     }
 
-    /// The unit vector of a place.
+    /// Returns the unit vector of a position.
     #[expect(clippy::cast_precision_loss, reason = "as all decoders compute it")]
     pub(crate) fn direction(self, [s, t]: [i32; 2]) -> [f32; 3] {
         let scale = 2.0 / self.max as f32;
@@ -41,7 +41,7 @@ impl Square {
         [x * factor, y * factor, z * factor]
     }
 
-    /// The place of a direction of any length, or of the opposite one.
+    /// Returns the position of a direction of any length, or of the opposite one.
     pub(crate) fn place(self, direction: [i64; 3], is_opposite: bool) -> [i32; 2] {
         let center = i64::from(self.center);
         let sum: i64 = direction.iter().map(|x| x.abs()).sum();
@@ -53,7 +53,7 @@ impl Square {
             let z = center - x.abs() - y.abs();
             [x, y, if direction[2] >= 0 { z } else { -z }]
         };
-        // The opposite of what was rounded, as all decoders take it.
+        // The opposite of the rounded position, as in all decoders.
         let [x, y, z] = if is_opposite { [-x, -y, -z] } else { [x, y, z] };
         let max = i64::from(self.max);
         let (s, t) = if x >= 0 {
@@ -65,7 +65,7 @@ impl Square {
         self.canonical(s, t)
     }
 
-    /// One place for all that mean the same direction.
+    /// Returns the canonical position of a direction.
     fn canonical(self, s: i64, t: i64) -> [i32; 2] {
         let (max, center) = (i64::from(self.max), i64::from(self.center));
         let (s, t) = match (s, t) {
@@ -78,11 +78,11 @@ impl Square {
             (s, 0) if s > center => (2 * center - s, 0),
             other => other,
         };
-        let narrow = |x: i64| i32::try_from(x).unwrap_or(self.center); // within the square
-        [narrow(s), narrow(t)]
+        let to_coordinate = |x: i64| i32::try_from(x).unwrap_or(self.center); // within the square
+        [to_coordinate(s), to_coordinate(t)]
     }
 
-    /// The place that a correction leads to from one that was predicted.
+    /// Adds a correction to a predicted position.
     pub(crate) fn correct(self, predicted: [i32; 2], by: [i32; 2], is_canonical: bool) -> [i32; 2] {
         let center = self.center;
         let mut place = predicted.map(|x| x.wrapping_sub(center));
@@ -126,7 +126,7 @@ impl Square {
     }
 }
 
-/// How many quarter turns bring a place to the lower left.
+/// Returns the number of quarter turns that bring a position to the lower left.
 const fn quarter_turns([x, y]: [i32; 2]) -> u8 {
     if x == 0 {
         return if y == 0 {
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_correction_of_nothing_keeps_the_place() {
         let square = Square::new(6);
-        // Places on the rim mean the same as others.
+        // Positions on the rim are equivalent to others.
         for s in 1..62 {
             for t in 1..62 {
                 for is_canonical in [false, true] {

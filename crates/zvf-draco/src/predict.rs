@@ -1,8 +1,8 @@
-//! The integers of an attribute: differences from what the values before them let expect.
+//! The integers of an attribute: differences from predictions by earlier values.
 //!
 //! ```text
 //! i8 prediction, i8 transform (not without prediction); u8 compressed, numbers; then what the prediction needs
-//! prediction   -2 none, 0 the value before, 1 parallelograms, 4 means of them, 5 places in a texture, 6 directions
+//! prediction   -2 none, 0 the value before, 1 parallelograms, 4 means of them, 5 texture coordinates, 6 directions
 //! transform    0 differences, 1 wrapped at both ends of a range, 2 and 3 on an octahedron
 //! ```
 
@@ -14,14 +14,14 @@ use crate::octahedron::Square;
 use crate::symbols::{self, BitStream};
 use crate::{DracoError, sequential};
 
-/// The mesh whose values are read.
+/// The mesh whose values are decoded.
 #[derive(Debug)]
 pub(crate) struct Mesh<'a> {
     pub(crate) corners: &'a Corners,
     pub(crate) sequence: &'a Sequence,
     /// The point of each corner.
     pub(crate) points: &'a [u32],
-    /// Positions that were read before: three integers a value, and the value of each point.
+    /// Positions decoded before: three integers per value, and the value of each point.
     pub(crate) positions: Option<(&'a [i32], &'a [u32])>,
 }
 
@@ -157,7 +157,7 @@ fn read_transform(cursor: &mut Cursor<'_>, kind: i8) -> Result<Transform, DracoE
     }
 }
 
-/// Which parallelograms are not used, by how many there are.
+/// Reads which parallelograms are not used, by their number.
 fn read_creases(
     cursor: &mut Cursor<'_>,
     mesh: Option<&Mesh<'_>>,
@@ -245,7 +245,7 @@ fn copy(from: Option<&[i32]>, to: &mut [i64]) {
     }
 }
 
-/// As 32 bits, what is above is lost, as in all decoders.
+/// Wraps to 32 bits, as all decoders do.
 #[expect(clippy::cast_possible_truncation, reason = "wrapping is what the format says")]
 const fn wrap(x: i64) -> i32 {
     x as i32
@@ -281,7 +281,7 @@ fn add(transform: Transform, predicted: &[i64], values: &mut [i32]) -> Option<()
     Some(())
 }
 
-/// The values at the three corners of the face opposite, where all come before `row`.
+/// Returns the values at the three corners of the opposite face, if all precede `row`.
 fn opposite_values<'v>(
     mesh: &Mesh<'_>,
     corner: u32,
@@ -301,7 +301,7 @@ fn opposite_values<'v>(
     Some([value(opposite)?, value(next(opposite))?, value(previous(opposite))?])
 }
 
-/// Completes the parallelogram over the edge opposite of `corner`, where its values are known.
+/// Completes the parallelogram over the edge opposite of `corner`, if its values are known; returns whether.
 fn parallelogram(mesh: &Mesh<'_>, corner: u32, row: usize, done: &[i32], to: &mut [i64]) -> bool {
     let Some([opposite, after, before]) = opposite_values(mesh, corner, row, done) else {
         return false;
@@ -313,7 +313,7 @@ fn parallelogram(mesh: &Mesh<'_>, corner: u32, row: usize, done: &[i32], to: &mu
     true
 }
 
-/// The mean of the parallelograms around a vertex that are not across a crease.
+/// Computes the mean of the parallelograms around a vertex that are not across a crease.
 fn several(
     mesh: &Mesh<'_>,
     start: u32,
@@ -363,7 +363,7 @@ fn several(
     Some(true)
 }
 
-/// The position of a value.
+/// Returns the position of a value.
 fn position(mesh: &Mesh<'_>, value: usize) -> Option<[i64; 3]> {
     let corner = *mesh.sequence.corners.get(value)?;
     position_of_point(mesh, *mesh.points.get(index(corner))?)
@@ -384,7 +384,7 @@ fn minus(a: [i64; 3], b: [i64; 3]) -> [i64; 3] {
     [a[0].wrapping_sub(b[0]), a[1].wrapping_sub(b[1]), a[2].wrapping_sub(b[2])]
 }
 
-/// A place in a texture: where the tip of a triangle lies when its other corners are known.
+/// Predicts a texture coordinate: the tip of a triangle whose other corners are known.
 fn texture(
     mesh: &Mesh<'_>,
     row: usize,
@@ -420,7 +420,7 @@ fn texture(
     }
 }
 
-/// The tip over the edge from `n` to `p`, `tip` and `edge` being what they are in space.
+/// Computes the tip over the edge from `n` to `p`, with the spatial vectors `tip` and `edge`.
 fn across(
     n: [i64; 2],
     p: [i64; 2],
@@ -451,12 +451,12 @@ fn across(
     }))
 }
 
-/// The largest whole number whose square is not larger.
+/// Returns the integer square root, rounded down.
 const fn square_root(number: u64) -> u64 {
     number.isqrt()
 }
 
-/// The direction of the surface at a vertex: the sum over its triangles, as large as they are.
+/// Returns the normal at a vertex: the area-weighted sum over its triangles.
 fn direction(mesh: &Mesh<'_>, row: usize) -> Option<[i64; 3]> {
     let start = *mesh.sequence.corners.get(row)?;
     let of_corner = |corner: u32| {
@@ -499,5 +499,5 @@ fn direction(mesh: &Mesh<'_>, row: usize) -> Option<[i64; 3]> {
     Some(sum.map(|x| i64::from(wrap(x))))
 }
 
-/// How large the sum over the triangles of a vertex may be.
+/// The limit of the sum over the triangles of a vertex.
 const MAX_DIRECTION: i64 = 1 << 29;

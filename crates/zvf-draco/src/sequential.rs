@@ -1,4 +1,4 @@
-//! The sequential method: everything in the order that was given.
+//! Decoding by the sequential method: everything in its given order.
 //!
 //! ```text
 //! mesh      varint faces, varint points, method of indices (0 symbols, 1 plain), indices
@@ -94,16 +94,16 @@ fn read_plain_indices(
     Ok(bytes.chunks(width).map(index).collect())
 }
 
-/// How the values of an attribute are stored.
+/// The stored form of the values of an attribute.
 pub(crate) struct Stored {
     pub(crate) attribute: Attribute,
-    /// 0 as they are, 1 integers, 2 a grid, 3 directions.
+    /// 0 unchanged, 1 integers, 2 a grid, 3 directions.
     pub(crate) coding: u8,
     pub(crate) integers: Vec<i32>,
 }
 
 impl Stored {
-    /// How many integers a value is.
+    /// Returns the number of integers per value.
     pub(crate) fn width(&self) -> usize {
         match self.coding {
             3 => 2,
@@ -111,7 +111,7 @@ impl Stored {
         }
     }
 
-    /// Reads `rows` values, as far as they are before what follows all of them.
+    /// Reads `rows` values, as far as they precede the shared data after all of them.
     pub(crate) fn read_values(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -144,7 +144,7 @@ fn read_attributes(
     Ok(())
 }
 
-/// What the attributes of a decoder are, without values.
+/// Reads the descriptions of the attributes of a decoder.
 pub(crate) fn read_descriptions(cursor: &mut Cursor<'_>) -> Result<Vec<Stored>, DracoError> {
     let count = cursor.count("attributes")?;
     if count > cursor.rest().len() / MIN_DESCRIPTION_BYTES {
@@ -179,7 +179,7 @@ pub(crate) fn read_description(cursor: &mut Cursor<'_>) -> Result<Attribute, Dra
     Ok(Attribute { id, meaning, component, width: u32::from(width), values: Vec::new() })
 }
 
-/// The values in the type of the attribute.
+/// Converts the values to the type of the attribute.
 pub(crate) fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribute, DracoError> {
     let Stored { mut attribute, coding, integers } = stored;
     match coding {
@@ -231,7 +231,7 @@ pub(crate) fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribut
     Ok(attribute)
 }
 
-/// The distance between neighbours on a grid of `bits` over `range`.
+/// Returns the distance between neighbours on a grid of `bits` over `range`.
 #[expect(clippy::cast_precision_loss, reason = "as all decoders compute it")]
 pub(crate) const fn step_of(range: f32, bits: u8) -> f32 {
     range / ((1_u32 << bits) - 1) as f32

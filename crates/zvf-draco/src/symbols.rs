@@ -1,4 +1,4 @@
-//! Numbers as symbols of a range coder (rANS), and the tables of how probable they are.
+//! Numbers as symbols of a range coder (rANS), and their probability tables.
 //!
 //! ```text
 //! scheme 0   each point has a tag, the number of bits of its values; the values follow as bits
@@ -11,7 +11,7 @@ use zvf_format::Class;
 use crate::DracoError;
 use crate::bytes::{Bits, Cursor};
 
-/// `count` numbers in rows of `width`.
+/// Decodes `count` numbers in rows of `width`.
 pub(crate) fn decode(
     cursor: &mut Cursor<'_>,
     count: usize,
@@ -115,7 +115,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The state in the last one to four bytes, and the bytes before.
+/// Returns the state in the last one to four bytes, and the bytes before.
 fn initial_state(bytes: &[u8]) -> Option<(&[u8], u32)> {
     let size = usize::from(bytes.last()? >> 6) + 1;
     let start = bytes.len().checked_sub(size)?;
@@ -147,7 +147,7 @@ impl<'a> BitStream<'a> {
         })
     }
 
-    /// The next bit; behind the end they are what the state makes them.
+    /// Returns the next bit; beyond the end the state determines it.
     pub(crate) fn bit(&mut self) -> bool {
         if self.state < BIT_BASE
             && let Some((last, rest)) = self.bytes.split_last()

@@ -1,8 +1,8 @@
-//! Bridges of lines, polylines and streamlines, made anew from the manifests.
+//! Bridges of lines, polylines and streamlines, derived from the manifests.
 //!
-//! Writers before 0.9 stored row 0 at both ends of a bridge, or numbers of fragments; nothing can be made
-//! of that. What a bridge joins follows from the manifest: the last row of a run and the first row of the
-//! next one, where these lie in different chunks.
+//! Writers before 0.9 stored row 0 at both ends of a bridge, or numbers of fragments, which cannot be resolved. The
+//! manifest determines the ends of a bridge: the last row of a run and the first row of the next one, where these are
+//! in different chunks.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -50,7 +50,7 @@ pub(crate) async fn write(
     records.write(target, progress).await
 }
 
-/// The first and the last row of each fragment that `manifests` name; of those without rows, nothing.
+/// Returns the first and the last row of each fragment in `manifests`; `None` for empty ones.
 async fn ends(
     target: &Target<'_>,
     manifests: &[ObjectManifest],
@@ -93,5 +93,5 @@ fn of_chunk(
     Ok(ends)
 }
 
-/// Objects that are looked at together.
+/// The number of objects that are processed at once.
 const BATCH: u64 = 4096;

@@ -1,7 +1,7 @@
-//! Arrays over the chunk grid: an array for each chunk becomes one array, cell for cell.
+//! Arrays over the chunk grid: one array per chunk becomes one array, cell for cell.
 //!
-//! Payloads stay what they are, byte for byte. What is said of them is completed where old writers were
-//! silent and new readers are not: types, widths, names of channels.
+//! Payloads are copied byte for byte. Documents are completed where old writers omitted what new readers need: types,
+//! widths, names of channels.
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use zvf_format::fragment::FragmentIndex;
@@ -14,31 +14,31 @@ use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};
 
 use crate::run::{Migration, Progress};
 
-/// Where the cells of a level go.
+/// The destination of the cells of a level.
 pub(crate) struct Target<'a> {
     pub(crate) reader: &'a LevelReader,
     pub(crate) build: &'a Build,
     pub(crate) migration: &'a Migration,
-    pub(crate) low: Vec<i64>,  // of the grid; empty where nothing gives one
+    pub(crate) low: Vec<i64>,  // of the grid; empty where it is unknown
     pub(crate) high: Vec<i64>, // likewise
 }
 
-/// What is known of the rows of a level once all were seen.
+/// Facts about the rows of a level, known after all were read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rows {
-    /// How many there are; unknown where cells are encoded.
+    /// Their number; unknown where cells are encoded.
     pub(crate) rows: Option<u64>,
     /// Whether the fragments of each chunk are its rows in order.
     pub(crate) tile: bool,
 }
 
 impl Target<'_> {
-    /// The path of something in the level.
+    /// Returns the path of something in the level.
     pub(crate) fn path(&self, below: &str) -> String {
         format!("{}/{below}", self.reader.node().path())
     }
 
-    /// An array that has room for the grid and for `keys`.
+    /// Plans an array with room for the grid and for `keys`.
     pub(crate) fn plan(&self, keys: &[ChunkKey], mut attributes: Object) -> CellPlan {
         for gone in ["nonempty_chunks", "chunk_grid_origin", "shard_index"] {
             attributes.shift_remove(gone);
@@ -59,7 +59,7 @@ impl Target<'_> {
         CellPlan { rank, low, high, attributes, codecs: self.migration.codecs.clone(), shard }
     }
 
-    /// `keys` in runs that are read and written at once, each with whether a shard ends with it.
+    /// Divides `keys` into runs that are read and written at once, each with whether a shard ends with it.
     pub(crate) fn runs(
         &self,
         sink: &CellSink,
@@ -72,7 +72,7 @@ impl Target<'_> {
         for key in keys {
             keyed.push((sink.shard_of(&key)?, key));
         }
-        keyed.sort_by(|(one, _), (other, _)| one.cmp_numeric(other)); // stable: numeric order inside
+        keyed.sort_by(|(one, _), (other, _)| one.cmp_numeric(other)); // stable: numeric order within a shard
         let runs = keyed.chunk_by(|(one, _), (other, _)| one == other);
         Ok(runs.map(|run| run.iter().map(|(_, key)| *key).collect()).collect())
     }
@@ -102,32 +102,33 @@ impl Target<'_> {
     }
 }
 
-/// Ends an array.
+/// Finishes an array.
 pub(crate) async fn finish(sink: CellSink, progress: &mut Progress<'_>) -> Result<(), ModelError> {
     let report = sink.finish(|_| ()).await?;
     progress.done.stored_bytes += report.stored_bytes;
     Ok(())
 }
 
-/// Vertices and their fragments, which are looked at on the way.
+/// Copies vertices and their fragments, and collects facts about the rows.
 pub(crate) async fn vertices(
     target: &Target<'_>,
     progress: &mut Progress<'_>,
 ) -> Result<Rows, ModelError> {
     let node = target.reader.node();
     let from = node.required_cells("vertices").await?;
-    let mut says = Vertices::parse(from.attributes().clone())
+    let mut attributes = Vertices::parse(from.attributes().clone())
         .map_err(|error| ModelError::from(error).in_array(from.path()))?;
-    let raw = matches!(says.encoding, None | Some(Token::Known(CellEncoding::Raw)));
+    let raw = matches!(attributes.encoding, None | Some(Token::Known(CellEncoding::Raw)));
     let known = Vertices::new(target.reader.dtype(), Vec::new());
-    says.zv_array = known.zv_array;
-    says.dtype = says.dtype.or(known.dtype);
-    says.encoding = says.encoding.or(known.encoding);
+    attributes.zv_array = known.zv_array;
+    attributes.dtype = attributes.dtype.or(known.dtype);
+    attributes.encoding = attributes.encoding.or(known.encoding);
     let stride = saturating_usize(target.reader.dtype().size) * target.reader.axes();
     let fragments = node.required_cells("vertex_fragments").await?;
     let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
-    let sink =
-        target.build.cells(&target.path("vertices"), target.plan(&keys, says.to_attributes()))?;
+    let sink = target
+        .build
+        .cells(&target.path("vertices"), target.plan(&keys, attributes.to_attributes()))?;
     let mut found = Rows { rows: raw.then_some(0), tile: raw };
     let mut lens = Vec::with_capacity(if raw { keys.len() } else { 0 });
     for run in target.runs(&sink, keys)? {
@@ -149,13 +150,13 @@ pub(crate) async fn vertices(
     let total = lens.iter().map(|(_, rows)| rows).sum();
     found.rows = raw.then_some(total);
     lens.sort_by(|(one, _), (other, _)| one.cmp_numeric(other));
-    let says = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
+    let attributes = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
     found.tile &= tiles(target, &fragments, &lens).await?;
-    target.copy(&fragments, "vertex_fragments", says, progress).await?;
+    target.copy(&fragments, "vertex_fragments", attributes, progress).await?;
     Ok(found)
 }
 
-/// Rows of a cell of positions.
+/// Returns the number of rows of a cell of positions.
 fn count_rows(
     payload: &[u8],
     stride: usize,
@@ -171,7 +172,7 @@ fn count_rows(
     }
 }
 
-/// Whether the fragments of each chunk are its rows in order; `lens` are the rows of chunks.
+/// Returns whether the fragments of each chunk are its rows in order; `lens` are the numbers of rows.
 async fn tiles(
     target: &Target<'_>,
     fragments: &Cells,
@@ -191,7 +192,7 @@ async fn tiles(
     Ok(!lens.is_empty() || target.reader.chunks().await?.is_empty())
 }
 
-/// Rows of a composite store.
+/// Copies rows of a composite store.
 pub(crate) async fn other_vertices(
     target: &Target<'_>,
     below: &str,
@@ -202,7 +203,7 @@ pub(crate) async fn other_vertices(
     target.copy(&from, below, attributes, progress).await
 }
 
-/// An attribute of vertices or of fragments.
+/// Copies an attribute of vertices or of fragments.
 pub(crate) async fn column(
     target: &Target<'_>,
     name: &str,
@@ -219,24 +220,24 @@ pub(crate) async fn column(
     let (Some(found), Some(from)) = (found, reader.node().cells(&below).await?) else {
         return Ok(());
     };
-    let mut says = Column::parse(from.attributes().clone())
+    let mut attributes = Column::parse(from.attributes().clone())
         .map_err(|error| ModelError::from(error).in_array(from.path()))?;
     let known = Column::new(tag, name, found.dtype(), found.width(), Vec::new());
-    says.zv_array = known.zv_array;
-    says.name = says.name.or(known.name);
-    says.dtype = says.dtype.or(known.dtype);
-    let named = says.channel_names.as_ref().map_or(0, |names| to_u64(names.len()));
+    attributes.zv_array = known.zv_array;
+    attributes.name = attributes.name.or(known.name);
+    attributes.dtype = attributes.dtype.or(known.dtype);
+    let named = attributes.channel_names.as_ref().map_or(0, |names| to_u64(names.len()));
     if named != u64::from(found.width()) {
-        says.channel_names = known.channel_names;
+        attributes.channel_names = known.channel_names;
     }
-    says.row_shape = known.row_shape;
-    if says.channel_names.is_some() && found.width() == 1 {
-        says.row_shape = Some(vec![1]);
+    attributes.row_shape = known.row_shape;
+    if attributes.channel_names.is_some() && found.width() == 1 {
+        attributes.row_shape = Some(vec![1]);
     }
-    target.copy(&from, &below, says.to_attributes(), progress).await
+    target.copy(&from, &below, attributes.to_attributes(), progress).await
 }
 
-/// The shape of shards for `rank` axes: one number is each, and an axis in front gets 1.
+/// Returns the shape of shards for `rank` axes: a single number is repeated, and a leading extra axis gets 1.
 fn fitted(shape: &[u64], rank: usize) -> Vec<u64> {
     match shape {
         [each] => vec![*each; rank],
@@ -245,7 +246,7 @@ fn fitted(shape: &[u64], rank: usize) -> Vec<u64> {
     }
 }
 
-/// Cells that are read and written at once, without shards.
+/// The number of cells that are read and written at once, without shards.
 pub(crate) const COPY_BATCH_CELLS: usize = 256;
 
 #[cfg(test)]

@@ -1,26 +1,25 @@
-//! Stores of formats 0.6, 0.7 and 0.8 as stores of 0.9.2, with the same answers to every question.
+//! Migration of stores of formats 0.6, 0.7 and 0.8 to 0.9.2, with the same answers to every query.
 //!
 //! ```text
 //! before                                   after                                              module
 //! an array for each chunk, or packed       one array over the grid, cell for cell             cells
-//! links/<delta>, cross_chunk_links/<delta> links/<delta>/<offsets>, each record placed anew   links
-//! bridges of lines that name no rows       those that follow from the manifests               bridges
+//! links/<delta>, cross_chunk_links/<delta> links/<delta>/<offsets>, each record moved there   links
+//! bridges of lines without rows            bridges derived from the manifests                 bridges
 //! data and offsets, or manifests by row    manifests and object_ids                           objects
 //! present_mask                             a fill value that no present row has               rows
 //! names in one text, groups of bytes       rows and items of the usual form                   rows
-//! documents                                as they were, but for version and what is gone     run
-//! anything else                            object by object, as it is                         run
+//! documents                                unchanged, except version and removed parts        run
+//! anything else                            copied object by object                            run
 //! ```
 //!
-//! Before a store in a folder is published it is read again and held against the old one (`verify`).
+//! Before a store in a folder is published, it is read again and compared with the old one (`verify`).
 //!
-//! Chunks, the order of fragments and rows, ids of objects, links and levels stay what they are: nothing
-//! is ingested again. [`Plan::build`] says what would change and reads no payload; [`Plan::apply`] does it.
+//! Chunks, the order of fragments and rows, ids of objects, links and levels are preserved: nothing is ingested again.
+//! [`Plan::build`] lists the changes without reading payloads; [`Plan::apply`] makes them.
 //!
 //! Memory is that of the links of one level, or of a shard or 256 cells where these are larger.
 //!
-//! Not here: how the old forms are read (`zvf_model`, `zvf_store`), and where the new one goes
-//! (`zvf_store::Build`).
+//! The old forms are read by `zvf_model` and `zvf_store`, and the new store is written by `zvf_store::Build`.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

@@ -1,15 +1,15 @@
-//! Links: records of any old form, each placed anew under the offsets of its endpoints.
+//! Links: records of any old form, moved to the offsets of their endpoints.
 //!
 //! ```text
 //! old   links/<delta>/<key>            both ends in the chunk of the key
 //!       cross_chunk_links/<delta>/..   ends that name their chunks
-//! new   links/<delta>/<offsets>        under the chunk that leads, [permutation,] rows
+//! new   links/<delta>/<offsets>        under the first chunk, [permutation,] rows
 //! ```
 //!
-//! Within a cell records keep the order in which they were stored, so that groups of link rows stay what
-//! they are; records within one chunk that were stored among those between chunks get a group of their
-//! own behind. Values of attributes follow their records; where old writers kept none, for links between
-//! chunks, they are what means absence elsewhere: NaN, the lowest or the highest of the type.
+//! Within a cell, records keep their stored order, so that groups of link rows stay valid; records within one chunk
+//! that were stored among those between chunks get a group of their own at the end. Values of attributes follow their
+//! records; where old writers stored none, for links between chunks, they are the absent value: NaN, the lowest or the
+//! highest value of the type.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -28,7 +28,7 @@ use crate::cells::{COPY_BATCH_CELLS, Target, finish};
 use crate::rows;
 use crate::run::Progress;
 
-/// Records of a family, on their way to new places.
+/// The records of a family on their way to new places.
 pub(crate) struct Records {
     family: LinkPolicy,
     sources: Vec<ChunkKey>,
@@ -43,7 +43,7 @@ pub(crate) struct Records {
 struct Placed {
     segment: usize,
     source: usize,
-    order: (usize, u64), // the old part, and the row in it
+    order: (usize, u64), // the old segment, and the row in it
     element: usize,
     record: LinkRecord,
 }
@@ -55,7 +55,7 @@ struct Values {
     rows: ColumnBuilder,
 }
 
-/// The same when all are there.
+/// An attribute with all values.
 struct Attribute {
     name: String,
     extras: Object,
@@ -79,7 +79,7 @@ impl Records {
         self.elements == 0
     }
 
-    /// Places a record between `ends`, as they were given to the writer of the old store.
+    /// Adds a record between `ends`, in the order of the old store.
     pub(crate) fn add(
         &mut self,
         ends: &[Endpoint<'_>],
@@ -134,7 +134,7 @@ impl Records {
             }
         }
         if inside && !intra_is_there {
-            // Readers of graphs and meshes look for it even where there is nothing in it.
+            // Readers of graphs and meshes expect it even where it is empty.
             let zero = vec![0; self.family.sid_ndim()];
             let zeros: Vec<&[i64]> =
                 (1..self.family.link_width()).map(|_| zero.as_slice()).collect();
@@ -146,7 +146,7 @@ impl Records {
         self.describe(target, values).await
     }
 
-    /// Writes the array of one segment, and those of attributes beside it.
+    /// Writes the array of one segment, and those of its attributes.
     async fn segment(
         &self,
         target: &Target<'_>,
@@ -162,21 +162,21 @@ impl Records {
         let has_perm = self.family.has_perm(intra);
         let (body, shape) =
             (self.family.body(intra), self.family.row_shape(LinkInteger::I64, intra));
-        let says = LinkSegment::new(steps.clone(), has_perm, width, delta.0.into(), Vec::new());
+        let segment = LinkSegment::new(steps.clone(), has_perm, width, delta.0.into(), Vec::new());
         let keys: Vec<ChunkKey> = cells.iter().map(|(key, _)| *key).collect();
-        let array = |path: String, says: Object| -> Result<CellSink, ModelError> {
-            Ok(target.build.cells(&target.path(&path), target.plan(&keys, says))?)
+        let array = |path: String, attributes: Object| -> Result<CellSink, ModelError> {
+            Ok(target.build.cells(&target.path(&path), target.plan(&keys, attributes))?)
         };
-        let links = array(format!("links/{delta}/{offsets}"), says.to_attributes())?;
+        let links = array(format!("links/{delta}/{offsets}"), segment.to_attributes())?;
         let mut columns = Vec::with_capacity(values.len());
         for Attribute { name, extras, column } in values {
             let shape = (column.width() != 1).then_some(column.width().into());
             let shape = shape.into_iter().collect();
-            let mut says =
+            let mut attribute =
                 Doc::segment(name, column.dtype(), steps.clone(), delta.0.into(), shape, vec![]);
-            says.extras.clone_from(extras);
+            attribute.extras.clone_from(extras);
             let path = format!("link_attributes/{name}/{delta}/{offsets}");
-            columns.push((array(path, says.to_attributes())?, column));
+            columns.push((array(path, attribute.to_attributes())?, column));
         }
         let by_key: HashMap<ChunkKey, &[Placed]> = cells.iter().copied().collect();
         for run in target.runs(&links, keys.clone())? {
@@ -210,18 +210,18 @@ impl Records {
             LinkStorage::Duplicate => LinkStore::Duplicate,
         };
         let (width, count) = (to_u64(family.link_width()), to_u64(self.elements));
-        let says = LinksFamily {
+        let attributes = LinksFamily {
             sid_ndim: Some(to_u64(family.sid_ndim())),
             num_links: Some(count),
             num_physical_records: Some(to_u64(self.placed.len())),
             ..LinksFamily::new(delta.0.into(), width, family.is_directed(), store)
         };
         let path = target.path(&format!("links/{delta}"));
-        target.build.group(&path, &GroupDoc::new(says.to_attributes())).await?;
+        target.build.group(&path, &GroupDoc::new(attributes.to_attributes())).await?;
         for Attribute { name, .. } in values {
-            let says = Doc::family(name, delta.0.into(), Some(count));
+            let doc = Doc::family(name, delta.0.into(), Some(count));
             let path = target.path(&format!("link_attributes/{name}/{delta}"));
-            target.build.group(&path, &GroupDoc::new(says.to_attributes())).await?;
+            target.build.group(&path, &GroupDoc::new(doc.to_attributes())).await?;
         }
         Ok(())
     }
@@ -235,7 +235,7 @@ pub(crate) async fn write(
     progress: &mut Progress<'_>,
 ) -> Result<(), ModelError> {
     let Some(old) = target.reader.links(delta).await? else { return Ok(()) };
-    // What writers of 0.9 say of links between levels; their endpoints come in the order given.
+    // The policy that 0.9 writes for links between levels; their endpoints come in the given order.
     let family = if delta == Delta::SAME { *old.policy() } else { old.policy().directed() };
     let mut records = Records::new(family);
     let mut values = Vec::with_capacity(attributes.len());
@@ -254,7 +254,8 @@ pub(crate) async fn write(
             for values in &mut values {
                 values.read(number, places, &read).await?;
             }
-            // Of a cell that is named after its chunks, rows count from its start; of one blob, from its.
+            // Rows count from the start of the cell, where it is named after its chunks; otherwise from the start of
+            // the blob.
             let named = segment.offsets().is_some();
             for cell in &read {
                 for i in (0..cell.len()).filter(|i| cell.is_leading(*i)) {
@@ -272,7 +273,7 @@ pub(crate) async fn write(
 }
 
 impl Values {
-    /// Takes the values of the records that are taken.
+    /// Reads the values of the selected records.
     async fn read(
         &mut self,
         segment: usize,
@@ -300,8 +301,8 @@ impl Values {
     }
 }
 
-/// Writes the groups of link rows within chunks: those there are, and behind them one for the rows of
-/// `cells` that no group has.
+/// Writes the groups of link rows within chunks: the existing ones, followed by one for the rows of `cells` that have
+/// no group.
 async fn fragments(
     target: &Target<'_>,
     cells: &[(ChunkKey, &[Placed])],
@@ -316,8 +317,8 @@ async fn fragments(
         let more = old.presence().await?;
         keys.extend(more.iter().filter(|key| !known.contains(key.components())));
     }
-    let says = Fragments::new("link_fragments", Vec::new()).to_attributes();
-    let plan = target.plan(&keys, says);
+    let attributes = Fragments::new("link_fragments", Vec::new()).to_attributes();
+    let plan = target.plan(&keys, attributes);
     let sink = target.build.cells(&target.path("link_fragments"), plan)?;
     for run in target.runs(&sink, keys)? {
         let blobs = match &old {
@@ -337,7 +338,7 @@ async fn fragments(
     finish(sink, progress).await
 }
 
-/// The index `blob`, with a group more where it knows fewer rows than there are.
+/// Returns the index `blob`, with one more group where it has fewer rows than there are.
 fn completed(blob: &[u8], rows: u64) -> Result<Vec<u8>, ModelError> {
     let mut builder = FragmentIndexBuilder::new();
     let mut known = 0;
@@ -357,7 +358,7 @@ fn completed(blob: &[u8], rows: u64) -> Result<Vec<u8>, ModelError> {
     Ok(builder.encode())
 }
 
-/// What the old document of an attribute says that new ones say as well: units, categories.
+/// Returns the members of the old attribute document that new ones keep: units, categories.
 async fn extras(target: &Target<'_>, name: &str, delta: Delta) -> Result<Object, ModelError> {
     for family in ["link_attributes", "cross_chunk_link_attributes"] {
         let path = format!("{family}/{name}/{delta}");
@@ -374,7 +375,7 @@ async fn extras(target: &Target<'_>, name: &str, delta: Delta) -> Result<Object,
     Ok(Object::new())
 }
 
-/// The number of `item`, which is a new one where it was not seen before.
+/// Returns the number of `item`, a new one where it was not seen before.
 fn number<T: Copy + Eq + std::hash::Hash>(
     all: &mut Vec<T>,
     numbers: &mut HashMap<T, usize>,

@@ -1,4 +1,4 @@
-//! Object indexes: whichever layout becomes manifests by row, with a column of ids.
+//! Object indexes: any layout becomes manifests by row, with a column of ids.
 
 use zvf_format::num::to_u64;
 use zvf_metadata::arrays::ObjectIndex;
@@ -9,8 +9,8 @@ use zvf_store::{DensePlan, RowPlan};
 use crate::cells::Target;
 use crate::run::Progress;
 
-/// Writes the object index of a level. A row without bytes, which old readers take for an object without
-/// fragments and new ones for a fault, gets the manifest of no fragments.
+/// Writes the object index of a level. An empty row means an object without fragments to old readers and a fault to new
+/// ones: it becomes an empty manifest.
 pub(crate) async fn write(
     target: &Target<'_>,
     progress: &mut Progress<'_>,
@@ -42,14 +42,14 @@ pub(crate) async fn write(
     let old = ObjectIndex::parse(group.attributes)
         .map_err(|error| ModelError::from(error).in_array(index.path()))?;
     let rank = to_u64(target.reader.key_rank());
-    let says = ObjectIndex {
+    let attributes = ObjectIndex {
         extras: old.extras,
         ..ObjectIndex::new(index.slots(), present, rank, sorted)
     };
-    build.group(&target.path("object_index"), &GroupDoc::new(says.to_attributes())).await?;
+    build.group(&target.path("object_index"), &GroupDoc::new(attributes.to_attributes())).await?;
     progress.done.objects += index.slots();
     Ok(())
 }
 
-/// Rows that are read at once.
+/// The number of rows that are read at once.
 const BATCH: u64 = 16_384;

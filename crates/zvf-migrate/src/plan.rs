@@ -1,7 +1,7 @@
-//! What is in the old store, and what becomes of each part.
+//! The parts of the old store, and what each becomes.
 //!
-//! Found by listing names and reading documents; no payload is read. A store that cannot be listed cannot
-//! be migrated: what nobody names would be lost without a word.
+//! The plan is made by listing names and reading documents, without payloads. A store that cannot be listed cannot be
+//! migrated: unlisted objects would be lost silently.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use zvf_metadata::LayoutFamily;
 use zvf_model::{LevelId, LevelReader, ModelError};
 use zvf_store::{Op, Store, StoreError};
 
-/// What a migration changes, part by part.
+/// The changes of a migration, part by part.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -30,11 +30,11 @@ use zvf_store::{Op, Store, StoreError};
 pub struct Plan {
     pub(crate) store: Store,
     pub(crate) levels: Vec<PlannedLevel>,
-    pub(crate) beside: Vec<Step>,
+    pub(crate) extra_kinds: Vec<Step>,
     version: String,
 }
 
-/// One thing that is different in the new store, or is copied as it is.
+/// A change in the new store, or a part that is copied.
 ///
 /// ```
 /// use zvf_migrate::Change;
@@ -44,29 +44,29 @@ pub struct Plan {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
-    /// Where it is, below the root of the store; empty for the root itself.
+    /// The path below the root of the store; empty for the root itself.
     pub path: &'a str,
-    /// What it is now.
+    /// The old form.
     pub before: &'a str,
-    /// What it will be.
+    /// The new form.
     pub after: &'a str,
 }
 
-/// A level, and what it holds.
+/// A level and its parts.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedLevel {
     pub(crate) reader: LevelReader,
     pub(crate) steps: Vec<Step>,
 }
 
-/// One part, and what it is.
+/// One part and its type.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) path: String,
     pub(crate) what: What,
 }
 
-/// What a part is, and so what is to be done.
+/// The type of a part, which determines how it is migrated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// Vertices and their fragments.
@@ -75,7 +75,7 @@ pub(crate) enum What {
     OtherVertices,
     /// An attribute of vertices, or of fragments.
     Column { name: String, of_fragments: bool },
-    /// Links to the level so far away, with their attributes; bridges are made anew.
+    /// Links to the level `delta` away, with their attributes; bridges are derived again.
     Links { delta: Delta, attributes: Vec<String>, bridges: bool },
     /// Manifests and ids of objects.
     Objects,
@@ -87,14 +87,14 @@ pub(crate) enum What {
     Table,
     /// Names of parametric objects.
     Names,
-    /// A group that is its attributes.
+    /// A group that has only attributes.
     Document,
-    /// Something that nobody here knows.
+    /// Anything unknown.
     Unknown,
 }
 
 impl Plan {
-    /// What becomes of `store`.
+    /// Plans the migration of `store`.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl Plan {
             return Err(StoreError::refused(class, Op::Open, "version", expected, &*version).into());
         }
         let mut plan =
-            Self { store: store.clone(), levels: Vec::new(), beside: Vec::new(), version };
+            Self { store: store.clone(), levels: Vec::new(), extra_kinds: Vec::new(), version };
         for number in store.list_levels().await? {
             let reader = LevelReader::open(store, LevelId(number)).await?;
             let steps = level(&reader).await?;
@@ -120,17 +120,17 @@ impl Plan {
             plan.levels.iter().map(|level| level.reader.level().to_string()).collect();
         for name in store.nodes().children("").await?.names {
             if !levels.contains(&name) {
-                plan.beside.extend(plan_extra_kinds(store, &name).await?);
+                plan.extra_kinds.extend(plan_extra_kinds(store, &name).await?);
             }
         }
         Ok(plan)
     }
 
-    /// What is different afterwards, in order; the version first.
+    /// Returns the changes, in order; the version first.
     pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
         let root = Change { path: "", before: &self.version, after: KNOWN };
         let levels = self.levels.iter().flat_map(|level| &level.steps);
-        let parts = levels.chain(&self.beside).map(|step| {
+        let parts = levels.chain(&self.extra_kinds).map(|step| {
             let (before, after) = step.what.words();
             Change { path: &step.path, before, after }
         });
@@ -139,7 +139,7 @@ impl Plan {
 }
 
 impl What {
-    /// What it is called before and afterwards.
+    /// Returns the old and the new form.
     const fn words(&self) -> (&'static str, &'static str) {
         let by_chunk = "an array for each chunk";
         match self {
@@ -162,7 +162,7 @@ impl What {
     }
 }
 
-/// What the parts of a level are.
+/// Returns the parts of a level.
 async fn level(reader: &LevelReader) -> Result<Vec<Step>, ModelError> {
     let node = reader.node();
     let mut steps = Vec::new();
@@ -173,7 +173,7 @@ async fn level(reader: &LevelReader) -> Result<Vec<Step>, ModelError> {
     for name in node.children("").await?.names {
         match name.as_str() {
             "vertices" => step(&name, What::Vertices),
-            // With the vertices, and with the links.
+            // These are part of the vertices and of the links.
             "vertex_fragments" | "link_fragments" => {}
             "link_attributes" | "cross_chunk_link_attributes" => {}
             "vertex_attributes" | "fragment_attributes" => {
@@ -213,7 +213,7 @@ async fn level(reader: &LevelReader) -> Result<Vec<Step>, ModelError> {
     Ok(steps)
 }
 
-/// The names of the attributes that the links of one family have.
+/// Returns the names of the attributes of the links of one family.
 async fn link_attributes(reader: &LevelReader, delta: Delta) -> Result<Vec<String>, ModelError> {
     let mut names = Vec::new();
     for name in reader.link_attribute_names().await?.names {
@@ -228,7 +228,7 @@ async fn link_attributes(reader: &LevelReader, delta: Delta) -> Result<Vec<Strin
     Ok(names)
 }
 
-/// What the parts of something beside the levels are.
+/// Returns the parts of a geometry outside of the levels.
 async fn plan_extra_kinds(store: &Store, name: &str) -> Result<Vec<Step>, ModelError> {
     let step = |path: String, what| Step { path, what };
     let mut steps = Vec::new();

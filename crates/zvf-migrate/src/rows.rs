@@ -1,7 +1,7 @@
 //! Standalone arrays: values of objects and groups, members of groups, tables, names.
 //!
-//! Old stores say by a byte for each row which values are present. New ones have a value for that, the
-//! fill value, and it must be one that no present row has: the usual one of the type where that is free.
+//! Old stores have a byte for each row that states whether its value is present. New ones use the fill value for absent
+//! rows, which must not occur in a present row: the default of the type where that is unused.
 
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
@@ -39,24 +39,24 @@ pub(crate) async fn values(
         (true, found) => found.cloned(),
         (false, _) => usual.clone(),
     };
-    // Without absent rows, the usual value may be one that is meant.
+    // Without absent rows, the default may be an actual value.
     let says_absence = any_absent || (!of_groups && free.first() == usual.as_ref());
     let shape = dense.shape().to_vec();
     let columns = (shape.len() > 1).then_some(u64::from(values.width()));
-    let mut says = Doc::parse(dense.attributes().clone())
+    let mut doc = Doc::parse(dense.attributes().clone())
         .map_err(|error| ModelError::from(error).in_array(path))?;
-    let name = says.name.clone().unwrap_or_else(|| values.name().to_owned());
+    let name = doc.name.clone().unwrap_or_else(|| values.name().to_owned());
     let new = match of_groups {
         true => Doc::group_attribute(&name, dtype, shape),
         false => Doc::object_attribute(&name, dtype, shape),
     };
-    says = Doc { extras: says.extras, ..new };
-    says.fill_sentinel_meaning = says_absence.then(|| ABSENT.to_owned());
+    doc = Doc { extras: doc.extras, ..new };
+    doc.fill_sentinel_meaning = says_absence.then(|| ABSENT.to_owned());
     let plan = match (&fill, of_groups && !any_absent) {
         (Some((fill, _)), false) => DensePlan::object_attribute(dtype, columns, fill.clone()),
         _ => DensePlan { columns, ..DensePlan::new(dtype) },
     };
-    let mut sink = build.dense(path, DensePlan { attributes: says.to_attributes(), ..plan })?;
+    let mut sink = build.dense(path, DensePlan { attributes: doc.to_attributes(), ..plan })?;
     let absent = fill.map(|(_, item)| item.repeat(saturating_usize(values.width().into())));
     for range in batches(rows) {
         let some = values.range(range).await?;
@@ -75,7 +75,7 @@ pub(crate) async fn values(
     Ok(())
 }
 
-/// Copies rows of any length.
+/// Copies rows of variable length.
 pub(crate) async fn rows(from: &Rows, build: &Build, path: &str) -> Result<(), ModelError> {
     let plan = RowPlan { attributes: from.attributes().clone(), ..RowPlan::default() };
     let mut sink = build.rows(path, plan)?;
@@ -118,18 +118,18 @@ pub(crate) async fn names(store: &Store, build: &Build, path: &str) -> Result<()
     Ok(())
 }
 
-/// A row of nothing.
+/// Returns an absent row.
 pub(crate) fn absent(dtype: Dtype, width: u32) -> Vec<u8> {
     let usual = candidates(dtype).into_iter().next();
     let item = usual.map_or_else(|| vec![0; saturating_usize(dtype.size)], |(_, item)| item);
     item.repeat(saturating_usize(width.into()))
 }
 
-/// Values that may mean absence, each as it is written in a document and in a row; the usual one first.
+/// Returns the values that may mean absence, each as a document and as a row; the default first.
 fn candidates(dtype: Dtype) -> Vec<(FillValue, Vec<u8>)> {
     let size = saturating_usize(dtype.size);
     let item = |bytes: &[u8]| bytes.get(..size).unwrap_or_default().to_vec();
-    let tried = if size == 1 { ALL_OF_A_BYTE } else { SOME };
+    let tried = if size == 1 { ALL_OF_A_BYTE } else { MAX_CANDIDATES };
     let bits = dtype.size.saturating_mul(8).min(64);
     match dtype.kind {
         DtypeKind::Float => {
@@ -168,11 +168,11 @@ fn candidates(dtype: Dtype) -> Vec<(FillValue, Vec<u8>)> {
                 (FillValue::text(&replacement.to_string()), unit(replacement.into())),
             ]
         }
-        DtypeKind::Bool => Vec::new(), // each of its values is one that is meant
+        DtypeKind::Bool => Vec::new(), // each of its values may occur
     }
 }
 
-/// Whether a row of this would read as absent.
+/// Returns whether a row of these bytes would read as absent.
 fn means(dtype: Dtype, row: &[u8], item: &[u8]) -> bool {
     let nan = |item: &[u8]| dtype.kind == DtypeKind::Float && is_nan(item);
     row.chunks_exact(item.len().max(1)).all(|found| found == item || (nan(item) && nan(found)))
@@ -198,12 +198,12 @@ fn batches(rows: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
 }
 
 const ABSENT: &str = "absent";
-/// Rows that are read at once.
+/// The number of rows that are read at once.
 const BATCH: u64 = 65_536;
-/// NaN and the infinities of 16 bits, in the order of their wider kin.
+/// NaN and the infinities of 16 bits, in the order of the wider ones.
 const HALVES: [[u8; 2]; 3] = [[0, 0x7e], [0, 0xfc], [0, 0x7c]];
-/// Values that are tried of wide types.
-const SOME: u64 = 8;
+/// The number of candidate values of wide types.
+const MAX_CANDIDATES: u64 = 8;
 const ALL_OF_A_BYTE: u64 = 256;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Doing it: level by level, part by part, the root document last.
+//! Running the migration: level by level, part by part, the root document last.
 
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
@@ -10,7 +10,7 @@ use crate::cells::{Rows, Target};
 use crate::plan::{Plan, PlannedLevel, Step, What};
 use crate::{bridges, cells, links, objects, rows, verify};
 
-/// What may be chosen of the new store.
+/// The options of the new store.
 ///
 /// ```
 /// let plain = zvf_migrate::Migration::default();
@@ -18,16 +18,15 @@ use crate::{bridges, cells, links, objects, rows, verify};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Migration {
-    /// What the store is called in its document; as stores without a name are when it is empty.
+    /// The name in the document of the store; empty for none.
     pub name: String,
-    /// Cells per shard, on each axis; one number stands for all axes. One object per cell when there is
-    /// none.
+    /// Cells per shard, on each axis; one number stands for all axes. `None` for one object per cell.
     pub shard: Option<Vec<u64>>,
-    /// How cells are coded.
+    /// The codecs of cells.
     pub codecs: CodecPipeline,
 }
 
-/// How far a migration is.
+/// The progress of a migration.
 ///
 /// ```
 /// assert_eq!(zvf_migrate::Migrated::default().cells, 0);
@@ -35,7 +34,7 @@ pub struct Migration {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Migrated {
-    /// Levels that are done.
+    /// Finished levels.
     pub levels: u64,
     /// Cells over the grid, those of links included.
     pub cells: u64,
@@ -43,41 +42,40 @@ pub struct Migrated {
     pub links: u64,
     /// Rows of object indexes.
     pub objects: u64,
-    /// Objects of the backend that were copied as they are.
+    /// Objects of the backend that were copied unchanged.
     pub copied: u64,
-    /// Bytes of the objects that cells are in now.
+    /// Bytes of the objects that hold cells now.
     pub stored_bytes: u64,
-    /// Whether the new store was read again and held against the old one. One in an object store is not:
-    /// it cannot be read before it is published.
+    /// Whether the new store was read again and compared with the old one. One in an object store is not: it cannot be
+    /// read before it is published.
     pub verified: bool,
 }
 
 impl Plan {
-    /// Writes the new store into `build`, and publishes it. `told` hears from time to time how far it is.
+    /// Writes the new store into `build`, and publishes it. Calls `on_progress` from time to time.
     ///
     /// Cells are encoded on the current rayon pool, while this waits; see [`Build`] for where to run it.
     ///
     /// # Errors
     ///
-    /// When something of the old store cannot be read as what it claims to be, the new one cannot be
-    /// written, or counts or checksums of the new one are not those of the old one;
-    /// [`Class::Conflict`] when the old one is to be replaced and is no longer as it was opened. Nothing is
-    /// published then.
+    /// When a part of the old store cannot be read as what it claims to be, the new one cannot be written, or counts or
+    /// checksums differ; [`Class::Conflict`] when the old one is to be replaced and changed since it was opened.
+    /// Nothing is published then.
     pub async fn apply(
         &self,
         migration: &Migration,
         build: Build,
-        mut told: impl FnMut(&Migrated),
+        mut on_progress: impl FnMut(&Migrated),
     ) -> Result<Migrated, ModelError> {
         build.check_source(&self.store)?;
         let mut done = Migrated::default();
         for planned in &self.levels {
-            let mut progress = Progress { done: &mut done, told: &mut told };
+            let mut progress = Progress { done: &mut done, on_progress: &mut on_progress };
             level(planned, migration, &build, &mut progress).await?;
             done.levels += 1;
-            told(&done);
+            on_progress(&done);
         }
-        for step in &self.beside {
+        for step in &self.extra_kinds {
             self.copy_extra_kinds(step, &build, &mut done).await?;
         }
         let root = root(&self.store, migration, &self.levels);
@@ -94,7 +92,7 @@ impl Plan {
         Ok(done)
     }
 
-    /// Writes a part that is in no level.
+    /// Writes a part outside of the levels.
     async fn copy_extra_kinds(
         &self,
         step: &Step,
@@ -141,17 +139,17 @@ impl Plan {
     }
 }
 
-/// What was done, and who is told of it.
+/// The progress, and the callback that reports it.
 pub(crate) struct Progress<'a> {
     pub(crate) done: &'a mut Migrated,
-    told: &'a mut dyn FnMut(&Migrated),
+    on_progress: &'a mut dyn FnMut(&Migrated),
 }
 
 impl Progress<'_> {
     /// Counts cells.
     pub(crate) fn cells(&mut self, cells: usize) {
         self.done.cells += zvf_format::num::to_u64(cells);
-        (self.told)(self.done);
+        (self.on_progress)(self.done);
     }
 }
 
@@ -222,8 +220,8 @@ async fn level(
     Ok(())
 }
 
-/// Where the cells of a level go: the grid has room for the bounds of the store, as those of new stores
-/// have, and for every chunk there is.
+/// Returns the destination of the cells of a level: the grid covers the bounds of the store, as in new stores, and
+/// every existing chunk.
 async fn target<'a>(
     reader: &'a LevelReader,
     migration: &'a Migration,
@@ -234,13 +232,13 @@ async fn target<'a>(
     let grid = if reader.key_rank() == reader.axes() {
         grid
     } else {
-        // A leading axis without values is as long as the chunks that are there.
+        // A leading axis without values is as long as the existing chunks.
         let values = reader.binned_by().map_or(0, |(_, values)| values.len());
         grid.and_then(|grid| grid.with_attribute_bins(zvf_format::num::to_u64(values).max(1)))
     };
-    // A grid has at least one cell on each axis, and all have numbers.
+    // A grid has at least one cell on each axis, and numbers for all.
     let last = |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells.saturating_sub(1));
-    // Bounds that cover no grid say nothing; the chunks do.
+    // Bounds that cover no grid are ignored; the chunks determine it.
     let (low, high) = grid.map_or((Vec::new(), Vec::new()), |grid| {
         let high = grid.origin().iter().zip(grid.shape()).map(last).collect();
         (grid.origin().to_vec(), high)
@@ -252,7 +250,7 @@ async fn target<'a>(
     Ok(target)
 }
 
-/// The new root document.
+/// Returns the new root document.
 fn root(store: &Store, migration: &Migration, levels: &[PlannedLevel]) -> Root {
     let mut root = store.root().clone();
     root.zarr_vectors.zv_version = Version::KNOWN;
@@ -269,7 +267,7 @@ fn root(store: &Store, migration: &Migration, levels: &[PlannedLevel]) -> Root {
     root
 }
 
-/// A document without the copies of others that a tool put into it.
+/// Removes the copies of other documents that a tool put into this one.
 fn without_copied_documents(mut doc: GroupDoc) -> GroupDoc {
     doc.extras.shift_remove(COPIES);
     doc

@@ -1,15 +1,15 @@
-//! The new store held against the old one, before it is published.
+//! Comparison of the new store with the old one, before it is published.
 //!
 //! ```text
 //! vertices             rows of all chunks
-//! links                records of each level gap, by the number of their ends; made-up bridges left out
+//! links                records of each level gap, by the number of their ends; without new bridges
 //! objects              rows of the index, and the ids in them
 //! positions            a checksum by object, in the order of its manifest; by fragment where nothing has objects
 //! groups               members of each group
 //! ```
 //!
-//! What the old store does not give, because it is at fault or encoded otherwise, is not compared: the
-//! payloads were copied as they are.
+//! What cannot be read from the old store, because it is faulty or encoded otherwise, is not compared: the payloads
+//! were copied.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,8 +25,8 @@ use crate::plan::{Plan, What};
 ///
 /// # Errors
 ///
-/// [`Class::CountMismatch`] when something is not as often there as it was, [`Class::Checksum`] when it is
-/// not the same; otherwise when `new` cannot be read.
+/// [`Class::CountMismatch`] when numbers differ, [`Class::Checksum`] when contents differ; otherwise when `new` cannot
+/// be read.
 pub(crate) async fn compare(plan: &Plan, new: &Store) -> Result<(), ModelError> {
     for planned in &plan.levels {
         let old = &planned.reader;
@@ -56,7 +56,7 @@ pub(crate) async fn compare(plan: &Plan, new: &Store) -> Result<(), ModelError> 
     Ok(())
 }
 
-/// What is compared below one path.
+/// The comparison below one path.
 struct Sums {
     path: String,
 }
@@ -126,7 +126,7 @@ impl Sums {
     }
 }
 
-/// All rows of vertices.
+/// Returns the number of rows of vertices.
 async fn rows(level: &LevelReader) -> Result<u64, ModelError> {
     let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
     let mut total = 0;
@@ -138,7 +138,7 @@ async fn rows(level: &LevelReader) -> Result<u64, ModelError> {
     Ok(total)
 }
 
-/// The records of a family, each counted once, by the number of their ends.
+/// Returns the number of records of a family, each counted once, by the number of their ends.
 async fn records_by_width(
     level: &LevelReader,
     delta: Delta,
@@ -159,7 +159,7 @@ async fn records_by_width(
     Ok(counts)
 }
 
-/// A checksum of the positions of all objects, or of all fragments where there is no index.
+/// Returns a checksum of the positions of all objects, or of all fragments where there is no index.
 async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u64, ModelError> {
     let fragments = fragment_sums(level).await?;
     let mut sum = 0_u64;
@@ -177,7 +177,7 @@ async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u
         for (manifest, id) in index.manifests(&slots).await?.iter().zip(ids) {
             let parts = manifest.references()?.map(|(chunk, fragment)| {
                 let sums = fragments.get(&chunk);
-                // A fragment that is not there counts by its name: it is missing on both sides.
+                // A missing fragment counts by its number: it is missing on both sides.
                 let own = sums.and_then(|sums| sums.get(usize::try_from(fragment).ok()?));
                 own.copied().unwrap_or_else(|| folded(hash_key(&chunk), [fragment].into_iter()))
             });
@@ -189,7 +189,7 @@ async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u
     Ok(sum)
 }
 
-/// A checksum of the positions of each fragment, by its chunk.
+/// Returns a checksum of the positions of each fragment, by its chunk.
 async fn fragment_sums(level: &LevelReader) -> Result<HashMap<ChunkKey, Vec<u64>>, ModelError> {
     let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
     let mut all = HashMap::with_capacity(keys.len());
@@ -199,7 +199,7 @@ async fn fragment_sums(level: &LevelReader) -> Result<HashMap<ChunkKey, Vec<u64>
         for ((column, fragments), key) in columns.into_iter().zip(fragments).zip(keys) {
             let column = column?;
             if column.is_empty() {
-                continue; // the old families store chunks of nothing, and the new one does not
+                continue; // the old families store empty chunks, and the new one does not
             }
             let fragments = fragments?;
             fragments.check_rows(to_u64(column.len()))?;
@@ -214,7 +214,7 @@ async fn fragment_sums(level: &LevelReader) -> Result<HashMap<ChunkKey, Vec<u64>
     Ok(all)
 }
 
-/// A checksum of the members of all groups, in order.
+/// Returns a checksum of the members of all groups, in order.
 async fn members(groups: &Groups) -> Result<u64, ModelError> {
     let (mut sum, mut start) = (0, 0);
     while start < groups.len() {
@@ -233,7 +233,7 @@ async fn members(groups: &Groups) -> Result<u64, ModelError> {
     Ok(sum)
 }
 
-/// FNV-1a over `bytes`.
+/// Returns the FNV-1a hash of `bytes`.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(FNV_BASIS, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(FNV_PRIME))
 }
@@ -242,7 +242,7 @@ fn hash_key(key: &ChunkKey) -> u64 {
     folded(0, key.components().iter().map(|n| u64::from_le_bytes(n.to_le_bytes())))
 }
 
-/// A number that depends on `seed`, on all `parts` and on their order.
+/// Returns a hash that depends on `seed`, on all `parts` and on their order.
 fn folded(seed: u64, parts: impl Iterator<Item = u64>) -> u64 {
     let mixed = |sum: u64| {
         let sum = (sum ^ (sum >> 32)).wrapping_mul(MIX);
@@ -251,20 +251,20 @@ fn folded(seed: u64, parts: impl Iterator<Item = u64>) -> u64 {
     parts.fold(mixed(seed ^ FNV_BASIS), |sum, part| mixed(sum.wrapping_mul(FNV_PRIME) ^ part))
 }
 
-/// Chunks that are read at once.
+/// The number of chunks that are read at once.
 const CHUNKS: usize = 64;
-/// Objects, or groups, that are read at once.
+/// The number of objects, or groups, that are read at once.
 const OBJECTS: u64 = 4096;
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x100_0000_01b3;
-/// An odd number with bits all over, as splitmix64 uses it.
+/// The odd multiplier of splitmix64.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// `id` migrated into a folder.
+    /// Migrates `id` into a folder.
     async fn migrated(id: &str) -> (tempfile::TempDir, String) {
         let (old, dir) = (archives::Unpacked::new(id), tempfile::tempdir().unwrap());
         let address = dir.path().join("new.zarrvectors").to_str().unwrap().to_owned();

@@ -1,12 +1,12 @@
-//! Neuroglancer's precomputed formats: the bytes of each object, and stores as such objects.
+//! Neuroglancer's precomputed formats: encoding of objects, and stores as such objects.
 //!
 //! ```text
 //! encode      geometry to bytes: skeletons, legacy meshes, meshes of several resolutions, lists of annotations
-//! Precomputed a store seen as folders of these formats: each object is made when it is asked for (feature `store`)
+//! Precomputed a store as folders of these formats: objects are encoded on request (feature `store`)
 //! ```
 //!
-//! The converter writes files with `encode`; the server answers requests with [`Precomputed`]. Nothing here knows about
-//! files or HTTP, and nothing reads these formats.
+//! The converter writes files with `encode`; the server answers requests with [`Precomputed`]. This crate does not use
+//! files or HTTP, and does not read these formats.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -31,7 +31,7 @@ const STORES: [&str; 19] = [
     "composite",
 ];
 
-/// A store, and the same as precomputed objects.
+/// A store, and its precomputed objects.
 struct Both {
     _files: archives::Unpacked,
     reader: Reader,
@@ -45,7 +45,7 @@ impl Both {
         Self { _files: files, served: Precomputed::new(reader.clone()), reader }
     }
 
-    /// The same with other limits.
+    /// Sets other limits.
     fn with(mut self, limit: fn(Precomputed) -> Precomputed) -> Self {
         self.served = limit(Precomputed::new(self.reader.clone()));
         self
@@ -149,7 +149,7 @@ async fn annotations_name_their_objects_and_groups() {
 async fn large_meshes_are_cut_into_an_octree() {
     for id in ["ms3_pyramid", "ms3_quad"] {
         let both = Both::open(id).await.with(|served| served.with_max_whole_faces(0));
-        let whole = Both::open(id).await;
+        let full = Both::open(id).await;
         let mut fragments = 0;
         for segment in segments(&both, "mesh").await {
             let Some(manifest) = both.get("mesh", &format!("{segment}.index")).await else {
@@ -176,11 +176,11 @@ async fn large_meshes_are_cut_into_an_octree() {
             }
             assert_eq!((at, bytes), (manifest.len(), data.len()), "{id} {segment}");
         }
-        assert!(fragments > segments(&whole, "mesh").await.len(), "{id}: {fragments} fragments");
+        assert!(fragments > segments(&full, "mesh").await.len(), "{id}: {fragments} fragments");
     }
 }
 
-/// Records of a list of points and their ids.
+/// Splits a list of points into ids and records.
 fn split_list(list: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let count = u64_at(list, 0) as usize;
     let bytes = list.len() - 8 - 8 * count;
@@ -190,7 +190,8 @@ fn split_list(list: &[u8]) -> Vec<(u64, Vec<u8>)> {
     (0..count).map(|at| (u64_at(ids, 8 * at), list[8 + size * at..][..size].to_vec())).collect()
 }
 
-/// An annotation by its id has the record of its cell, and after that the ids of each relationship, whose lists have it.
+/// Checks that an annotation by its id has the record of its cell, followed by the ids of each relationship, whose
+/// lists contain it.
 async fn check_by_id(id: &str, both: &Both, layer: &str, (number, record): (u64, &[u8])) {
     let found = both.get(layer, &format!("by_id/{number}")).await.unwrap();
     assert_eq!(&found[..record.len()], record, "{id}, {layer} {number}");
@@ -199,7 +200,7 @@ async fn check_by_id(id: &str, both: &Both, layer: &str, (number, record): (u64,
         let (count, name) = (u32_at(&found, at), relation["key"].as_str().unwrap());
         let ids: Vec<u64> = (0..count).map(|n| u64_at(&found, at + 4 + 8 * n)).collect();
         at += 4 + 8 * count;
-        // Lists are long, and all of an object are of the same kind: each tenth is looked for.
+        // Lists are long, and all annotations of an object are of one kind: each tenth is checked.
         for related in ids.iter().filter(|_| number % 10 == 0) {
             let list = both.get(layer, &format!("{name}/{related}")).await.unwrap();
             let listed = split_list(&list).into_iter().find(|(own, _)| *own == number);
@@ -209,7 +210,7 @@ async fn check_by_id(id: &str, both: &Both, layer: &str, (number, record): (u64,
     assert_eq!(at, found.len(), "{id}, {layer} {number}");
 }
 
-/// All keys of cells of a grid.
+/// Returns all keys of cells of a grid.
 fn cells(shape: &[u64]) -> Vec<String> {
     let mut all = vec![String::new()];
     for axis in shape {
@@ -265,7 +266,7 @@ async fn check_points(id: &str, both: &Both) -> usize {
     if !is_additive {
         assert_eq!(found.len(), all.len(), "{id}");
     }
-    // The same places, whatever their order.
+    // The same positions in any order.
     let place = |record: &Vec<u8>| record[..4 * rank].to_vec();
     let mut expected = BTreeMap::<Vec<u8>, usize>::new();
     for row in 0..all.len() {
@@ -302,7 +303,7 @@ async fn check_chains(id: &str, both: &Both, layer: &str, kind: Kind) -> usize {
     objects.len()
 }
 
-/// The ids of segments.
+/// Returns the ids of segments.
 async fn segments(both: &Both, layer: &str) -> Vec<String> {
     let said = both.info(layer, "segment_properties/info").await;
     let inline = &said["inline"];

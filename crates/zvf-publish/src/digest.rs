@@ -1,6 +1,6 @@
-//! XXH64 of bytes and files: what records and journals tell files apart by.
+//! XXH64 of bytes and files, by which records and journals identify files.
 //!
-//! Not a CRC: that of a file which ends with its own is the same for all files of one length, and cells of Zarr do.
+//! A CRC would be unsuitable: files that end with their own CRC all have the same one, and cells of Zarr do.
 
 use std::fs::File;
 use std::hash::Hasher as _;
@@ -43,7 +43,7 @@ pub fn hash_file(path: &Path) -> io::Result<(u64, u64)> {
     }
 }
 
-/// Bytes that are read at a time.
+/// The bytes read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,26 +1,25 @@
-//! Every call by which something changes a directory of this machine.
+//! Every call that changes a directory on this machine.
 //!
 //! ```text
 //! make_dir, create     one name each; a file is written once, and never again
-//! open_new, finish     the same for a file that is written piece by piece; recorded when it is finished
-//! link                 one more name for a file that is there; a copy of it where that cannot be
+//! open_new, finish     a file written piece by piece; recorded when it is finished
+//! link                 a second name of an existing file; a copy where that is impossible
 //! remove               one file
-//! sync_all             everything of the file system: one call where there is one, else file by file
+//! sync_all             the whole file system: one call where it exists, else file by file
 //! sync_file            the bytes of one file
 //! sync_dir             the names in one directory
-//! sync_each            several files and directories, at the same time
-//! rename               over nothing, an empty directory, or from file to file
-//! rename_new           only where nothing has the name
-//! exchange             two names at once, where the system can; else two renames
-//! remove_all           a directory and what is below it
+//! sync_each            several files and directories, in parallel
+//! rename               over nothing, an empty directory, or a file
+//! rename_new           only if the name is free
+//! exchange             two names in one step, where the system can; else two renames
+//! remove_all           a directory and everything below it
 //! try_lock             the lock of an open file
 //! ```
 //!
-//! A recording disk (feature `recording`) writes each call down as well, and syncs nothing: from what it wrote down a
-//! test makes every state that a loss of power may leave. A failing disk (the same feature) refuses one call, before it or
-//! after it was done.
+//! A recording disk (feature `recording`) also logs each call and syncs nothing: from the log a test derives every
+//! state that a loss of power may leave. A failing disk (the same feature) fails one call, before or after it is done.
 //!
-//! Not here: what is written.
+//! The contents of files are the caller's.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Write as _};
@@ -32,80 +31,80 @@ use bytes::Bytes;
 
 use crate::exchange::exchange_names;
 
-/// The disk; clones write into the same record.
+/// The disk; clones share the log.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     record: Option<Arc<Mutex<Vec<Call>>>>,
-    plain: bool,    // whether two names cannot be exchanged in one step
-    lockless: bool, // whether files have no locks
-    linkless: bool, // whether files have one name only
+    plain: bool,    // two names cannot be exchanged in one step
+    lockless: bool, // files have no locks
+    linkless: bool, // files have one name only
     failing: Option<Arc<Failing>>,
 }
 
-/// The one call that fails.
+/// The call that fails.
 #[derive(Debug)]
 struct Failing {
     calls: AtomicUsize, // so far
     nth: usize,
-    error: i32, // of the system
+    error: i32, // an errno
     is_late: bool,
 }
 
-/// One call.
+/// A call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Call {
-    /// A directory was made.
+    /// A directory was created.
     MakeDir(PathBuf),
-    /// A file was made with these bytes.
+    /// A file was created with these bytes.
     Create(PathBuf, Bytes),
-    /// A file went.
+    /// A file was removed.
     Remove(PathBuf),
-    /// All was synced.
+    /// Everything was synced.
     SyncAll,
     /// The bytes of a file were synced.
     SyncFile(PathBuf),
     /// The names in a directory were synced.
     SyncDir(PathBuf),
-    /// The first name became the second one.
+    /// The first name was renamed to the second.
     Rename(PathBuf, PathBuf),
-    /// Two names changed places.
+    /// Two names were exchanged.
     Exchange(PathBuf, PathBuf),
-    /// A directory went with all that was in it.
+    /// A directory was removed with its contents.
     RemoveAll(PathBuf),
 }
 
 impl Disk {
-    /// A disk that writes down what is done, and does not wait for the hardware.
+    /// Returns a disk that records calls, and does not wait for the hardware.
     #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn recording() -> Self {
         Self { record: Some(Arc::default()), ..Self::default() }
     }
 
-    /// The same disk, on which two names cannot change places in one step.
+    /// Returns the same disk, on which two names cannot be exchanged in one step.
     #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn without_exchange(self) -> Self {
         Self { plain: true, ..self }
     }
 
-    /// The same disk, on which files have no locks.
+    /// Returns the same disk, on which files have no locks.
     #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn without_locks(self) -> Self {
         Self { lockless: true, ..self }
     }
 
-    /// The same disk, on which a file has one name only.
+    /// Returns the same disk, on which a file has one name only.
     #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn without_links(self) -> Self {
         Self { linkless: true, ..self }
     }
 
-    /// The same disk, of which call number `nth`, from 0, fails with the system's error number `error`: nothing is done
-    /// then, or with `is_late` all of it.
+    /// Returns the same disk, of which call number `nth`, from 0, fails with the errno `error`: before it is done, or
+    /// with `is_late` after it.
     #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn failing_at(self, nth: usize, error: i32, is_late: bool) -> Self {
@@ -113,14 +112,14 @@ impl Disk {
         Self { failing: Some(Arc::new(Failing { calls, nth, error, is_late })), ..self }
     }
 
-    /// How many calls there were so far, of a disk that fails at one.
+    /// Returns the number of calls so far of a failing disk.
     #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn call_count(&self) -> usize {
         self.failing.as_ref().map_or(0, |failing| failing.calls.load(Ordering::SeqCst))
     }
 
-    /// Fails where this call is to fail; what comes back is to be the end of the call when it was done.
+    /// Fails where this call is to fail; otherwise returns the result of the call after it was done.
     fn fault(&self) -> io::Result<io::Result<()>> {
         let Some(failing) = &self.failing else { return Ok(Ok(())) };
         if failing.calls.fetch_add(1, Ordering::SeqCst) != failing.nth {
@@ -130,7 +129,7 @@ impl Disk {
         if failing.is_late { Ok(Err(error)) } else { Err(error) }
     }
 
-    /// What was done so far.
+    /// Returns the calls so far.
     #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
@@ -139,7 +138,7 @@ impl Disk {
         })
     }
 
-    /// Makes one directory.
+    /// Creates one directory.
     ///
     /// # Errors
     ///
@@ -151,7 +150,7 @@ impl Disk {
         end
     }
 
-    /// Makes `path` and what is missing of the directories above it, outermost first; tells which.
+    /// Creates `path` and the missing directories above it, outermost first; returns these.
     ///
     /// # Errors
     ///
@@ -173,7 +172,7 @@ impl Disk {
         }
     }
 
-    /// Makes a file of `parts`, with the directories it needs. A file that is there is an error.
+    /// Creates a file from `parts`, with the directories it needs. An existing file is an error.
     ///
     /// # Errors
     ///
@@ -199,7 +198,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// When there is something of that name, or the system refuses.
+    /// When the name is taken, or the system refuses.
     pub fn open_new(&self, path: &Path, private: bool) -> io::Result<File> {
         self.fault()??;
         let mut options = OpenOptions::new();
@@ -214,7 +213,7 @@ impl Disk {
         options.open(path)
     }
 
-    /// Records what was written to `path` since [`open_new`](Self::open_new), and syncs it where `sync` says so.
+    /// Records the bytes written to `path` since [`open_new`](Self::open_new), and syncs them if `sync`.
     ///
     /// # Errors
     ///
@@ -232,8 +231,8 @@ impl Disk {
         if sync { file.sync_all() } else { Ok(()) }
     }
 
-    /// Gives the file `from` the name `to` as well, in a directory that is there; copies it where the
-    /// system has no second names, or no more of them for this file.
+    /// Gives the file `from` the second name `to`, in an existing directory; copies it where the system has no hard
+    /// links, or no more of them for this file.
     ///
     /// # Errors
     ///
@@ -247,13 +246,13 @@ impl Disk {
             }
             fs::copy(from, to)?;
         }
-        // Whoever replays the calls needs no more than that the file is there.
+        // For a replay of the calls it is enough that the file exists.
         let bytes = if self.record.is_some() { fs::read(to)? } else { Vec::new() };
         self.note(|| Call::Create(to.to_owned(), bytes.into()));
         end
     }
 
-    /// Removes a file; nothing to do where there is none.
+    /// Removes a file, if it exists.
     ///
     /// # Errors
     ///
@@ -268,8 +267,8 @@ impl Disk {
         end
     }
 
-    /// Waits until all that was written below `path` would survive a loss of power. `held` was opened
-    /// there before the first write, so that faults of earlier writing come up here.
+    /// Waits until everything written below `path` would survive a loss of power. `held` was opened there before the
+    /// first write, so that earlier write errors are reported here.
     ///
     /// # Errors
     ///
@@ -297,7 +296,7 @@ impl Disk {
         sync_names(path)
     }
 
-    /// Gives `from` the name `to`: a directory where nothing is or an empty directory, a file also where a file is.
+    /// Renames `from` to `to`: a directory to a free name or over an empty directory, a file also over a file.
     ///
     /// # Errors
     ///
@@ -309,12 +308,12 @@ impl Disk {
         end
     }
 
-    /// Gives `from` the name `to`, where nothing may be. Where the system cannot do both in one step, it gets a second
-    /// name and loses the first; where it has no second names, it is looked first.
+    /// Renames `from` to the free name `to`. Where the system cannot do that in one step, it gets a second name and
+    /// loses the first; where there are no hard links, the name is checked first.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` when something has the name; otherwise when the system refuses.
+    /// `AlreadyExists` when the name is taken; otherwise when the system refuses.
     pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         let end = self.fault()?;
         if self.plain || !rename_without_replacing(from, to)? {
@@ -334,11 +333,11 @@ impl Disk {
         end
     }
 
-    /// Takes the lock of `file` for this process alone, if nobody has it.
+    /// Takes the exclusive lock of `file`, if it is free.
     ///
     /// # Errors
     ///
-    /// When somebody has it, or files have no locks here.
+    /// When it is not free, or files have no locks here.
     pub fn try_lock(&self, file: &File) -> Result<(), TryLockError> {
         if self.lockless {
             return Err(TryLockError::Error(unsupported()));
@@ -346,7 +345,7 @@ impl Disk {
         file.try_lock()
     }
 
-    /// Takes the lock of `file` together with others, if nobody has it alone.
+    /// Takes a shared lock of `file`, if nobody has the exclusive one.
     ///
     /// # Errors
     ///
@@ -362,7 +361,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// When they would not.
+    /// When they cannot be synced.
     pub fn sync_file(&self, path: &Path) -> io::Result<()> {
         self.fault()??;
         if self.record.is_some() {
@@ -372,12 +371,12 @@ impl Disk {
         File::open(path)?.sync_all()
     }
 
-    /// Waits until the bytes of `files` and the names in `dirs` would survive a loss of power. They are waited for at
-    /// the same time, which takes the disk little longer than one of them. A directory that is gone is no fault.
+    /// Waits until the bytes of `files` and the names in `dirs` would survive a loss of power. They are synced in
+    /// parallel, which takes the disk little longer than one of them. A missing directory is not an error.
     ///
     /// # Errors
     ///
-    /// When one would not.
+    /// When one cannot be synced.
     pub fn sync_each(&self, files: &[&Path], dirs: &[&Path]) -> io::Result<()> {
         let sync_dir = |path: &Path| match self.sync_dir(path) {
             Err(error) if is_absent(&error) => Ok(()),
@@ -403,7 +402,7 @@ impl Disk {
             let count = all.len().min(MAX_SYNC_THREADS);
             let spawned: Vec<_> =
                 (1..count).map(|_| std::thread::Builder::new().spawn_scoped(scope, work)).collect();
-            // Where there are no threads, this one does it all.
+            // Without threads, this one does all of it.
             let own = work();
             let others = spawned.into_iter().flatten().map(|thread| {
                 thread.join().unwrap_or_else(|_panic| {
@@ -414,7 +413,7 @@ impl Disk {
         })
     }
 
-    /// Lets two names change places in one step; `false` where that cannot be done.
+    /// Exchanges two names in one step; returns `false` where that is impossible.
     ///
     /// # Errors
     ///
@@ -428,7 +427,7 @@ impl Disk {
         end.map(|()| done)
     }
 
-    /// Removes a directory and all that is below it.
+    /// Removes a directory and everything below it.
     ///
     /// # Errors
     ///
@@ -447,7 +446,7 @@ impl Disk {
     }
 }
 
-/// Renames in one step with the check that nothing has the name; `false` where the system cannot.
+/// Renames in one step if the name is free; returns `false` where the system cannot.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<bool> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -464,7 +463,7 @@ fn rename_without_replacing(_from: &Path, _to: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Whether the system says that there is nothing.
+/// Returns whether the error means that nothing exists there.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -473,7 +472,7 @@ fn unsupported() -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 
-/// Writes all parts, many at once.
+/// Writes all parts, many per call.
 fn write_all(file: &mut File, parts: &[Bytes]) -> io::Result<()> {
     if let [part] = parts {
         return file.write_all(part);
@@ -481,7 +480,7 @@ fn write_all(file: &mut File, parts: &[Bytes]) -> io::Result<()> {
     for parts in parts.chunks(MAX_IO_SLICES) {
         let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
         let mut rest = slices.as_mut_slice();
-        IoSlice::advance_slices(&mut rest, 0); // past empty ones
+        IoSlice::advance_slices(&mut rest, 0); // skips empty ones
         while !rest.is_empty() {
             match file.write_vectored(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -494,13 +493,13 @@ fn write_all(file: &mut File, parts: &[Bytes]) -> io::Result<()> {
     Ok(())
 }
 
-/// One call for the whole file system.
+/// Syncs the whole file system by one call.
 #[cfg(target_os = "linux")]
 fn sync_below(held: &File, _path: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(held)?)
 }
 
-/// Every file, then every directory from the innermost on.
+/// Syncs every file, then every directory from the innermost on.
 #[cfg(not(target_os = "linux"))]
 fn sync_below(_held: &File, path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
@@ -519,15 +518,15 @@ fn sync_names(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Elsewhere a directory cannot be opened like a file; the system keeps its names in its own journal.
+/// On other systems a directory cannot be opened like a file; they journal names themselves.
 #[cfg(not(unix))]
 fn sync_names(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Files that are synced at the same time.
+/// The number of files that are synced in parallel.
 const MAX_SYNC_THREADS: usize = 16;
-/// The system takes no more slices than this in one call.
+/// The largest number of slices in one call of the system.
 const MAX_IO_SLICES: usize = 1024;
 
 #[cfg(test)]

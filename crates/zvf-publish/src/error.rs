@@ -1,10 +1,10 @@
-//! Why something could not be published.
+//! Errors of publishing.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A fault of publishing. Displayed, it is one line without the class, which the layers above have names for, and without
-/// what the operating system says: that is its source.
+/// An error of publishing. It prints as one line without the class, which the layers above add, and without the message
+/// of the operating system, which is its source.
 ///
 /// ```
 /// use zvf_publish::PublishError;
@@ -15,18 +15,18 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// Something has the name and is not to be replaced.
+    /// The name is taken, and is not to be replaced.
     #[error("expected a name that is free, or leave to replace what is there, found {found:?}")]
     Taken {
-        /// What has it.
+        /// What has the name.
         found: &'static str,
     },
-    /// What has the name is nothing that may be replaced.
+    /// The name is taken by something that must not be replaced.
     #[error("expected {expected}, found {found:?}")]
     NotReplaceable {
         /// What may be replaced.
         expected: String,
-        /// What is there.
+        /// What exists there.
         found: String,
     },
     /// Another process is changing the target.
@@ -38,22 +38,22 @@ pub enum PublishError {
     Busy {
         /// The lock.
         lock: PathBuf,
-        /// Whether a file stands for the lock, whose owner could not be looked for.
+        /// Whether a lock file was used, whose owner could not be checked.
         by_file: bool,
     },
-    /// The target is no longer what it was at the beginning.
+    /// The target changed since the beginning.
     #[error("expected what was there at the beginning, found {found}")]
     Changed {
-        /// What is there instead.
+        /// What exists there instead.
         found: String,
     },
-    /// The target's name leaves no room for the names beside it.
+    /// The target's name is too long for the names of its siblings.
     #[error("name: expected at most 251 bytes, found {found}")]
     NameTooLong {
         /// Its length.
         found: usize,
     },
-    /// The path ends with no name.
+    /// The path has no last component.
     #[error("path: expected a path that ends with a name, found {0:?}")]
     NoName(String),
     /// The folder of the caller is on another file system than the target.
@@ -61,27 +61,27 @@ pub enum PublishError {
         "work folder: expected one on the file system of the target, found another file system"
     )]
     OtherDevice,
-    /// Somebody asked to stop before anything was visible.
+    /// A stop was requested before anything was visible.
     #[error("stopped before anything was published")]
     Cancelled,
-    /// It is visible, and whether it stays so after a loss of power is not known.
+    /// The target is visible, but may not survive a loss of power.
     #[error("it was published, and whether it stays after a loss of power is not known")]
     Unknown(#[source] io::Error),
-    /// What the operating system says of one file or folder of what is published.
+    /// An error of the operating system about one file or folder.
     #[error("{path}: it cannot be read or written")]
     IoAt {
         /// Its path below the folder, with `/` between names.
         path: String,
-        /// What it says.
+        /// The error.
         source: io::Error,
     },
-    /// What the operating system says.
+    /// An error of the operating system.
     #[error("a file or folder cannot be read or written")]
     Io(#[from] io::Error),
 }
 
 impl PublishError {
-    /// For `map_err`: the fault of what has this path.
+    /// Returns a function for `map_err` that adds this path.
     pub(crate) fn at(path: &str) -> impl Fn(io::Error) -> Self + '_ {
         move |source| Self::IoAt { path: path.to_owned(), source }
     }

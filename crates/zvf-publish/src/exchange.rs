@@ -1,15 +1,15 @@
-//! Two names of this machine exchanged in one step: how a folder replaces another while it is read.
+//! Exchanging two local names in one step: how a folder replaces another while it is read.
 //!
-//! Renaming cannot do that: a folder is not renamed over one that has something in it, and between two renames
-//! there is nothing of that name.
+//! A rename cannot do that: a folder cannot be renamed over a non-empty one, and between two renames the name does not
+//! exist.
 
 use std::io;
 use std::path::Path;
 
-/// Lets `one` and `other`, on one file system, exchange their names in one step.
+/// Exchanges the names of `one` and `other`, on one file system, in one step.
 ///
-/// `false`, and nothing is done, where the system or the file system cannot: on Linux and the systems of Apple
-/// most can.
+/// Returns `false`, without a change, where the system or the file system cannot: most on Linux and Apple's systems
+/// can.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
@@ -26,7 +26,7 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// When either is not there, or the names cannot be changed.
+/// When either does not exist, or the names cannot be changed.
 pub fn exchange_names(one: &Path, other: &Path) -> io::Result<bool> {
     exchange(one, other)
 }
@@ -56,10 +56,10 @@ mod tests {
     #[test]
     fn what_is_missing_is_an_error_and_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let [there, none] = ["there", "none"].map(|name| dir.path().join(name));
-        fs::write(&there, "1").unwrap();
-        let done = exchange_names(&there, &none);
+        let [present, absent] = ["there", "none"].map(|name| dir.path().join(name));
+        fs::write(&present, "1").unwrap();
+        let done = exchange_names(&present, &absent);
         assert!(matches!(done, Ok(false) | Err(_)), "{done:?}");
-        assert_eq!(fs::read(&there).unwrap(), b"1");
+        assert_eq!(fs::read(&present).unwrap(), b"1");
     }
 }

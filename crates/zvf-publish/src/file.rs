@@ -1,11 +1,11 @@
-//! A file in the making, until it gets its name.
+//! A file under construction, until it is renamed.
 //!
 //! ```text
 //! .NAME.zvf-new-ID beside NAME -> written -> synced -> renamed -> the folder synced
 //! ```
 //!
-//! A link stays, and leads to the new file. What is dropped before is removed; what a killed process left is removed
-//! by the next one that makes a file of that name.
+//! A symbolic link stays, and leads to the new file. A dropped file is removed; that of a killed process is removed by
+//! the next one that creates a file of that name.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -25,14 +25,14 @@ use crate::target::TargetLock;
 /// How a file is published.
 #[derive(Clone, Debug)]
 pub struct FileOptions {
-    /// Whether a file that is there is replaced.
+    /// Whether an existing file is replaced.
     pub replace: bool,
-    /// Whether a file that was changed since the beginning is replaced as well: for what is made without looking at
-    /// what was there.
+    /// Whether a file that changed since the beginning is replaced as well: for output that does not depend on the old
+    /// file.
     pub replace_changed: bool,
-    /// Whether publishing waits until it would survive a loss of power.
+    /// Whether publishing waits until the file would survive a loss of power.
     pub sync: bool,
-    /// Asked right before it is visible.
+    /// Passed right before it becomes visible.
     pub gate: CommitGate,
 }
 
@@ -42,7 +42,7 @@ impl Default for FileOptions {
     }
 }
 
-/// A file in the making.
+/// A file under construction.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -62,7 +62,7 @@ pub struct AtomicFile {
     disk: Disk,
     file: File,
     temporary: PathBuf,
-    _own: FileLock, // tells others that the file is in use
+    _own: FileLock, // marks the file as in use
     path: PathBuf,
     options: FileOptions,
     identity: Option<TargetIdentity>,
@@ -74,14 +74,14 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// [`PublishError::Taken`] when something is there and is not to be replaced, or is no file;
+    /// [`PublishError::Taken`] when the name is taken and not to be replaced, or is not a file;
     /// [`PublishError::NameTooLong`]; otherwise when the folder cannot be written.
     pub fn create(disk: &Disk, path: &Path, options: FileOptions) -> Result<Self, PublishError> {
         let path = resolve_target(path)?;
         split_target(&path)?;
         check_target(&path, options.replace)?;
         let identity = TargetIdentity::read(&path, "")?;
-        // Where they cannot be removed, they are in nobody's way.
+        // If they cannot be removed, they do no harm.
         drop(remove_leftovers(disk, &path));
         let (temporary, file, own) = loop {
             let name = format!("{WORD}-{}", unique_id());
@@ -89,7 +89,7 @@ impl AtomicFile {
             let file = disk.open_new(&temporary, identity.is_some())?;
             match FileLock::try_acquire(disk, &temporary) {
                 Ok(Some(own)) if is_same(&file, &temporary)? => break (temporary, file, own),
-                // Until it was locked, another process could take it for a dead one's and remove it.
+                // Before it was locked, another process could take it for a dead one's and remove it.
                 Ok(_) => drop(fs::remove_file(&temporary)),
                 Err(error) => {
                     drop(fs::remove_file(&temporary));
@@ -101,19 +101,19 @@ impl AtomicFile {
         Ok(Self { disk, file, temporary, _own: own, path, options, identity, published: false })
     }
 
-    /// The file, to be written to.
+    /// Returns the file to write to.
     pub const fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Gives it its name, once all of it would survive a loss of power.
+    /// Syncs the file and renames it to its path.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Taken`] when something took the name; [`PublishError::Changed`] when what is replaced was
-    /// changed meanwhile; [`PublishError::Busy`] while another process changes it; [`PublishError::Cancelled`] when
-    /// somebody asked to stop; [`PublishError::Unknown`] when it is visible and may not survive a loss of power;
-    /// otherwise when it cannot be synced or the name cannot be given.
+    /// [`PublishError::Taken`] when the name was taken meanwhile; [`PublishError::Changed`] when the replaced file
+    /// changed meanwhile; [`PublishError::Busy`] while another process changes it; [`PublishError::Cancelled`] when a
+    /// stop was requested; [`PublishError::Unknown`] when it is visible and may not survive a loss of power; otherwise
+    /// when it cannot be synced or renamed.
     pub fn publish(mut self) -> Result<(), PublishError> {
         let disk = self.disk.clone();
         if self.identity.is_some() {
@@ -143,7 +143,7 @@ impl AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.published {
-            // What cannot be removed stays, under a name that nobody reads.
+            // A file that cannot be removed stays, under a name that nobody reads.
             drop(fs::remove_file(&self.temporary));
         }
     }
@@ -171,7 +171,8 @@ impl Seek for AtomicFile {
     }
 }
 
-/// Whether a new file may get this name: what is no file (a folder, a device, a pipe) is never replaced.
+/// Checks that a new file may get this name: anything that is not a file (a folder, a device, a pipe) is never
+/// replaced.
 fn check_target(path: &Path, replace: bool) -> Result<(), PublishError> {
     let Ok(about) = fs::symlink_metadata(path) else { return Ok(()) };
     let kind = about.file_type();
@@ -190,7 +191,7 @@ fn check_target(path: &Path, replace: bool) -> Result<(), PublishError> {
     Ok(())
 }
 
-/// What files in the making are called.
+/// The infix in the names of files under construction.
 pub(crate) const WORD: &str = "new";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Whether a command can still be cancelled.
 //!
 //! ```text
-//! open --stop--> stopped        nothing is published any more: PublishError::Cancelled
-//! open --enter--> committing    something is or may be visible: a stop is refused, the work goes on to its end
+//! open --stop--> stopped        publishing is refused: PublishError::Cancelled
+//! open --enter--> committing    something is or may be visible: a stop is refused, the work completes
 //! committing --leave--> open    the commit failed and nothing is visible
 //! ```
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::PublishError;
 
-/// The point after which a command is no longer cancelled; clones share it.
+/// The point after which a command can no longer be cancelled; clones share it.
 ///
 /// ```
 /// let gate = zvf_publish::CommitGate::default();
@@ -26,7 +26,7 @@ use crate::error::PublishError;
 pub struct CommitGate(Arc<AtomicU8>);
 
 impl CommitGate {
-    /// Asks that nothing be published any more; `false` when something is being published or has been.
+    /// Requests that nothing more is published; returns `false` when something is being or was published.
     #[must_use]
     pub fn stop(&self) -> bool {
         match self.0.compare_exchange(OPEN, STOPPED, Ordering::SeqCst, Ordering::SeqCst) {
@@ -39,7 +39,7 @@ impl CommitGate {
     ///
     /// # Errors
     ///
-    /// [`PublishError::Cancelled`] when somebody asked to stop.
+    /// [`PublishError::Cancelled`] when a stop was requested.
     pub fn enter(&self) -> Result<(), PublishError> {
         match self.0.compare_exchange(OPEN, COMMITTING, Ordering::SeqCst, Ordering::SeqCst) {
             Err(STOPPED) => Err(PublishError::Cancelled),
@@ -47,13 +47,13 @@ impl CommitGate {
         }
     }
 
-    /// Goes back: nothing became visible.
+    /// Opens the gate again: nothing became visible.
     pub fn leave(&self) {
-        // Only from the state that `enter` left.
+        // Only from the state after `enter`.
         let _was = self.0.compare_exchange(COMMITTING, OPEN, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Whether something is being published or has been.
+    /// Returns whether something is being or was published.
     #[must_use]
     pub fn is_entered(&self) -> bool {
         self.0.load(Ordering::SeqCst) == COMMITTING

@@ -1,8 +1,8 @@
-//! What tells the target that is to be replaced from anything that took its name later.
+//! The identity of a target, by which it is distinguished from anything that gets its name later.
 //!
-//! Device and inode tell one folder or file from another. A fingerprint tells whether it was changed in place: of the
-//! file by which a folder is known, its bytes, and of the same file in each folder directly in it, size and times; and
-//! how many records its journal has.
+//! Device and inode identify a folder or file. A fingerprint detects changes in place: it covers the bytes of the
+//! marker file of a folder, size and times of the same file in each folder directly in it, and the number of records in
+//! its journal.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::journal::count_records;
 use crate::name::fnv1a;
 
-/// Which folder or file has a name, and what it is like.
+/// The identity of a folder or file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetIdentity {
     device: u64,
@@ -20,12 +20,11 @@ pub struct TargetIdentity {
 }
 
 impl TargetIdentity {
-    /// Of what has the name `path`, which is known by the file `marker` when it is a folder; `None` where there is
-    /// nothing.
+    /// Returns the identity of `path`, a folder with the file `marker` or a file; `None` where nothing exists.
     ///
     /// # Errors
     ///
-    /// When it cannot be looked at.
+    /// When it cannot be read.
     pub fn read(path: &Path, marker: &str) -> io::Result<Option<Self>> {
         let about = match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -33,7 +32,7 @@ impl TargetIdentity {
         };
         let (device, inode) = place(&about);
         let mut text = Vec::new();
-        // A journal that came to be means edits that the replacement does not have.
+        // A new journal means edits that the replacement does not have.
         let records = count_records(path)?;
         if records > 0 {
             text.extend(records.to_le_bytes());
@@ -43,7 +42,7 @@ impl TargetIdentity {
             let mut inner = Vec::new();
             for entry in fs::read_dir(path)? {
                 let entry = entry?;
-                // A folder that goes while it is looked at makes another fingerprint, as it should.
+                // A folder that disappears meanwhile changes the fingerprint, as it should.
                 let Ok(about) = fs::metadata(entry.path().join(marker)) else { continue };
                 inner.push((entry.file_name(), place(&about), about.len(), modified(&about)));
             }
@@ -55,13 +54,13 @@ impl TargetIdentity {
         Ok(Some(Self { device, inode, fingerprint: fnv1a(&text) }))
     }
 
-    /// Whether both are the same folder or file, changed or not.
+    /// Returns whether both are the same folder or file, changed or not.
     #[must_use]
     pub const fn is_same_node(&self, other: &Self) -> bool {
         self.device == other.device && self.inode == other.inode
     }
 
-    /// Whether this folder or file has this device and inode.
+    /// Returns whether this folder or file has this device and inode.
     #[must_use]
     pub const fn is_node(&self, device: u64, inode: u64) -> bool {
         self.device == device && self.inode == inode
@@ -79,7 +78,7 @@ fn modified(about: &fs::Metadata) -> u128 {
     let since = about.modified().map(|at| at.duration_since(std::time::SystemTime::UNIX_EPOCH));
     match since {
         Ok(Ok(since)) => since.as_nanos(),
-        _ => 0, // a time before 1970, or none: size and inode are left
+        _ => 0, // a time before 1970, or none: size and inode remain
     }
 }
 
@@ -89,13 +88,13 @@ fn place(about: &fs::Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
 
-/// Elsewhere the fingerprint is all there is.
+/// On other systems only the fingerprint identifies a target.
 #[cfg(not(unix))]
 fn place(_about: &fs::Metadata) -> (u64, u64) {
     (0, 0)
 }
 
-/// Whether two paths are on one file system.
+/// Returns whether two paths are on one file system.
 #[cfg(unix)]
 pub(crate) fn is_same_device(one: &Path, other: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;

@@ -1,14 +1,14 @@
-//! The journal beside a target: `NAME.zvf/log` holds a record for each edit that was committed.
+//! The journal next to a target: `NAME.zvf/log` holds a record for each committed edit.
 //!
-//! Whoever replaces a folder that has one would leave records that belong to nothing, so it is asked for, and part of
-//! the identity of a target. Not here: what the records say.
+//! Replacing a folder that has a journal would leave records without a store, so the journal is checked, and is part of
+//! the identity of a target. The contents of records are not read here.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Counts the records of the journal beside `target`; 0 where there is none. Documents that a repair replaced, which
-/// lie there as well, are no records.
+/// Counts the records of the journal next to `target`; 0 where there is none. Backups of repairs, which lie there as
+/// well, are not records.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -24,9 +24,9 @@ use std::path::Path;
 ///
 /// When the folder cannot be listed.
 pub fn count_records(target: &Path) -> io::Result<usize> {
-    let mut beside = target.as_os_str().to_owned();
-    beside.push(".zvf");
-    match fs::read_dir(Path::new(&beside).join("log")) {
+    let mut journal = target.as_os_str().to_owned();
+    journal.push(".zvf");
+    match fs::read_dir(Path::new(&journal).join("log")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
         entries => {
             let mut records = 0;

@@ -1,4 +1,4 @@
-//! The files of one folder, by key: read whole, replaced whole, created only if absent.
+//! The files of one folder by key: read and replaced whole, or created only if absent.
 //!
 //! ```text
 //! put       temp in the same folder -> write -> permissions of the file it replaces -> sync -> rename
@@ -8,7 +8,7 @@
 //! Names of temporary files begin with `.tmp-`: no list shows them. Folders are synced once for a batch, by
 //! [`KeyedFolder::sync_folders`].
 //!
-//! Not here: what the keys mean, and which changes belong together.
+//! The meaning of keys, and which changes belong together, is the caller's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -45,31 +45,31 @@ pub struct KeyedFolder {
 }
 
 impl KeyedFolder {
-    /// The folder `root`, which need not be there yet.
+    /// Creates a view of the folder `root`, which need not exist.
     #[must_use]
     pub const fn new(disk: Disk, root: PathBuf) -> Self {
         Self { disk, root }
     }
 
-    /// Where it lies.
+    /// Returns its path.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The disk that it changes.
+    /// Returns the disk that it changes.
     #[must_use]
     pub const fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// The path of a file.
+    /// Returns the path of a file.
     #[must_use]
     pub fn path(&self, key: &str) -> PathBuf {
         self.root.join(key)
     }
 
-    /// Reads all of a file; none where there is no file.
+    /// Reads all of a file; `None` where there is no file.
     ///
     /// # Errors
     ///
@@ -82,13 +82,13 @@ impl KeyedFolder {
         }
     }
 
-    /// Whether there is a file or a folder of that name.
+    /// Returns whether a file or a folder of that name exists.
     #[must_use]
     pub fn exists(&self, key: &str) -> bool {
         self.path(key).exists()
     }
 
-    /// Lists the names in a folder, but for temporary files; none when there is no such folder.
+    /// Lists the names in a folder, without temporary files; none when there is no such folder.
     ///
     /// # Errors
     ///
@@ -131,8 +131,8 @@ impl KeyedFolder {
         Ok(found)
     }
 
-    /// Lists the temporary files below the folder, with their lengths and when they were last changed: those that are
-    /// being written, and those of writers that died.
+    /// Lists the temporary files below the folder, with their lengths and modification times: those of running writers,
+    /// and those of writers that died.
     ///
     /// # Errors
     ///
@@ -185,18 +185,18 @@ impl KeyedFolder {
         Ok(temp)
     }
 
-    /// Replaces a file, or makes it. Its bytes are synced before it has its name.
+    /// Replaces or creates a file. Its bytes are synced before it is renamed.
     ///
     /// # Errors
     ///
-    /// When the system refuses; the old file is there then.
+    /// When the system refuses; the old file then still exists.
     pub fn put(&self, key: &str, bytes: Bytes) -> io::Result<()> {
         let temp = self.write_temp(key, bytes, true)?;
         let renamed = self.disk.rename(&temp, &self.path(key));
         renamed.inspect_err(|_first| drop(fs::remove_file(&temp)))
     }
 
-    /// Writes what is to be under a key, without giving it its name. Dropped before it has that, it leaves nothing.
+    /// Writes a file for a key without renaming it. Dropped before that, it leaves nothing.
     ///
     /// # Errors
     ///
@@ -206,11 +206,11 @@ impl KeyedFolder {
         Ok(PreparedFile { folder: self.clone(), key: key.to_owned(), temp: Some(temp) })
     }
 
-    /// Replaces files, or makes them: all are written, then all synced, then all renamed.
+    /// Replaces or creates files: all are written, then all synced, then all renamed.
     ///
     /// # Errors
     ///
-    /// When the system refuses. Before the first is renamed, the old ones are all there.
+    /// When the system refuses. Before the first rename, all old files exist.
     pub fn put_all(&self, files: &[(&str, Bytes)]) -> io::Result<()> {
         let prepared = files.iter().map(|(key, bytes)| self.prepare(key, bytes.clone()));
         let prepared = prepared.collect::<io::Result<Vec<PreparedFile>>>()?;
@@ -219,7 +219,7 @@ impl KeyedFolder {
         prepared.into_iter().try_for_each(PreparedFile::put)
     }
 
-    /// Makes a file where there is none; false when there is one. Its bytes are synced before it has its name.
+    /// Creates a file if absent; returns false when it exists. Its bytes are synced before it is renamed.
     ///
     /// # Errors
     ///
@@ -232,7 +232,7 @@ impl KeyedFolder {
         prepared.create()
     }
 
-    /// Makes a file without waiting for the disk: losing it does no harm.
+    /// Creates a file without syncing: losing it does no harm.
     ///
     /// # Errors
     ///
@@ -243,7 +243,7 @@ impl KeyedFolder {
         renamed.inspect_err(|_first| drop(fs::remove_file(&temp)))
     }
 
-    /// Removes a file; one that is not there is no fault. Folders that are empty then go as well, but not the root.
+    /// Removes a file, if it exists. Folders that become empty are removed too, except the root.
     ///
     /// # Errors
     ///
@@ -257,7 +257,7 @@ impl KeyedFolder {
         Ok(())
     }
 
-    /// Removes the folders above a key that are empty, but not the root.
+    /// Removes the empty folders above a key, except the root.
     fn remove_empty(&self, key: &str) {
         let mut folder = key;
         while let Some((above, _)) = folder.rsplit_once('/') {
@@ -268,7 +268,7 @@ impl KeyedFolder {
         }
     }
 
-    /// Removes a folder with all that is in it.
+    /// Removes a folder with its contents.
     ///
     /// # Errors
     ///
@@ -280,8 +280,8 @@ impl KeyedFolder {
         }
     }
 
-    /// Waits until the names in the folders of `keys`, and those of the folders themselves and of the root, would survive
-    /// a loss of power. Folders that are there may have been made by a process that died before it waited.
+    /// Waits until the names in the folders of `keys`, and those of the folders themselves and of the root, would
+    /// survive a loss of power. Existing folders may be those of a process that died before its sync.
     ///
     /// # Errors
     ///
@@ -290,7 +290,7 @@ impl KeyedFolder {
         self.sync(&[], &[], keys)
     }
 
-    /// Does so, and waits for the bytes of prepared and other files as well.
+    /// Syncs folders as [`sync_folders`](Self::sync_folders) does, and the bytes of prepared and other files.
     ///
     /// # Errors
     ///
@@ -315,7 +315,7 @@ impl KeyedFolder {
     }
 }
 
-/// A file that is written and has not its name yet.
+/// A file that is written and not yet renamed.
 #[derive(Debug)]
 pub struct PreparedFile {
     folder: KeyedFolder,
@@ -324,7 +324,7 @@ pub struct PreparedFile {
 }
 
 impl PreparedFile {
-    /// The key that it is for.
+    /// Returns its key.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
@@ -334,11 +334,11 @@ impl PreparedFile {
         self.temp.as_deref()
     }
 
-    /// Gives it its name, whatever has it. It must have been synced.
+    /// Renames it, over an existing file too. It must have been synced.
     ///
     /// # Errors
     ///
-    /// When the system refuses; `NotFound` when somebody removed it meanwhile.
+    /// When the system refuses; `NotFound` when it was removed meanwhile.
     pub fn put(mut self) -> io::Result<()> {
         let Some(temp) = self.temp() else { return Ok(()) };
         self.folder.disk.rename(temp, &self.folder.path(&self.key))?;
@@ -346,7 +346,7 @@ impl PreparedFile {
         Ok(())
     }
 
-    /// Gives it its name where nothing has it; false when something does. It must have been synced.
+    /// Renames it if the name is free; returns false otherwise. It must have been synced.
     ///
     /// # Errors
     ///
@@ -367,13 +367,13 @@ impl PreparedFile {
 impl Drop for PreparedFile {
     fn drop(&mut self) {
         let Some(temp) = self.temp.take() else { return };
-        // What stays is garbage that no list shows.
+        // A file that stays is garbage that no list returns.
         let _ = self.folder.disk.remove(&temp);
         self.folder.remove_empty(&self.key);
     }
 }
 
-/// Whether a name is one that [`KeyedFolder`] gives while it writes: a process and a number.
+/// Returns whether a name is that of a temporary file of [`KeyedFolder`]: a process and a number.
 fn is_temporary(name: &str) -> bool {
     let numbers = name.strip_prefix(TEMP).and_then(|rest| rest.split_once('-'));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

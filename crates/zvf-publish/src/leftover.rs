@@ -1,12 +1,12 @@
-//! What killed processes left beside a target.
+//! Files that killed processes left next to a target.
 //!
 //! ```text
-//! .NAME.zvf-build-ID/    scratch of a folder in the making: in use while its lock is held
-//! .NAME.zvf-new-ID       a file in the making: in use while it is locked
+//! .NAME.zvf-build-ID/    scratch of a folder under construction: in use while its lock is held
+//! .NAME.zvf-new-ID       a file under construction: in use while it is locked
 //! .NAME.zvf-lock         the lock of a target: in use while it is held
 //! ```
 //!
-//! Looking changes nothing, so that it may be done where nothing can be written.
+//! Listing changes nothing, so that it works on read-only file systems.
 
 use std::fs;
 use std::io;
@@ -17,47 +17,47 @@ use crate::lock::{FileLock, owner_path};
 use crate::name::{hidden_sibling, resolve_target, sibling_prefix};
 use crate::{file, staging, target};
 
-/// Something that a process left beside a target, or that one is using.
+/// A file or folder that a process left next to a target, or is using.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leftover {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it is.
+    /// Its kind.
     pub kind: LeftoverKind,
     /// Whether its owner is alive.
     pub in_use: bool,
 }
 
-/// What a leftover is.
+/// The kind of a leftover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeftoverKind {
-    /// A folder in the making.
+    /// A folder under construction.
     Staging,
-    /// A file in the making.
+    /// A file under construction.
     File,
     /// The lock of a target.
     Lock,
 }
 
-/// What lies beside `target`, in use or not, ordered by path.
+/// Lists the leftovers next to `target`, in use or not, ordered by path.
 ///
 /// # Errors
 ///
-/// When the folder above `target` cannot be listed; one that is not there has nothing in it.
+/// When the folder above `target` cannot be listed; a missing one has none.
 pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
     let target = resolve_target(target)?;
     let mut found = Vec::new();
     let Some(parent) = target.parent() else { return Ok(found) };
     for (word, kind) in [(staging::WORD, LeftoverKind::Staging), (file::WORD, LeftoverKind::File)] {
-        // Nothing lies beside what has no name.
+        // A path without a name has no siblings.
         let Some(prefix) = sibling_prefix(&target, &format!("{word}-")) else { return Ok(found) };
         for path in list_prefixed(parent, prefix.as_encoded_bytes())? {
             if path.extension().is_some_and(|ending| ending == "owner")
                 && path.with_extension("").exists()
             {
-                continue; // goes with what it stands for
+                continue; // removed with the lock it stands for
             }
             let is_dir = path.is_dir();
             let (kind, lock) = match kind {
@@ -78,8 +78,8 @@ pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
     Ok(found)
 }
 
-/// Removes what dead processes left beside `target`, and returns which; an old folder that one of them left without a
-/// name gets it back. What somebody uses stays, and so does all of it while somebody changes the target.
+/// Removes what dead processes left next to `target`, and returns the paths; an old folder that one of them left
+/// without a name gets it back. Files in use stay, and so does everything while another process changes the target.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub fn remove_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<PathBuf>> 
     Ok(gone.collect())
 }
 
-/// The same, for whoever holds the lock of `target`.
+/// Removes leftovers, for the holder of the lock of `target`.
 pub(crate) fn recover_interrupted(disk: &Disk, target: &Path) -> io::Result<()> {
     let Some(parent) = target.parent() else { return Ok(()) };
     for one in list_leftovers(disk, target)? {
@@ -120,9 +120,9 @@ pub(crate) fn recover_interrupted(disk: &Disk, target: &Path) -> io::Result<()> 
                 if old.exists() && !target.exists() {
                     disk.rename(&old, target)?;
                 }
-                // What its owner renamed last may not be on the disk yet, and needs what is removed here.
+                // The last rename of its owner may not be synced yet, and needs the removed data.
                 disk.sync_dir(parent)?;
-                // Another user's stays, and is scratch that its owner removes.
+                // Another user's scratch stays, and is removed by its owner.
                 drop(disk.remove_all(&one.path));
             }
         }
@@ -130,7 +130,7 @@ pub(crate) fn recover_interrupted(disk: &Disk, target: &Path) -> io::Result<()> 
     Ok(())
 }
 
-/// What lies in `parent` under names that begin with `prefix`.
+/// Lists the names in `parent` that begin with `prefix`.
 fn list_prefixed(parent: &Path, prefix: &[u8]) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(parent) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,12 +1,12 @@
-//! A lock that the system takes from a process when it dies.
+//! A lock that the system releases when its process dies.
 //!
 //! ```text
-//! PATH          flock, exclusively, for as long as the value lives
-//! PATH.owner    only where the file system has no locks: made exclusively, it names its owner
+//! PATH          an exclusive flock, until drop
+//! PATH.owner    only where the file system has no locks: created exclusively, it names its owner
 //! ```
 //!
-//! An owner file that outlived its owner is removed by the next one where that can be known: on the machine that it
-//! names, since that was started, when no process has its number and start time.
+//! A stale owner file is removed by the next process where that is certain: on the same machine, since its last start,
+//! when no process has its number and start time.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::disk::Disk;
 use crate::name::unique_id;
 
-/// A lock that is held.
+/// A held lock.
 #[derive(Debug)]
 pub struct FileLock {
     path: PathBuf,
@@ -25,12 +25,12 @@ pub struct FileLock {
 
 #[derive(Debug)]
 enum Held {
-    System(File), // closing it gives the lock back
+    System(File), // closing it releases the lock
     Owner(PathBuf),
 }
 
 impl FileLock {
-    /// The lock at `path`, in a file that is made where there is none; `None` while somebody else holds it.
+    /// Takes the lock at `path`, in a file that is created if absent; returns `None` while another process holds it.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl FileLock {
                 }
                 Err(TryLockError::Error(error)) => return Err(error),
             };
-            // It may have been removed, and made anew, between the two calls.
+            // It may have been removed, and created again, between the two calls.
             let same = match &held {
                 Held::System(file) => is_same(file, path)?,
                 Held::Owner(_) => true,
@@ -62,20 +62,20 @@ impl FileLock {
         }
     }
 
-    /// The same lock, whose file goes with it.
+    /// Removes the lock file on drop.
     #[must_use]
     pub fn removing(mut self) -> Self {
         self.removes = true;
         self
     }
 
-    /// Whether a file stands for it, because the file system has no locks.
+    /// Returns whether an owner file is used, because the file system has no locks.
     #[must_use]
     pub fn is_by_file(&self) -> bool {
         matches!(self.held, Held::Owner(_))
     }
 
-    /// Whether somebody holds the lock at `path`. Nothing is changed.
+    /// Returns whether the lock at `path` is held. Nothing is changed.
     #[must_use]
     pub fn is_held(disk: &Disk, path: &Path) -> bool {
         match File::open(path) {
@@ -85,7 +85,7 @@ impl FileLock {
                 Err(TryLockError::Error(error)) if is_unsupported(&error) => {
                     fs::read_to_string(owner_path(path)).is_ok_and(|owner| !is_dead(&owner))
                 }
-                Err(TryLockError::Error(_)) => true, // nobody knows
+                Err(TryLockError::Error(_)) => true, // unknown
             },
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         }
@@ -95,7 +95,7 @@ impl FileLock {
 impl Drop for FileLock {
     fn drop(&mut self) {
         if self.removes {
-            // What cannot be removed is free as soon as the file is closed.
+            // A file that cannot be removed is unlocked as soon as it is closed.
             drop(fs::remove_file(&self.path));
         }
         match &self.held {
@@ -105,7 +105,7 @@ impl Drop for FileLock {
     }
 }
 
-/// Whether the file system has no locks.
+/// Returns whether the file system has no locks.
 fn is_unsupported(error: &io::Error) -> bool {
     if error.kind() == io::ErrorKind::Unsupported {
         return true;
@@ -122,11 +122,11 @@ fn is_unsupported(error: &io::Error) -> bool {
     false
 }
 
-/// Makes the file that stands for the lock at `path`; `None` where its owner may be alive.
+/// Creates the owner file of the lock at `path`; returns `None` where its owner may be alive.
 fn make_owner(path: &Path) -> io::Result<Option<PathBuf>> {
     let owner = owner_path(path);
     for _ in 0..OWNER_TRIES {
-        // It is written aside first, so that nobody finds it empty.
+        // It is written under another name first, so that it is never read empty.
         let fresh = path.with_file_name(format!(".zvf-owner-{}", unique_id()));
         fs::write(&fresh, owner_record())?;
         let made = match fs::hard_link(&fresh, &owner) {
@@ -148,7 +148,7 @@ fn make_owner(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Makes the owner file where there are no second names either.
+/// Creates the owner file where there are no hard links either.
 fn write_new(owner: &Path) -> io::Result<bool> {
     use io::Write as _;
     match File::create_new(owner) {
@@ -164,14 +164,14 @@ pub(crate) fn owner_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Machine, start of the machine, numbering of processes, process, start of the process: one line each.
+/// Returns machine, start of the machine, process namespace, process, and start of the process: one line each.
 fn owner_record() -> String {
     let [machine, boot, numbering] = machine();
     let process = std::process::id();
     format!("{machine}\n{boot}\n{numbering}\n{process}\n{}\n", process_start(process))
 }
 
-/// Whether the process that a record names is certainly gone.
+/// Returns whether the process in a record has certainly ended.
 fn is_dead(record: &str) -> bool {
     let lines: Vec<&str> = record.lines().collect();
     let [machine_name, boot, numbering, process, start] = lines.as_slice() else { return false };
@@ -180,13 +180,13 @@ fn is_dead(record: &str) -> bool {
         return false;
     }
     if *boot != own_boot {
-        return true; // the machine was started again since
+        return true; // the machine was restarted since
     }
     let Ok(process) = process.parse::<u32>() else { return false };
     *numbering == own_numbering && process_start(process) != *start
 }
 
-/// Name of this machine, its start, and the numbering of processes that this process sees; empty where unknown.
+/// Returns the name of this machine, its start, and the process namespace; empty where unknown.
 fn machine() -> [String; 3] {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let numbering = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -197,10 +197,10 @@ fn machine() -> [String; 3] {
     ]
 }
 
-/// When a process was started, in the kernel's clock; empty where there is none.
+/// Returns the start of a process, in the kernel's clock; empty where there is none.
 fn process_start(process: u32) -> String {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name of the program is in parentheses and may hold anything.
+    // The name of the program is in parentheses and may contain anything.
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
     after.split_whitespace().nth(FIELD_OF_START).unwrap_or_default().to_owned()
 }
@@ -221,9 +221,9 @@ pub(crate) fn is_same(_file: &File, path: &Path) -> io::Result<bool> {
     Ok(path.exists())
 }
 
-/// `starttime` in `/proc/PID/stat`, counted from behind the name of the program.
+/// `starttime` in `/proc/PID/stat`, counted from the name of the program.
 const FIELD_OF_START: usize = 19;
-/// How often an owner file is made anew after a dead owner's was removed.
+/// How often an owner file is created again after a stale one was removed.
 const OWNER_TRIES: usize = 8;
 
 #[cfg(all(test, target_os = "linux"))]

@@ -1,4 +1,4 @@
-//! Names beside a target.
+//! Names next to a target.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::PublishError;
 
-/// The path with its directory spelled out, and through a link where it is one.
+/// Returns the path with its directory resolved, and of a symbolic link its destination.
 ///
 /// # Errors
 ///
@@ -15,7 +15,7 @@ pub fn resolve_target(target: &Path) -> io::Result<PathBuf> {
     match std::fs::canonicalize(target) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let path = std::path::absolute(target)?;
-            // The folder above may be there, through links, while the target is not.
+            // The folder above may exist, through links, while the target does not.
             let above = path.parent().map(std::fs::canonicalize);
             Ok(match (above, path.file_name()) {
                 (Some(Ok(above)), Some(name)) => above.join(name),
@@ -26,8 +26,8 @@ pub fn resolve_target(target: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// `.NAME.zvf-WORD` beside `target`, where a command keeps what it needs until it is done with it. A name that is
-/// too long for that is shortened, and a hash of all of it is put in.
+/// Returns `.NAME.zvf-WORD` next to `target`, where a command keeps its scratch. A name that is too long for that is
+/// shortened and gets a hash of all of it.
 ///
 /// ```
 /// # use std::path::Path;
@@ -46,7 +46,7 @@ pub fn hidden_sibling(target: &Path, word: &str) -> Option<PathBuf> {
     Some(target.with_file_name(name))
 }
 
-/// `.NAME`, shortened so that the longest of the endings fits behind it.
+/// Returns `.NAME`, shortened so that the longest suffix fits.
 fn hidden_stem(name: &OsStr) -> OsString {
     let mut stem = OsString::from(".");
     if name.len() <= MAX_STEM_BYTES {
@@ -60,7 +60,7 @@ fn hidden_stem(name: &OsStr) -> OsString {
     stem
 }
 
-/// The folder above a target and its name, when the name leaves room for those beside it.
+/// Returns the folder above a target and its name, when the name is short enough for those of siblings.
 pub(crate) fn split_target(target: &Path) -> Result<(&Path, &OsStr), PublishError> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(PublishError::NoName(target.to_string_lossy().into_owned()));
@@ -72,30 +72,30 @@ pub(crate) fn split_target(target: &Path) -> Result<(&Path, &OsStr), PublishErro
     Ok((parent, name))
 }
 
-/// The beginning of the names of one kind beside `target`.
+/// Returns the prefix of the names of one kind next to `target`.
 pub(crate) fn sibling_prefix(target: &Path, word: &str) -> Option<OsString> {
     let path = hidden_sibling(target, word)?;
     path.file_name().map(OsStr::to_owned)
 }
 
-/// A number that nobody else has.
+/// Returns a unique number.
 pub(crate) fn unique_id() -> String {
     use std::hash::{BuildHasher as _, RandomState};
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
 
-/// The hash of Fowler, Noll and Vo, 64 bits: the same in every version and on every machine.
+/// Returns the 64-bit FNV-1a hash: the same in every version and on every machine.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// What file systems allow for one name.
+/// The limit of file systems for one name.
 const MAX_NAME_BYTES: usize = 255;
-/// `NAME.zvf` is where journals and replaced documents are kept.
+/// The length of the suffix `.zvf` of journals and backups.
 const JOURNAL_ENDING_BYTES: usize = 4;
-/// Room for a dot before, and `.zvf-build-` with a number or as much behind.
+/// The limit without the leading dot, and `.zvf-build-` with a number or another suffix.
 const MAX_STEM_BYTES: usize = MAX_NAME_BYTES - 1 - 27;
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! Who may read and write what is published: as what it replaces, otherwise as the process makes files.
+//! Permissions of published files: those of the replaced ones, otherwise the defaults of the process.
 //!
-//! Mode, group and extended attributes, which hold the access lists, are kept; the owner where the system lets us. What
-//! has no counterpart in the old folder gets what the old folder's root, or the file by which it is known, has.
+//! Mode, group and extended attributes, including access lists, are kept; the owner where the system allows it. Files
+//! without a counterpart get the permissions of the old root folder or the marker file.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Gives everything below `new` what its counterpart below `old` has; `marker` is the file that stands for files
-/// without a counterpart.
+/// Copies to everything below `new` the permissions of its counterpart below `old`; `marker` stands for the counterpart
+/// of other files.
 pub(crate) fn copy_tree(old: &Path, new: &Path, marker: &str) -> io::Result<()> {
     let (model, file_model) = (old, old.join(marker));
     copy_node(model, new)?;
@@ -37,7 +37,7 @@ pub(crate) fn copy_tree(old: &Path, new: &Path, marker: &str) -> io::Result<()> 
     Ok(())
 }
 
-/// Gives `new` the mode, owner, group and extended attributes of `old`; nothing where `old` is not there.
+/// Copies mode, owner, group and extended attributes from `old` to `new`, if `old` exists.
 #[cfg(unix)]
 pub(crate) fn copy_node(old: &Path, new: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -47,19 +47,19 @@ pub(crate) fn copy_node(old: &Path, new: &Path) -> io::Result<()> {
     };
     let own = fs::metadata(new)?;
     if (about.dev(), about.ino()) == (own.dev(), own.ino()) {
-        return Ok(()); // a second name of the same file
+        return Ok(()); // a hard link to the same file
     }
     let mut mode = about.mode() & MODE_BITS;
     if own.gid() != about.gid() && chown(new, None, Some(about.gid())).is_err() {
-        // The rights were another group's: they are not given to this one.
+        // The group permissions were another group's: they are not granted to this one.
         mode &= !(GROUP_BITS | SET_ID_BITS);
     }
     if own.uid() != about.uid() {
-        // Only the superuser can; the rights of the owner are ours then.
+        // Only root can; otherwise the owner's permissions are ours.
         drop(chown(new, Some(about.uid()), None));
     }
     copy_attributes(old, new);
-    // Last: changing the owner takes set-id bits away.
+    // Last: changing the owner clears set-id bits.
     if fs::metadata(new)?.mode() & MODE_BITS != mode {
         fs::set_permissions(new, fs::Permissions::from_mode(mode))?;
     }
@@ -71,7 +71,7 @@ pub(crate) fn copy_node(_old: &Path, _new: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies extended attributes, the access lists among them. Some may not be set, or not here: they are left out.
+/// Copies extended attributes, including access lists. Those that cannot be set are left out.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn copy_attributes(old: &Path, new: &Path) {
     use rustix::fs::{XattrFlags, getxattr, listxattr, setxattr};
@@ -93,7 +93,7 @@ fn copy_attributes(old: &Path, new: &Path) {
 #[cfg(all(unix, not(any(target_os = "linux", target_vendor = "apple"))))]
 fn copy_attributes(_old: &Path, _new: &Path) {}
 
-/// What Linux allows for the list of names, and for one value.
+/// The limits of Linux for the list of names, and for one value.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 const ATTRIBUTE_BYTES: usize = 1 << 16;
 #[cfg(unix)]

@@ -1,23 +1,22 @@
-//! A folder that several processes make, each some of it, in any number of goes, until one of them publishes it.
+//! A folder that several processes build, in any number of runs, until one of them publishes it.
 //!
 //! ```text
 //! PARENT/NAME            the target
 //! WORK/                  the caller's folder, on the same file system; it outlives every process
 //!     store/...          the folder, under its final names
-//!     store.id           which directory that is, as soon as nothing is missing; when it has changed places
-//!                        with an old store, `store` is that
-//!     old/...            what was replaced, where names cannot change places in one step
+//!     store.id           the identity of that directory, once it is complete; after the exchange
+//!                        `store` is the old one
+//!     old/...            the old folder, where names cannot be exchanged in one step
 //! ```
 //!
-//! Nobody locks anything. A file is written under a name of its own and then renamed over its final one:
-//! who does the same work again, at the same time or later, puts the same bytes in the same place. Those
-//! names are random: processes on many machines, or in many containers, often have the same number. Who
-//! publishes twice finds out what the first had done, whatever moment it was killed at.
+//! There are no locks. A file is written under a temporary name and then renamed over its final one: repeating the same
+//! work, concurrently or later, writes the same bytes to the same place. Those names are random: processes on many
+//! machines, or in many containers, often have the same number. A second publication detects the result of the first,
+//! whenever that was killed.
 //!
-//! Whoever publishes holds the lock of the target meanwhile. The folder is on the file system of the target, or
-//! joining is refused.
+//! Publishing holds the lock of the target. The folder must be on the file system of the target.
 //!
-//! Not here: folders that one process makes alone ([`crate::StagingDir`]), and which process does what.
+//! Folders of a single process are in [`crate::StagingDir`].
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -38,7 +37,7 @@ use crate::staging::{StagingOptions, exchange, open_dir};
 use crate::target::TargetLock;
 use crate::tree::carry_over;
 
-/// One process's view of the common folder. Dropping it removes nothing.
+/// One process's view of the shared folder. Dropping it removes nothing.
 #[derive(Debug)]
 pub struct SharedStagingDir {
     disk: Disk,
@@ -49,12 +48,11 @@ pub struct SharedStagingDir {
 }
 
 impl SharedStagingDir {
-    /// Takes part in making `target` in the folder `work`. Unless it is made already, `check` is asked about the
-    /// target.
+    /// Joins building `target` in the folder `work`. Unless it is published already, `check` is called with the target.
     ///
     /// # Errors
     ///
-    /// What `check` says; [`PublishError::OtherDevice`] when `work` is on another file system than the target;
+    /// The error of `check`; [`PublishError::OtherDevice`] when `work` is on another file system than the target;
     /// [`PublishError::NameTooLong`]; otherwise when a place cannot be written.
     pub fn join<E: From<PublishError>>(
         target: &Path,
@@ -84,7 +82,7 @@ impl SharedStagingDir {
         Ok(join()?)
     }
 
-    /// Writes the file `path`, in place of what an earlier go wrote there.
+    /// Writes the file `path`, replacing that of an earlier run.
     ///
     /// # Errors
     ///
@@ -98,26 +96,26 @@ impl SharedStagingDir {
         written.inspect_err(|_| drop(fs::remove_file(&fresh))).map_err(PublishError::at(path))
     }
 
-    /// Where the folder lies until it is published.
+    /// Returns the path of the folder until it is published.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.work.join(STORE)
     }
 
-    /// Whether the folder has got its name.
+    /// Returns whether the folder was renamed to the target.
     ///
     /// # Errors
     ///
-    /// When it cannot be looked at; [`PublishError::Busy`] while somebody else changes the target.
+    /// When it cannot be read; [`PublishError::Busy`] while another process changes the target.
     pub fn is_published(&self) -> Result<bool, PublishError> {
         is_published(&self.disk, &self.target, &self.work, self.options.marker)
     }
 
-    /// Whether the file `path` was written.
+    /// Returns whether the file `path` was written.
     ///
     /// # Errors
     ///
-    /// When it cannot be looked at.
+    /// When it cannot be read.
     pub fn has(&self, path: &str) -> io::Result<bool> {
         fs::exists(self.work.join(STORE).join(path))
     }
@@ -126,7 +124,7 @@ impl SharedStagingDir {
     ///
     /// # Errors
     ///
-    /// When it would not.
+    /// When it cannot be synced.
     pub fn flush(&self) -> Result<(), PublishError> {
         if !self.options.sync {
             return Ok(());
@@ -134,12 +132,12 @@ impl SharedStagingDir {
         Ok(self.disk.sync_all(&self.held, &self.work.join(STORE))?)
     }
 
-    /// Writes the file by which the folder is known, and makes the folder visible under its name, whole and synced.
-    /// Where an earlier go had come so far, nothing is left to do.
+    /// Writes the marker file, and makes the folder visible under its name, complete and synced. A run that was
+    /// interrupted later than that is completed.
     ///
     /// # Errors
     ///
-    /// As [`StagingDir::publish`](crate::StagingDir::publish), and [`PublishError::Busy`] while somebody else changes
+    /// As [`StagingDir::publish`](crate::StagingDir::publish), and [`PublishError::Busy`] while another process changes
     /// the target.
     pub fn publish(&self, marker: Bytes) -> Result<(), PublishError> {
         if !self.is_published()? {
@@ -152,7 +150,7 @@ impl SharedStagingDir {
             self.disk.sync_dir(parent).map_err(PublishError::Unknown)?;
             self.disk.sync_dir(&self.work).map_err(PublishError::Unknown)?;
         }
-        // It is there; what builds in one process left is theirs no more.
+        // It is published; leftovers of single-process builds are no longer needed.
         drop(remove_leftovers(&self.disk, &self.target));
         Ok(())
     }
@@ -179,34 +177,34 @@ impl SharedStagingDir {
         exchanged.inspect_err(|_| self.options.gate.leave()).map(drop)
     }
 
-    /// Whether the folder that was made in `work` has the name `target`. Nothing is put in order.
+    /// Returns whether the folder built in `work` has the name `target`. Nothing is repaired.
     ///
     /// # Errors
     ///
-    /// When it cannot be looked at.
+    /// When it cannot be read.
     pub fn is_made_in(target: &Path, work: &Path, marker: &str) -> io::Result<bool> {
         let Ok(known) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
         Ok(target.join(marker).exists() && identify(target, marker)? == known)
     }
 
-    /// Whether the folder was finished in `work` and is neither there any more nor at `target`: it was published,
-    /// and then removed or replaced. What lies in `work` under its name is another one.
+    /// Returns whether the folder was finished in `work` and is neither there any more nor at `target`: it was
+    /// published, and then removed or replaced. A folder of its name in `work` is another one.
     ///
     /// # Errors
     ///
-    /// When it cannot be looked at.
+    /// When it cannot be read.
     pub fn is_gone(target: &Path, work: &Path, marker: &str) -> io::Result<bool> {
         let Ok(known) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
-        // Names change places only once that file is safe: what a loss of power cut came before.
+        // Names are exchanged only once that file is synced: a truncated one is from before.
         let Some(number) = directory_of(&known) else { return Ok(false) };
         let store = work.join(STORE);
-        // The same loss may have taken the marker.
+        // The same loss of power may have affected the marker.
         let kept = store.is_dir() && directory_number(&store)? == number;
         Ok(!kept && !Self::is_made_in(target, work, marker)?)
     }
 }
 
-/// Refuses a folder on another file system than the target: nothing could be renamed.
+/// Refuses a folder on another file system than the target: renaming would fail.
 fn check_device(work: &Path, target: &Path) -> Result<(), PublishError> {
     let above = target.ancestors().skip(1).find(|above| above.exists());
     match above {
@@ -220,7 +218,8 @@ fn check_device(work: &Path, target: &Path) -> Result<(), PublishError> {
     }
 }
 
-/// Whether the folder that was made in `work` has got its name. What a dead process left half way is put in order.
+/// Returns whether the folder built in `work` was renamed to the target. A half-finished rename of a dead process is
+/// completed.
 fn is_published(
     disk: &Disk,
     target: &Path,
@@ -242,7 +241,7 @@ fn is_published(
     Ok(SharedStagingDir::is_made_in(target, work, marker)?)
 }
 
-/// Removes names of files that dead processes did not finish.
+/// Removes temporary files of dead processes.
 fn clear_names(below: &Path) -> io::Result<()> {
     for entry in fs::read_dir(below)? {
         let entry = entry?;
@@ -255,15 +254,15 @@ fn clear_names(below: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What tells one folder from another, whatever its name and whichever machine asks: the number of its
-/// directory, which the next directory may get when it is removed, and what its marker holds.
+/// Returns the identity of a folder, whatever its name and the machine that asks: the inode of its directory, which may
+/// be reused after removal, and the contents of its marker.
 fn identify(path: &Path, marker: &str) -> io::Result<String> {
     let mut sum = DefaultHasher::new(); // the same in every process
     fs::read(path.join(marker))?.hash(&mut sum);
     Ok(format!("{} {:016x}", directory_number(path)?, sum.finish()))
 }
 
-/// The number of the directory in what [`identify`] says; none where that was cut.
+/// Returns the inode in the result of [`identify`]; `None` where that was truncated.
 fn directory_of(identity: &str) -> Option<u64> {
     let (number, sum) = identity.split_once(' ')?;
     if sum.len() == 16 { number.parse().ok() } else { None }
@@ -275,13 +274,13 @@ fn directory_number(path: &Path) -> io::Result<u64> {
     Ok(fs::metadata(path)?.ino())
 }
 
-/// Elsewhere directories have no number, and names do not change places in one step.
+/// On other systems directories have no inode, and names are not exchanged in one step.
 #[cfg(not(unix))]
 fn directory_number(_path: &Path) -> io::Result<u64> {
     Ok(0)
 }
 
-/// What tells this process from all others that write here.
+/// Returns a unique name of this process.
 fn process() -> &'static str {
     static NUMBER: OnceLock<String> = OnceLock::new();
     NUMBER.get_or_init(unique_id)
@@ -384,7 +383,7 @@ mod tests {
         let work = place.join(true).unwrap();
         put(&work, "0/c/0", b"cell");
         fs::write(place.at("work/store/zarr.json"), "new").unwrap();
-        // Killed before the names changed places.
+        // Killed before the exchange.
         fs::write(
             place.at("work/store.id"),
             identify(&place.at("work/store"), "zarr.json").unwrap(),
@@ -394,7 +393,7 @@ mod tests {
         assert_eq!(fs::read(place.at("a.zv/zarr.json")).unwrap(), b"old");
         publish(&work, b"new");
         assert_eq!(fs::read(place.at("a.zv/zarr.json")).unwrap(), b"new");
-        // Killed right after; the next go must not change them back.
+        // Killed right after it; the next run must not exchange them back.
         publish(&place.join(true).unwrap(), b"newest");
         assert_eq!(fs::read(place.at("a.zv/zarr.json")).unwrap(), b"new");
         assert_eq!(fs::read(place.at("work/store/zarr.json")).unwrap(), b"old");
@@ -437,7 +436,7 @@ mod tests {
         let place = Place::new();
         let work = place.at("work");
         fs::create_dir_all(work.join(STORE)).unwrap();
-        // Nothing else has the file system of processes.
+        // The file system of processes is a different one.
         let target = Path::new("/proc/self/a.zv");
         assert!(matches!(check_device(&work, target), Err(PublishError::OtherDevice)));
         assert!(!work.exists(), "it is left");

@@ -1,18 +1,18 @@
-//! A folder in the making, until it gets its name.
+//! A folder under construction, until it is renamed.
 //!
 //! ```text
 //! PARENT/NAME                        the target
 //! PARENT/.NAME.zvf-build-ID/         scratch of one process
-//!     lock                           locked for as long as its owner lives
+//!     lock                           locked until its owner ends
 //!     store/...                      the folder, under its final names
-//!     old/...                        what was replaced, where two names cannot be exchanged in one step
+//!     old/...                        the old folder, where two names cannot be exchanged in one step
 //! ```
 //!
-//! Publishing syncs everything, gives `store` the name NAME and syncs PARENT. Until then nothing is to be seen, and
-//! afterwards all of it; replacing exchanges the two names instead. Where `old` is there and NAME is not, a process
-//! died between two renames: the next one that takes the target's lock gives the old folder its name back.
+//! Publishing syncs everything, renames `store` to NAME and syncs PARENT. Until then nothing is visible, and afterwards
+//! all of it; a replacement exchanges the two names instead. Where `old` exists and NAME does not, a process died
+//! between two renames: the next one that takes the target's lock renames the old folder back.
 //!
-//! Not here: what the folder holds, and single calls ([`Disk`]).
+//! The contents of the folder are the caller's; single calls are in [`Disk`].
 
 use std::fs::{self, File};
 use std::io;
@@ -34,22 +34,22 @@ use crate::tree::{carry_over, link_tree};
 /// How a folder is published.
 #[derive(Clone, Debug)]
 pub struct StagingOptions {
-    /// The file by which such a folder is known: a folder without it is not replaced.
+    /// The marker file of such a folder: a folder without it is not replaced.
     pub marker: &'static str,
-    /// Whether such a folder that is there is replaced.
+    /// Whether an existing folder is replaced.
     pub replace: bool,
-    /// Whether a file that is there is replaced as well.
+    /// Whether an existing file is replaced as well.
     pub replace_file: bool,
     /// Whether publishing waits until everything would survive a loss of power.
     pub sync: bool,
-    /// Asked right before anything is visible.
+    /// Passed right before anything becomes visible.
     pub gate: CommitGate,
-    /// Finds files in such a folder that do not belong to it. They are not removed with it but carried over.
+    /// Returns files in such a folder that do not belong to it. They are not removed with it but carried over.
     pub find_foreign: fn(&Path) -> io::Result<Vec<PathBuf>>,
 }
 
 impl StagingOptions {
-    /// A new folder that is known by `marker`, synced, in place of nothing.
+    /// Returns the options for a new folder with `marker`, synced, that replaces nothing.
     #[must_use]
     pub fn new(marker: &'static str) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl StagingOptions {
         }
     }
 
-    /// Refuses a name that is taken by something that is not to be replaced, or must not be.
+    /// Refuses a name that is taken, unless its owner may be replaced.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl StagingOptions {
         if !self.replace {
             return Err(PublishError::Taken { found: "a directory that is not empty" });
         }
-        // What is replaced is what a mistyped name points to.
+        // A mistyped name must not replace another folder.
         if !target.join(self.marker).is_file() {
             return Err(PublishError::NotReplaceable {
                 expected: "a store: nothing else is replaced".to_owned(),
@@ -95,7 +95,7 @@ impl StagingOptions {
     }
 }
 
-/// A folder in the making. Dropped before it is published, it leaves nothing.
+/// A folder under construction. Dropped before it is published, it leaves nothing.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -117,15 +117,15 @@ pub struct StagingDir {
     scratch: PathBuf,
     store: PathBuf,
     held: File,         // the directory, open since before the first write
-    _scratch: FileLock, // tells others that the scratch is in use
+    _scratch: FileLock, // marks the scratch as in use
     lock: TargetLock,
     options: StagingOptions,
-    identity: Option<TargetIdentity>, // of what is replaced, at the beginning
+    identity: Option<TargetIdentity>, // of the replaced target, at the beginning
     done: AtomicBool,
 }
 
 impl StagingDir {
-    /// Scratch beside the target of `lock`.
+    /// Creates scratch next to the target of `lock`.
     ///
     /// # Errors
     ///
@@ -141,25 +141,25 @@ impl StagingDir {
         Ok(Self { scratch, store, held, _scratch: own, lock, options, identity, done })
     }
 
-    /// Where the folder lies until it is published.
+    /// Returns the path of the folder until it is published.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.store
     }
 
-    /// The lock of the target.
+    /// Returns the lock of the target.
     #[must_use]
     pub const fn lock(&self) -> &TargetLock {
         &self.lock
     }
 
-    /// What has the target's name and is to be replaced, as it was at the beginning.
+    /// Returns the identity of the target to be replaced, at the beginning.
     #[must_use]
     pub const fn identity(&self) -> Option<&TargetIdentity> {
         self.identity.as_ref()
     }
 
-    /// Writes the file `path`, which must not be there yet.
+    /// Writes the file `path`, which must not exist yet.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl StagingDir {
         self.disk().create(&self.store.join(path), parts).map_err(PublishError::at(path))
     }
 
-    /// Writes the file `path`, in place of one that was written before.
+    /// Writes the file `path`, replacing one that was written before.
     ///
     /// # Errors
     ///
@@ -178,8 +178,8 @@ impl StagingDir {
         self.put(path, std::slice::from_ref(bytes))
     }
 
-    /// Takes over the files of the folder that is replaced, all but the one it is known by and what lies in or below a
-    /// path that `leave` holds for. Returns the paths of those called like that one.
+    /// Carries over the files of the replaced folder, except the marker and files in or below a path for which `leave`
+    /// returns true. Returns the paths of files with the marker's name.
     ///
     /// # Errors
     ///
@@ -190,7 +190,7 @@ impl StagingDir {
         link_tree(self.disk(), self.lock.target(), &self.store, marker, &leave)
     }
 
-    /// Takes over these files of the folder that is replaced, under their paths, where nothing may have been written.
+    /// Carries over these files of the replaced folder, under their paths, which must be free.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl StagingDir {
         Ok(())
     }
 
-    /// Removes the folder `path` and all that is in it.
+    /// Removes the folder `path` with its contents.
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ impl StagingDir {
         self.disk().remove_all(&self.store.join(path)).map_err(PublishError::at(path))
     }
 
-    /// Gives the files below `path` second names in `folder`, which is made.
+    /// Creates hard links to the files below `path` in the new `folder`.
     ///
     /// # Errors
     ///
@@ -231,8 +231,8 @@ impl StagingDir {
         Ok(())
     }
 
-    /// Takes over the files in `folder` as those below `path`. Returns the paths, below `path`, of those called like
-    /// the file a folder is known by.
+    /// Links the files in `folder` to names below `path`. Returns the paths, below `path`, of files with the marker's
+    /// name.
     ///
     /// # Errors
     ///
@@ -243,13 +243,13 @@ impl StagingDir {
         link_tree(self.disk(), folder, &to, self.options.marker, &|_| false)
     }
 
-    /// Makes the folder visible under its name, whole and synced.
+    /// Makes the folder visible under its name, complete and synced.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Changed`] when the target is no longer what it was at the beginning;
-    /// [`PublishError::Cancelled`] when somebody asked to stop; [`PublishError::Unknown`] when it is visible and may
-    /// not survive a loss of power; otherwise when the system refuses. But for `Unknown`, the target is as it was.
+    /// [`PublishError::Changed`] when the target changed since the beginning; [`PublishError::Cancelled`] when a stop
+    /// was requested; [`PublishError::Unknown`] when it is visible and may not survive a loss of power; otherwise when
+    /// the system refuses. Except for `Unknown`, the target is unchanged.
     pub fn publish(&self) -> Result<(), PublishError> {
         let (target, disk) = (self.lock.target(), self.disk());
         check_unchanged(self.identity, read_replaced(target, self.options.marker)?)?;
@@ -273,29 +273,29 @@ impl StagingDir {
             }
         }
         if let Some(old) = replaced.filter(|old| old.is_dir()) {
-            // What was put in at the last moment is not removed with it.
+            // Files that were added at the last moment are not removed with it.
             let foreign = (self.options.find_foreign)(&old).map_err(PublishError::Unknown)?;
             let carried = carry_over(disk, (&old, target), self.options.marker, &foreign);
             carried.map_err(|error| PublishError::Unknown(io::Error::other(error)))?;
         }
-        // It is there; whatever is left is scratch that the next one removes.
+        // It is published; the rest is scratch that the next process removes.
         drop(disk.remove_all(&self.scratch));
         Ok(())
     }
 
-    /// Whether the folder has got its name.
+    /// Returns whether the folder was renamed to the target.
     #[must_use]
     pub fn is_published(&self) -> bool {
         self.done.load(Ordering::SeqCst) && self.lock.target().join(self.options.marker).exists()
     }
 
-    /// Removes what was written, unless it is published.
+    /// Removes the scratch, unless the folder is published.
     pub fn abandon(&self) {
         if self.done.swap(true, Ordering::SeqCst) {
             return;
         }
         for _ in 0..REMOVE_TRIES {
-            // Work that was cancelled may still write its last file.
+            // Cancelled work may still write its last file.
             if self.disk().remove_all(&self.scratch).is_ok() || !self.scratch.exists() {
                 return;
             }
@@ -313,7 +313,7 @@ impl Drop for StagingDir {
     }
 }
 
-/// The identity of what is replaced; an empty directory is in nobody's way, and is nothing.
+/// Returns the identity of the replaced target; an empty directory counts as none.
 fn read_replaced(target: &Path, marker: &str) -> io::Result<Option<TargetIdentity>> {
     match fs::read_dir(target).map(|mut entries| entries.next().is_none()) {
         Ok(true) => Ok(None),
@@ -321,7 +321,7 @@ fn read_replaced(target: &Path, marker: &str) -> io::Result<Option<TargetIdentit
     }
 }
 
-/// Refuses a target that was changed since the beginning.
+/// Refuses a target that changed since the beginning.
 pub(crate) fn check_unchanged(
     before: Option<TargetIdentity>,
     now: Option<TargetIdentity>,
@@ -336,9 +336,9 @@ pub(crate) fn check_unchanged(
     Err(PublishError::Changed { found: found.to_owned() })
 }
 
-/// Puts `new` where the target is. Returns where what was replaced is now.
+/// Renames `new` to the target. Returns the present path of the replaced target.
 ///
-/// What comes out is compared with `identity`: when it is something else, that gets its name back.
+/// The replaced target is compared with `identity`: another one gets its name back.
 pub(crate) fn exchange(
     disk: &Disk,
     new: &Path,
@@ -347,7 +347,7 @@ pub(crate) fn exchange(
     identity: Option<TargetIdentity>,
 ) -> Result<Option<PathBuf>, PublishError> {
     let Some(identity) = identity else {
-        disk.rename(new, target)?; // refused where something came to be
+        disk.rename(new, target)?; // refused where something was created meanwhile
         return Ok(None);
     };
     let is_replaced =
@@ -363,7 +363,7 @@ pub(crate) fn exchange(
         return Err(changed());
     }
     disk.rename(target, old)?;
-    // From here to the next rename there is nothing of that name; recovery gives the old one its name back.
+    // Until the next rename the name does not exist; recovery renames the old folder back.
     if !is_replaced(old) {
         disk.rename(old, target)?;
         return Err(changed());
@@ -382,13 +382,13 @@ fn node(path: &Path) -> io::Result<(u64, u64)> {
     Ok((about.dev(), about.ino()))
 }
 
-/// Elsewhere there is nothing to compare.
+/// On other systems nothing can be compared.
 #[cfg(not(unix))]
 fn node(path: &Path) -> io::Result<(u64, u64)> {
     fs::metadata(path).map(|_| (0, 0))
 }
 
-/// A scratch directory of this process's own, locked. Nobody but its owner may look into it.
+/// Creates a locked scratch directory of this process. Only its owner may read it.
 pub(crate) fn make_scratch(disk: &Disk, target: &Path) -> io::Result<(PathBuf, FileLock)> {
     loop {
         let scratch =
@@ -401,7 +401,7 @@ pub(crate) fn make_scratch(disk: &Disk, target: &Path) -> io::Result<(PathBuf, F
             restrict(&scratch).and_then(|()| FileLock::try_acquire(disk, &scratch.join(LOCK)));
         match locked {
             Ok(Some(lock)) => return Ok((scratch, lock)),
-            // Another process may take a directory without a lock for a dead one's, and be faster.
+            // Another process may take a directory without a lock for a dead one's, and remove it first.
             Ok(None) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
@@ -428,18 +428,18 @@ pub(crate) fn open_dir(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Elsewhere a directory cannot be held open like a file; nothing is asked of it there.
+/// On other systems a directory cannot be opened like a file; it is not needed there.
 #[cfg(not(unix))]
 pub(crate) fn open_dir(path: &Path) -> io::Result<File> {
     File::open(path.with_file_name(LOCK))
 }
 
-/// What scratch directories are called.
+/// The infix in the names of scratch directories.
 pub(crate) const WORD: &str = "build";
 pub(crate) const LOCK: &str = "lock";
 pub(crate) const STORE: &str = "store";
 pub(crate) const OLD: &str = "old";
-/// How often the removal of scratch is tried again while files still appear in it.
+/// How often removing scratch is repeated while files still appear in it.
 const REMOVE_TRIES: usize = 20;
 
 #[cfg(test)]

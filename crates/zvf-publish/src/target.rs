@@ -10,7 +10,7 @@ use crate::leftover;
 use crate::lock::{FileLock, owner_path};
 use crate::name::{hidden_sibling, resolve_target, split_target};
 
-/// The right to change a target; clones share it, and the last one gives it back.
+/// The right to change a target; clones share it, and dropping the last releases it.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -31,17 +31,17 @@ pub struct TargetLock(Arc<Held>);
 struct Held {
     target: PathBuf,
     disk: Disk,
-    made: Vec<PathBuf>, // directories above the target that were not there before
-    lock: Option<FileLock>, // there until this is dropped
+    made: Vec<PathBuf>,     // created directories above the target
+    lock: Option<FileLock>, // `Some` until drop
 }
 
 impl TargetLock {
-    /// The lock of `target`. Missing directories above it are made; what dead processes left beside it is removed.
+    /// Takes the lock of `target`. Creates missing directories above it, and removes leftovers of dead processes.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Busy`] while somebody else holds it; [`PublishError::NameTooLong`] when the name leaves no
-    /// room for those beside it; otherwise when the directory above cannot be made, listed or written.
+    /// [`PublishError::Busy`] while another process holds it; [`PublishError::NameTooLong`] when the name is too long
+    /// for those of siblings; otherwise when the directory above cannot be created, listed or written.
     pub fn acquire(disk: &Disk, target: &Path) -> Result<Self, PublishError> {
         let target = resolve_target(target)?;
         let (parent, _) = split_target(&target)?;
@@ -52,7 +52,7 @@ impl TargetLock {
             if acquired.is_some() {
                 break;
             }
-            // Whoever only looks whether a lock is held holds it for a moment.
+            // A process that only checks whether a lock is held holds it for a moment.
             std::thread::sleep(LOOK);
             acquired = FileLock::try_acquire(disk, &path)?;
         }
@@ -66,19 +66,19 @@ impl TargetLock {
         Ok(Self(Arc::new(Held { target, disk: disk.clone(), made, lock: Some(lock) })))
     }
 
-    /// The target, with its directory spelled out.
+    /// Returns the target, with its directory resolved.
     #[must_use]
     pub fn target(&self) -> &Path {
         &self.0.target
     }
 
-    /// Whether a file stands for the lock, because the file system has no locks.
+    /// Returns whether an owner file is used, because the file system has no locks.
     #[must_use]
     pub fn is_by_file(&self) -> bool {
         self.0.lock.as_ref().is_some_and(FileLock::is_by_file)
     }
 
-    /// Whether this is the lock of `target`.
+    /// Returns whether this is the lock of `target`.
     #[must_use]
     pub fn is_of(&self, target: &Path) -> bool {
         resolve_target(target).is_ok_and(|target| target == self.0.target)
@@ -88,12 +88,12 @@ impl TargetLock {
         &self.0.disk
     }
 
-    /// The directory above the target.
+    /// Returns the directory above the target.
     pub(crate) fn parent(&self) -> &Path {
         self.0.target.parent().unwrap_or(Path::new("."))
     }
 
-    /// Directories above the target that were made for it, outermost first.
+    /// Returns the directories above the target that were created for it, outermost first.
     pub(crate) fn made(&self) -> &[PathBuf] {
         &self.0.made
     }
@@ -105,14 +105,14 @@ impl Drop for Held {
         if self.target.exists() {
             return;
         }
-        // Nothing was published: the directories that were made for it go as well.
+        // Nothing was published: the directories created for it are removed too.
         for made in self.made.iter().rev() {
-            drop(std::fs::remove_dir(made)); // refused when someone else uses it by now
+            drop(std::fs::remove_dir(made)); // refused when another process uses it by now
         }
     }
 }
 
 pub(crate) const WORD: &str = "lock";
-/// How often, and after how long, a lock that is held is tried again.
+/// How often, and at which interval, a held lock is tried again.
 const LOOKS: u32 = 5;
 const LOOK: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! Second names for all files of a folder, and files in it that are nobody's.
+//! Hard links for all files of a folder, and foreign files in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::disk::Disk;
 use crate::error::PublishError;
 
-/// Gives all files below `from` second names below `to`, but for those in or below a path that `leave` holds for.
+/// Links all files below `from` to names below `to`, except those in or below a path for which `leave` returns true.
 /// Returns the paths of those called `marker`.
 pub(crate) fn link_tree(
     disk: &Disk,
@@ -30,7 +30,7 @@ pub(crate) fn link_tree(
             if leave(&path) {
                 continue;
             }
-            // Only a link has to be looked behind.
+            // Only a symbolic link has to be followed.
             let kind = entry.file_type().map_err(&at)?;
             if kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()) {
                 folders.push(path);
@@ -45,10 +45,9 @@ pub(crate) fn link_tree(
     Ok(markers)
 }
 
-/// Gives `foreign`, files in `old` that are nobody's, second names in `new`, unless something has their names there.
+/// Links `foreign`, files in `old` that do not belong to it, to names in `new`, unless these are taken.
 ///
-/// What lies in a folder that was known by `marker` and that `new` does not have is refused: nobody would look for it
-/// there.
+/// Files in a folder that had a `marker` and that `new` does not have are refused: nobody would look for them there.
 pub(crate) fn carry_over(
     disk: &Disk,
     (old, new): (&Path, &Path),

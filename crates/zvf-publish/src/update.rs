@@ -1,12 +1,12 @@
-//! Several files of a folder that is there, replaced one after the other, each in one step.
+//! Several files of an existing folder, replaced one after the other, each in one step.
 //!
 //! ```text
 //! PARENT/NAME/...               the folder
 //! PARENT/.NAME.zvf-build-ID/    the new files, numbered, until all of them are written and synced
 //! ```
 //!
-//! So nothing that is half written ever lies in the folder itself. Whatever breaks off leaves whole files, old or new,
-//! replaced in the order in which they were put.
+//! So the folder never contains a partly written file. An interruption leaves complete files, old or new, replaced in
+//! the order in which they were put.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -47,7 +47,7 @@ pub struct FolderUpdate {
     _own: FileLock,
     lock: TargetLock,
     sync: bool,
-    files: Vec<(String, PathBuf)>, // their paths in the folder, and where they lie now
+    files: Vec<(String, PathBuf)>, // their paths in the folder, and their present paths
 }
 
 impl FolderUpdate {
@@ -55,14 +55,14 @@ impl FolderUpdate {
     ///
     /// # Errors
     ///
-    /// When the place beside it cannot be written.
+    /// When its sibling folder cannot be written.
     pub fn begin(lock: TargetLock, sync: bool) -> Result<Self, PublishError> {
         let (scratch, own) = make_scratch(lock.disk(), lock.target())?;
         let held = open_dir(&scratch).inspect_err(|_| drop(fs::remove_dir_all(&scratch)))?;
         Ok(Self { scratch, held, _own: own, lock, sync, files: Vec::new() })
     }
 
-    /// Copies the file `path` as it is into `folder`, under the same path.
+    /// Copies the file `path` unchanged into `folder`, under the same path.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl FolderUpdate {
         permissions::copy_node(&from, &to).map_err(&at)
     }
 
-    /// Writes what `path` is to hold.
+    /// Writes the new contents of `path`.
     ///
     /// # Errors
     ///
@@ -90,13 +90,13 @@ impl FolderUpdate {
         Ok(())
     }
 
-    /// Replaces the files, in the order in which they were put, after all of them and the backups were synced; `check`
-    /// is asked right before each.
+    /// Replaces the files, in the order in which they were put, after all of them and the backups were synced; calls
+    /// `check` right before each.
     ///
     /// # Errors
     ///
-    /// What `check` says; [`PublishError::Cancelled`] when somebody asked to stop; otherwise when a file cannot be
-    /// replaced. Those before it are replaced then.
+    /// The error of `check`; [`PublishError::Cancelled`] when a stop was requested; otherwise when a file cannot be
+    /// replaced. The files before it are then replaced.
     pub fn apply<E: From<PublishError>>(
         mut self,
         gate: &CommitGate,
@@ -105,7 +105,7 @@ impl FolderUpdate {
         let disk = self.lock.disk().clone();
         if self.sync {
             disk.sync_all(&self.held, &self.scratch).map_err(PublishError::from)?;
-            // New directories, those of backups among them, are named in the folder above.
+            // New directories, including those of backups, are named in the folder above.
             disk.sync_dir(self.lock.parent()).map_err(PublishError::from)?;
         }
         gate.enter()?;
@@ -137,7 +137,7 @@ impl FolderUpdate {
 
 impl Drop for FolderUpdate {
     fn drop(&mut self) {
-        // What cannot be removed is scratch that the next one removes.
+        // Scratch that cannot be removed now is removed by the next process.
         drop(self.lock.disk().remove_all(&self.scratch));
     }
 }

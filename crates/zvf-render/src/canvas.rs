@@ -1,11 +1,10 @@
-//! Pixels, each with the nearest thing drawn there: points, lines and triangles.
+//! Pixels, each with the nearest drawn thing: points, lines and triangles.
 //!
-//! A pixel is a unit square, the first one from 0 to 1; what covers its centre is drawn. Of two things at
-//! one pixel the nearer stays, and of two equally near ones the first. Whatever lies outside costs
-//! nothing: lines are cut and triangles bounded before a pixel is looked at. What is not a finite place
-//! is not drawn.
+//! A pixel is a unit square, the first one from 0 to 1; a shape is drawn at the pixels whose centre it covers. The
+//! nearer of two things at a pixel stays; of two equally near ones the first. Lines are clipped and triangles bounded
+//! before pixels are touched, so geometry outside costs nothing. Positions that are not finite are not drawn.
 //!
-//! Not here: where things are (`view`), and what inks mean (`ink`, `picture`).
+//! Projection is in `view`, the meaning of inks in `ink` and `picture`.
 
 use zvf_format::num::{f64_from_i64, nearest_f32, saturating_floor_i64, usize_from_u32};
 
@@ -13,23 +12,23 @@ use crate::ink::Ink;
 use crate::options::Size;
 use crate::view::{cross, dot, sub};
 
-/// What is drawn at a pixel.
+/// The thing drawn at a pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pixel {
-    pub(crate) near: f32, // -inf where nothing is drawn
+    pub(crate) near: f32, // depth; -inf where nothing is drawn
     pub(crate) ink: Ink,
     pub(crate) shade: u8, // 255 in full light
 }
 
-/// A picture in the making.
+/// A picture under construction.
 #[derive(Debug)]
 pub(crate) struct Canvas {
     size: Size,
     pixels: Vec<Pixel>, // row by row from the top
-    mixes: bool,        // inks are numbers, and change evenly between corners
+    mixes: bool,        // inks are numbers, interpolated between corners
 }
 
-/// A corner: pixels from the left, from the top, and towards who looks; and its ink.
+/// A corner: pixels from the left, from the top, and towards the viewer; and its ink.
 pub(crate) type Corner = ([f64; 3], Ink);
 
 impl Canvas {
@@ -37,12 +36,12 @@ impl Canvas {
         Self { size, pixels: vec![EMPTY; size.area()], mixes: false }
     }
 
-    /// From now on inks are numbers, or are not.
+    /// Sets whether inks are numbers from now on.
     pub(crate) const fn mix(&mut self, mixes: bool) {
         self.mixes = mixes;
     }
 
-    /// The pixels, row by row from the top.
+    /// Returns the pixels, row by row from the top.
     pub(crate) fn pixels(&self) -> &[Pixel] {
         &self.pixels
     }
@@ -51,7 +50,7 @@ impl Canvas {
         self.size
     }
 
-    /// A dot that is `width` pixels wide.
+    /// Draws a dot that is `width` pixels wide.
     pub(crate) fn point(&mut self, (at, ink): Corner, width: u32) {
         let [x, y, near] = at;
         if !is_finite(at) {
@@ -73,7 +72,7 @@ impl Canvas {
         }
     }
 
-    /// A line that is `width` pixels wide.
+    /// Draws a line that is `width` pixels wide.
     pub(crate) fn segment(&mut self, [from, to]: [Corner; 2], width: u32) {
         let ((from, first), (to, last)) = (from, to);
         let along = sub(to, from);
@@ -99,7 +98,7 @@ impl Canvas {
         }
     }
 
-    /// A triangle, lit from the upper left; one that covers no pixel's centre is drawn as its outline.
+    /// Draws a triangle, lit from the upper left; one that covers no pixel centre is drawn as its outline.
     pub(crate) fn triangle(&mut self, corners: [Corner; 3]) {
         let [(a, _), (b, _), (c, _)] = corners;
         if !(is_finite(a) && is_finite(b) && is_finite(c)) {
@@ -114,7 +113,7 @@ impl Canvas {
         }
     }
 
-    /// Fills a triangle; whether there was a pixel to fill.
+    /// Fills a triangle; returns whether it covers a pixel centre.
     fn fill(&mut self, [(a, one), (b, two), (c, three)]: [Corner; 3], shade: u8) -> bool {
         let ([ax, ay, az], [bx, by, bz], [cx, cy, cz]) = (a, b, c);
         let area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax);
@@ -131,7 +130,7 @@ impl Canvas {
             let y = f64_from_i64(row) + 0.5;
             for column in left..=right {
                 let x = f64_from_i64(column) + 0.5;
-                // Shares of the corners; they sum to 1.
+                // Barycentric coordinates; they sum to 1.
                 let first = ((bx - x) * (cy - y) - (by - y) * (cx - x)) / area;
                 let second = ((cx - x) * (ay - y) - (cy - y) * (ax - x)) / area;
                 let third = 1.0 - first - second;
@@ -155,17 +154,17 @@ impl Canvas {
         filled
     }
 
-    /// Whether the box around some corners meets the picture.
+    /// Returns whether the bounding box of the corners meets the picture.
     fn meets(&self, [[ax, ay, _], [bx, by, _], [cx, cy, _]]: [[f64; 3]; 3]) -> bool {
         clamped(ax.min(bx).min(cx), ax.max(bx).max(cx), self.size.width).is_some()
             && clamped(ay.min(by).min(cy), ay.max(by).max(cy), self.size.height).is_some()
     }
 
-    /// The part of a line that lies in the picture or nearer to it than `margin`, as shares of its length.
+    /// Clips a line to the picture extended by `margin`; returns the range as fractions of its length.
     fn cut(&self, [x, y, _]: [f64; 3], [dx, dy, _]: [f64; 3], margin: f64) -> Option<(f64, f64)> {
         let (mut start, mut end) = (0.0_f64, 1.0_f64);
-        for (from, step, most) in [(x, dx, self.size.width), (y, dy, self.size.height)] {
-            let (low, high) = (-margin, f64::from(most) + margin);
+        for (from, step, side) in [(x, dx, self.size.width), (y, dy, self.size.height)] {
+            let (low, high) = (-margin, f64::from(side) + margin);
             if step == 0.0 {
                 if from < low || from > high {
                     return None;
@@ -195,19 +194,19 @@ impl Canvas {
     }
 }
 
-/// The pixels of a row that a stretch meets.
+/// Returns the pixels of a row that an interval meets.
 fn clamped(low: f64, high: f64, pixels: u32) -> Option<(i64, i64)> {
     let last = i64::from(pixels).saturating_sub(1);
     let (low, high) = (saturating_floor_i64(low).max(0), saturating_floor_i64(high).min(last));
     (low <= high).then_some((low, high))
 }
 
-/// How light a face is: both of its sides, and never dark.
+/// Returns the brightness of a face: equal for both sides, and never black.
 fn light(a: [f64; 3], b: [f64; 3], c: [f64; 3]) -> u8 {
     let normal = cross(sub(b, a), sub(c, a));
     let length = dot(normal, normal).sqrt();
     let lit = (dot(normal, TO_THE_LIGHT) / length).abs();
-    // A face without an area has no direction.
+    // A face without an area has no normal.
     if lit.is_nan() {
         LIGHT
     } else {
@@ -225,11 +224,11 @@ fn is_finite(at: [f64; 3]) -> bool {
 
 const EMPTY: Pixel = Pixel { near: f32::NEG_INFINITY, ink: Ink::EMPTY, shade: LIGHT };
 const LIGHT: u8 = u8::MAX;
-/// The share of light that a face has which the light only grazes.
+/// The brightness of a face at grazing light.
 const DIMMEST: f64 = 0.35;
-/// A direction of length 1, in pixels: to the left, up (rows count downwards) and towards who looks.
+/// A unit vector in pixels: to the left, up (rows count downwards) and towards the viewer.
 const TO_THE_LIGHT: [f64; 3] = [-0.36, -0.48, 0.8];
-/// Shares this little below 0 are on the edge: two faces that share it leave no gap.
+/// Coordinates this little below 0 are on the edge: two faces that share it leave no gap.
 const ROUNDING: f64 = 1e-9;
 
 #[cfg(test)]
@@ -248,7 +247,7 @@ mod tests {
         Canvas::new(Size::new(width, height).unwrap())
     }
 
-    /// What is drawn, one character a pixel: `.` for nothing, else the first part of the colour.
+    /// Returns the picture as text, one character per pixel: `.` for nothing, else the first part of the colour.
     fn seen(canvas: &Canvas) -> Vec<String> {
         let sign = |pixel: &Pixel| match pixel.near {
             f32::NEG_INFINITY => '.',
@@ -314,7 +313,7 @@ mod tests {
             ([[0., 0.], [0., 4.], [4., 0.]], ["1111", "111.", "11..", "1..."]),
             ([[-9., -9.], [99., -9.], [-9., 99.]], ["1111"; 4]),
             ([[5., 0.], [9., 0.], [5., 4.]], ["...."; 4]),
-            // Nothing but an edge, and one smaller than a pixel.
+            // Only an edge, and a triangle smaller than a pixel.
             ([[0., 1.5], [2., 1.5], [4., 1.5]], ["....", "1111", "....", "...."]),
             ([[1.1, 1.1], [1.2, 1.1], [1.1, 1.2]], ["....", ".1..", "....", "...."]),
             ([[f64::NAN, 0.], [4., 0.], [0., 4.]], ["...."; 4]),
@@ -336,7 +335,7 @@ mod tests {
             }
             assert_eq!(seen(&canvas), ["3"], "{order:?}");
         }
-        // Two that cross: each is in front where it is nearer.
+        // Two that intersect: each is in front where it is nearer.
         let mut canvas = canvas(4, 1);
         let sloped = |left: f64, right: f64, n| {
             [
@@ -374,7 +373,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two triangles of a square leave no gap, however it is turned.
+        /// Two triangles of a square leave no gap, at any rotation.
         #[test]
         fn faces_that_share_an_edge_leave_no_gap(
             turn in 0.0..6.3_f64, x in 8.0..12.0_f64, y in 8.0..12.0_f64,

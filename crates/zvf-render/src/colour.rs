@@ -1,4 +1,4 @@
-//! Colours: maps from a share to a colour, and a colour for everything that has an identity.
+//! Colour maps from a number in 0..1 to a colour, and colours of identities.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use crate::error::RenderError;
 /// Red, green and blue.
 pub type Rgb = [u8; 3];
 
-/// From low to high, in colours.
+/// A colour map from low to high values.
 ///
 /// ```
 /// use zvf_render::ColourMap;
@@ -24,14 +24,14 @@ pub type Rgb = [u8; 3];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ColourMap {
-    /// Violet, green, yellow: evenly brighter, and told apart by every eye.
+    /// Violet, green, yellow: of evenly increasing brightness, and distinguishable with colour blindness.
     #[default]
     Viridis,
     /// Black, purple, orange, white.
     Magma,
     /// Black to white.
     Grey,
-    /// Blue, white, red: for values on both sides of a middle.
+    /// Blue, white, red: for values on both sides of a centre.
     Coolwarm,
 }
 
@@ -39,7 +39,7 @@ impl ColourMap {
     /// Every map.
     pub const ALL: &'static [Self] = &[Self::Viridis, Self::Magma, Self::Grey, Self::Coolwarm];
 
-    /// The word for it.
+    /// Returns its name.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl ColourMap {
         }
     }
 
-    /// The colour at a share from 0 to 1; what is outside has that of the nearer end.
+    /// Returns the colour at a fraction from 0 to 1, clamped.
     #[must_use]
     pub fn at(self, share: f64) -> Rgb {
         let stops = self.stops();
@@ -92,9 +92,9 @@ impl FromStr for ColourMap {
     }
 }
 
-/// A colour for whatever has this identity: always the same, and far from that of its neighbours.
+/// Returns a colour for an identity: always the same, and different from those of neighbouring ids.
 pub(crate) fn of_identity(id: u64) -> Rgb {
-    // The finaliser of SplitMix64: neighbours end up far apart.
+    // The finaliser of SplitMix64, which separates neighbours.
     let mut mixed = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -103,18 +103,18 @@ pub(crate) fn of_identity(id: u64) -> Rgb {
     from_hue(hue, 0.55 + 0.35 * strength, 0.6 + 0.3 * value)
 }
 
-/// The colour of a text: that of a number made of its bytes.
+/// Returns the colour of a text, by a hash of its bytes.
 pub(crate) fn of_text(text: &str) -> Rgb {
     let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     of_identity(text.bytes().fold(0xcbf2_9ce4_8422_2325, fnv))
 }
 
-/// A colour darkened to a share of 255.
+/// Returns a colour darkened to `shade` / 255.
 pub(crate) fn shaded(colour: Rgb, shade: u8) -> Rgb {
     colour.map(|part| round_u8(f64::from(part) * f64::from(shade) / 255.0))
 }
 
-/// Hue from 0 to 1 around the circle, strength and value from 0 to 1.
+/// Converts hue, saturation and value, each from 0 to 1.
 fn from_hue(hue: f64, strength: f64, value: f64) -> Rgb {
     [5.0, 3.0, 1.0].map(|offset: f64| {
         let k = (offset + hue * 6.0).rem_euclid(6.0);
@@ -128,12 +128,12 @@ fn interpolate(from: Rgb, to: Rgb, share: f64) -> Rgb {
     [(a, d), (b, e), (c, f)].map(|(from, to)| round_u8(from + (to - from) * share))
 }
 
-/// What has no value, or belongs to nothing.
+/// The colour of missing values.
 pub(crate) const UNKNOWN: Rgb = [150, 150, 150];
-/// What has nothing to tell.
+/// The colour of geometry without an attribute.
 pub(crate) const PLAIN: Rgb = [62, 104, 160];
 
-/// Colours at even steps of the map of that name, which is free of rights.
+/// Samples of the viridis map at even steps, which is in the public domain.
 const VIRIDIS: [Rgb; 9] = [
     [68, 1, 84],
     [71, 44, 122],
@@ -159,7 +159,7 @@ const MAGMA: [Rgb; 9] = [
 const GREY: [Rgb; 2] = [[0, 0, 0], [255, 255, 255]];
 const COOLWARM: [Rgb; 3] = [[59, 76, 192], [221, 221, 221], [180, 4, 38]];
 
-/// The nearest byte, 0 for NaN.
+/// Returns the nearest byte, 0 for NaN.
 #[expect(clippy::as_conversions, reason = "a cast that saturates is what is asked for")]
 pub(crate) fn round_u8(x: f64) -> u8 {
     x.round() as u8

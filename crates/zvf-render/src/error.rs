@@ -1,7 +1,6 @@
-//! What can go wrong between a question and its picture.
+//! Errors of rendering.
 //!
-//! What the store has to say is passed on as it is; of our own there are settings that mean nothing, and
-//! a place for the bytes that takes them no more.
+//! Errors of the store are passed on; the crate adds invalid settings and output that cannot be written.
 
 use std::io;
 
@@ -10,7 +9,7 @@ use zvf_format::{Class, Diagnose, Diagnosis};
 use zvf_model::ModelError;
 use zvf_query::QueryError;
 
-/// A picture that was not made.
+/// A picture that was not rendered.
 ///
 /// ```
 /// use zvf_format::Class;
@@ -23,23 +22,23 @@ use zvf_query::QueryError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RenderError {
-    /// A setting that means nothing.
+    /// An invalid setting.
     #[error("{what}: expected {expected}, found {found}")]
     Setting {
         /// The setting.
         what: &'static str,
-        /// What it may be.
+        /// The expected values.
         expected: &'static str,
-        /// What it is.
+        /// The given value.
         found: String,
     },
     /// A fault of a level.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A fault of the question.
+    /// A fault of the query.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// The bytes of the picture found no place.
+    /// The picture could not be written.
     #[error("the picture cannot be written")]
     Write(#[from] io::Error),
 }
@@ -53,7 +52,7 @@ impl RenderError {
         Self::Setting { what, expected, found: found.to_string() }
     }
 
-    /// The kind of fault, by its stable name.
+    /// Returns the kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
         self.diagnosis().class

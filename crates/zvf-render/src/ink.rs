@@ -1,7 +1,7 @@
-//! What a pixel holds until all is drawn: a number that a map will turn into a colour, or a colour.
+//! The contents of a pixel until all is drawn: a number that a map converts to a colour, or a colour.
 //!
-//! Either takes 32 bits, and one picture has one of the two, so a canvas need not know which: only mixing
-//! along an edge and the last step differ.
+//! Either takes 32 bits, and one picture has one of the two, so a canvas need not know which: only interpolation along
+//! an edge and the last step differ.
 
 use zvf_format::num::nearest_f32;
 use zvf_metadata::DtypeKind;
@@ -14,7 +14,7 @@ use crate::colour::{PLAIN, Rgb, UNKNOWN, of_identity, of_text};
 pub(crate) struct Ink(u32);
 
 impl Ink {
-    /// That of a pixel with nothing on it.
+    /// The ink of an empty pixel.
     pub(crate) const EMPTY: Self = Self(0);
 
     pub(crate) fn number(x: f64) -> Self {
@@ -42,7 +42,7 @@ pub(crate) enum Meaning {
     Colours,
 }
 
-/// What gives the colour, decided.
+/// The resolved source of the colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Plain,
@@ -54,16 +54,16 @@ pub(crate) enum Source {
 /// The inks of one batch.
 #[derive(Debug)]
 pub(crate) enum Inks {
-    /// One for all.
+    /// One for all vertices.
     One(Ink),
-    /// One a vertex.
+    /// One per vertex.
     Vertices(Vec<Ink>),
-    /// One an edge or face.
+    /// One per edge or face.
     Elements(Vec<Ink>),
 }
 
 impl Inks {
-    /// Those of `batch`, whose vertices lie so near; and what they mean.
+    /// Returns the inks of `batch`, whose vertices have these depths, and their meaning.
     pub(crate) fn from_batch(
         batch: &Batch,
         source: &Source,
@@ -90,7 +90,7 @@ impl Inks {
         }
     }
 
-    /// That of a vertex, as a corner of an element where it is one.
+    /// Returns the ink of a vertex, as a corner of an element where it is one.
     pub(crate) fn at(&self, vertex: usize, element: Option<usize>) -> Ink {
         let found = match self {
             Self::One(ink) => Some(ink),
@@ -116,7 +116,8 @@ fn of_objects(batch: &Batch) -> Vec<Ink> {
     inks
 }
 
-/// Text and categories are what they are, three or four bytes are a colour, all else is a number.
+/// Returns the meaning of a column: text and categories are identities, three or four bytes a colour, anything else a
+/// number.
 fn meaning(field: &Field) -> Meaning {
     let text = field.column.dtype().kind == DtypeKind::Text;
     if text || field.categories.is_some() || is_colour(field) {
@@ -148,7 +149,7 @@ fn of_field(field: &Field) -> Vec<Ink> {
     rows.map(|row| Ink::colour(colour(row))).collect()
 }
 
-/// The first value of each row.
+/// Returns the first value of each row.
 fn numbers(field: &Field) -> Vec<Ink> {
     let column = &field.column;
     if let (Some(values), 1) = (column.as_slice::<f32>(), column.width()) {

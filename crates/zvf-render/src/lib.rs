@@ -1,4 +1,4 @@
-//! Pictures of stores: every kind of geometry, seen from one side, drawn without a graphics card.
+//! Pictures of stores: every kind of geometry, from one viewpoint, rendered without a GPU.
 //!
 //! ```text
 //! Query   ->  stream of batches  ->  Canvas            nearest thing of each pixel, and its ink
@@ -6,13 +6,11 @@
 //!             Canvas             ->  Picture            inks become colours at the very end
 //! ```
 //!
-//! [`render`] holds one batch and one canvas at a time, whatever the size of the level. The projection is
-//! orthographic: what is equally large is drawn equally large. Where an attribute gives the colour, its
-//! range is that of what can be seen, unless one is given; that is why pixels hold values until all is
-//! drawn, and no second pass over the data is needed.
+//! [`render`] holds one batch and one canvas at a time, whatever the size of the level. The projection is orthographic.
+//! Where an attribute gives the colour, its default range is that of the visible values: pixels hold values until all
+//! is drawn, so that no second pass over the data is needed.
 //!
-//! Not here: choosing what is drawn (a [`Query`](zvf_query::Query) says it), and naming files: a picture
-//! goes to whatever takes bytes.
+//! A [`Query`](zvf_query::Query) chooses what is drawn; the caller provides the output.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

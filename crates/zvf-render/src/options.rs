@@ -1,4 +1,4 @@
-//! What a picture looks like.
+//! The options of a picture.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,8 +10,8 @@ use crate::colour::{ColourMap, Rgb};
 use crate::error::RenderError;
 use crate::view::View;
 
-/// How a picture is made. The defaults show everything the query finds, from above where there are two
-/// axes and from a corner where there are three.
+/// The options of rendering. The defaults show everything the query finds, from above where there are two axes and from
+/// a corner where there are three.
 ///
 /// ```
 /// use zvf_render::{ColourBy, Options, Size};
@@ -27,27 +27,27 @@ use crate::view::View;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
-    /// Pixels.
+    /// The size in pixels.
     pub size: Size,
-    /// From where; by the number of axes, unless said.
+    /// The viewpoint [default: by the number of axes].
     pub view: Option<View>,
-    /// The two or three axes of the store that are drawn, by their place; the first three, unless said.
+    /// The indices of the two or three axes that are drawn [default: the first three].
     pub axes: Option<Vec<usize>>,
-    /// What must fit in the picture; the bounds of the store, unless said.
+    /// The box that must fit in the picture [default: the bounds of the store].
     pub bounds: Option<Bounds>,
-    /// What gives the colour.
+    /// The source of the colour.
     pub colour: ColourBy,
     /// The colours of numbers.
     pub map: ColourMap,
-    /// The numbers at the two ends of the map; the least and the largest that can be seen, unless said.
+    /// The numbers at the two ends of the map [default: the visible minimum and maximum].
     pub range: Option<[f64; 2]>,
-    /// Pixels that a point is wide, and a line; by how many there are, unless said.
+    /// The width of a point and a line in pixels [default: by their number].
     pub width: Option<u32>,
-    /// What is behind everything.
+    /// The background.
     pub ground: Ground,
 }
 
-/// Pixels of a picture, at least one and at most 16 384 on a side.
+/// The size of a picture in pixels, at least one and at most 16 384 on a side.
 ///
 /// ```
 /// use zvf_render::Size;
@@ -63,7 +63,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Pixels from left to right, and from top to bottom.
+    /// Creates a size of pixels from left to right, and from top to bottom.
     ///
     /// # Errors
     ///
@@ -77,19 +77,19 @@ impl Size {
         Err(RenderError::setting("size", expected, format!("{width}x{height}")))
     }
 
-    /// Pixels from left to right.
+    /// Returns the pixels from left to right.
     #[must_use]
     pub const fn width(self) -> u32 {
         self.width
     }
 
-    /// Pixels from top to bottom.
+    /// Returns the pixels from top to bottom.
     #[must_use]
     pub const fn height(self) -> u32 {
         self.height
     }
 
-    /// Pixels in all.
+    /// Returns the number of pixels.
     pub(crate) fn area(self) -> usize {
         usize_from_u32(self.width).saturating_mul(usize_from_u32(self.height))
     }
@@ -119,18 +119,17 @@ impl FromStr for Size {
     }
 }
 
-/// What gives the colour.
+/// The source of the colour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ColourBy {
-    /// The object, where there are objects that are more than a point; else the depth of points, else
-    /// nothing.
+    /// The object, where there are objects of more than a point; else the depth of points, else nothing.
     #[default]
     Usual,
-    /// Nothing: all is of one colour.
+    /// Nothing: one colour for everything.
     Plain,
     /// The object that a vertex belongs to.
     Object,
-    /// How near it is to who looks.
+    /// The distance from the viewer.
     Depth,
     /// An attribute, named as in a query: of vertices, edges or faces, or `fragment.NAME`, or
     /// `object.NAME`. Text and categories have a colour each; three bytes are a colour.
@@ -149,7 +148,7 @@ impl fmt::Display for ColourBy {
     }
 }
 
-/// What is behind everything.
+/// The background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ground {
@@ -160,9 +159,9 @@ pub enum Ground {
 }
 
 impl Ground {
-    /// White paper.
+    /// White.
     pub const WHITE: Self = Self::Colour([255; 3]);
-    /// A dark room.
+    /// Black.
     pub const BLACK: Self = Self::Colour([0; 3]);
 }
 
@@ -188,7 +187,7 @@ impl FromStr for Ground {
     }
 }
 
-/// Pixels on a side.
+/// The largest number of pixels on a side.
 const MAX_PIXELS: u32 = 1 << 14;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Geometry onto a canvas: one batch after the other, each kind in its own way.
+//! Draws geometry on a canvas, batch by batch and by kind.
 //!
 //! ```text
 //! points                       dots
@@ -14,12 +14,12 @@ use crate::canvas::{Canvas, Corner};
 use crate::ink::{Inks, Meaning, Source};
 use crate::view::Camera;
 
-/// What draws.
+/// Draws batches.
 #[derive(Debug)]
 pub(crate) struct Painter {
     pub(crate) canvas: Canvas,
     pub(crate) camera: Camera,
-    pub(crate) axes: [Option<usize>; 3], // of positions; an axis that is not there is 0
+    pub(crate) axes: [Option<usize>; 3], // of positions; a missing axis is 0
     pub(crate) source: Source,
     pub(crate) meaning: Meaning,
     pub(crate) dot: u32,  // pixels
@@ -27,13 +27,13 @@ pub(crate) struct Painter {
     pub(crate) drawn: Drawn,
 }
 
-/// How much was drawn.
+/// What was drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Drawn {
     pub(crate) points: u64,
     pub(crate) lines: u64,
     pub(crate) faces: u64,
-    pub(crate) nowhere: u64, // vertices without a finite place
+    pub(crate) nowhere: u64, // vertices without a finite position
 }
 
 impl Painter {
@@ -133,7 +133,7 @@ impl Painter {
         }
     }
 
-    /// Where the vertices are in the picture.
+    /// Returns the positions of the vertices in the picture.
     fn placed(&self, positions: &Column) -> Vec<[f64; 3]> {
         let width = usize_from_u32(positions.width());
         if let Some(floats) = positions.as_slice::<f32>() {

@@ -1,4 +1,4 @@
-//! A finished picture, and the file it becomes.
+//! A finished picture, and writing it as a file.
 
 use std::io::{self, Write};
 
@@ -37,13 +37,13 @@ use crate::paint::Drawn;
 pub struct Picture {
     size: Size,
     transparent: bool,
-    bytes: Vec<u8>, // row by row from the top; four a pixel where transparent, else three
+    bytes: Vec<u8>, // row by row from the top; four per pixel where transparent, else three
     range: Option<[f64; 2]>,
     drawn: Drawn,
 }
 
 impl Picture {
-    /// Gives the inks of a canvas their colours.
+    /// Converts the inks of a canvas to colours.
     pub(crate) fn from_canvas(
         canvas: &Canvas,
         meaning: Meaning,
@@ -71,44 +71,44 @@ impl Picture {
         Self { size: canvas.size(), transparent, bytes, range, drawn }
     }
 
-    /// How large it is.
+    /// Returns the size.
     #[must_use]
     pub const fn size(&self) -> Size {
         self.size
     }
 
-    /// The numbers at the two ends of the colour map, where an attribute or the depth gave the colour and
-    /// something of it can be seen. Depths are pixels.
+    /// Returns the numbers at the two ends of the colour map, where an attribute or the depth gives the colour and is
+    /// visible. Depths are in pixels.
     #[must_use]
     pub const fn range(&self) -> Option<[f64; 2]> {
         self.range
     }
 
-    /// Points that were drawn.
+    /// Returns the number of drawn points.
     #[must_use]
     pub const fn points(&self) -> u64 {
         self.drawn.points
     }
 
-    /// Lines that were drawn: edges, and those between neighbours of a polyline.
+    /// Returns the number of drawn lines: edges, and those between neighbours of a polyline.
     #[must_use]
     pub const fn lines(&self) -> u64 {
         self.drawn.lines
     }
 
-    /// Faces that were drawn.
+    /// Returns the number of drawn faces.
     #[must_use]
     pub const fn faces(&self) -> u64 {
         self.drawn.faces
     }
 
-    /// Vertices that have no finite place: they, and what they belong to, are not in the picture.
+    /// Returns the number of vertices without a finite position: they, and elements with them, are not drawn.
     #[must_use]
     pub const fn unplaced_vertices(&self) -> u64 {
         self.drawn.nowhere
     }
 
-    /// Red, green, blue and how opaque, of the pixel in a column from the left and a row from the top.
+    /// Returns red, green, blue and opacity of the pixel in a column from the left and a row from the top.
     #[must_use]
     pub fn pixel(&self, column: u32, row: u32) -> Option<[u8; 4]> {
         if column >= self.size.width || row >= self.size.height {
@@ -141,7 +141,7 @@ impl Picture {
     }
 }
 
-/// What inks become.
+/// Converts inks to colours.
 struct Colours {
     table: Option<Vec<Rgb>>, // 256 steps of a map, where inks are numbers
     low: f64,
@@ -158,7 +158,7 @@ impl Colours {
     fn resolve(&self, ink: Ink) -> Rgb {
         let Some(table) = &self.table else { return ink.as_colour() };
         let value = ink.as_number();
-        // All the same is the middle of the map.
+        // A constant value gets the middle of the map.
         let share = if self.extent == 0.0 { 0.5 } else { (value - self.low) / self.extent };
         if value.is_nan() || share.is_nan() {
             return UNKNOWN;
@@ -167,7 +167,7 @@ impl Colours {
     }
 }
 
-/// The least and the largest finite number that can be seen.
+/// Returns the minimum and the maximum of the visible finite numbers.
 fn seen(canvas: &Canvas) -> Option<[f64; 2]> {
     let drawn = canvas.pixels().iter().filter(|pixel| is_drawn(pixel));
     let numbers = drawn.map(|pixel| pixel.ink.as_number()).filter(|x| x.is_finite());

@@ -1,4 +1,4 @@
-//! From a question to its picture.
+//! Rendering a query.
 
 use async_recursion::async_recursion as boxed;
 use futures_util::StreamExt as _;
@@ -14,15 +14,14 @@ use crate::paint::{Drawn, Painter};
 use crate::picture::Picture;
 use crate::view::{Camera, View};
 
-/// Draws what `query` finds.
+/// Draws the result of `query`.
 ///
-/// The query says what is drawn: its level, region, objects and conditions. Which columns come along
-/// follows from the options. Batches are drawn as they come, none is kept.
+/// The query chooses what is drawn: its level, region, objects and conditions. The options determine the columns.
+/// Batches are drawn as they arrive, and not kept.
 ///
 /// # Errors
 ///
-/// When an option means nothing for this store, the query cannot be answered, or its attribute is not
-/// there.
+/// When an option is invalid for this store, the query cannot be answered, or its attribute does not exist.
 #[boxed]
 pub async fn render(
     reader: &Reader,
@@ -47,11 +46,11 @@ pub async fn render(
     Ok(Picture::from_canvas(&painter.canvas, painter.meaning, painter.drawn, options))
 }
 
-/// The query with what the colours need.
+/// Adds the columns that the colours need to the query.
 fn with_columns(query: Query, source: &Source, kind: Kind) -> Query {
     match source {
         Source::Plain | Source::Depth => query.columns(Columns::None),
-        // A part of a chain is of an object; elsewhere owners are asked for.
+        // A part of a chain belongs to an object; for other kinds the query returns owners.
         Source::Object if kind.is_chain() => query.columns(Columns::None),
         Source::Object => query.columns(Columns::None).with_owners(),
         Source::Attribute(name) => query.columns(Columns::Named(vec![name.clone()])),
@@ -75,13 +74,13 @@ async fn source(
     })
 }
 
-/// The axes that are drawn.
-fn axes(options: &Options, there: usize) -> Result<[Option<usize>; 3], RenderError> {
+/// Returns the axes that are drawn.
+fn axes(options: &Options, axis_count: usize) -> Result<[Option<usize>; 3], RenderError> {
     let chosen: Vec<usize> = match &options.axes {
         Some(axes) => axes.clone(),
-        None => (0..there.min(3)).collect(),
+        None => (0..axis_count.min(3)).collect(),
     };
-    let in_store = chosen.iter().all(|axis| *axis < there);
+    let in_store = chosen.iter().all(|axis| *axis < axis_count);
     let mut drawn = chosen.iter().copied().map(Some).chain(std::iter::repeat(None));
     let drawn = [(); 3].map(|()| drawn.next().flatten());
     let [first, second, third] = drawn;
@@ -89,12 +88,12 @@ fn axes(options: &Options, there: usize) -> Result<[Option<usize>; 3], RenderErr
         && (first == second || (third.is_some() && (third == first || third == second)));
     if chosen.is_empty() || chosen.len() > 3 || !in_store || twice {
         let expected = "one to three different axes of the store";
-        return Err(RenderError::setting("axes", expected, format!("{chosen:?} of {there}")));
+        return Err(RenderError::setting("axes", expected, format!("{chosen:?} of {axis_count}")));
     }
     Ok(drawn)
 }
 
-/// The camera that sees the bounds asked for, or those of the store.
+/// Returns the camera for the requested bounds, or those of the store.
 fn camera(
     reader: &Reader,
     options: &Options,
@@ -113,17 +112,17 @@ fn camera(
     Camera::new(along(low), along(high), view, options.size, margin(options.size))
 }
 
-/// How wide things are that have no width: so that few are seen, and many do not cover each other.
-fn width(size: Size, plan: &Plan, share: f64, most: f64) -> u32 {
+/// Returns the default width: few things are visible, and many do not cover each other.
+fn width(size: Size, plan: &Plan, share: f64, max_width: f64) -> u32 {
     let room = f64_from_u64(to_u64(size.area())) / f64_from_u64(plan.rows.max(1));
-    let width = (room.sqrt() * share).clamp(1.0, most);
+    let width = (room.sqrt() * share).clamp(1.0, max_width);
     crate::colour::round_u8(width).into()
 }
 
-/// Pixels that stay free on each side.
+/// Returns the margin on each side in pixels.
 fn margin(size: Size) -> f64 {
     f64::from(size.width.min(size.height)) * MARGIN
 }
 
-/// The share of a picture that stays free on each side.
+/// The margin on each side as a fraction of the picture.
 const MARGIN: f64 = 0.02;

@@ -1,15 +1,15 @@
-//! From where a picture is seen, and where on it each point lies.
+//! The viewpoint of a picture, and the projection of points.
 //!
 //! ```text
-//! turn   degrees around the third axis, from the front     0  seen along the second axis, from its low end
-//! lift   degrees above the plane of the first two          90 seen from above
+//! turn   degrees around the third axis, from the front     0  looks along the second axis, from its low end
+//! lift   degrees above the plane of the first two          90 looks from above
 //!
 //! right   = ( cos turn,            sin turn,           0        )
-//! towards = ( sin turn cos lift,  -cos turn cos lift,  sin lift )    to who looks
+//! towards = ( sin turn cos lift,  -cos turn cos lift,  sin lift )    to the viewer
 //! up      = towards x right
 //! ```
 //!
-//! Distances along all three are in pixels, so that lengths and normals mean the same on each.
+//! All three are in pixels, so that lengths and normals are comparable.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ use std::str::FromStr;
 use crate::error::RenderError;
 use crate::options::Size;
 
-/// From where it is seen.
+/// A viewpoint.
 ///
 /// ```
 /// use zvf_render::View;
@@ -41,7 +41,7 @@ impl View {
     pub const FRONT: Self = Self { turn: 0.0, lift: 0.0 };
     /// The second axis to the right, the third one up.
     pub const SIDE: Self = Self { turn: 90.0, lift: 0.0 };
-    /// All three axes at once.
+    /// From a corner: all three axes are visible.
     pub const CORNER: Self = Self { turn: 30.0, lift: 30.0 };
 
     const NAMED: [(&'static str, Self); 4] = [
@@ -78,7 +78,7 @@ impl FromStr for View {
     }
 }
 
-/// A box in the space of the picture's axes, a view and a size, put together.
+/// The projection of a box with a view and a size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Camera {
     rows: [[f64; 3]; 3], // right, up, towards
@@ -88,7 +88,7 @@ pub(crate) struct Camera {
 }
 
 impl Camera {
-    /// Sees all of the box from `low` to `high`, as large as it fits.
+    /// Fits the box from `low` to `high` into the picture.
     pub(crate) fn new(
         low: [f64; 3],
         high: [f64; 3],
@@ -109,7 +109,7 @@ impl Camera {
         let seen = |axis: [f64; 3]| dot(axis.map(f64::abs), extent);
         let [width, height] = [size.width, size.height].map(f64::from);
         let room = |pixels: f64, extent: f64| (pixels - 2.0 * margin).max(1.0) / extent;
-        // Nothing is as wide as no extent at all: a point lies in the middle.
+        // Without an extent, the point is in the middle.
         let scale = room(width, seen(right)).min(room(height, seen(up)));
         let scale = if scale == f64::INFINITY { 1.0 } else { scale };
         let finite = centre.iter().chain(&extent).all(|x| x.is_finite());
@@ -122,7 +122,7 @@ impl Camera {
         Ok(Self { rows: [right, up, towards], centre, scale, middle })
     }
 
-    /// Where a point is: pixels from the left, pixels from the top, pixels towards who looks.
+    /// Projects a point: pixels from the left, from the top, and towards the viewer.
     pub(crate) fn place(&self, point: [f64; 3]) -> [f64; 3] {
         let from = sub(point, self.centre);
         let [right, up, towards] = self.rows.map(|row| dot(row, from) * self.scale);
@@ -146,7 +146,7 @@ pub(crate) fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [b * f - c * e, c * d - a * f, a * e - b * d]
 }
 
-/// Sine and cosine of an angle in degrees, exact for right angles: a view from above has no tilt.
+/// Returns sine and cosine of an angle in degrees, exact for right angles: a view from above has no tilt.
 fn sin_cos(degrees: f64) -> (f64, f64) {
     let turned = degrees.rem_euclid(360.0);
     let right = [(0.0, (0.0, 1.0)), (90.0, (1.0, 0.0)), (180.0, (0.0, -1.0)), (270.0, (-1.0, 0.0))];

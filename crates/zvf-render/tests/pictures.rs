@@ -1,7 +1,7 @@
-//! Pictures of small stores: what must be where, and in which colour.
+//! Pictures of small stores: which pixel has which colour.
 //!
-//! A picture of 100 by 100 pixels keeps 2 free on each side, so that bounds of 96 units are drawn at one
-//! pixel a unit: from above, the point (x, y) is 2 + x pixels from the left and 98 - y from the top.
+//! A picture of 100 by 100 pixels has a margin of 2 on each side, so that bounds of 96 units are drawn at one pixel per
+//! unit: from above, the point (x, y) is 2 + x pixels from the left and 98 - y from the top.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ async fn drawn(batch: &Batch, query: &Query, options: &Options) -> Picture {
     render(&reader, query, options).await.unwrap()
 }
 
-/// One pixel a unit, from above.
+/// Returns options for one pixel per unit, from above.
 fn options(axes: usize) -> Options {
     Options {
         size: Size::new(100, 100).unwrap(),
@@ -48,7 +48,7 @@ fn options(axes: usize) -> Options {
     }
 }
 
-/// The pixel at a place, from above.
+/// Returns the pixel at a position, from above.
 fn at(picture: &Picture, x: u32, y: u32) -> [u8; 4] {
     picture.pixel(2 + x, 97 - y).unwrap()
 }
@@ -95,7 +95,7 @@ async fn the_nearer_face_hides_the_farther_one() {
     let above = render(&reader, &Query::all(), &by_height).await.unwrap();
     let below = Options { view: Some(View { turn: 0.0, lift: -90.0 }), ..by_height };
     let below = render(&reader, &Query::all(), &below).await.unwrap();
-    // Both sheets lie across the view: lit alike, so that the map's colour times 0.87 is seen.
+    // Both sheets lie across the view: lit alike, so the map's colour times 0.87 is visible.
     assert_eq!(at(&above, 20, 20), [222, 222, 222, 255]);
     assert_eq!(below.pixel(2 + 20, 2 + 20), Some([111, 111, 111, 255]));
     assert_eq!(above.range(), Some([-1.0, 1.0]));
@@ -119,8 +119,8 @@ async fn points_have_the_colour_of_their_value() {
         assert_eq!(at(&picture, x, 10), colour, "{x}");
     }
     assert_eq!((count(&picture), picture.points()), (4, 4));
-    let narrow = Query::all().filter("v > 1".parse().unwrap());
-    assert_eq!(count(&drawn(&batch, &narrow, &by_value).await), 1);
+    let filtered = Query::all().filter("v > 1".parse().unwrap());
+    assert_eq!(count(&drawn(&batch, &filtered, &by_value).await), 1);
 }
 
 #[tokio::test]
@@ -163,13 +163,13 @@ async fn nothing_and_almost_nothing() {
     assert_eq!(count(&picture), 1);
     assert_ne!(picture.pixel(4, 2), Some(WHITE));
     let clear = Options { ground: Ground::Transparent, ..usual.clone() };
-    let elsewhere = Query::within(Bounds::new(&[50.0; 3], &[60.0; 3]).unwrap());
-    let picture = drawn(&one, &elsewhere, &clear).await;
+    let outside = Query::within(Bounds::new(&[50.0; 3], &[60.0; 3]).unwrap());
+    let picture = drawn(&one, &outside, &clear).await;
     assert_eq!((picture.pixel(4, 2), picture.range(), picture.points()), (Some([0; 4]), None, 0));
     assert_eq!(picture.pixel(9, 0), None);
     assert_eq!(picture.pixel(0, 5), None);
     let dark = Options { ground: Ground::BLACK, ..usual };
-    let picture = drawn(&one, &elsewhere, &dark).await;
+    let picture = drawn(&one, &outside, &dark).await;
     assert_eq!(picture.pixel(4, 2), Some([0, 0, 0, 255]));
 }
 

@@ -1,12 +1,12 @@
-//! What each finding is mended by, where the rest of the store says what is right.
+//! The repair of each finding, where the rest of the store determines the right value.
 //!
 //! ```text
-//! C28 M18          nonempty_chunks: keys that are listed, and cells that are stored, in order
+//! C28 M18          nonempty_chunks: listed keys, and stored cells, in order
 //! C8 C14 C19 C24   counts
-//! C5               fragments_tile is taken out
-//! M22              names of arrays that are not there are taken out
+//! C5               fragments_tile is removed
+//! M22              names of missing arrays are removed
 //! M21 S14          tokens are added
-//! S10              ome, of axes and levels
+//! S10              ome, from axes and levels
 //! C24              object_ids_sorted becomes false
 //! C41              link_fragments: one range over all links of each chunk
 //! ```
@@ -25,24 +25,24 @@ use zvf_validate::Finding;
 use crate::documents::{Documents, attributes, text};
 use crate::plan::Change;
 
-/// What came of a finding.
+/// The result for a finding.
 #[derive(Debug)]
-pub(crate) enum Mended {
+pub(crate) enum Repair {
     /// A document is changed.
     Document,
-    /// Objects are made.
+    /// Objects are created.
     Objects(Vec<Change>),
-    /// Nothing says what would be right.
+    /// The right value is unknown.
     Left,
 }
 
-/// Mends one finding, as far as that is no guess.
+/// Repairs one finding, if that requires no guess.
 pub(crate) async fn repair_finding(
     store: &Store,
     name: &str,
     finding: &Finding,
     documents: &mut Documents,
-) -> Result<Mended, StoreError> {
+) -> Result<Repair, StoreError> {
     let node = finding.path.strip_suffix("/zarr.json").unwrap_or(&finding.path);
     let node = if node == "zarr.json" { "" } else { node };
     let done = match (finding.rule.id, finding.subject.as_str()) {
@@ -78,10 +78,10 @@ pub(crate) async fn repair_finding(
         ("C41", "node") => return link_fragments(store, node).await,
         _ => false,
     };
-    Ok(if done { Mended::Document } else { Mended::Left })
+    Ok(if done { Repair::Document } else { Repair::Left })
 }
 
-/// Sets the count at `keys` to what is right.
+/// Sets the count at `keys` to the right value.
 async fn set(
     store: &Store,
     documents: &mut Documents,
@@ -104,7 +104,7 @@ async fn set(
         .await
 }
 
-/// The keys that are listed and can be, and the cells that are stored and hold something.
+/// Lists the keys that are listed and possible, and the cells that are stored and not empty.
 async fn list(
     store: &Store,
     finding: &Finding,
@@ -116,7 +116,7 @@ async fn list(
     let Some(cells) = cells(store, path).await?.filter(|_| !guess) else { return Ok(false) };
     let stored = match cells.listed().await {
         Ok(stored) => stored,
-        // Where nothing can be listed, nothing says what the list should be.
+        // Without a listing, the right list is unknown.
         Err(error) if error.class() == Class::Unsupported => return Ok(false),
         Err(error) => return Err(error),
     };
@@ -146,21 +146,21 @@ async fn list(
         .await
 }
 
-/// The array of chunks at `path`.
+/// Opens the array of chunks at `path`.
 async fn cells(store: &Store, path: &str) -> Result<Option<Cells>, StoreError> {
     let Some((level, name)) = path.split_once('/') else { return Ok(None) };
     let Ok(level) = level.parse() else { return Ok(None) };
     store.level(level).await?.cells(name).await
 }
 
-/// Takes names of arrays that are not there out of `arrays_present`.
+/// Removes names of missing arrays from `arrays_present`.
 async fn present(
     store: &Store,
     level: &str,
     documents: &mut Documents,
 ) -> Result<bool, StoreError> {
-    let there = store.nodes().children(level).await?;
-    if !there.complete {
+    let children = store.nodes().children(level).await?;
+    if !children.complete {
         return Ok(false);
     }
     documents
@@ -168,7 +168,7 @@ async fn present(
             let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
             let names = block.get_mut("arrays_present")?.as_array_mut()?;
             names.retain(|name| {
-                name.as_str().is_some_and(|name| there.names.iter().any(|n| n == name))
+                name.as_str().is_some_and(|name| children.names.iter().any(|n| n == name))
             });
             Some(format!("arrays_present keeps {} names", names.len()))
         })
@@ -195,7 +195,7 @@ async fn token(
         .await
 }
 
-/// Adds the node by which generic tools know the store.
+/// Adds the node by which generic tools recognise the store.
 async fn ome(store: &Store, name: &str, documents: &mut Documents) -> Result<bool, StoreError> {
     let levels: Vec<String> = store.level_numbers().iter().map(ToString::to_string).collect();
     let names = levels.iter().map(String::as_str);
@@ -208,34 +208,34 @@ async fn ome(store: &Store, name: &str, documents: &mut Documents) -> Result<boo
         .await
 }
 
-/// The index of link fragments of a level: one range over all links of each chunk, on the grid of the links.
-async fn link_fragments(store: &Store, path: &str) -> Result<Mended, StoreError> {
-    // A level, or one more kind of geometry in it.
-    let Some((level, _)) = path.rsplit_once('/') else { return Ok(Mended::Left) };
-    let (number, beside) = level.split_once('/').unwrap_or((level, ""));
-    let Ok(number) = number.parse::<u32>() else { return Ok(Mended::Left) };
+/// Creates the index of link fragments of a level: one range over all links of each chunk, on the grid of the links.
+async fn link_fragments(store: &Store, path: &str) -> Result<Repair, StoreError> {
+    // A level, or a further kind of geometry in it.
+    let Some((level, _)) = path.rsplit_once('/') else { return Ok(Repair::Left) };
+    let (number, extra_kind) = level.split_once('/').unwrap_or((level, ""));
+    let Ok(number) = number.parse::<u32>() else { return Ok(Repair::Left) };
     let mut node = store.level(number).await?;
-    if !beside.is_empty() {
-        node = node.geometry(beside).await?;
+    if !extra_kind.is_empty() {
+        node = node.geometry(extra_kind).await?;
     }
     let family = format!("{level}/links/0");
-    let Some(group) = store.nodes().group(&family).await? else { return Ok(Mended::Left) };
+    let Some(group) = store.nodes().group(&family).await? else { return Ok(Repair::Left) };
     let width = group.attributes.get("link_width").and_then(Value::as_u64);
     let others = width.and_then(|width| usize::try_from(width.checked_sub(1)?).ok());
     let Some(others) = others.filter(|others| *others < MAX_WIDTH) else {
-        return Ok(Mended::Left);
+        return Ok(Repair::Left);
     };
     let zero = vec![0_i64; node.key_rank()];
     let Ok(offsets) = Offsets::new(zero.len(), &vec![zero.as_slice(); others]) else {
-        return Ok(Mended::Left);
+        return Ok(Repair::Left);
     };
     let name = format!("links/0/{offsets}");
     let (Some(cells), Some(doc)) =
         (node.cells(&name).await?, store.nodes().node(&format!("{level}/{name}")).await?)
     else {
-        return Ok(Mended::Left);
+        return Ok(Repair::Left);
     };
-    let Node::Array(doc) = &*doc else { return Ok(Mended::Left) };
+    let Node::Array(doc) = &*doc else { return Ok(Repair::Left) };
     let row = cells.attributes().get("dtype").and_then(Value::as_str);
     let row = if row.is_none_or(|dtype| dtype == "int64") { (to_u64(others) + 1) * 8 } else { 0 };
     let keys: Vec<ChunkKey> = cells.presence().await?.iter().collect();
@@ -243,11 +243,11 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Mended, StoreError>
     let mut changes = Vec::new();
     for keys in keys.chunks(BATCH) {
         for (key, cell) in keys.iter().zip(cells.raw_many(keys).await) {
-            let Some(bytes) = cell? else { return Ok(Mended::Left) }; // listed, and not there
+            let Some(bytes) = cell? else { return Ok(Repair::Left) }; // listed, and missing
             let len = to_u64(bytes.len());
             let rows = len.checked_div(row).filter(|_| len.checked_rem(row) == Some(0));
             let made = rows.and_then(|rows| index_cell(rows, key, &origin));
-            let Some((place, after)) = made else { return Ok(Mended::Left) };
+            let Some((place, after)) = made else { return Ok(Repair::Left) };
             changes.push(Change {
                 path: format!("{path}/{place}"),
                 before: None,
@@ -265,10 +265,10 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Mended, StoreError>
         words: vec!["the document of the index of link fragments".to_owned()],
         rules: vec!["C41"],
     });
-    Ok(Mended::Objects(changes))
+    Ok(Repair::Objects(changes))
 }
 
-/// A cell of one fragment over `rows` rows, and where it lies.
+/// Returns a cell of one fragment over `rows` rows, and its path.
 fn index_cell(rows: u64, key: &ChunkKey, origin: &[i64]) -> Option<(ChunkPath, Bytes)> {
     let mut index = FragmentIndexBuilder::new();
     index.range(0, rows).ok()?;
@@ -282,7 +282,7 @@ fn origin(doc: &ArrayDoc) -> Vec<i64> {
     origin.unwrap_or_else(|| vec![0; doc.shape.len()])
 }
 
-/// The document of an index over the cells of `links`, unsharded and uncompressed.
+/// Returns the document of an index over the cells of `links`, unsharded and uncompressed.
 fn index_document(links: &ArrayDoc, keys: &[ChunkKey]) -> ArrayDoc {
     let mut doc = ArrayDoc::new(
         links.shape.clone(),
@@ -303,5 +303,5 @@ fn index_document(links: &ArrayDoc, keys: &[ChunkKey]) -> ArrayDoc {
     doc
 }
 
-/// Cells that are read at once.
+/// The number of cells that are read at once.
 const BATCH: usize = 64;

@@ -1,17 +1,17 @@
-//! Documents while they are changed: each read once, changed in place, printed at the end.
+//! Documents under repair: each is read once, changed in memory, and serialized at the end.
 
 use std::collections::BTreeMap;
 
 use zvf_metadata::{Node, Object};
 use zvf_store::{Store, StoreError};
 
-/// The documents that are changed, by the node they are of.
+/// The changed documents, by node.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     changed: BTreeMap<String, Edited>,
 }
 
-/// One document: as it was, as it is to be, and what changes.
+/// One document: its old and new form, and the changes as text.
 #[derive(Debug)]
 pub(crate) struct Edited {
     pub(crate) before: Node,
@@ -21,7 +21,7 @@ pub(crate) struct Edited {
 }
 
 impl Documents {
-    /// Changes the document of the node at `path`, where there is one.
+    /// Changes the document of the node at `path`, if it exists.
     pub(crate) async fn change(
         &mut self,
         store: &Store,
@@ -46,13 +46,13 @@ impl Documents {
         Ok(true)
     }
 
-    /// Those that differ from what they were, by path.
+    /// Returns the documents that differ, by path.
     pub(crate) fn into_changed(self) -> impl Iterator<Item = (String, Edited)> {
         self.changed.into_iter().filter(|(_, edited)| edited.before != edited.after)
     }
 }
 
-/// The attributes of a node.
+/// Returns the attributes of a node.
 pub(crate) fn attributes(node: &mut Node) -> &mut Object {
     match node {
         Node::Group(group) => &mut group.attributes,
@@ -60,7 +60,7 @@ pub(crate) fn attributes(node: &mut Node) -> &mut Object {
     }
 }
 
-/// The text of a document.
+/// Returns the text of a document.
 pub(crate) fn text(node: &Node) -> String {
     match node {
         Node::Group(group) => group.print(),

@@ -1,11 +1,11 @@
-//! Why something could not be mended.
+//! Errors of repair.
 
 use std::io;
 
 use zvf_format::{Class, Diagnose, Diagnosis};
 use zvf_store::StoreError;
 
-/// A fault while planning or applying.
+/// An error of planning or applying.
 ///
 /// ```
 /// use zvf_format::Class;
@@ -21,7 +21,7 @@ pub enum RepairError {
     /// The store could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An object is no longer what it was when the plan was made.
+    /// An object changed since the plan was made.
     #[error("Conflict in {path}, it is no longer what the plan was made from")]
     Changed {
         /// The object.
@@ -33,13 +33,13 @@ pub enum RepairError {
         /// The object.
         path: String,
     },
-    /// The store has a journal, which a repair would go past.
+    /// The store has a journal, which a repair would bypass.
     #[error(
         "{}, the store has a journal: repair it by \"zvf repair\", which commits what it does",
         Class::InvalidArgument
     )]
     HasJournal,
-    /// There is nothing beside the store.
+    /// The store has no sibling path.
     #[error(
         "{}, a store that is a whole bucket has no place beside it for what is replaced",
         Class::InvalidArgument
@@ -50,7 +50,7 @@ pub enum RepairError {
     Io {
         /// The object.
         path: String,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The backend failed.
@@ -58,7 +58,7 @@ pub enum RepairError {
     Backend {
         /// The object.
         path: String,
-        /// What it says.
+        /// Its error.
         source: object_store::Error,
     },
 }
@@ -84,7 +84,7 @@ impl Diagnose for RepairError {
 }
 
 impl RepairError {
-    /// The kind of fault.
+    /// Returns the kind of fault.
     #[must_use]
     pub fn class(&self) -> Class {
         self.diagnosis().class

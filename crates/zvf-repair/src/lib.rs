@@ -1,18 +1,18 @@
-//! Mends what follows from the rest of a store, and nothing that would be a guess.
+//! Repairs data that the rest of a store determines, and nothing that would be a guess.
 //!
 //! ```text
-//! plan            store -> Plan       what is wrong, and the objects that would be right; reads only
-//! apply_local     Plan -> folder      replaces them one by one, keeps the old ones beside the store
+//! plan            store -> Plan       the faults, and the objects that repair them; reads only
+//! apply_local     Plan -> folder      replaces them one by one, keeps the old ones next to the store
 //! apply_remote    Plan -> backend     the same behind a backend that replaces conditionally
 //! Place           one of both, by the address of the store
 //! ```
 //!
-//! What is mended: lists of chunks, counts, flags and tokens that cells contradict, the `ome` node, a lost
-//! index of link fragments. What is not is in the plan too, untouched, for a person to see.
+//! Repaired are lists of chunks, counts, flags and tokens that cells contradict, the `ome` node, and a lost index of
+//! link fragments. The plan also lists all other findings, for a person to decide.
 //!
-//! Each object is replaced only if it still is what the plan was made from.
+//! Each object is replaced only if it is unchanged since the plan was made.
 //!
-//! Not here: how what is wrong was found (`zvf_validate`).
+//! Findings are those of `zvf_validate`.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

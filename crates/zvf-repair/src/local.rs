@@ -1,12 +1,12 @@
-//! A plan applied to a folder: old objects kept beside it, new ones renamed over them.
+//! Applies a plan to a folder: old objects are kept next to it, new ones renamed over them.
 //!
 //! ```text
-//! <store>.zvf/repair-N/…        the objects that are replaced, as they are; synced first
+//! <store>.zvf/repair-N/…        copies of the replaced objects; synced first
 //! .<store>.zvf-build-ID/<n>     each new object, until all are written and synced; then renamed to its name
 //! ```
 //!
-//! Whatever breaks off in between leaves whole objects, old or new, and the old ones beside the store. The lock of
-//! the store is held meanwhile.
+//! An interruption leaves complete objects, old or new, and the old ones next to the store. The lock of the store is
+//! held meanwhile.
 
 use std::fs;
 use std::io;
@@ -18,19 +18,19 @@ use zvf_publish::{CommitGate, Disk, FolderUpdate, TargetLock, count_records};
 use crate::error::RepairError;
 use crate::plan::{Change, Plan};
 
-/// Applies `plan` to the store in the folder `root`; where the old objects are kept, when something was
+/// Applies `plan` to the store in the folder `root`; returns the folder of the old objects, when something was
 /// replaced.
 ///
 /// # Errors
 ///
-/// [`RepairError::HasJournal`] for a store that is edited; [`RepairError::Changed`] when an object is not what the plan was made from; before anything is changed, unless
-/// somebody else changed it meanwhile. `Conflict` while another command changes the store; [`RepairError::Io`] when a
-/// file cannot be read or written.
+/// [`RepairError::HasJournal`] for a store that is edited; [`RepairError::Changed`] when an object changed since the
+/// plan was made; before any replacement, unless it changed during the repair. `Conflict` while another command changes
+/// the store; [`RepairError::Io`] when a file cannot be read or written.
 pub fn apply_local(root: &Path, plan: &Plan) -> Result<Option<PathBuf>, RepairError> {
     apply_local_on(&Disk::default(), root, plan, &CommitGate::default())
 }
 
-/// The same, with every call to the system going through `disk`; `gate` is asked right before the first object is
+/// Applies a plan with every system call going through `disk`; `gate` is passed right before the first object is
 /// replaced.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub fn apply_local_on(
     for change in &plan.changes {
         update.put(&change.path, &change.after)?;
     }
-    // Once more, right before each is replaced.
+    // Checked again right before each is replaced.
     update.apply(gate, |path| match plan.changes.iter().find(|change| change.path == path) {
         Some(change) => check(&root, change),
         None => Ok(()),
@@ -63,7 +63,7 @@ pub fn apply_local_on(
     Ok(kept)
 }
 
-/// Whether the object still is what the plan was made from.
+/// Returns whether the object is unchanged since the plan was made.
 fn check(root: &Path, change: &Change) -> Result<(), RepairError> {
     let changed = || RepairError::Changed { path: change.path.clone() };
     match (fs::read(root.join(&change.path)), &change.before) {
@@ -75,7 +75,7 @@ fn check(root: &Path, change: &Change) -> Result<(), RepairError> {
     }
 }
 
-/// Copies what is replaced to a folder of its own, beside the store.
+/// Copies the replaced objects to a new folder next to the store.
 fn keep(
     disk: &Disk,
     root: &Path,
@@ -93,14 +93,14 @@ fn keep(
     Ok(Some(folder))
 }
 
-/// A new folder `<store>.zvf/repair-N`.
+/// Creates a new folder `<store>.zvf/repair-N`.
 fn make_folder(disk: &Disk, root: &Path) -> io::Result<PathBuf> {
     let mut name = root.file_name().unwrap_or_default().to_owned();
     name.push(".zvf");
-    let beside = root.with_file_name(name);
-    disk.make_dirs(&beside)?;
+    let siblings = root.with_file_name(name);
+    disk.make_dirs(&siblings)?;
     for n in 1..MAX_KEPT_REPAIRS {
-        let folder = beside.join(format!("repair-{n}"));
+        let folder = siblings.join(format!("repair-{n}"));
         match disk.make_dir(&folder) {
             Ok(()) => return Ok(folder),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -110,5 +110,5 @@ fn make_folder(disk: &Disk, root: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many repairs"))
 }
 
-/// Repairs of one store that are kept.
+/// The largest number of kept repairs of one store.
 const MAX_KEPT_REPAIRS: u32 = 10_000;

@@ -1,7 +1,7 @@
-//! Where a store that is mended lies, and what is beside it.
+//! The location of a repaired store, and its sibling paths.
 //!
 //! ```text
-//! folder     <folder>              <folder>.zvf/repair-N beside it
+//! folder     <folder>              <folder>.zvf/repair-N next to it
 //! backend    <prefix>              <prefix>.zvf/repair-N in the same bucket
 //! ```
 
@@ -39,17 +39,16 @@ enum Kind {
     Backend {
         store: Arc<dyn ObjectStore>,
         prefix: Path, // not empty
-        kept: Path,   // beside it
+        kept: Path,   // next to it
     },
 }
 
 impl Place {
-    /// The place that `address` names, a path or a URL. Nothing is looked at yet.
+    /// Parses `address`, a path or a URL, without any access.
     ///
     /// # Errors
     ///
-    /// When `address` is neither, the backend can only be read, or the store is a whole bucket, which has
-    /// nothing beside it.
+    /// When `address` is neither, the backend is read-only, or the store is a whole bucket, which has no sibling path.
     pub fn from_address(address: &str, options: &OpenOptions) -> Result<Self, RepairError> {
         let Some(Backend { store, prefix, .. }) = Store::backend(address, options)? else {
             return Ok(Self(Kind::Folder(folder(address)), CommitGate::default()));
@@ -62,13 +61,13 @@ impl Place {
         Ok(Self(Kind::Backend { store, prefix, kept }, CommitGate::default()))
     }
 
-    /// The same; `gate` is asked right before something is replaced in a folder.
+    /// Sets the gate, which is passed right before something is replaced in a folder.
     #[must_use]
     pub fn with_gate(self, gate: CommitGate) -> Self {
         Self(self.0, gate)
     }
 
-    /// The last part of it, by which the store is known.
+    /// Returns its last component, by which the store is known.
     #[must_use]
     pub fn name(&self) -> String {
         match &self.0 {
@@ -77,7 +76,7 @@ impl Place {
         }
     }
 
-    /// The name of the store at `address`, where nothing can be replaced either.
+    /// Returns the name of the store at `address`, also where nothing can be replaced.
     #[must_use]
     pub fn name_of(address: &str) -> String {
         match address.split_once("://") {
@@ -88,7 +87,7 @@ impl Place {
         }
     }
 
-    /// Applies `plan`; where the old objects are kept, when something was replaced.
+    /// Applies `plan`; returns the place of the old objects, when something was replaced.
     ///
     /// # Errors
     ///
@@ -108,7 +107,7 @@ impl Place {
     }
 }
 
-/// The folder that `address` means, by its full name where it is there.
+/// Returns the folder of `address`, by its full path where it exists.
 fn folder(address: &str) -> PathBuf {
     let path = FilePath::new(address.strip_prefix("file://").unwrap_or(address));
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
@@ -135,9 +134,9 @@ mod tests {
         let place = Place::from_address("memory:///a/brain", &OpenOptions::default()).unwrap();
         let Kind::Backend { prefix, kept, .. } = &place.0 else { panic!("{place:?}") };
         assert_eq!((prefix.as_ref(), kept.as_ref()), ("a/brain", "a/brain.zvf"));
-        let whole = Place::from_address("memory:///", &OpenOptions::default()).unwrap_err();
+        let error = Place::from_address("memory:///", &OpenOptions::default()).unwrap_err();
         assert_eq!(
-            whole.to_string(),
+            error.to_string(),
             "InvalidArgument, a store that is a whole bucket has no place beside it for what is replaced"
         );
     }

@@ -1,4 +1,4 @@
-//! A plan: which objects are replaced or made, by what, and what is left as it is.
+//! A plan: the objects that are replaced or created, their new contents, and the findings that remain.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
@@ -9,10 +9,10 @@ use zvf_metadata::Node;
 use zvf_store::{Store, StoreError};
 use zvf_validate::{Finding, Observer, Options, Report, Severity, validate};
 
-use crate::actions::{Mended, repair_finding};
+use crate::actions::{Repair, repair_finding};
 use crate::documents::{Documents, text};
 
-/// What would be done, exactly.
+/// The exact changes of a repair.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -27,11 +27,11 @@ use crate::documents::{Documents, text};
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The objects that are replaced or made, in the order in which that is done.
+    /// The objects that are replaced or created, in this order.
     pub changes: Vec<Change>,
-    /// What is wrong and not mended.
+    /// Findings without a repair.
     pub left: Vec<Finding>,
-    /// Findings that this plan says nothing about, because there are too many: a plan after it does.
+    /// The number of findings beyond the limit of this plan: the next plan covers them.
     pub more: u64,
 }
 
@@ -53,28 +53,28 @@ pub struct Plan {
 pub struct Change {
     /// The object, relative to the root of the store.
     pub path: String,
-    /// The document that is there now; none where nothing is.
+    /// The current document; `None` where nothing exists.
     pub before: Option<Node>,
-    /// What it is to hold.
+    /// The new contents.
     pub after: Bytes,
-    /// What changes, one phrase each.
+    /// The changes, one phrase each.
     pub words: Vec<String>,
-    /// The rules it was broken by.
+    /// The violated rules.
     pub rules: Vec<&'static str>,
 }
 
 impl Plan {
-    /// Whether there is nothing to do.
+    /// Returns whether there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 }
 
-/// What can be mended in `store`, which lies in a folder called `name`. Nothing is changed.
+/// Plans the repair of `store`, in a folder called `name`. Nothing is changed.
 ///
-/// Counts of a level wait until its lists of chunks are right, so that a second plan after the first was
-/// applied may have more.
+/// Counts of a level are repaired after its lists of chunks, so that a second plan after the first was applied may have
+/// more changes.
 ///
 /// # Errors
 ///
@@ -90,10 +90,10 @@ async fn of_report(store: &Store, name: &str, report: Report) -> Result<Plan, St
     let (mut documents, mut made, mut left) = (Documents::default(), Vec::new(), Vec::new());
     let all = report.count(Severity::Error) + report.count(Severity::Warning);
     let more = all - to_u64(report.findings.len());
-    // Lists first: whatever is counted follows from them.
+    // Lists first: counts follow from them.
     let mut findings = report.findings;
     findings.sort_by_key(|finding| !matches!(finding.rule.id, "C28" | "M18"));
-    // What else is wrong with a level may be why a count is not right: then the count may be right.
+    // Another fault of a level may cause a wrong count: then the count may be right.
     let doubtful: HashSet<String> =
         findings.iter().filter(|finding| is_doubt(finding)).map(level_of).collect();
     let mut relisted: HashSet<String> = HashSet::new();
@@ -101,19 +101,19 @@ async fn of_report(store: &Store, name: &str, report: Report) -> Result<Plan, St
         let level = level_of(&finding);
         let waits =
             finding.right.is_some() && (doubtful.contains(&level) || relisted.contains(&level));
-        let mended = if waits {
-            Mended::Left
+        let repair = if waits {
+            Repair::Left
         } else {
             repair_finding(store, name, &finding, &mut documents).await?
         };
-        match mended {
-            Mended::Document => {
+        match repair {
+            Repair::Document => {
                 if matches!(finding.rule.id, "C28" | "M18") {
                     relisted.insert(level);
                 }
             }
-            Mended::Objects(objects) => made.extend(objects),
-            Mended::Left => left.push(finding),
+            Repair::Objects(objects) => made.extend(objects),
+            Repair::Left => left.push(finding),
         }
     }
     let documents = documents.into_changed().map(|(path, edited)| Change {
@@ -124,17 +124,17 @@ async fn of_report(store: &Store, name: &str, report: Report) -> Result<Plan, St
         rules: edited.rules,
     });
     let mut changes: Vec<Change> = made.into_iter().chain(documents).collect();
-    // What others refer to comes first: the deeper a document lies, the earlier.
+    // Referenced documents come first: the deeper a document lies, the earlier.
     changes.sort_by_key(|change| std::cmp::Reverse(change.path.matches('/').count()));
     Ok(Plan { changes, left, more })
 }
 
-/// The level that a finding is about.
+/// Returns the level of a finding.
 fn level_of(finding: &Finding) -> String {
     finding.path.split('/').next().unwrap_or_default().to_owned()
 }
 
-/// Whether data may be missing or misread where this was found.
+/// Returns whether data may be missing or misread where this was found.
 fn is_doubt(finding: &Finding) -> bool {
     let about_itself = finding.right.is_some()
         || finding.rule.id == "C5"
@@ -143,5 +143,5 @@ fn is_doubt(finding: &Finding) -> bool {
 }
 
 const DOCUMENT: &str = "zarr.json";
-/// Findings that are looked at: more than any plan is read by a person.
+/// The largest number of findings of a plan.
 const MAX_FINDINGS: usize = 100_000;

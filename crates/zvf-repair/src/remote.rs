@@ -1,14 +1,14 @@
-//! A plan applied behind a backend: each object replaced only if it is the version that was compared.
+//! Applies a plan behind a backend: each object is replaced only if it is the compared version.
 //!
 //! ```text
-//! <kept>/repair-N/plan.txt    what is done, first; made where there is none, which also shows whether the
-//!                             backend heeds conditions: if it does not, nothing is replaced
-//! <kept>/repair-N/...         the objects that are replaced, as they are, all of them
+//! <kept>/repair-N/plan.txt    the plan, written first; created if absent, which also shows whether the
+//!                             backend supports conditions: if not, nothing is replaced
+//! <kept>/repair-N/...         copies of all replaced objects
 //! <prefix>/...                each new object, if the old one is still the version that was kept
 //! ```
 //!
-//! A request that broke off may have been carried out: the object is read, and what is there decides.
-//! Whatever breaks off in between leaves whole objects, old or new, and the old ones under `kept`.
+//! A request without an answer may have been carried out: the object is read, and its contents decide. An interruption
+//! leaves complete objects, old or new, and the old ones under `kept`.
 
 use async_recursion::async_recursion as boxed;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use zvf_metadata::Node;
 use crate::error::RepairError;
 use crate::plan::{Change, Plan};
 
-/// Applies `plan` to the store below `prefix`; where the old objects are kept, a place `repair-N` below
-/// `kept`, which must lie outside the store. Needs a tokio runtime with timers.
+/// Applies `plan` to the store below `prefix`; returns the place of the old objects, `repair-N` below `kept`, which
+/// must lie outside the store. Needs a tokio runtime with timers.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -41,9 +41,9 @@ use crate::plan::{Change, Plan};
 ///
 /// # Errors
 ///
-/// [`RepairError::Changed`] when an object is not what the plan was made from, before anything is replaced
-/// where it was so from the start; [`RepairError::NoConditionalPut`] when the backend does not replace
-/// conditionally, before anything is replaced; [`RepairError::Backend`] when it fails.
+/// [`RepairError::Changed`] when an object changed since the plan was made, before any replacement if it changed before
+/// the repair; [`RepairError::NoConditionalPut`] when the backend does not support conditions, before any replacement;
+/// [`RepairError::Backend`] when it fails.
 #[boxed]
 pub async fn apply_remote(
     store: &dyn ObjectStore,
@@ -69,7 +69,7 @@ pub async fn apply_remote(
     Ok(Some(place))
 }
 
-/// A place of its own for what is kept, with the plan in it, on a backend that heeds conditions.
+/// Creates the place of the old objects, with the plan in it, and checks that the backend supports conditions.
 async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path, RepairError> {
     let text = Bytes::from(words(plan));
     for n in 1..MAX_KEPT_REPAIRS {
@@ -89,7 +89,7 @@ async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path
                 Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {}
                 Err(source) if !passes(&source) => return Err(refused(&path, source)),
                 Ok(()) | Err(_) => {
-                    drop(store.delete(&file).await); // it is of no use to anyone
+                    drop(store.delete(&file).await); // the file has no use
                     return Err(RepairError::NoConditionalPut { path });
                 }
             }
@@ -99,7 +99,7 @@ async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path
     Err(RepairError::Changed { path: kept.to_string() })
 }
 
-/// The condition under which an object is replaced, once it was compared and kept.
+/// Returns the condition under which an object is replaced, after it was compared and copied.
 async fn compared(
     store: &dyn ObjectStore,
     prefix: &Path,
@@ -126,7 +126,7 @@ async fn compared(
     Ok(PutMode::Update(version))
 }
 
-/// Replaces or makes one object. After an answer that leaves it open whether it was done, it is read.
+/// Replaces or creates one object. After an unclear answer, it is read.
 async fn replace(
     store: &dyn ObjectStore,
     place: &Path,
@@ -155,7 +155,7 @@ async fn replace(
     }
 }
 
-/// One put that may be sent again: its name is nobody else's, or a second one is refused.
+/// Sends a put that may be repeated: its name is unique, or a second one is refused.
 async fn put(
     store: &dyn ObjectStore,
     place: &Path,
@@ -177,7 +177,7 @@ async fn put(
     }
 }
 
-/// An object and its version; `None` where there is none.
+/// Reads an object and its version; `None` where there is none.
 async fn read(
     store: &dyn ObjectStore,
     place: &Path,
@@ -206,7 +206,7 @@ async fn read(
     }
 }
 
-/// A line for each object, with what changes.
+/// Returns the plan as text: a line for each object, with its changes.
 fn words(plan: &Plan) -> String {
     let mut text = String::new();
     for change in &plan.changes {
@@ -223,7 +223,7 @@ fn join(prefix: &Path, path: &str) -> Path {
     path.split('/').fold(prefix.clone(), |place, part| place.join(part))
 }
 
-/// Whether the same request may succeed later, and may have been carried out.
+/// Returns whether the same request may succeed later, and may have been carried out.
 fn passes(error: &Error) -> bool {
     matches!(error, Error::Generic { .. })
 }
@@ -249,10 +249,10 @@ fn refused(path: &str, source: Error) -> RepairError {
 }
 
 const PLAN: &str = "plan.txt";
-/// A version that no object has.
+/// An entity tag that no object has.
 const NO_TAG: &str = "\"00000000000000000000000000000000\"";
-/// Requests that are sent again, and the time before the first.
+/// The number of attempts, and the delay before the second.
 const TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// Repairs of one store that are kept.
+/// The largest number of kept repairs of one store.
 const MAX_KEPT_REPAIRS: u32 = 10_000;

@@ -1,4 +1,4 @@
-//! Stores with what can be mended: the plan says it, applying it makes them right, and nothing is invented.
+//! Stores with repairable faults: the plan lists them, applying it repairs them, and nothing is invented.
 
 use std::fs;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ async fn open(unpacked: &Unpacked) -> Store {
     Store::open(unpacked.path().to_str().unwrap(), OpenOptions::default()).await.unwrap()
 }
 
-/// The rules that are broken.
+/// Returns the violated rules.
 async fn broken(unpacked: &Unpacked) -> Vec<&'static str> {
     let report = validate(&open(unpacked).await, &Options::default(), &Observer::default()).await;
     report.unwrap().findings.iter().map(|finding| finding.rule.id).collect()
@@ -36,7 +36,7 @@ async fn planned(unpacked: &Unpacked) -> Plan {
 
 type Row = (&'static str, fn(&mut Files), &'static str);
 
-/// A store, what is done to it, and the rule that it breaks then and no longer breaks in the end.
+/// A store, a damage, and the rule that it violates until the repair.
 #[rustfmt::skip]
 const MENDED: [Row; 14] = [
     ("pc3_basic", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7)), "C8"),
@@ -117,7 +117,7 @@ async fn what_is_replaced_is_kept_beside_the_store() {
     let kept = apply_local(unpacked.path(), &plan).unwrap().unwrap();
     assert!(kept.ends_with("repair-1") && !kept.starts_with(unpacked.path()));
     assert_eq!(fs::read(kept.join("0/zarr.json")).unwrap(), before);
-    // The plan is of what was: a second time it does not fit.
+    // The plan is for the old state: it cannot be applied twice.
     let again = apply_local(unpacked.path(), &plan).unwrap_err();
     assert!(matches!(again, RepairError::Changed { ref path } if path == "0/zarr.json"), "{again}");
     fs::remove_dir_all(kept.parent().unwrap()).unwrap();
@@ -137,7 +137,7 @@ async fn nothing_is_invented() {
     }
 }
 
-/// `pc3_basic` with a count that is not right, behind a backend that can fail.
+/// Returns `pc3_basic` with a wrong count, behind a backend that can fail.
 async fn behind() -> (Arc<FaultStore>, Vec<u8>) {
     let mut files = archives::files("pc3_basic");
     edit(&mut files, "0/zarr.json", |d| {
@@ -156,7 +156,7 @@ async fn opened(store: &Arc<FaultStore>) -> Store {
     Store::from_object_store(backend, &PREFIX.into(), OpenOptions::default()).await.unwrap()
 }
 
-/// The object at `path`; none where there is none.
+/// Returns the object at `path`; `None` where there is none.
 async fn object(store: &FaultStore, path: &str) -> Option<Vec<u8>> {
     match store.get(&path.into()).await {
         Ok(got) => Some(got.bytes().await.unwrap().to_vec()),
@@ -181,7 +181,7 @@ async fn a_backend_replaces_conditionally() {
     let text = object(&store, "data/brain.zvf/repair-1/plan.txt").await.unwrap();
     assert_eq!(text, b"replace 0/zarr.json (C8)\n  vertex_count becomes 240, was 7\n");
     assert!(is_mended(&store).await);
-    // The plan is of what was: a second time it does not fit.
+    // The plan is for the old state: it cannot be applied twice.
     let again = apply().await.unwrap_err();
     assert!(matches!(again, RepairError::Changed { ref path } if path == "0/zarr.json"), "{again}");
 }
@@ -199,8 +199,7 @@ async fn a_backend_that_heeds_no_condition_is_refused() {
     }
 }
 
-/// Whatever one request comes to, the object is the old or the new one, and who is told that it was replaced
-/// can rely on it.
+/// Whatever happens to a request, the object is the old or the new one, and a reported success is true.
 #[tokio::test(start_paused = true)]
 async fn whatever_fails_leaves_the_old_or_the_new() {
     let faults = [
@@ -229,7 +228,7 @@ async fn whatever_fails_leaves_the_old_or_the_new() {
                     done += 1;
                     assert_eq!(found, after, "{place}");
                     let copy = format!("{}/0/zarr.json", kept.unwrap());
-                    // A copy that somebody else replaces is not ours to watch.
+                    // A copy that another writer replaces cannot be protected here.
                     if !matches!(fault, Fault::Changed(_)) {
                         assert_eq!(object(&store, &copy).await.unwrap(), before, "{place}");
                     }

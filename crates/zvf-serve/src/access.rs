@@ -1,7 +1,7 @@
-//! Who may ask: the `Host` header, the token, and the origins of other pages.
+//! Access control: the `Host` header, the token, and the origins of other pages.
 //!
 //! A server on loopback answers only requests for a loopback name, so that no page of another site reaches it through a
-//! name of its own (DNS rebinding). Off loopback a token is compared in constant time.
+//! host name of its own (DNS rebinding). Elsewhere a token is required and compared in constant time.
 
 use std::net::IpAddr;
 
@@ -10,16 +10,16 @@ use hyper::{StatusCode, Uri};
 
 use crate::refusal::Refusal;
 
-/// Who may ask what.
+/// The access control of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// The token that requests must carry, where there is one.
+    /// The required token, if any.
     pub token: Option<Token>,
-    /// Origins of pages that may read answers, exactly as browsers write them.
+    /// Origins of pages that may read answers, exactly as browsers send them.
     pub origins: Vec<String>,
 }
 
-/// A secret; it is never shown.
+/// A secret, which is never printed.
 ///
 /// ```
 /// use zvf_serve::Token;
@@ -32,7 +32,7 @@ pub struct Access {
 #[derive(Clone)]
 pub struct Token(String);
 
-/// A token of no characters, or with spaces inside.
+/// The error for an empty token, or one with spaces.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("a token is one word of at least one character, without spaces")]
 pub struct EmptyToken;
@@ -54,7 +54,7 @@ impl std::str::FromStr for Token {
 }
 
 impl Token {
-    /// Compares every byte, whatever the first difference.
+    /// Compares in constant time.
     fn equals(&self, other: &str) -> bool {
         let (own, other) = (self.0.as_bytes(), other.as_bytes());
         let differences = own.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
@@ -63,7 +63,7 @@ impl Token {
 }
 
 impl Access {
-    /// Refuses a request without the token, where there is one.
+    /// Refuses a request without the required token.
     pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let Some(token) = &self.token else { return Ok(()) };
         let mut sent = headers.get_all(AUTHORIZATION).iter();
@@ -80,14 +80,14 @@ impl Access {
         }
     }
 
-    /// The origin to name in the answer, where the request comes from one that is allowed.
+    /// Returns the origin to name in the answer, if the request comes from an allowed one.
     pub(crate) fn allowed_origin(&self, headers: &HeaderMap) -> Option<&str> {
         let origin = headers.get(ORIGIN)?.to_str().ok()?;
         self.origins.iter().map(String::as_str).find(|allowed| *allowed == origin)
     }
 }
 
-/// Refuses a request whose `Host` is foreign: on loopback another name is that of another site.
+/// Refuses a request with a foreign `Host`: on loopback another name is that of another site.
 pub(crate) fn check_host(bound: IpAddr, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = match (hosts.next().map(|host| host.to_str()), hosts.next()) {
@@ -115,7 +115,7 @@ pub(crate) fn check_host(bound: IpAddr, uri: &Uri, headers: &HeaderMap) -> Resul
     Ok(())
 }
 
-/// Whether `host` (with or without a port) is this machine, whoever asks.
+/// Returns whether `host` (with or without a port) names this machine.
 fn is_loopback_name(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, port)) => (name, port.strip_prefix(':')),

@@ -1,4 +1,4 @@
-//! Answers: bodies, and the headers that all of them have.
+//! Answers: bodies, and common headers.
 
 use std::io::{self, Write as _};
 use std::pin::Pin;
@@ -18,13 +18,13 @@ use hyper::{Response, StatusCode};
 
 use crate::refusal::Refusal;
 
-/// The body of every answer; an error in it breaks the transfer.
+/// The body of every answer; an error in it aborts the transfer.
 pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// An answer to a request.
 pub(crate) type Answer = Response<AnswerBody>;
 
-/// A body of bytes that are there.
+/// Returns a body of bytes in memory.
 pub(crate) fn full_body(bytes: impl Into<Bytes>) -> AnswerBody {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
@@ -33,12 +33,12 @@ pub(crate) fn empty_body() -> AnswerBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The same body, which keeps `held` until it was sent or given up.
+/// Returns the body with `held`, which is dropped when the body was sent or aborted.
 pub(crate) fn hold_while_sent(body: AnswerBody, held: impl Send + 'static) -> AnswerBody {
     HeldBody { body, _held: held }.boxed_unsync()
 }
 
-/// A body and what must not end before it.
+/// A body and a value that outlives it.
 struct HeldBody<T> {
     body: AnswerBody,
     _held: T,
@@ -66,7 +66,7 @@ impl<T> Body for HeldBody<T> {
     }
 }
 
-/// An answer with the headers that all have.
+/// Creates an answer with the common headers.
 pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: AnswerBody) -> Answer {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
@@ -83,14 +83,14 @@ fn set(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
     headers.insert(name, HeaderValue::from_static(value));
 }
 
-/// A document of JSON, compressed where the client takes that and it saves something.
+/// Creates a JSON answer, compressed where the client accepts that and it is smaller.
 pub(crate) fn json_answer(document: &serde_json::Value, request: &HeaderMap) -> Answer {
     let mut text = document.to_string();
     text.push('\n');
     text_answer("application/json", text.into_bytes(), request)
 }
 
-/// A text, compressed where the client takes that and it saves something.
+/// Creates a text answer, compressed where the client accepts that and it is smaller.
 pub(crate) fn text_answer(kind: &'static str, text: Vec<u8>, request: &HeaderMap) -> Answer {
     let packed =
         if takes_gzip(request) && text.len() >= MIN_GZIP_BYTES { gzip(&text).ok() } else { None };
@@ -103,7 +103,7 @@ pub(crate) fn text_answer(kind: &'static str, text: Vec<u8>, request: &HeaderMap
     answer
 }
 
-/// Whether the client lists gzip with a weight above zero.
+/// Returns whether the client accepts gzip with a weight above zero.
 pub(crate) fn takes_gzip(request: &HeaderMap) -> bool {
     let lists = request.get_all(ACCEPT_ENCODING).iter().filter_map(|list| list.to_str().ok());
     lists.flat_map(|list| list.split(',')).any(|coding| {
@@ -119,7 +119,7 @@ fn gzip(text: &[u8]) -> io::Result<Vec<u8>> {
     packed.finish()
 }
 
-/// The answer to a request that is refused.
+/// Creates the answer to a refused request.
 pub(crate) fn refuse(refusal: &Refusal) -> Answer {
     let body = full_body(refusal.document());
     let mut answer = answer(refusal.status, "application/json", body);
@@ -129,7 +129,7 @@ pub(crate) fn refuse(refusal: &Refusal) -> Answer {
     answer
 }
 
-/// The answer to a request that is refused, as bytes: for what is no request yet. The connection ends after it.
+/// Returns the answer to a refused request as bytes: for requests that cannot be parsed. The connection ends after it.
 pub(crate) fn raw_answer(refusal: &Refusal, with_body: bool) -> Vec<u8> {
     let document = refusal.document();
     let status = refusal.status;
@@ -150,15 +150,15 @@ pub(crate) fn raw_answer(refusal: &Refusal, with_body: bool) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that the body is known to have.
+/// Returns the known length of the body.
 pub(crate) fn body_bytes(answer: &Answer) -> u64 {
     answer.body().size_hint().lower()
 }
 
-/// What a page of this server may load: nothing from anywhere else, and no script.
+/// The content policy of pages of this server: their own resources only, and no script.
 const POLICY: &str = "default-src 'none'; img-src 'self' blob: data:; style-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
-/// Bytes below which compressing a text saves no packet.
+/// The length below which compressing a text saves no packet.
 const MIN_GZIP_BYTES: usize = 1024;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `/api/...`: what the command says with `--json`, and answers to questions as they are read.
+//! `/api/...`: the JSON documents of the command, and answers to queries as they are read.
 //!
 //! Work on a store runs on the threads for blocking work, because reading local files blocks; at most
 //! [`Limits::max_queries`](crate::Limits::max_queries) at once, each with a deadline.
@@ -13,14 +13,14 @@ use zvf::{LevelId, LevelReader, LevelRule, Plan, Reader};
 
 use crate::answer::{Answer, json_answer};
 use crate::picture;
-use crate::question::{Question, parse_ids, parse_kind, parse_question};
+use crate::query_fields::{ParsedQuery, parse_ids, parse_kind, parse_query};
 use crate::refusal::Refusal;
 use crate::service::State;
 use crate::stores::ServedStore;
 use crate::target::is_safe_segment;
 use crate::transfer;
 
-/// What is asked below the name of a store.
+/// A request below the name of a store.
 pub(crate) struct ApiRequest {
     pub(crate) store: Arc<ServedStore>,
     pub(crate) path: Vec<String>,
@@ -37,7 +37,7 @@ pub(crate) fn list_stores(state: &State, headers: &HeaderMap) -> Answer {
     )
 }
 
-/// The addresses of a store on this server.
+/// Returns the addresses of a store on this server.
 pub(crate) fn describe(store: &ServedStore) -> serde_json::Value {
     let name = &store.name;
     let data = if store.is_file() { format!("/data/{name}") } else { format!("/data/{name}/") };
@@ -45,14 +45,14 @@ pub(crate) fn describe(store: &ServedStore) -> serde_json::Value {
     json!({"name": name, "page": page, "data": data, "api": format!("/api/{name}/"), "packed": store.is_file()})
 }
 
-/// The address of the viewer with this store in it. What follows the question mark tells the viewer that the store is one
-/// file; names need no coding.
+/// Returns the address of the viewer with this store. The question mark marks a store in one file; names need no
+/// escaping.
 pub(crate) fn page_address(store: &ServedStore) -> String {
     let end = if store.is_file() { "?pack.tet" } else { "/" };
     format!("/view/#!{{%22store%22:%22../data/{}{end}%22}}", store.name)
 }
 
-/// The address of the viewer with all these stores in it.
+/// Returns the address of the viewer with all these stores.
 pub(crate) fn joint_page_address(stores: &[Arc<ServedStore>]) -> String {
     let address = |store: &Arc<ServedStore>| {
         let end = if store.is_file() { "?pack.tet" } else { "/" };
@@ -62,7 +62,7 @@ pub(crate) fn joint_page_address(stores: &[Arc<ServedStore>]) -> String {
     format!("/view/#!{{%22store%22:[{}]}}", all.join(","))
 }
 
-/// Stores that the viewer shows at once.
+/// The largest number of stores in one view.
 const MAX_JOINT_STORES: usize = 8;
 
 /// Answers `/api/<name>/...`.
@@ -110,10 +110,10 @@ pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Resul
             Ok(json_answer(&found.await?, &request.headers))
         }
         ["plan"] => {
-            let question = parse_question(fields, limits.max_rows, &[])?;
+            let parsed = parse_query(fields, limits.max_rows, &[])?;
             let found = run(state, running, async move {
-                let (reader, question) = resolve(&store, question).await?;
-                let plan = reader.plan(&question.query).await;
+                let (reader, parsed) = resolve(&store, parsed).await?;
+                let plan = reader.plan(&parsed.query).await;
                 Ok(plan_document(&plan.map_err(|error| store.refuse(&error.into()))?))
             });
             Ok(json_answer(&found.await?, &request.headers))
@@ -125,7 +125,7 @@ pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Resul
     }
 }
 
-/// Runs `work` on a thread where it may block, until its deadline. `held` is dropped when it ends.
+/// Runs `work` on a thread that may block, until its deadline. `held` is dropped when it ends.
 pub(crate) async fn run<T: Send + 'static>(
     state: &State,
     held: impl Send + 'static,
@@ -152,7 +152,7 @@ fn timed_out() -> Refusal {
         .with_hint("ask for less: a smaller box, a coarser level, or a limit")
 }
 
-/// A field that is on or off; alone it is on.
+/// Parses a flag; without a value it is set.
 fn parse_flag(name: &str, value: &str) -> Result<bool, Refusal> {
     match value {
         "" | "1" | "true" => Ok(true),
@@ -185,14 +185,14 @@ async fn info(
     let mut document =
         serde_json::to_value(&summary).map_err(|error| Refusal::bad_request(error.to_string()))?;
     if let Some(document) = document.as_object_mut() {
-        // The address is this machine's own matter.
+        // The address is private to this machine.
         document.remove("address");
         document.insert("served_as".to_owned(), store.name.clone().into());
     }
     Ok(document)
 }
 
-/// The levels that may hold an object: one for each kind.
+/// Opens the levels that may hold an object: one for each kind.
 async fn open_kinds(
     store: &ServedStore,
     reader: &Reader,
@@ -267,7 +267,7 @@ async fn objects(
     serde_json::to_value(&views).map_err(|error| Refusal::bad_request(error.to_string()))
 }
 
-/// Objects by their id, or by the value of an attribute.
+/// Searches objects by their id, or by the value of an attribute.
 async fn search(
     store: &ServedStore,
     fields: &[(String, String)],
@@ -284,11 +284,11 @@ async fn search(
     Ok(found.map_err(|error| store.refuse(&error.into()))?.into_iter().map(describe).collect())
 }
 
-/// Objects that a search names.
+/// The largest number of objects in the result of a search.
 const MAX_FOUND: usize = 1000;
 
-/// The objects below a prefix with their sizes: for the viewer, where a store does not say itself which chunks it has.
-/// Without `deep` those directly below it, and the folders. No names at all where the host of the store cannot list.
+/// Lists the objects below a prefix with their sizes: for the viewer, where a store does not list its own chunks.
+/// Without `deep` only those directly below it, and the folders. The names are null where the backend cannot list.
 async fn list_keys(
     store: &ServedStore,
     fields: &[(String, String)],
@@ -306,7 +306,7 @@ async fn list_keys(
     if !reader.store().can_list() {
         return Ok(json!({"keys": null, "sizes": null, "folders": null}));
     }
-    // What `/data` would not send is not named either.
+    // Objects that `/data` does not send are not listed either.
     let is_sent = |name: &str| name.split('/').all(is_safe_segment);
     if !deep {
         let mut found = reader.store().nodes().entries(prefix).await.map_err(refuse)?;
@@ -331,7 +331,7 @@ async fn list_keys(
     Ok(json!({"keys": keys, "sizes": sizes, "folders": []}))
 }
 
-/// Objects that one answer names.
+/// The largest number of listed objects.
 const MAX_KEYS: usize = 200_000;
 
 async fn groups(
@@ -355,31 +355,31 @@ async fn groups(
     serde_json::to_value(&views).map_err(|error| Refusal::bad_request(error.to_string()))
 }
 
-/// A question with its groups as numbers, and the reader that answers it.
+/// Returns a query with its groups as numbers, and the reader that answers it.
 pub(crate) async fn resolve(
     store: &ServedStore,
-    mut question: Question,
-) -> Result<(Reader, Question), Refusal> {
+    mut parsed: ParsedQuery,
+) -> Result<(Reader, ParsedQuery), Refusal> {
     let reader = store.reader().await?;
-    if question.groups.is_empty() {
-        return Ok((reader, question));
+    if parsed.groups.is_empty() {
+        return Ok((reader, parsed));
     }
-    let numbers: Option<Vec<u64>> = question.groups.iter().map(|name| name.parse().ok()).collect();
+    let numbers: Option<Vec<u64>> = parsed.groups.iter().map(|name| name.parse().ok()).collect();
     let numbers = match numbers {
         Some(numbers) => numbers,
-        None => group_numbers(store, &reader, &question).await?,
+        None => group_numbers(store, &reader, &parsed).await?,
     };
-    question.query = question.query.in_groups(numbers);
-    Ok((reader, question))
+    parsed.query = parsed.query.in_groups(numbers);
+    Ok((reader, parsed))
 }
 
 async fn group_numbers(
     store: &ServedStore,
     reader: &Reader,
-    question: &Question,
+    parsed: &ParsedQuery,
 ) -> Result<Vec<u64>, Refusal> {
-    let level = if let LevelRule::Number(level) = question.level { level } else { LevelId(0) };
-    let opened = match question.kind {
+    let level = if let LevelRule::Number(level) = parsed.level { level } else { LevelId(0) };
+    let opened = match parsed.kind {
         Some(kind) => reader.level_of_kind(level, kind).await,
         None => reader.level(level).await,
     };
@@ -391,7 +391,7 @@ async fn group_numbers(
             .map(|view| view.group)
             .ok_or_else(|| Refusal::not_found(format!("there is no group {name:?}")))
     };
-    question.groups.iter().map(number).collect()
+    parsed.groups.iter().map(number).collect()
 }
 
 fn plan_document(plan: &Plan) -> serde_json::Value {

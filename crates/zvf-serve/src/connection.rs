@@ -1,17 +1,17 @@
-//! Connections: how many there are, and whether a request of one is in progress.
+//! Connections: their number, and whether a request is in progress.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many connections there are, in all and from each address.
+/// The number of connections, in all and from each address.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionTable {
     by_peer: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// One of the connections that are counted, until it is dropped.
+/// A counted connection, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct CountedConnection {
     table: Arc<ConnectionTable>,
@@ -51,7 +51,7 @@ impl Drop for CountedConnection {
     }
 }
 
-/// How many requests of a connection are in progress; shared by the connection and what answers.
+/// The number of requests of a connection in progress; shared by the connection and its answers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InProgress(Arc<AtomicUsize>);
 

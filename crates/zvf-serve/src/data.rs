@@ -20,16 +20,16 @@ use crate::files::{LocalFile, LocalRoot};
 use crate::range::{Ranged, parse_range};
 use crate::refusal::Refusal;
 
-/// Where the bytes of a store are.
+/// The source of the bytes of a store.
 #[derive(Debug)]
 pub(crate) enum Bytestore {
     /// On this machine.
     Local(LocalRoot),
-    /// In an object store, below a prefix; keys and credentials stay here.
+    /// In an object store, below a prefix; keys and credentials are not sent to clients.
     Remote { objects: std::sync::Arc<dyn object_store::ObjectStore>, prefix: ObjectPath },
 }
 
-/// Answers a request for a file. `head` wants the headers only.
+/// Answers a request for a file. With `head` only the headers are sent.
 pub(crate) async fn answer_file(
     bytes: &std::sync::Arc<Bytestore>,
     key: Vec<String>,
@@ -47,7 +47,7 @@ pub(crate) async fn answer_file(
     }
 }
 
-/// What is sent of a file.
+/// The part of a file that is sent.
 pub(crate) struct Sent {
     status: StatusCode,
     pub(crate) range: std::ops::Range<u64>,
@@ -66,7 +66,7 @@ async fn answer_local(
         let file = root.open(&key).map_err(|error| unreadable(&key, &error))?;
         let file = file.ok_or_else(|| absent(&key))?;
         let sent = choose(&request, &file.etag, file.len);
-        // What is small is read here: one turn on this thread instead of two.
+        // Small files are read here, which saves a switch of threads.
         let first = match sent.range.end - sent.range.start {
             len if head || len > PIECE_BYTES => None,
             len => Some(
@@ -88,7 +88,7 @@ async fn answer_local(
     Ok(file_answer(&sent, content_type, &etag, len, body))
 }
 
-/// Whether a file is sent whole, in part or not at all.
+/// Chooses whether a file is sent whole, in part or not at all.
 pub(crate) fn choose(request: &HeaderMap, etag: &str, len: u64) -> Sent {
     let text = |name| request.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let matches = |list: &str| {
@@ -98,7 +98,7 @@ pub(crate) fn choose(request: &HeaderMap, etag: &str, len: u64) -> Sent {
     if text(IF_NONE_MATCH).is_some_and(matches) {
         return Sent { status: StatusCode::NOT_MODIFIED, range: 0..0 };
     }
-    // A range of another version is no answer: the whole file is.
+    // A range of another version is answered with the whole file.
     let is_current = text(IF_RANGE).is_none_or(|tag| tag == etag);
     let mut ranges = request.get_all(RANGE).iter();
     let header = ranges.next().and_then(|value| value.to_str().ok());
@@ -123,7 +123,7 @@ pub(crate) fn file_answer(
     let mut answer = answer(sent.status, kind, body);
     let headers = answer.headers_mut();
     let mut set = |name, text: &str| {
-        // A tag of another server that is no header value is left out.
+        // A tag of the backend that is no valid header value is left out.
         if let Ok(value) = HeaderValue::from_str(text) {
             headers.insert(name, value);
         }
@@ -142,7 +142,7 @@ pub(crate) fn file_answer(
     answer
 }
 
-/// The bytes of a range, piece by piece as the client takes them.
+/// Streams the bytes of a range, piece by piece.
 fn stream_file(file: LocalFile, range: std::ops::Range<u64>) -> AnswerBody {
     let pieces = stream::try_unfold((file, range), |(file, range)| async move {
         if range.is_empty() {
@@ -194,7 +194,7 @@ fn stream_object(found: GetResult) -> AnswerBody {
 
 fn remote_fault(key: &[String], error: &object_store::Error) -> Refusal {
     let name = key.join("/");
-    // The words of the backend may name addresses and keys: only the kind of the fault is sent.
+    // The message of the backend may name addresses and keys: only the class of the fault is sent.
     match error {
         object_store::Error::NotFound { .. } => absent(key),
         object_store::Error::PermissionDenied { .. }
@@ -232,10 +232,10 @@ fn content_type(key: &[String]) -> &'static str {
     }
 }
 
-/// A length that is at most [`PIECE_BYTES`].
+/// Converts a length that is at most [`PIECE_BYTES`].
 fn usize_from(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }
 
-/// Bytes that are read and sent at a time.
+/// The bytes read and sent at a time.
 const PIECE_BYTES: u64 = 256 << 10;

@@ -1,11 +1,11 @@
-//! What the server makes of the bytes of a request before it looks at any store: for the search of inputs that break it.
+//! The parsing of requests without any store, for fuzzing.
 
 use crate::head::scan_head;
 use crate::limits::Limits;
-use crate::question::{parse_body, parse_question};
+use crate::query_fields::{parse_body, parse_query};
 use crate::target::{check_key, parse_fields, parse_path};
 
-/// The segments of the path of a request, if the server would look at it.
+/// Returns the segments of the path of a request, if the server would accept it.
 #[doc(hidden)]
 #[must_use]
 pub fn examine_request(bytes: &[u8]) -> Option<Vec<String>> {
@@ -16,18 +16,18 @@ pub fn examine_request(bytes: &[u8]) -> Option<Vec<String>> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let segments = parse_path(path).ok()?;
     let fields = parse_fields(query, limits.max_query_fields).ok()?;
-    // A question that is refused is an answer too.
-    let _asked = parse_question(fields, limits.max_rows, &[]);
+    // A refused query is an answer too.
+    let _asked = parse_query(fields, limits.max_rows, &[]);
     let names: Vec<&str> = segments.iter().map(String::as_str).collect();
     check_key(&names, &[]).ok()?;
     Some(segments)
 }
 
-/// Whether a body is a question that the server would ask.
+/// Returns whether a body is a query that the server would run.
 #[doc(hidden)]
 #[must_use]
 pub fn examine_body(bytes: &[u8]) -> bool {
     let limits = Limits::default();
     let fields = parse_body(bytes).ok().filter(|fields| fields.len() <= limits.max_query_fields);
-    fields.is_some_and(|fields| parse_question(fields, limits.max_rows, &["format"]).is_ok())
+    fields.is_some_and(|fields| parse_query(fields, limits.max_rows, &["format"]).is_ok())
 }

@@ -1,11 +1,11 @@
 //! Files of a local store, opened beneath its root.
 //!
-//! The root is a directory descriptor; each segment of a key is opened with `openat` and `O_NOFOLLOW`, so that neither a
-//! link nor `..` leads out of it, even while somebody renames directories. The descriptor is that of the folder the store
-//! lies in, and the store is opened beneath it for each request: one that is replaced as a whole (renamed into place) is
-//! noticed, and a link put in its place leads nowhere.
+//! The root is a directory descriptor; each segment of a key is opened with `openat` and `O_NOFOLLOW`, so that neither
+//! a link nor `..` leads out of it, even while directories are renamed. The descriptor is that of the store's parent
+//! folder, and the store is opened beneath it for each request: a store that is replaced by a rename is noticed, and a
+//! link in its place is not followed.
 //!
-//! Not here: which segments are allowed ([`crate::target`]).
+//! The allowed segments are defined in [`crate::target`].
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
-/// A store on this machine: a folder, or one file.
+/// A local store: a folder, or one file.
 #[derive(Debug)]
 pub(crate) struct LocalRoot {
     folder: OwnedFd,
@@ -25,7 +25,7 @@ pub(crate) struct LocalRoot {
     is_file: bool,
 }
 
-/// An open file with what identifies its content.
+/// An open file with its version.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalFile {
     file: Arc<File>,
@@ -43,7 +43,7 @@ impl LocalRoot {
         Ok(Self { folder, name: name.to_owned(), is_file })
     }
 
-    /// Whether the store is one file.
+    /// Returns whether the store is one file.
     pub(crate) const fn is_file(&self) -> bool {
         self.is_file
     }
@@ -82,7 +82,8 @@ fn folder_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
 }
 
-/// A pipe must not make the server wait for its writer, and a terminal must not become ours.
+/// Returns the flags of files: a pipe must not block until its writer opens it, and a terminal must not become the
+/// controlling one.
 fn file_flags() -> OFlags {
     OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY
 }
@@ -102,7 +103,7 @@ impl LocalFile {
 
     /// Reads exactly `len` bytes at `start`.
     ///
-    /// A file that was cut short or changed meanwhile is an error: what was promised cannot be sent any more.
+    /// A file that was truncated or changed meanwhile is an error: the promised bytes cannot be sent any more.
     pub(crate) fn read(&self, start: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         self.file.read_exact_at(&mut bytes, start)?;
@@ -114,7 +115,7 @@ impl LocalFile {
     }
 }
 
-/// A strong entity tag: inode, length, and both times in nanoseconds.
+/// Returns a strong entity tag: inode, length, and both times in nanoseconds.
 fn entity_tag(metadata: &std::fs::Metadata) -> String {
     format!(
         "\"{:x}-{:x}-{:x}.{:x}-{:x}.{:x}\"",

@@ -1,40 +1,41 @@
-//! The head of a request as bytes, checked before the HTTP layer sees it.
+//! The head of a request as bytes, checked before the HTTP layer reads it.
 //!
 //! ```text
 //! METHOD SP TARGET SP HTTP/1.1 CRLF        the line: at most 8 KiB, a target of visible ASCII without a fragment
 //! NAME ":" VALUE CRLF ...  CRLF            the headers: at most 16 KiB and 64; no folded lines, no space before the colon
 //! ```
 //!
-//! Servers and proxies that read the same bytes differently can be made to disagree about where a request ends. So there is
-//! one reading here: lines end with CR LF, one length is stated at most, and a coded transfer is refused. What passes is
-//! well-formed for the layer above, and the length of the body is known ([`Head::body_bytes`]).
+//! Servers and proxies that parse the same bytes differently can disagree about where a request ends (request
+//! smuggling). So there is one interpretation here: lines end with CR LF, at most one length is stated, and transfer
+//! encodings are refused. Accepted heads are well-formed for the layer above, and the length of the body is known
+//! ([`Head::body_bytes`]).
 //!
-//! Not here: timers and refusals on the wire ([`crate::stream`]), who may ask ([`crate::access`]).
+//! Timeouts and refusals on the wire are in [`crate::stream`], access control in [`crate::access`].
 
 use hyper::StatusCode;
 
 use crate::limits::Limits;
 use crate::refusal::Refusal;
 
-/// A head that is whole and well-formed.
+/// A complete, well-formed head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Bytes of it, the empty line included.
+    /// Its length in bytes, including the empty line.
     pub(crate) bytes: usize,
-    /// Bytes of the body that follows.
+    /// The length of the body in bytes.
     pub(crate) body_bytes: u64,
 }
 
 impl Head {
-    /// Bytes of head and body.
+    /// Returns the length of head and body in bytes.
     pub(crate) const fn request_bytes(self) -> u64 {
         self.body_bytes.saturating_add(self.bytes as u64)
     }
 }
 
-/// Looks for a head at the start of `bytes`, of which the first `seen` were looked at before.
+/// Searches a head at the start of `bytes`, of which the first `seen` were scanned before.
 ///
-/// Returns `None` as long as it may still become one.
+/// Returns `None` while it may still become one.
 pub(crate) fn scan_head(
     bytes: &[u8],
     seen: usize,
@@ -63,7 +64,7 @@ pub(crate) fn scan_head(
     Ok(Some(Head { bytes: end + END.len(), body_bytes }))
 }
 
-/// Every line ends with CR LF, and neither stands alone.
+/// Checks that every line ends with CR LF, and that neither occurs alone.
 fn check_line_ends(bytes: &[u8], from: usize) -> Result<(), Refusal> {
     for (at, byte) in bytes.iter().enumerate().skip(from) {
         let is_alone = match byte {
@@ -76,13 +77,13 @@ fn check_line_ends(bytes: &[u8], from: usize) -> Result<(), Refusal> {
             return Err(malformed("lines of a head end with CR LF"));
         }
         if bytes.get(..=at).is_some_and(|head| head.ends_with(END)) {
-            break; // what follows is the body
+            break; // the body follows
         }
     }
     Ok(())
 }
 
-/// Method, target and version; whether the version is that without persistent connections.
+/// Checks method, target and version; returns whether the version has no persistent connections.
 fn check_request_line(line: &[u8]) -> Result<bool, Refusal> {
     let mut words = line.split(|byte| *byte == b' ');
     let (Some(method), Some(target), Some(version), None) =
@@ -114,7 +115,7 @@ fn check_request_line(line: &[u8]) -> Result<bool, Refusal> {
     }
 }
 
-/// Names, values and their number; the length of the body.
+/// Checks names, values and their number; returns the length of the body.
 fn check_headers(headers: &[u8], is_old: bool, limits: &Limits) -> Result<u64, Refusal> {
     let (mut count, mut length, mut is_coded) = (0_usize, None, false);
     let mut hosts = 0_usize;
@@ -178,7 +179,7 @@ fn too_many_headers() -> Refusal {
     Refusal::new(status, "LimitExceeded", "the headers are too large or too many")
 }
 
-/// Whether a byte may be in a method or in the name of a header.
+/// Returns whether a byte may occur in a method or in the name of a header.
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
@@ -205,7 +206,7 @@ fn find(bytes: &[u8], wanted: &[u8], from: usize) -> Option<usize> {
     rest.windows(wanted.len()).position(|window| window == wanted).map(|at| at + from)
 }
 
-/// What a head ends with.
+/// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
 
 #[cfg(test)]

@@ -3,21 +3,21 @@
 //! ```text
 //! accept (server) -> limits per connection (connection), bytes of requests (stream, head) -> head, access, route (service)
 //!     /data  files by range, beneath a directory descriptor        data, files, range
-//!     /api   questions, objects, pictures on threads that block    api, question, transfer, picture
+//!     /api   queries, objects, pictures on blocking threads        api, query_fields, transfer, picture
 //!     /precomputed  stores as Neuroglancer's formats                 precomputed
 //!     /view  the viewer, out of files of this crate                 viewer
 //!     /      the stores                                             page
 //! ```
 //!
-//! Read only. A [`Server`] binds to loopback unless it has a token or is public in so many words. Everything it does
-//! has a limit ([`Limits`]); too much at once is answered 503 with `Retry-After`. Names in paths are decoded once and
-//! checked (`target`), files are opened beneath the store's root without following links, and faults carry class,
-//! key and hint but no address of this machine.
+//! Read only. A [`Server`] binds to loopback unless it has a token or is explicitly public. Everything has a limit
+//! ([`Limits`]); excess requests are answered 503 with `Retry-After`. Names in paths are decoded once and checked
+//! (`target`), files are opened beneath the store's root without following links, and errors have class, key and hint
+//! but no address of this machine.
 //!
-//! HTTP is spoken by hyper itself, without a framework: there are a dozen routes, and the timers of a connection (header,
-//! idle, stalled writes) need the layer below anyway.
+//! HTTP is handled by hyper, without a framework: there are a dozen routes, and the timeouts of a connection (header,
+//! idle, stalled writes) need the layer below.
 //!
-//! Not here: TLS (put a reverse proxy in front), writing, the command line.
+//! TLS (put a reverse proxy in front), writing and the command line are elsewhere.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -41,7 +41,7 @@ mod metrics;
 mod page;
 mod picture;
 mod precomputed;
-mod question;
+mod query_fields;
 mod range;
 mod refusal;
 mod server;

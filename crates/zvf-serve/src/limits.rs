@@ -1,4 +1,4 @@
-//! What one server does at most: bytes of requests, time for each part of one, connections, queries.
+//! The limits of a server: bytes of requests, time for each part of one, connections, queries.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Limits {
     pub max_objects: usize,
     /// Bytes of precomputed objects that are kept for each store.
     pub max_kept_bytes: usize,
-    /// Faces of a precomputed mesh that is given whole; one of more is cut into an octree.
+    /// The largest precomputed mesh in faces that is sent in one piece; larger ones are cut into an octree.
     pub max_whole_faces: usize,
     /// Time for the first byte on a new connection.
     pub first_byte_timeout: Duration,
@@ -40,17 +40,17 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// Time without a byte in either direction while no request is being answered.
     pub idle_timeout: Duration,
-    /// Time that a client may take no byte of an answer.
+    /// Time that a client may read no byte of an answer.
     pub write_stall_timeout: Duration,
     /// Time for the work of one request.
     pub request_timeout: Duration,
-    /// Connections at once.
+    /// Concurrent connections.
     pub max_connections: usize,
-    /// Connections at once from one address.
+    /// Concurrent connections from one address.
     pub max_connections_per_peer: usize,
-    /// Queries and pictures at once; more are answered 503 with `Retry-After`.
+    /// Concurrent queries and pictures; further ones are answered 503 with `Retry-After`.
     pub max_queries: usize,
-    /// Time that requests in progress have when the server stops.
+    /// Time that requests in progress get when the server stops.
     pub stop_timeout: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Default for Limits {
     }
 }
 
-/// Segments of a path.
+/// The largest number of segments of a path.
 pub(crate) const MAX_PATH_SEGMENTS: usize = 32;
-/// Bytes of one segment of a path.
+/// The largest length of one segment of a path in bytes.
 pub(crate) const MAX_SEGMENT_BYTES: usize = 255;

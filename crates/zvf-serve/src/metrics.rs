@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a server has done so far.
+/// The counters of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     by_status: [AtomicU64; 5], // 1xx to 5xx
@@ -52,7 +52,7 @@ impl Metrics {
         RunningQuery(std::sync::Arc::clone(self))
     }
 
-    /// The text that Prometheus reads.
+    /// Returns the text for Prometheus.
     pub(crate) fn to_text(&self) -> String {
         let mut text = String::new();
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -97,7 +97,7 @@ impl Drop for RunningQuery {
     }
 }
 
-/// Upper ends of the buckets of answer times, in milliseconds.
+/// The upper bounds of the buckets of answer times, in milliseconds.
 const BUCKETS_MS: [u32; 9] = [1, 3, 10, 30, 100, 300, 1000, 3000, 10_000];
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::service::State;
 
-/// The stores with a picture and links. Names are safe segments of paths: nothing in them needs escaping.
+/// Returns the stores with a picture and links. Names are safe path segments: they need no escaping.
 pub(crate) fn list(state: &State) -> String {
     let mut page = String::from(HEAD);
     if state.stores.len() > 1 {
@@ -37,12 +37,12 @@ pub(crate) fn list(state: &State) -> String {
     page
 }
 
-/// The description of `/api` in the terms of `OpenAPI` 3.1.
+/// Returns the description of `/api` as `OpenAPI` 3.1.
 pub(crate) fn openapi() -> Value {
     let text = |name: &str, about: &str| json!({"name": name, "in": "query", "description": about, "schema": {"type": "string"}});
     let store =
         json!({"name": "store", "in": "path", "required": true, "schema": {"type": "string"}});
-    let question = QUESTION_FIELDS.map(|(name, about)| text(name, about));
+    let query_parameters = QUERY_FIELDS.map(|(name, about)| text(name, about));
     let get = |about: &str, fields: Vec<Value>, kind: &str| {
         let mut parameters = vec![store.clone()];
         parameters.extend(fields);
@@ -50,7 +50,7 @@ pub(crate) fn openapi() -> Value {
         json!({"get": {"summary": about, "parameters": parameters,
             "responses": {"200": {"description": about, "content": content}, "4XX": {"description": "class, message, key and hint of the fault"}}}})
     };
-    // The fields may come as an object of JSON too.
+    // The fields may also be sent as a JSON object.
     let or_post = |mut path: Value| {
         let mut post = path["get"].clone();
         post["parameters"] = json!([store.clone()]);
@@ -61,7 +61,7 @@ pub(crate) fn openapi() -> Value {
     };
     let with = |own: &[(&str, &str)]| {
         let own = own.iter().map(|(name, about)| text(name, about));
-        question.iter().cloned().chain(own).collect::<Vec<_>>()
+        query_parameters.iter().cloned().chain(own).collect::<Vec<_>>()
     };
     let level = || {
         vec![text("level", "the number of the level"), text("kind", "where a store holds several")]
@@ -79,7 +79,7 @@ pub(crate) fn openapi() -> Value {
             "/api/{store}/group/{group}": get("A group by number or name", level(), json),
             "/api/{store}/search": get("Objects by id or by the value of an attribute", vec![text("q", "the id or the value")], json),
             "/api/{store}/keys": get("The objects below a prefix", vec![text("prefix", "a key of a group or an array"), text("deep", "true: all below it, with their sizes")], json),
-            "/api/{store}/plan": or_post(get("What a query would read", question.to_vec(), json)),
+            "/api/{store}/plan": or_post(get("What a query would read", query_parameters.to_vec(), json)),
             "/api/{store}/query": or_post(get("Geometry, as it is read", with(&[("format", "arrows (default), csv, jsonl or parquet")]), "application/vnd.apache.arrow.stream")),
             "/api/{store}/render": get("A picture", with(&[("size", "WIDTHxHEIGHT"), ("view", "top, front, side, corner or degrees"),
                 ("colour", "plain, object, depth or an attribute"), ("colormap", "viridis, magma, grey or coolwarm"),
@@ -88,7 +88,7 @@ pub(crate) fn openapi() -> Value {
     })
 }
 
-const QUESTION_FIELDS: [(&str, &str); 13] = [
+const QUERY_FIELDS: [(&str, &str); 13] = [
     ("bbox", "a box: x,y,z:x,y,z"),
     ("ball", "a ball: x,y,z:radius"),
     ("half_space", "a half-space: nx,ny,nz:d; several are intersected"),

@@ -8,11 +8,11 @@ use zvf::{LevelRule, Mode};
 
 use crate::answer::{Answer, answer, empty_body, full_body};
 use crate::api::{ApiRequest, resolve, run};
-use crate::question::{parse_box, parse_question, too_many_rows};
+use crate::query_fields::{parse_box, parse_query, too_many_rows};
 use crate::refusal::Refusal;
 use crate::service::State;
 
-/// Answers a request for a picture: the fields of a question, and `size`, `view`, `colour`, `background`.
+/// Answers a request for a picture: the fields of a query, and `size`, `view`, `colour`, `background`.
 pub(crate) async fn answer_picture(
     state: &Arc<State>,
     held: impl Send + 'static,
@@ -22,32 +22,31 @@ pub(crate) async fn answer_picture(
     let bounds =
         request.fields.iter().find(|(name, _)| name == "bbox").map(|(_, text)| parse_box(text));
     let own = ["size", "view", "colour", "colormap", "background", "width"];
-    let mut question = parse_question(request.fields, state.limits.max_rows, &own)?;
-    let mut options = picture_options(&question.others, state.limits.max_pixels)?;
+    let mut parsed = parse_query(request.fields, state.limits.max_rows, &own)?;
+    let mut options = picture_options(&parsed.others, state.limits.max_pixels)?;
     options.bounds = bounds.transpose()?;
     if options.bounds.is_some() {
-        question.query = question.query.mode(Mode::Clip);
+        parsed.query = parsed.query.mode(Mode::Clip);
     }
     if !has_level {
-        question.level = LevelRule::MaxVertices(DEFAULT_MAX_VERTICES);
-        question.query = question.query.level(question.level);
+        parsed.level = LevelRule::MaxVertices(DEFAULT_MAX_VERTICES);
+        parsed.query = parsed.query.level(parsed.level);
     }
     if request.is_head {
         return Ok(answer(StatusCode::OK, "image/png", empty_body()));
     }
     let (store, max_rows) = (Arc::clone(&request.store), state.limits.max_rows);
     let png = run(state, held, async move {
-        let (reader, question) = resolve(&store, question).await?;
+        let (reader, parsed) = resolve(&store, parsed).await?;
         let refuse = |error: zvf::Error| store.refuse(&error);
-        if !question.is_limited {
-            let plan = reader.plan(&question.query).await.map_err(|error| refuse(error.into()))?;
+        if !parsed.is_limited {
+            let plan = reader.plan(&parsed.query).await.map_err(|error| refuse(error.into()))?;
             if plan.rows > max_rows {
                 return Err(too_many_rows(max_rows));
             }
         }
-        let picture = render(&reader, &question.query, &options)
-            .await
-            .map_err(|error| refuse(error.into()))?;
+        let picture =
+            render(&reader, &parsed.query, &options).await.map_err(|error| refuse(error.into()))?;
         let mut png = Vec::new();
         picture.write_png(&mut png).map_err(|error| refuse(error.into()))?;
         Ok(png)
@@ -110,9 +109,9 @@ fn parse_colour(text: &str) -> ColourBy {
     }
 }
 
-/// Pixels of each side where none are asked for.
+/// The default number of pixels of each side.
 const DEFAULT_SIDE: u32 = 512;
-/// Pixels that points and lines are wide at most.
+/// The largest width of points and lines in pixels.
 const MAX_LINE_PIXELS: u32 = 64;
-/// Vertices of a picture whose level is not asked for.
+/// The largest number of vertices of the default level of a picture.
 const DEFAULT_MAX_VERTICES: u64 = 2_000_000;

@@ -1,5 +1,5 @@
-//! `/precomputed/<name>/...`: a store as Neuroglancer's precomputed formats, made as it is asked for; and `/v/zvf/`, the client
-//! out of a folder, on the same origin.
+//! `/precomputed/<name>/...`: a store in Neuroglancer's precomputed formats, generated on request; and `/v/zvf/`, the
+//! client from a folder, on the same origin.
 
 use std::error::Error as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -26,7 +26,7 @@ pub(crate) async fn answer_precomputed(
     headers: &HeaderMap,
     is_head: bool,
 ) -> Result<Answer, Refusal> {
-    // Viewers ask for many objects at once: they wait for each other, as long as a request may take.
+    // Viewers request many objects at once: they wait for each other, up to the request timeout.
     let wait = Arc::clone(&state.queries).acquire_owned();
     let Ok(Ok(permit)) = tokio::time::timeout(state.limits.request_timeout, wait).await else {
         return Err(Refusal::busy("too many objects are being made; try again"));
@@ -60,7 +60,7 @@ pub(crate) async fn answer_precomputed(
     Ok(file_answer(&sent, "application/octet-stream", &etag, len, body))
 }
 
-/// The folders of a store by name.
+/// Lists the folders of a store.
 async fn list_layers(store: &ServedStore) -> Result<Json, Refusal> {
     let served = store.precomputed().await?;
     let layers = served.layers().await.map_err(|error| refuse(store, error))?;
@@ -68,7 +68,7 @@ async fn list_layers(store: &ServedStore) -> Result<Json, Refusal> {
     Ok(json!({"name": store.name, "layers": names}))
 }
 
-/// A fault of a store, or something that the formats have no place for.
+/// Converts an error of a store, or a limit of the formats.
 fn refuse(store: &ServedStore, error: PrecomputedError) -> Refusal {
     match error {
         PrecomputedError::Query(error) => store.refuse(&error.into()),
@@ -83,7 +83,8 @@ fn refuse(store: &ServedStore, error: PrecomputedError) -> Refusal {
     }
 }
 
-/// The address at which the client shows a store: that of the folder `/v/zvf/` where there is one, else the public one.
+/// Returns the address at which the client shows a store: in the folder `/v/zvf/` where there is one, else at the
+/// public one.
 pub(crate) fn view_address(root: &str, has_client: bool, view: &Json) -> String {
     let client = if has_client { format!("{root}/v/zvf/") } else { PUBLIC_CLIENT.to_owned() };
     let mut address = format!("{client}#!");
@@ -107,7 +108,7 @@ pub(crate) fn view_address(root: &str, has_client: bool, view: &Json) -> String 
     address
 }
 
-/// Answers `/v/zvf/...` out of the folder of the client.
+/// Answers `/v/zvf/...` from the folder of the client.
 pub(crate) async fn answer_client(
     state: &State,
     key: Vec<String>,
@@ -137,9 +138,10 @@ pub(crate) async fn answer_client(
     Ok(sent)
 }
 
-/// The client that its authors host. A page from there may ask this machine only where the browser's user allows it.
+/// The client hosted by its authors. A page from there may read this machine only with permission of the browser's
+/// user.
 const PUBLIC_CLIENT: &str = "https://neuroglancer-demo.appspot.com/";
-/// What the client may do: it compiles shaders' controls with `eval`, and starts workers from blobs.
+/// The content policy of the client: it compiles shader controls with `eval`, and starts workers from blobs.
 const CLIENT_POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval' 'unsafe-eval'; worker-src 'self' blob:; \
      style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'self'";

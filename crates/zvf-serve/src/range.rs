@@ -2,18 +2,18 @@
 
 use std::ops::Range;
 
-/// What a `Range` header asks of a file.
+/// The requested part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ranged {
     /// The whole file: there is no such header, or its unit is not bytes.
     Whole,
     /// These bytes of it.
     Part(Range<u64>),
-    /// Bytes that it does not have, or more ranges than one.
+    /// Bytes beyond the file, or more than one range.
     Unsatisfiable,
 }
 
-/// Reads `header` for a file of `len` bytes. A header that is not well-formed is ignored, as HTTP wants it.
+/// Parses `header` for a file of `len` bytes. A malformed header is ignored, as HTTP requires.
 pub(crate) fn parse_range(header: Option<&str>, len: u64) -> Ranged {
     let (unit, set) = header.and_then(|text| text.trim().split_once('=')).unwrap_or_default();
     if !unit.eq_ignore_ascii_case("bytes") {
@@ -29,7 +29,7 @@ pub(crate) fn parse_range(header: Option<&str>, len: u64) -> Ranged {
         (first, "") => parse_position(first).map(|first| first..len),
         (first, last) => match (parse_position(first), parse_position(last)) {
             (Some(first), Some(last)) if first > last => None,
-            // The last byte may lie past the end of the file: HTTP cuts the range there.
+            // The last byte may lie beyond the end of the file: HTTP truncates the range there.
             (Some(first), Some(last)) => Some(first..last.saturating_add(1).min(len)),
             _ => None,
         },
@@ -41,7 +41,7 @@ pub(crate) fn parse_range(header: Option<&str>, len: u64) -> Ranged {
     }
 }
 
-/// A position in digits alone; one past the largest `u64` is the largest, which no file has.
+/// Parses a position of digits; values above `u64::MAX` are clamped, since no file is that long.
 fn parse_position(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u64::MAX))

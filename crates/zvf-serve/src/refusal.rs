@@ -1,14 +1,14 @@
-//! Requests that are not answered: a status, and a document that says why.
+//! Refused requests: a status, and a document with the reason.
 //!
-//! The document has the class, the key and the hint of the fault, and never a path of this machine: whatever names
-//! the address of a store is rewritten to the store's name ([`Refusal::from_error`]).
+//! The document has the class, the key and the hint of the error, and never a path of this machine: the address of a
+//! store is replaced by the store's name ([`Refusal::from_error`]).
 
 use hyper::StatusCode;
 use hyper::header::{ALLOW, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::json;
 use zvf::format::Class;
 
-/// Why a request is not answered.
+/// Why a request is refused.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
@@ -31,17 +31,17 @@ impl Refusal {
         }
     }
 
-    /// 400: the request itself is wrong.
+    /// Returns 400: the request itself is wrong.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "InvalidArgument", message)
     }
 
-    /// 404: there is nothing of this name.
+    /// Returns 404: there is nothing of this name.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message)
     }
 
-    /// 405: another method than those in `allowed`.
+    /// Returns 405: only the methods in `allowed` are supported.
     pub(crate) fn method(allowed: &'static str) -> Self {
         let refusal = Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -51,7 +51,7 @@ impl Refusal {
         Self { header: Some((ALLOW, allowed)), ..refusal }
     }
 
-    /// 401: the token is missing or another one.
+    /// Returns 401: the token is missing or wrong.
     pub(crate) fn unauthorized() -> Self {
         let refusal = Self::new(
             StatusCode::UNAUTHORIZED,
@@ -61,7 +61,7 @@ impl Refusal {
         Self { header: Some((WWW_AUTHENTICATE, "Bearer")), ..refusal }
     }
 
-    /// 503: too much is being answered already.
+    /// Returns 503: the server is at its limit.
     pub(crate) fn busy(message: impl Into<String>) -> Self {
         let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "LimitExceeded", message);
         Self { header: Some((RETRY_AFTER, "1")), ..refusal }
@@ -75,11 +75,11 @@ impl Refusal {
         Self { key: Some(key.into()), ..self }
     }
 
-    /// What a store answered, with `address` of this machine replaced by `name`.
+    /// Converts an error of a store, with `address` of this machine replaced by `name`.
     pub(crate) fn from_error(error: &zvf::Error, address: &str, name: &str) -> Self {
         let hide = |text: &str| text.replace(address, name);
         let mut message = format!("{} of {name}", error.op());
-        // What a question lacks is in its words alone, and they name nothing of this machine.
+        // The message of such an error is its only content, and names nothing of this machine.
         if error.class() == Class::InvalidArgument && error.expected().is_none() {
             message = hide(error.to_string().trim_start_matches("InvalidArgument, "));
         }
@@ -99,7 +99,7 @@ impl Refusal {
         }
     }
 
-    /// The document that is sent.
+    /// Returns the document.
     pub(crate) fn document(&self) -> Vec<u8> {
         let mut error = json!({"class": self.class, "message": self.message});
         if let Some(error) = error.as_object_mut() {
@@ -112,13 +112,13 @@ impl Refusal {
         json!({"status": self.status.as_u16(), "error": error}).to_string().into_bytes()
     }
 
-    /// The header that belongs to this status.
+    /// Returns the header that belongs to this status.
     pub(crate) fn header(&self) -> Option<(HeaderName, &'static str)> {
         self.header.clone()
     }
 }
 
-/// The status that stands for a class of faults.
+/// Returns the status of a class of errors.
 fn status(class: Class) -> StatusCode {
     match class {
         Class::NotFound => StatusCode::NOT_FOUND,

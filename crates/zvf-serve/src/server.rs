@@ -1,7 +1,7 @@
 //! A server from its first connection to its last.
 //!
-//! It runs on a runtime of its own: reading local files blocks, and a program that embeds a server should not have to
-//! know that. Each connection is a task; stopping lets requests in progress end within a time, then drops them.
+//! It runs on its own runtime: reading local files blocks, and a program that embeds a server should not need to know
+//! that. Each connection is a task; stopping lets requests in progress end within a timeout, then drops them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ use crate::service::{AccessLog, State, answer_request};
 use crate::stores::{ServedStore, name_stores};
 use crate::stream::RequestStream;
 
-/// What is served, where, and to whom.
+/// The configuration of a server.
 ///
 /// ```
 /// # fn main() -> Result<(), zvf_serve::ServeError> {
@@ -49,26 +49,26 @@ use crate::stream::RequestStream;
 pub struct Config {
     /// The stores: paths and URLs.
     pub addresses: Vec<String>,
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on; port 0 chooses a free one.
     pub bind: SocketAddr,
     /// How stores are opened.
     pub options: OpenOptions,
-    /// What is done at most.
+    /// The limits.
     pub limits: Limits,
-    /// Who may ask.
+    /// The access control.
     pub access: Access,
-    /// Whether a server off loopback may be without a token.
+    /// Whether a server on other addresses than loopback may have no token.
     pub is_public: bool,
-    /// Where the record of each answer goes.
+    /// The receiver of access records.
     pub log: Option<AccessLog>,
-    /// Whether stores are served as Neuroglancer's precomputed formats too.
+    /// Whether stores are also served in Neuroglancer's precomputed formats.
     pub has_precomputed: bool,
-    /// The folder of a Neuroglancer client to be served beside them.
+    /// The folder of a Neuroglancer client, served with them.
     pub neuroglancer: Option<PathBuf>,
 }
 
 impl Config {
-    /// Serves the stores at `addresses` on `bind`, with the default limits and for everybody who reaches it.
+    /// Creates a configuration for the stores at `addresses` on `bind`, with the default limits and without a token.
     pub fn new(addresses: impl IntoIterator<Item = impl Into<String>>, bind: SocketAddr) -> Self {
         Self {
             addresses: addresses.into_iter().map(Into::into).collect(),
@@ -88,7 +88,7 @@ impl Config {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// It would be open to other machines, and nobody said so.
+    /// It would be open to other machines, which was not requested.
     #[error(
         "InvalidArgument, {0} is not a loopback address and there is no token; give one, or say that the server is public"
     )]
@@ -112,7 +112,7 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
-    /// The address cannot be listened on, or there are no threads.
+    /// The address cannot be bound, or threads cannot be started.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
@@ -122,7 +122,7 @@ pub enum ServeError {
     },
 }
 
-/// A running server; it stops when this is dropped.
+/// A running server, which stops on drop.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -137,7 +137,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When a store cannot be opened, the address cannot be had, or the server would be open to others unsaid.
+    /// When a store cannot be opened, the address cannot be bound, or the server would be open to others without a
+    /// request.
     pub fn start(config: Config) -> Result<Self, ServeError> {
         if config.addresses.is_empty() {
             return Err(ServeError::NoStore);
@@ -182,19 +183,20 @@ impl Server {
         Ok(Self { address, state, views, stop, thread })
     }
 
-    /// The address it listens on.
+    /// Returns the bound address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The names of the stores.
+    /// Returns the names of the stores.
     #[must_use]
     pub fn store_names(&self) -> Vec<&str> {
         self.state.stores.iter().map(|store| store.name.as_str()).collect()
     }
 
-    /// What the command prints with `--json` once the server listens: its address and those of the stores.
+    /// Returns the document that the command prints with `--json` once the server listens: its address and those of the
+    /// stores.
     #[must_use]
     pub fn describe(&self) -> serde_json::Value {
         let mut stores: Vec<_> =
@@ -215,13 +217,13 @@ impl Server {
         said
     }
 
-    /// Stops: no new connection, and requests in progress have the time of [`Limits::stop_timeout`].
+    /// Stops: new connections are refused, and requests in progress get [`Limits::stop_timeout`].
     pub fn stop(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
-        // Without a receiver the server has ended already.
+        // Without a receiver the server has already ended.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported by the thread.
@@ -248,7 +250,7 @@ async fn open_stores(config: &Config) -> Result<Vec<Arc<ServedStore>>, ServeErro
     Ok(stores)
 }
 
-/// The address at which the client shows each store, where it can.
+/// Returns the address at which the client shows each store, where possible.
 async fn find_views(
     stores: &[Arc<ServedStore>],
     address: SocketAddr,
@@ -258,7 +260,7 @@ async fn find_views(
     let mut views = Vec::with_capacity(stores.len());
     for store in stores {
         let source = format!("{root}/precomputed/{}", store.name);
-        // What cannot be shown says why when it is asked for.
+        // A store that cannot be shown returns its error on request.
         let view = match store.precomputed().await {
             Ok(served) => served.view_state(&source).await.ok(),
             Err(_refusal) => None,
@@ -289,7 +291,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: watch::Re
             }
         };
         let Ok((stream, peer)) = accepted else {
-            // Out of descriptors, or the client went away: nothing helps but a moment.
+            // Out of descriptors, or the client disconnected: only waiting helps.
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
@@ -297,7 +299,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: watch::Re
         match table.admit(peer.ip(), limits.max_connections, limits.max_connections_per_peer) {
             None => {
                 state.metrics.record_refused_connection();
-                // Those who come while many are being refused are let go without a word.
+                // Connections that arrive while many are being refused are closed without an answer.
                 if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
                     connections.spawn(async move {
                         refuse_connection(stream).await;
@@ -319,7 +321,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: watch::Re
     }
     drop(listener);
     let ended = async { while connections.join_next().await.is_some() {} };
-    // What has not ended by then is dropped with the runtime.
+    // Tasks that have not ended by then are dropped with the runtime.
     let _ = tokio::time::timeout(state.limits.stop_timeout, ended).await;
 }
 
@@ -329,12 +331,12 @@ async fn refuse_connection(mut stream: TcpStream) {
     let refused = async {
         stream.write_all(&answer).await?;
         stream.shutdown().await?;
-        // A request that nobody reads would make the answer a reset.
+        // Unread bytes of a request would turn the answer into a reset.
         let mut piece = [0; 4096];
         while stream.read(&mut piece).await? > 0 {}
         Ok::<_, io::Error>(())
     };
-    // The client may be gone, or not take it: both end here.
+    // The client may be gone, or not read it: both end here.
     let _ = tokio::time::timeout(REFUSAL_TIMEOUT, refused).await;
 }
 
@@ -345,7 +347,7 @@ async fn serve_connection(
     state: Arc<State>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    // Small answers should not wait for more to send.
+    // Small answers are sent without delay.
     let _ = stream.set_nodelay(true);
     let limits = &state.limits;
     let in_progress = InProgress::default();
@@ -355,11 +357,11 @@ async fn serve_connection(
         let (state, running) = (Arc::clone(&state), in_progress.begin());
         async move {
             let answer = answer_request(state, peer.ip(), request).await;
-            // Until the body has ended: between two pieces of an answer a connection is not idle.
+            // Until the end of the body: between two pieces of an answer a connection is not idle.
             Ok::<_, std::convert::Infallible>(answer.map(|body| hold_while_sent(body, running)))
         }
     });
-    // The stream has the timers, and checks heads; a client that says no more still wants its answer.
+    // The stream has the timeouts, and checks heads; a client that closed its sending side still gets its answer.
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .half_close(true)
@@ -370,7 +372,7 @@ async fn serve_connection(
         )
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    // A fault of one connection (a client that is gone, a timer) concerns nobody else.
+    // An error of one connection (a disconnected client, a timeout) does not affect others.
     tokio::select! {
         _ended = connection.as_mut() => {}
         _ = stopped.changed() => {
@@ -380,7 +382,7 @@ async fn serve_connection(
     }
 }
 
-/// Connections beyond the limit that are answered at the same time.
+/// The number of connections beyond the limit that are answered at the same time.
 const MAX_REFUSALS: usize = 256;
 const REFUSAL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
@@ -388,5 +390,5 @@ const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 const WORKERS: usize = 2;
 /// Line ends and the empty line, beyond what the limits count.
 const HEAD_END_BYTES: usize = 16;
-/// The least that hyper takes.
+/// The minimum of hyper.
 const MIN_HYPER_BUFFER_BYTES: usize = 8192;

@@ -1,4 +1,4 @@
-//! From a request to its answer: limits on the head, access, routes, and the record of what was answered.
+//! Routing: limits on the head, access control, routes, and the access record.
 //!
 //! ```text
 //! /                         the stores, with a picture of each
@@ -34,13 +34,13 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::page;
 use crate::precomputed::{answer_client, answer_precomputed};
-use crate::question::parse_body;
+use crate::query_fields::parse_body;
 use crate::refusal::Refusal;
 use crate::stores::ServedStore;
 use crate::target::{check_key, parse_fields, parse_path};
 use crate::viewer::answer_viewer;
 
-/// What all requests share.
+/// The state shared by all requests.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) stores: Vec<Arc<ServedStore>>,
@@ -50,13 +50,13 @@ pub(crate) struct State {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) queries: Arc<Semaphore>,
     pub(crate) log: Option<AccessLog>,
-    /// Whether stores are also precomputed objects.
+    /// Whether stores are also served as precomputed objects.
     pub(crate) has_precomputed: bool,
     /// The folder of the Neuroglancer client.
     pub(crate) client: Option<Arc<Bytestore>>,
 }
 
-/// Where the record of each answer goes.
+/// The receiver of access records.
 #[derive(Clone)]
 pub struct AccessLog(Arc<dyn Fn(&AccessRecord) + Send + Sync>);
 
@@ -73,12 +73,12 @@ impl std::fmt::Debug for AccessLog {
     }
 }
 
-/// One answer, for the access log. Query strings and headers are not in it: they may hold secrets.
+/// One answer, for the access log. Query strings and headers are left out: they may hold secrets.
 #[derive(Clone, Debug)]
 pub struct AccessRecord {
-    /// When the request came.
+    /// The time of the request.
     pub time: SystemTime,
-    /// Who asked.
+    /// The address of the client.
     pub peer: IpAddr,
     /// The method.
     pub method: String,
@@ -86,13 +86,13 @@ pub struct AccessRecord {
     pub path: String,
     /// The status of the answer.
     pub status: u16,
-    /// Bytes of the body, as far as they are known beforehand.
+    /// Bytes of the body, if known in advance.
     pub bytes: u64,
     /// Seconds until the answer began.
     pub seconds: f64,
 }
 
-/// Answers one request; whatever goes wrong is an answer too.
+/// Answers one request; errors are answers too.
 pub(crate) async fn answer_request(
     state: Arc<State>,
     peer: IpAddr,
@@ -205,7 +205,7 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
     }
 }
 
-/// Limits on the request line and the headers, once more as the HTTP layer read them.
+/// Checks the limits of the request line and the headers again, as parsed by the HTTP layer.
 fn check_head(limits: &Limits, request: &Request<Incoming>) -> Result<(), Refusal> {
     let uri_bytes = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     let line = request.method().as_str().len() + uri_bytes + " HTTP/1.1".len() + 1;
@@ -256,7 +256,7 @@ fn find_store(state: &State, name: &str) -> Result<Arc<ServedStore>, Refusal> {
     })
 }
 
-/// The fields of the query string and those of the body.
+/// Returns the fields of the query string and those of the body.
 async fn read_fields(
     state: &State,
     mut fields: Vec<(String, String)>,
@@ -285,7 +285,7 @@ async fn read_fields(
     Ok(fields)
 }
 
-/// Statuses after which what follows on the connection cannot be trusted to be a request.
+/// Statuses after which the following bytes of the connection may not be a request.
 const CLOSING: [StatusCode; 6] = [
     StatusCode::BAD_REQUEST,
     StatusCode::PAYLOAD_TOO_LARGE,
@@ -296,5 +296,5 @@ const CLOSING: [StatusCode; 6] = [
 ];
 /// Headers that pages of allowed origins may read.
 const EXPOSED: &str = "Accept-Ranges, Content-Encoding, Content-Length, Content-Range, ETag";
-/// Characters of a path in the access log.
+/// The largest number of characters of a path in the access log.
 const MAX_LOGGED_PATH_CHARS: usize = 1024;

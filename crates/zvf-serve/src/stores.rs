@@ -1,4 +1,4 @@
-//! The stores of a server: their names, their files, and a reader that notices when a store was replaced.
+//! The stores of a server: their names, their files, and a reader that detects a replaced store.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::refusal::Refusal;
 use crate::target::is_safe_segment;
 
-/// A store that is served.
+/// A served store.
 #[derive(Debug)]
 pub(crate) struct ServedStore {
     pub(crate) name: String,
@@ -46,7 +46,7 @@ impl ServedStore {
         })
     }
 
-    /// A reader of the store as it is now.
+    /// Returns a reader of the current store.
     pub(crate) async fn reader(&self) -> Result<Reader, Refusal> {
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let found = reader.store().revalidate().await;
@@ -61,7 +61,7 @@ impl ServedStore {
         }
     }
 
-    /// The store as precomputed objects, as it is now.
+    /// Returns the current store as precomputed objects.
     pub(crate) async fn precomputed(&self) -> Result<Arc<Precomputed>, Refusal> {
         let reader = self.reader().await?;
         let mut kept = self.precomputed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,19 +72,18 @@ impl ServedStore {
         Ok(Arc::clone(kept.get_or_insert_with(open)))
     }
 
-    /// A fault of this store, without the address of it.
+    /// Converts an error of this store, without its address.
     pub(crate) fn refuse(&self, error: &zvf::Error) -> Refusal {
         Refusal::from_error(error, &self.address, &self.name)
     }
 
-    /// Whether the store is one file.
+    /// Returns whether the store is one file.
     pub(crate) fn is_file(&self) -> bool {
         matches!(&*self.bytes, Bytestore::Local(root) if root.is_file())
     }
 }
 
-/// The version that a repository has now. It is served from then on, whatever is committed: its documents and its cells
-/// belong together.
+/// Opens the latest version of a repository. The server keeps that version: its documents and cells belong together.
 async fn open_latest(
     versions: &dyn Versions,
     options: &OpenOptions,
@@ -94,7 +93,7 @@ async fn open_latest(
     Ok((Reader::new(opened), Bytestore::Remote { objects: store, prefix }))
 }
 
-/// The files of a store.
+/// Opens the files of a store.
 fn open_bytes(address: &str, options: &OpenOptions) -> Result<Bytestore, zvf::Error> {
     if let Some(backend) = Store::reading_backend(address, options)? {
         return Ok(Bytestore::Remote { objects: backend.store, prefix: backend.prefix });
@@ -105,7 +104,8 @@ fn open_bytes(address: &str, options: &OpenOptions) -> Result<Bytestore, zvf::Er
     Ok(Bytestore::Local(opened))
 }
 
-/// Names for stores at `addresses`: the last part of each without its extension, made safe for a URL and different.
+/// Returns names for stores at `addresses`: the last component of each without its extension, made unique and safe for
+/// a URL.
 pub(crate) fn name_stores(addresses: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(addresses.len());
     for address in addresses {
@@ -122,7 +122,7 @@ pub(crate) fn name_stores(addresses: &[String]) -> Vec<String> {
     names
 }
 
-/// Characters of a name; a number may follow.
+/// The largest number of characters of a name, without a suffix number.
 const MAX_NAME_CHARS: usize = 200;
 
 #[cfg(test)]

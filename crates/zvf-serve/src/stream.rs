@@ -1,13 +1,13 @@
-//! The stream below the HTTP layer: what comes in is a request, in time, and what goes out is taken, in time.
+//! The stream below the HTTP layer: requests must arrive, and answers must be read, within timeouts.
 //!
 //! ```text
-//! head      held back until it is whole and checked (head); a fault is answered here, and the connection ends
+//! head      held back until it is complete and checked (head); a fault is answered here, and the connection ends
 //! body      passed on, as many bytes as the head states; then a head again
 //! ```
 //!
-//! Time is counted for the first byte of a connection, for a head from its first byte on, and without a byte while no
-//! request is in progress; and for writes that the client does not take. A connection that ends here is closed for writing
-//! first and read a little longer, so that a client that is still sending sees the answer and not a reset.
+//! Timeouts apply to the first byte of a connection, to a head from its first byte on, to idle connections without a
+//! request in progress, and to writes that the client does not read. A connection that ends here is first closed for
+//! writing and read a little longer, so that a client that is still sending receives the answer and not a reset.
 
 use std::future::Future as _;
 use std::io;
@@ -27,28 +27,28 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 
-/// A stream of checked requests that fails when nothing moves for too long.
+/// A stream of checked requests that fails when no byte moves for too long.
 pub(crate) struct RequestStream<S> {
     stream: S,
     limits: Limits,
     metrics: Arc<Metrics>,
     in_progress: InProgress,
     phase: Phase,
-    came: Vec<u8>,  // and was not passed on
-    is_fresh: bool, // no request came yet
+    came: Vec<u8>,  // received and not passed on
+    is_fresh: bool, // no request arrived yet
     is_shut: bool,
     read: Timer,
     write: Timer,
     linger: Timer,
 }
 
-/// What comes in.
+/// The state of the input.
 enum Phase {
-    /// A head, of which `seen` bytes were looked at.
+    /// A head, of which `seen` bytes were scanned.
     Head { seen: usize },
-    /// Bytes of a request that are still to be passed on.
+    /// Remaining bytes of a request.
     Request { left: u64 },
-    /// Nothing more; an answer to what was refused is sent before the end.
+    /// No more input; the answer to a refused request is sent before the end.
     Refused { answer: Vec<u8>, sent: usize },
 }
 
@@ -67,7 +67,7 @@ impl Timer {
         self.is_running = false;
     }
 
-    /// Whether `span` has passed since the first wait.
+    /// Returns whether `span` has passed since the first wait.
     fn poll_expired(&mut self, span: Duration, context: &mut Context<'_>) -> bool {
         if !self.is_running {
             self.sleep.as_mut().reset(Instant::now() + span);
@@ -99,16 +99,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
         }
     }
 
-    /// Ends what comes in; the answer is sent when the layer above has sent its own.
+    /// Ends the input; the refusal is sent after the answers of the layer above.
     fn refuse(&mut self, refusal: &Refusal) {
         let with_body = !self.came.starts_with(b"HEAD ");
         self.metrics.record_answer(refusal.status.as_u16(), Duration::ZERO);
         self.phase = Phase::Refused { answer: raw_answer(refusal, with_body), sent: 0 };
     }
 
-    /// Looks at the head, or at as much of it as came.
+    /// Checks the head, or the part of it that arrived.
     fn check_head(&mut self, seen: usize) {
-        // An empty line before a request is left out, as HTTP wants it.
+        // An empty line before a request is ignored, as HTTP recommends.
         while self.came.starts_with(b"\r\n") {
             self.came.drain(..2);
         }
@@ -137,7 +137,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
         }
         let count = buffer.filled().len();
         if self.came.is_empty() {
-            self.read.stop(); // the span of a head begins with its first byte
+            self.read.stop(); // the time of a head begins with its first byte
         } else if count == 0 {
             self.refuse(&Refusal::bad_request("the head of the request ends early"));
         }
@@ -145,7 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
         Poll::Ready(Ok(count))
     }
 
-    /// Waits while there is time for the next byte of a head.
+    /// Waits for the next byte of a head until the timeout.
     fn poll_head_timer(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let span = match (self.came.is_empty(), self.is_fresh) {
             (false, _) => self.limits.header_timeout,
@@ -153,7 +153,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
             (true, false) => self.limits.idle_timeout,
         };
         if self.in_progress.any() {
-            self.read.stop(); // the span begins anew after the answer
+            self.read.stop(); // the time starts again after the answer
         }
         while self.read.poll_expired(span, context) {
             if self.in_progress.any() {
@@ -170,7 +170,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
         Poll::Pending
     }
 
-    /// Passes on bytes of the request that is checked.
+    /// Passes on bytes of the checked request.
     fn poll_request(
         &mut self,
         left: u64,
@@ -194,7 +194,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// A write that moved, failed or waits; it fails where it has waited too long.
+    /// Returns the result of a write; fails where it has waited too long.
     fn timed_write<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -208,7 +208,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
         polled
     }
 
-    /// Sends the answer to what was refused.
+    /// Sends the answer to a refused request.
     fn poll_refusal(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Phase::Refused { answer, sent } = &mut self.phase {
             let rest = answer.get(*sent..).unwrap_or_default();
@@ -224,7 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads what the client still sends, for a moment, where something was not read.
+    /// Reads remaining input for a moment, where something was not read.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let is_unread = match &self.phase {
             Phase::Head { .. } => !self.came.is_empty(),
@@ -275,7 +275,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for RequestStream<S> {
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
         if polled.is_ready() {
-            self.read.stop(); // idle from here on, and not since the request came
+            self.read.stop(); // idle from here on, not from the request on
         }
         self.timed_write(context, polled)
     }
@@ -312,9 +312,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for RequestStream<S> {
     }
 }
 
-/// Bytes that are read at a time while a head comes.
+/// The bytes read at a time for a head.
 const PIECE_BYTES: usize = 4096;
-/// Time that a client has to see an answer before the connection is torn down under what it still sends.
+/// The time for a client to receive an answer before the connection is reset.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
@@ -365,7 +365,7 @@ mod tests {
         runtime().block_on(async {
             let (_client, mut stream) = pair(InProgress::default());
             let (mut byte, mut polls) = ([0], 0);
-            // As the layer above does it: whenever it is woken, it reads and flushes.
+            // As the layer above does: whenever it is woken, it reads and flushes.
             let read = std::future::poll_fn(|context| {
                 polls += 1;
                 let mut buffer = ReadBuf::new(&mut byte);

@@ -1,13 +1,14 @@
 //! Request targets: path segments that are safe as names, and the fields of the query string.
 //!
-//! A path is percent-decoded once and then split. Each segment must match `[A-Za-z0-9_.+-]{1,255}` (lists of ids have commas
-//! too, and names of precomputed objects `@` and `:`, which no key of a file has) and be neither `.` nor `..` nor begin with `.tmp-`; there are at most 32. Keys of files come from this parser
-//! only, so that no spelling of a path leads out of a store.
+//! A path is percent-decoded once and then split. Each segment must match `[A-Za-z0-9_.+-]{1,255}` (lists of ids also
+//! have commas, and names of precomputed objects `@` and `:`, which no key of a file has) and be neither `.` nor `..`
+//! nor begin with `.tmp-`; there are at most 32. Keys of files come only from this parser, so that no spelling of a
+//! path leads out of a store.
 
 use crate::limits::{MAX_PATH_SEGMENTS, MAX_SEGMENT_BYTES};
 use crate::refusal::Refusal;
 
-/// The segments of a path; `/a/b/` has two.
+/// Returns the segments of a path; `/a/b/` has two.
 pub(crate) fn parse_path(raw: &str) -> Result<Vec<String>, Refusal> {
     let decoded = decode(raw, false)?;
     let Some(relative) = decoded.strip_prefix('/') else {
@@ -31,7 +32,7 @@ pub(crate) fn parse_path(raw: &str) -> Result<Vec<String>, Refusal> {
     Ok(segments)
 }
 
-/// Whether a segment can be a name: nothing hidden in it, and nothing that leads elsewhere.
+/// Returns whether a segment is a safe name: not hidden, and without `..`.
 pub(crate) fn is_safe_segment(segment: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.+,@:-".contains(&byte);
     (1..=MAX_SEGMENT_BYTES).contains(&segment.len())
@@ -41,7 +42,7 @@ pub(crate) fn is_safe_segment(segment: &str) -> bool {
         && !segment.starts_with(".tmp-")
 }
 
-/// Refuses segments that no file of a store has, unless each of their further characters is one of `more`.
+/// Refuses segments that no file of a store has, unless their further characters are in `more`.
 pub(crate) fn check_key(segments: &[&str], more: &[char]) -> Result<(), Refusal> {
     let is_strange = |c: char| [',', '@', ':'].contains(&c) && !more.contains(&c);
     match segments.iter().find(|segment| segment.contains(is_strange)) {
@@ -59,7 +60,7 @@ fn bad_segment(segment: &str) -> Refusal {
     )
 }
 
-/// The fields of a query string, in order.
+/// Returns the fields of a query string, in order.
 pub(crate) fn parse_fields(raw: &str, max_fields: usize) -> Result<Vec<(String, String)>, Refusal> {
     let mut fields = Vec::new();
     for part in raw.split('&').filter(|part| !part.is_empty()) {
@@ -74,7 +75,7 @@ pub(crate) fn parse_fields(raw: &str, max_fields: usize) -> Result<Vec<(String, 
     Ok(fields)
 }
 
-/// Percent-decodes once; `plus` is a space in query strings.
+/// Percent-decodes once; with `plus_is_space`, as in query strings, `+` is a space.
 fn decode(raw: &str, plus_is_space: bool) -> Result<String, Refusal> {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw.bytes();
@@ -105,7 +106,7 @@ fn hex_digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Characters of a bad segment that are repeated to the client.
+/// The largest number of characters of a bad segment in a message.
 const SHOWN_CHARS: usize = 40;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `/api/<name>/query`: an answer sent batch by batch while it is read.
 //!
-//! A task reads batches and encodes each into the format asked for; what it encoded goes through a channel of two pieces,
-//! so that a slow client slows the reading and memory stays that of a few batches. A fault after the first byte breaks
-//! the transfer: the client sees a body that ends early, never an answer that looks whole.
+//! A task reads batches and encodes each in the requested format; the output goes through a channel of two pieces, so
+//! that a slow client slows the reading (backpressure) and memory stays that of a few batches. A fault after the first
+//! byte aborts the transfer: the client receives a body that ends early, never an answer that looks complete.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,12 +18,12 @@ use zvf::{Batch, Query, Reader};
 
 use crate::answer::{Answer, AnswerBody, answer, empty_body};
 use crate::api::{ApiRequest, resolve};
-use crate::question::{parse_question, too_many_rows};
+use crate::query_fields::{parse_query, too_many_rows};
 use crate::refusal::Refusal;
 use crate::service::State;
 use crate::stores::ServedStore;
 
-/// A format that an answer is sent in.
+/// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Arrows,
@@ -55,14 +55,14 @@ impl Format {
 
 type Pieces = mpsc::Sender<io::Result<Bytes>>;
 
-/// Answers a question; its first batch is read before the status is sent.
+/// Answers a query; its first batch is read before the status is sent.
 pub(crate) async fn answer_query(
     state: &Arc<State>,
     held: impl Send + 'static,
     request: ApiRequest,
 ) -> Result<Answer, Refusal> {
-    let question = parse_question(request.fields, state.limits.max_rows, &["format"])?;
-    let name = question.others.first().map_or("arrows", |(_, format)| format.as_str());
+    let parsed = parse_query(request.fields, state.limits.max_rows, &["format"])?;
+    let name = parsed.others.first().map_or("arrows", |(_, format)| format.as_str());
     let Some(format) = Format::parse(name) else {
         return Err(Refusal::bad_request("format: expected arrows, csv, jsonl or parquet"));
     };
@@ -78,8 +78,8 @@ pub(crate) async fn answer_query(
     tokio::task::spawn_blocking(move || {
         let _held = held;
         handle.block_on(async move {
-            let resolved = tokio::time::timeout(deadline, resolve(&store, question)).await;
-            let (reader, question) = match resolved {
+            let resolved = tokio::time::timeout(deadline, resolve(&store, parsed)).await;
+            let (reader, parsed) = match resolved {
                 Ok(Ok(resolved)) => resolved,
                 Ok(Err(refusal)) => return drop(begun.send(Err(refusal))),
                 Err(_elapsed) => {
@@ -91,7 +91,7 @@ pub(crate) async fn answer_query(
             let mut begun = Some(begun);
             let sending =
                 Sending { store: &store, reader: &reader, pieces: &pieces, deadline, max_rows };
-            let fault = match sending.send_answer(question.query, format, &mut begun).await {
+            let fault = match sending.send_answer(parsed.query, format, &mut begun).await {
                 Ok(()) => return,
                 Err(refusal) => refusal,
             };
@@ -112,7 +112,7 @@ pub(crate) async fn answer_query(
     }
 }
 
-/// A body of what comes through a channel.
+/// Returns a body of the pieces of a channel.
 fn channel_body(received: mpsc::Receiver<io::Result<Bytes>>) -> AnswerBody {
     let pieces = stream::unfold(received, |mut received| async move {
         let piece = received.recv().await?;
@@ -121,8 +121,8 @@ fn channel_body(received: mpsc::Receiver<io::Result<Bytes>>) -> AnswerBody {
     BodyExt::boxed_unsync(StreamBody::new(pieces))
 }
 
-/// An answer on its way. Each batch has the time that a request has; how long the client takes is not counted, because
-/// the connection ends by itself when no byte moves.
+/// An answer in progress. Each batch has the timeout of a request; the time of the client is not counted, because the
+/// connection ends by itself when no byte moves.
 struct Sending<'a> {
     store: &'a ServedStore,
     reader: &'a Reader,
@@ -132,7 +132,7 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Sends the whole answer. `begun` hears when the first batch was encoded.
+    /// Sends the whole answer. `begun` is notified when the first batch was encoded.
     async fn send_answer(
         &self,
         query: Query,
@@ -149,24 +149,24 @@ impl Sending<'_> {
             let batch = batch.map_err(|error| self.store.refuse(&error.into()))?;
             rows += batch.len() as u64;
             if rows > self.max_rows {
-                return Err(too_many_rows(self.max_rows)); // never an answer that looks whole
+                return Err(too_many_rows(self.max_rows)); // never an answer that looks complete
             }
             is_empty = false;
             encoder.write(&batch).map_err(unencodable)?;
             begin(begun);
             if send(self.pieces, buffer.take()).await.is_err() {
-                return Ok(()); // nobody listens any more
+                return Ok(()); // the client is gone
             }
         }
         if is_empty {
-            // No batch at all: the columns are those of an empty answer.
+            // Without a batch, the columns are those of an empty answer.
             let empty = self.within_deadline(self.reader.run(&query)).await?;
             let empty = empty.map_err(|error| self.store.refuse(&error.into()))?;
             encoder.write(&empty.batch).map_err(unencodable)?;
         }
         encoder.finish().map_err(unencodable)?;
         begin(begun);
-        // An error says that nobody listens any more.
+        // An error means that the client is gone.
         let _ = send(self.pieces, buffer.take()).await;
         Ok(())
     }
@@ -181,7 +181,7 @@ impl Sending<'_> {
 
 fn begin(begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>) {
     if let Some(begun) = begun.take() {
-        // An error says that nobody listens any more.
+        // An error means that the client is gone.
         let _ = begun.send(Ok(()));
     }
 }
@@ -198,7 +198,7 @@ fn unencodable(error: zvf::convert::ConvertError) -> Refusal {
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, &error.class().to_string(), error.to_string())
 }
 
-/// Bytes that an encoder wrote and that were not sent yet.
+/// The encoded bytes that were not sent yet.
 #[derive(Clone, Debug, Default)]
 struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
@@ -219,7 +219,7 @@ impl Write for SharedBuffer {
     }
 }
 
-/// One of the writers of zvf-convert.
+/// A writer of zvf-convert.
 enum Encoder {
     Arrows(ArrowWriter<SharedBuffer>),
     Csv(CsvWriter<SharedBuffer>),
@@ -256,5 +256,5 @@ impl Encoder {
     }
 }
 
-/// Pieces that wait for the client.
+/// The number of pieces that wait for the client.
 const PIECES_AHEAD: usize = 2;

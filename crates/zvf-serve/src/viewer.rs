@@ -1,7 +1,7 @@
-//! The viewer: a page, its script and style, and the reader in WebAssembly, as files that lie in this crate.
+//! The viewer: a page, its script and style, and the reader in WebAssembly, as files of this crate.
 //!
-//! The files are built from `viewer/` and kept compressed in `page/`, so that building the server takes no Node. The server
-//! sends them as they are to clients that take gzip, and unpacks them for the others.
+//! The files are built from `viewer/` and kept compressed in `page/`, so that building the server needs no Node. The
+//! server sends them unchanged to clients that accept gzip, and unpacks them for others.
 
 use std::io::Read as _;
 
@@ -50,8 +50,8 @@ const FILES: [PageFile; 5] = [
     },
 ];
 
-/// The files of the page for a static host, by name. The page names its own policy, as such a host sends none: stores may
-/// lie on any host, everything else beside the page.
+/// Returns the files of the page for a static host, by name. The page contains its own policy, since such a host sends
+/// none: stores may be on any host, everything else next to the page.
 ///
 /// ```
 /// let files = zvf_serve::static_viewer_files()?;
@@ -68,7 +68,7 @@ pub fn static_viewer_files() -> std::io::Result<Vec<(&'static str, Vec<u8>)>> {
         let mut bytes = file.unpack()?;
         if file.name == "index.html" {
             let policy = VIEWER_POLICY.replace("connect-src 'self'", "connect-src *");
-            // `frame-ancestors` is no word of a policy inside a page.
+            // `frame-ancestors` is not allowed in a policy inside of a page.
             let policy = policy.replace("; frame-ancestors 'self'", "");
             let tag = format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">");
             bytes = String::from_utf8_lossy(&bytes).replace(POLICY_PLACE, &tag).into_bytes();
@@ -85,7 +85,7 @@ impl PageFile {
         Ok(bytes)
     }
 
-    /// A version of the file: the checksum and the length that gzip ends with.
+    /// Returns the version of the file: the checksum and the length at the end of gzip.
     fn tag(&self) -> String {
         let end = self.gzipped.len().saturating_sub(8);
         let digits = self.gzipped.get(end..).unwrap_or_default().iter();
@@ -130,11 +130,11 @@ pub(crate) fn answer_viewer(name: &str, request: &HeaderMap) -> Result<Answer, R
     Ok(sent)
 }
 
-/// What the page may load: its own files, the reader among them, and nothing of any other host.
+/// The content policy of the page: its own files, including the reader, and nothing of any other host.
 const VIEWER_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; \
      img-src 'self' blob: data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; \
      frame-ancestors 'self'";
-/// Where the page for a static host names its policy.
+/// The placeholder of the policy in the page for a static host.
 const POLICY_PLACE: &str = "<!--POLICY-->";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A dense array in any of the forms that are read here: one place to ask for a box of its items.
+//! A dense array in any of the supported forms, read by boxes of items.
 //!
 //! ```text
 //! .tet         a dataset of a file         chunks
@@ -6,9 +6,9 @@
 //! Zarr v3      a folder with zarr.json     chunks, or shards of chunks
 //! ```
 //!
-//! Items are handed out as they are stored; only of a Zarr array they are always little-endian.
+//! Items are returned as they are stored; those of a Zarr array are always little-endian.
 //!
-//! Not here: writing them in another form (`convert`).
+//! Conversion to another form is in `convert`.
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
@@ -50,11 +50,11 @@ enum Form {
 }
 
 impl AnyArray {
-    /// The array at `address`; of a `.tet` file the dataset called `dataset`, or the only one.
+    /// Opens the array at `address`; of a `.tet` file the dataset called `dataset`, or the only one.
     ///
     /// # Errors
     ///
-    /// When nothing is there, it is in no form that is known, a dataset has to be named, or it cannot be read.
+    /// When nothing is there, its form is unknown, a dataset has to be named, or it cannot be read.
     #[boxed]
     pub async fn open(
         address: &str,
@@ -83,7 +83,7 @@ impl AnyArray {
         }
     }
 
-    /// A dataset of an open file, the only one where none is named.
+    /// Opens a dataset of an open file, the only one where `dataset` is `None`.
     ///
     /// # Errors
     ///
@@ -107,13 +107,13 @@ impl AnyArray {
         Ok(Self(Form::Tet { file, name, element }))
     }
 
-    /// An open block array.
+    /// Wraps an open block array.
     #[must_use]
     pub const fn of_blocks(array: BlockArray) -> Self {
         Self(Form::Blocks(array))
     }
 
-    /// An open Zarr array.
+    /// Wraps an open Zarr array.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl AnyArray {
         Ok(Self(Form::Zarr { array, geometry: Box::new(geometry) }))
     }
 
-    /// The extents.
+    /// Returns the extents.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         match &self.0 {
@@ -136,7 +136,7 @@ impl AnyArray {
         }
     }
 
-    /// The extents of a chunk, of a Zarr array with shards those of a shard.
+    /// Returns the extents of a chunk; of a Zarr array with shards those of a shard.
     #[must_use]
     pub fn chunk_shape(&self) -> &[u64] {
         match &self.0 {
@@ -148,8 +148,8 @@ impl AnyArray {
         }
     }
 
-    /// The extents of a block, of a Zarr array with shards those of an inner chunk; `None` where chunks are
-    /// not cut any further.
+    /// Returns the extents of a block, of a Zarr array with shards those of an inner chunk; `None` where chunks are not
+    /// divided.
     #[must_use]
     pub fn block_shape(&self) -> Option<&[u64]> {
         match &self.0 {
@@ -159,7 +159,7 @@ impl AnyArray {
         }
     }
 
-    /// Bytes of an item.
+    /// Returns the bytes of an item.
     #[must_use]
     pub fn item_size(&self) -> u32 {
         match &self.0 {
@@ -169,7 +169,7 @@ impl AnyArray {
         }
     }
 
-    /// The type of an item as it is handed out, where it is a number or text.
+    /// Returns the type of an item as it is returned, where it is a number or text.
     #[must_use]
     pub fn dtype(&self) -> Option<Dtype> {
         match &self.0 {
@@ -182,7 +182,7 @@ impl AnyArray {
         }
     }
 
-    /// What NumPy calls the type of an item, where that is known: also types that are no numbers.
+    /// Returns the NumPy name of the item type, where it is known: also of types that are no numbers.
     #[must_use]
     pub fn numpy_dtype(&self) -> Option<String> {
         match &self.0 {
@@ -191,7 +191,7 @@ impl AnyArray {
         }
     }
 
-    /// The block array, when it is one.
+    /// Returns the block array, if it is one.
     #[must_use]
     pub const fn blocks(&self) -> Option<&BlockArray> {
         match &self.0 {
@@ -200,7 +200,7 @@ impl AnyArray {
         }
     }
 
-    /// The items from `start` to below `stop`, in C order.
+    /// Reads the items from `start` to below `stop`, in C order.
     ///
     /// # Errors
     ///
@@ -213,7 +213,7 @@ impl AnyArray {
         stop: &[u64],
         memory: &Memory,
     ) -> Result<Bytes, TensorError> {
-        // Of an array without items there is no box that a form could be asked for.
+        // An array without items has no box that a form could read.
         if self.shape().contains(&0) && stop == self.shape() {
             return Ok(Bytes::new());
         }
@@ -230,7 +230,7 @@ impl AnyArray {
     }
 }
 
-/// A box of a Zarr array, whose chunks are blocks like those of a block array.
+/// Reads a box of a Zarr array, whose chunks are blocks like those of a block array.
 async fn zarr_box(
     array: &LoneArray,
     geometry: &BlockGeometry,
@@ -239,9 +239,9 @@ async fn zarr_box(
     memory: &Memory,
 ) -> Result<Vec<u8>, TensorError> {
     let selection = geometry.select(start, stop)?;
-    let (bytes, most) = (selection.bytes(), memory.limit(MemoryBudget::DEFAULT));
-    if bytes > most {
-        let (class, expected) = (Class::LimitExceeded, Expected::AtMost(most.into()));
+    let (bytes, max_bytes) = (selection.bytes(), memory.limit(MemoryBudget::DEFAULT));
+    if bytes > max_bytes {
+        let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
         return Err(TensorError::refused(
             class,
             "bytes of a selection",
@@ -274,7 +274,7 @@ async fn zarr_box(
     }
 }
 
-/// The type that elements of a `.tet` file are.
+/// Returns the type of the elements of a `.tet` file.
 pub(crate) const fn dtype_of(element: TensorDtype) -> Dtype {
     let (kind, size) = match element {
         TensorDtype::F16 => (DtypeKind::Float, 2),
@@ -291,7 +291,7 @@ pub(crate) const fn dtype_of(element: TensorDtype) -> Dtype {
     Dtype { kind, size, big_endian: false }
 }
 
-/// The elements that a `.tet` file has for a type; booleans are bytes.
+/// Returns the element type of a `.tet` file for a type; booleans are bytes.
 pub(crate) const fn element_of(dtype: Dtype) -> Option<TensorDtype> {
     Some(match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 2) => TensorDtype::F16,
@@ -308,7 +308,7 @@ pub(crate) const fn element_of(dtype: Dtype) -> Option<TensorDtype> {
     })
 }
 
-/// The datasets of a file, as a message shows them.
+/// Returns the datasets of a file, for a message.
 fn names_in(file: &TensorFile) -> String {
     let mut tensors = file.tensors();
     let shown: Vec<String> =
@@ -320,10 +320,10 @@ fn names_in(file: &TensorFile) -> String {
     }
 }
 
-/// Names of datasets that a message has.
+/// The largest number of dataset names in a message.
 const NAMES_SHOWN: usize = 8;
 
-/// The code that NumPy has for a type.
+/// Returns the NumPy code of a type.
 fn code_of(dtype: Dtype) -> String {
     let order = match (dtype.size, dtype.big_endian) {
         (1, _) => '|',
@@ -340,9 +340,9 @@ fn code_of(dtype: Dtype) -> String {
     format!("{order}{letter}{number}")
 }
 
-/// Decoded bytes of the chunks that are read at once.
+/// The decoded bytes of the chunks that are read at once.
 const WAVE: u64 = 32 << 20;
-/// Bytes of one character of text.
+/// The bytes of one character of text.
 pub(crate) const TEXT_UNIT: usize = 4;
 
 #[cfg(test)]

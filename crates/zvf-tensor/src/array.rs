@@ -1,8 +1,7 @@
 //! Elements in memory: a result, or a view of a file.
 //!
-//! Elements are little-endian and row-major, as they are stored. They become numbers in place where the
-//! machine has that byte order and the address fits the type; otherwise they are copied into numbers. They
-//! are never handed out in another order.
+//! Elements are little-endian and row-major, as they are stored. They are read as numbers in place where the machine
+//! has that byte order and the address is aligned for the type; otherwise they are copied.
 
 use std::borrow::Cow;
 
@@ -11,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use zvf_store::RangedFile;
 use zvf_tet::{StridedView, TensorDtype};
 
-/// A number that elements can be. The trait is sealed: the types of elements are those of the formats.
+/// A number type of elements. The trait is sealed: the types of elements are those of the formats.
 ///
 /// ```
 /// use zvf_tet::TensorDtype;
@@ -20,10 +19,10 @@ use zvf_tet::{StridedView, TensorDtype};
 /// assert_eq!((<f32 as Value>::ELEMENT, f32::of_le(1.5_f32)), (TensorDtype::F32, 1.5));
 /// ```
 pub trait Value: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
-    /// The type of elements that are such numbers.
+    /// The element type of these numbers.
     const ELEMENT: TensorDtype;
 
-    /// The number that lies in memory little-endian as this one.
+    /// Converts a number from its little-endian representation in memory.
     #[must_use]
     fn of_le(self) -> Self;
 }
@@ -107,7 +106,7 @@ impl Value for u64 {
     }
 }
 
-/// Elements that were read.
+/// Elements read from a file.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -133,32 +132,32 @@ impl Array {
         Self { element, shape, bytes }
     }
 
-    /// The type of an element.
+    /// Returns the type of an element.
     #[must_use]
     pub const fn element(&self) -> TensorDtype {
         self.element
     }
 
-    /// The extents.
+    /// Returns the extents.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The elements, little-endian and row-major.
+    /// Returns the elements, little-endian and row-major.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The elements as numbers, in place where that can be; `None` when they are of another type.
+    /// Returns the elements as numbers, in place where possible; `None` when they have another type.
     #[must_use]
     pub fn values<T: Value>(&self) -> Option<Cow<'_, [T]>> {
         numbers(self.element, &self.bytes)
     }
 }
 
-/// Elements of a file where they lie. Keeps the file mapped.
+/// Elements of a file in place. Keeps the file mapped.
 ///
 /// ```
 /// # fn main() -> Result<(), zvf_tensor::TensorError> {
@@ -178,7 +177,7 @@ pub struct View {
     file: RangedFile,
     element: TensorDtype,
     shape: Vec<u64>,
-    strides: Option<Vec<u64>>, // in bytes; none where elements lie side by side
+    strides: Option<Vec<u64>>, // in bytes; `None` where elements are contiguous
     bytes: Bytes,
 }
 
@@ -202,33 +201,33 @@ impl View {
         Self { file, element, shape, strides, bytes }
     }
 
-    /// The type of an element.
+    /// Returns the type of an element.
     #[must_use]
     pub const fn element(&self) -> TensorDtype {
         self.element
     }
 
-    /// The extents. Of a byte stream, how many elements there are.
+    /// Returns the extents. Those of a byte stream are the number of its elements.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// Bytes from one index to the next along each axis, counted from the first byte; `None` where the
-    /// elements lie side by side.
+    /// Returns the bytes from one index to the next along each axis, counted from the first byte; `None` where the
+    /// elements are contiguous.
     #[must_use]
     pub fn strides(&self) -> Option<&[u64]> {
         self.strides.as_deref()
     }
 
-    /// The bytes: the elements, or with strides from the first of them to the last.
+    /// Returns the bytes: the elements, or with strides from the first of them to the last.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The elements as numbers, in place where that can be, else copied; `None` when they are of another
-    /// type, or do not lie side by side.
+    /// Returns the elements as numbers, in place where possible, else copied; `None` when they have another type or are
+    /// not contiguous.
     #[must_use]
     pub fn values<T: Value>(&self) -> Option<Cow<'_, [T]>> {
         if self.strides.is_some() {
@@ -237,15 +236,14 @@ impl View {
         numbers(self.element, &self.bytes)
     }
 
-    /// Whether the file is still the one that was opened: ask after use, and discard what came of it when it
-    /// is not.
+    /// Returns whether the file is still the one that was opened: check after use, and discard results if it is not.
     #[must_use]
     pub fn still_valid(&self) -> bool {
         self.file.check().is_ok()
     }
 }
 
-/// `bytes` as numbers: in place, or copied where address or byte order do not fit.
+/// Reads `bytes` as numbers: in place, or copied where address or byte order do not fit.
 fn numbers<T: Value>(element: TensorDtype, bytes: &[u8]) -> Option<Cow<'_, [T]>> {
     if T::ELEMENT != element {
         return None;

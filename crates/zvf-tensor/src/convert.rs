@@ -7,12 +7,11 @@
 //! Zarr v3     shard          inner chunk
 //! ```
 //!
-//! One chunk is in memory at a time. Where the source has no blocks they are chosen: halves of the chunk, the
-//! longest axis first, until one has at most 64 KiB. A shard holds whole inner chunks, so it may be a little
-//! larger than the chunk it comes from. Values keep their bits; big-endian ones are turned where the form has
-//! no word for them.
+//! One chunk is in memory at a time. Where the source has no blocks they are chosen: halves of the chunk, the longest
+//! axis first, until one has at most 64 KiB. A shard holds whole inner chunks, so it may be a little larger than the
+//! chunk it comes from. Values keep their bits; big-endian ones are byte-swapped where the form cannot represent them.
 //!
-//! Not here: metadata of users, which is kept only from one block array to another.
+//! User metadata is kept only from one block array to another.
 
 use std::path::Path;
 
@@ -33,7 +32,7 @@ use crate::pause::pause;
 use crate::publish::AtomicTensorFile;
 use crate::tet::{Compression, NewTensor, TetWriter};
 
-/// A form that arrays are written in.
+/// An output form of arrays.
 ///
 /// ```
 /// use zvf_tensor::ArrayForm;
@@ -51,14 +50,14 @@ pub enum ArrayForm {
     B2nd,
     /// A B2ND folder with a file for each chunk.
     B2ndFolder,
-    /// A Caterva frame, which does not know the type of its items.
+    /// A Caterva frame, which does not store the type of its items.
     Caterva,
     /// A folder of Zarr v3, sharded where chunks have blocks.
     Zarr,
 }
 
 impl ArrayForm {
-    /// The form with this name: `tet`, `b2nd`, `b2nd-folder`, `caterva` or `zarr`.
+    /// Returns the form with this name: `tet`, `b2nd`, `b2nd-folder`, `caterva` or `zarr`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -71,7 +70,7 @@ impl ArrayForm {
         })
     }
 
-    /// The form that files with such a name have.
+    /// Returns the form of a file extension.
     #[must_use]
     pub fn of_name(path: &str) -> Option<Self> {
         let (_, extension) = path.trim_end_matches('/').rsplit_once('.')?;
@@ -92,23 +91,23 @@ impl ArrayForm {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ConvertOptions {
-    /// The extents of a chunk; those of the source when there are none.
+    /// The extents of a chunk; `None` for those of the source.
     pub chunk_shape: Option<Vec<u64>>,
-    /// The extents of a block; those of the source, or chosen.
+    /// The extents of a block; `None` for those of the source, or computed ones.
     pub block_shape: Option<Vec<u64>>,
-    /// What compresses chunks; nothing when there is none. In `.tet` files only Zstandard.
+    /// The compressor of chunks. In `.tet` files only Zstandard.
     pub compressor: Option<Compressor>,
-    /// How hard it tries, 0 to 9.
+    /// The compression level, 0 to 9.
     pub level: u8,
-    /// What is done to blocks before; nothing in `.tet` files.
+    /// The shuffle filter of blocks; none in `.tet` files.
     pub shuffle: Shuffle,
     /// The name of the dataset of a `.tet` file.
     pub dataset: String,
-    /// Whether what is there is replaced.
+    /// Whether an existing array is replaced.
     pub replace: bool,
     /// Limits of reading.
     pub memory: Memory,
-    /// Passed right before the new array is visible, so that whoever asks it to stop knows which came first.
+    /// Passed right before the new array becomes visible, so that a request to stop knows which came first.
     pub gate: CommitGate,
 }
 
@@ -128,7 +127,7 @@ impl Default for ConvertOptions {
     }
 }
 
-/// Writes `array` at `path` in another form; `told` hears of chunks that are done, and how many there are.
+/// Writes `array` at `path` in another form; calls `on_progress` with the number of finished chunks and their total.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -151,29 +150,28 @@ impl Default for ConvertOptions {
 ///
 /// # Errors
 ///
-/// `Unsupported` when the form has no word for the type of items or is not compressed like this;
-/// `AlreadyExists` when something is there and is not to be replaced; otherwise when the shapes do not fit, or
-/// something cannot be read or written.
+/// `Unsupported` when the form cannot represent the item type or the compression; `AlreadyExists` when something is
+/// there and `replace` is false; otherwise when the shapes do not fit, or something cannot be read or written.
 pub async fn convert(
     array: &AnyArray,
     path: &str,
     form: ArrayForm,
     options: &ConvertOptions,
-    told: impl FnMut(u64, u64),
+    on_progress: impl FnMut(u64, u64),
 ) -> Result<(), TensorError> {
     match form {
         ArrayForm::Tet => {
             let named = [(options.dataset.clone(), array.clone())];
-            gather(&named, Path::new(path), options, told).await
+            gather(&named, Path::new(path), options, on_progress).await
         }
         ArrayForm::B2nd | ArrayForm::B2ndFolder | ArrayForm::Caterva => {
-            to_blocks(array, Path::new(path), form, options, told).await
+            to_blocks(array, Path::new(path), form, options, on_progress).await
         }
-        ArrayForm::Zarr => to_zarr(array, path, options, told).await,
+        ArrayForm::Zarr => to_zarr(array, path, options, on_progress).await,
     }
 }
 
-/// Writes several arrays as the datasets of one `.tet` file, in this order; `told` as in [`convert`].
+/// Writes several arrays as the datasets of one `.tet` file, in this order; `on_progress` as in [`convert`].
 ///
 /// # Errors
 ///
@@ -182,7 +180,7 @@ pub async fn gather(
     arrays: &[(String, AnyArray)],
     path: &Path,
     options: &ConvertOptions,
-    mut told: impl FnMut(u64, u64),
+    mut on_progress: impl FnMut(u64, u64),
 ) -> Result<(), TensorError> {
     let compression = match options.compressor {
         None => Compression::None,
@@ -216,7 +214,7 @@ pub async fn gather(
             let items = array.read(tile.lo(), &stop, &options.memory).await?;
             writer.put_chunk(&little(items, array.dtype()))?;
             done += 1;
-            told(done, total);
+            on_progress(done, total);
             pause().await;
         }
     }
@@ -229,7 +227,7 @@ async fn to_blocks(
     path: &Path,
     form: ArrayForm,
     options: &ConvertOptions,
-    mut told: impl FnMut(u64, u64),
+    mut on_progress: impl FnMut(u64, u64),
 ) -> Result<(), TensorError> {
     let (chunk, block) = cut(array, options);
     let mut new = NewBlocks::new(array.shape(), &chunk, &block, array.item_size())?;
@@ -266,7 +264,7 @@ async fn to_blocks(
         let items = array.read(&start, &stop, &options.memory).await?;
         file.writer().put_chunk(&items)?;
         done += 1;
-        told(done, total);
+        on_progress(done, total);
         pause().await;
     }
     file.publish()
@@ -276,7 +274,7 @@ async fn to_zarr(
     array: &AnyArray,
     address: &str,
     options: &ConvertOptions,
-    mut told: impl FnMut(u64, u64),
+    mut on_progress: impl FnMut(u64, u64),
 ) -> Result<(), TensorError> {
     let dtype = array.dtype().ok_or_else(|| untyped(array))?;
     let (chunk, block) = cut(array, options);
@@ -327,14 +325,14 @@ async fn to_zarr(
         if let Some(index) = first {
             zarr.close_shard(&index)?;
         }
-        told(number + 1, total);
+        on_progress(number + 1, total);
         pause().await;
     }
     zarr.finish()?;
     Ok(build.publish_text(text).await?)
 }
 
-/// The index of block `number` of the shard at `shard`, among all inner chunks.
+/// Returns the index of block `number` of the shard at `shard`, among all inner chunks.
 fn inner_index(shard: &[u64], per: &[u64], number: u32) -> Vec<u64> {
     let mut rest = u64::from(number);
     let mut index: Vec<u64> = Vec::with_capacity(per.len());
@@ -389,7 +387,7 @@ fn codecs_of(dtype: Dtype, options: &ConvertOptions) -> CodecPipeline {
     }
 }
 
-/// The extents of chunks and of blocks.
+/// Returns the extents of chunks and of blocks.
 fn cut(array: &AnyArray, options: &ConvertOptions) -> (Vec<u64>, Vec<u64>) {
     let size = u64::from(array.item_size());
     let chunk = match &options.chunk_shape {
@@ -404,10 +402,10 @@ fn cut(array: &AnyArray, options: &ConvertOptions) -> (Vec<u64>, Vec<u64>) {
     (chunk, block)
 }
 
-/// The shape, its longest axis halved until it has at most `most` bytes; no extent 0.
-fn halved(shape: &[u64], size: u64, most: u64) -> Vec<u64> {
+/// Halves the longest axis of the shape until it has at most `max_bytes`; no extent becomes 0.
+fn halved(shape: &[u64], size: u64, max_bytes: u64) -> Vec<u64> {
     let mut shape: Vec<u64> = shape.iter().map(|extent| (*extent).max(1)).collect();
-    while shape.iter().fold(size, |bytes, extent| bytes.saturating_mul(*extent)) > most {
+    while shape.iter().fold(size, |bytes, extent| bytes.saturating_mul(*extent)) > max_bytes {
         match shape.iter_mut().max_by_key(|extent| **extent).filter(|longest| **longest > 1) {
             Some(longest) => *longest = longest.div_ceil(2),
             None => break,
@@ -416,7 +414,7 @@ fn halved(shape: &[u64], size: u64, most: u64) -> Vec<u64> {
     shape
 }
 
-/// Items with their lowest byte first.
+/// Converts items to little-endian.
 fn little(items: Bytes, dtype: Option<Dtype>) -> Bytes {
     let Some(dtype) = dtype.filter(|dtype| dtype.big_endian) else { return items };
     let unit = if dtype.kind == DtypeKind::Text { TEXT_UNIT } else { saturating_usize(dtype.size) };
@@ -434,7 +432,7 @@ fn unsupported(rule: &'static str, found: &str) -> TensorError {
     TensorError::refused(Class::Unsupported, "conversion", Expected::Rule(rule), found)
 }
 
-/// Bytes of a block that is chosen here.
+/// The bytes of a computed block.
 const BLOCK: u64 = 64 << 10;
-/// Bytes of a chunk, where the source has larger ones and nothing else is asked for: one is in memory.
+/// The largest computed chunk in bytes: one chunk is in memory at a time.
 const LARGEST_CHUNK: u64 = 256 << 20;

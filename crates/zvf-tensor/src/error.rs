@@ -1,7 +1,7 @@
-//! What can go wrong with a file of tensors.
+//! Errors of tensor files.
 //!
-//! The layers below say what, where, expected and found; this one adds which dataset it is about. Names
-//! are shown with control characters escaped.
+//! The layers below state what, where, expected and found; this one adds the dataset. Names are printed with control
+//! characters escaped.
 
 use std::error::Error;
 use std::fmt;
@@ -38,25 +38,25 @@ enum Fault {
 }
 
 impl TensorError {
-    /// The kind of fault.
+    /// Returns the kind of fault.
     #[must_use]
     pub fn class(&self) -> Class {
         self.diagnosis().class
     }
 
-    /// The dataset it is about, as its name is stored.
+    /// Returns the dataset, as its name is stored.
     #[must_use]
     pub fn dataset(&self) -> Option<&str> {
         self.0.dataset.as_deref()
     }
 
-    /// The rule of the `.tet` format that is broken, when it is one.
+    /// Returns the violated rule of the `.tet` format, if it is one.
     #[must_use]
     pub fn rule(&self) -> Option<TetRule> {
         self.store().and_then(StoreError::format).and_then(TetRule::from_error)
     }
 
-    /// The fault of the layer below that reads files.
+    /// Returns the fault of the layer that reads files.
     #[must_use]
     pub fn store(&self) -> Option<&StoreError> {
         match &self.0.fault {
@@ -65,18 +65,18 @@ impl TensorError {
         }
     }
 
-    /// The same fault, of this dataset, unless it names one.
+    /// Adds the dataset, unless the error has one.
     pub(crate) fn with_dataset(mut self, dataset: &str) -> Self {
         self.0.dataset.get_or_insert_with(|| dataset.into());
         self
     }
 
-    /// A request that makes no sense.
+    /// Creates an error about an invalid request.
     pub(crate) fn request(what: &'static str, rule: &'static str, found: impl Into<Seen>) -> Self {
         Self::refused(Class::InvalidArgument, what, Expected::Rule(rule), found)
     }
 
-    /// A value that is not what it must be.
+    /// Creates an error about a wrong value.
     pub(crate) fn refused(
         class: Class,
         what: &'static str,

@@ -1,8 +1,7 @@
 //! Dense arrays in one file: `.tet` containers and Caterva/B2ND frames, read by slices and written.
 //!
-//! Both formats have the idea that a store of this family has too: an index from coordinates to byte
-//! spans, so that a slice reads only what it needs. A whole store also packs into one `.tet` file, which is
-//! then opened like the store.
+//! Both formats have an index from coordinates to byte ranges, as a store has, so that a slice reads only what it
+//! needs. A whole store can also be packed into one `.tet` file, which is opened like the store.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -19,15 +18,14 @@
 //! ```
 //!
 //! * [`TensorFile`] and [`Tensor`] read `.tet`, [`TetWriter`] writes it.
-//! * [`BlockArray`] reads Caterva and B2ND arrays, down to the blocks that a slice needs; [`BlockFile`] makes
-//!   them and [`BlockEdit`] changes them.
+//! * [`BlockArray`] reads Caterva and B2ND arrays by blocks; [`BlockFile`] creates them and [`BlockEdit`] edits them.
 //! * [`AnyArray`] is an array of either form or of Zarr, which [`convert`] writes in another.
-//! * [`pack`] makes one file of a store, [`unpack`] a store of such a file.
+//! * [`pack`] packs a store into one file, [`unpack`] unpacks it.
 //!
-//! This crate starts no runtime: what lies on a network needs the caller's tokio, and what is compressed is
-//! decoded on the current rayon pool.
+//! This crate starts no runtime: network I/O needs the caller's tokio, and compressed data is decoded on the current
+//! rayon pool.
 //!
-//! Not here: geometry. Cells, arrays and documents of a store are packed as they are.
+//! Geometry is not interpreted: cells, arrays and documents of a store are packed unchanged.
 //!
 //! # Features
 //!

@@ -1,11 +1,11 @@
-//! How much memory a result may take.
+//! Memory limits of results.
 //!
 //! ```text
 //! the caller's bytes, the file's bytes, the caller's share, the file's share, a quarter
 //! ```
 //!
-//! Shares are of what the system says is free, or of a fixed amount where it says nothing. What a file wishes
-//! for can only lower what the host allows. Views of a map do not count.
+//! Shares are of the free memory that the system reports, or of a fixed amount where it reports none. The request of a
+//! file can only lower the limit of the host. Views of a map do not count.
 
 use zvf_tet::MemoryBudget;
 
@@ -19,36 +19,36 @@ use zvf_tet::MemoryBudget;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// What the caller wishes.
+    /// The limit that the caller requests.
     pub wish: MemoryBudget,
-    /// What the host allows, whatever a file wishes.
+    /// The limit of the host, whatever a file requests.
     pub ceiling: Option<u64>,
 }
 
 impl Memory {
-    /// A limit of so many bytes, whatever the file says.
+    /// Returns a limit of so many bytes, whatever the file requests.
     #[must_use]
     pub const fn of_bytes(bytes: u32) -> Self {
         Self { wish: MemoryBudget::new(0, bytes), ceiling: None }
     }
 
-    /// The limit for a file with this wish.
+    /// Returns the limit for a file with this request.
     #[must_use]
     pub fn limit(&self, file: MemoryBudget) -> u64 {
-        // Asking the system takes longer than a small slice: only where a share of that is wanted.
+        // Asking the system takes longer than a small slice: only where a share is needed.
         let is_share = self.wish.bytes() == 0 && file.bytes() == 0;
         let free = if is_share { free_memory() } else { None };
         self.wish.fit_within(file, free, self.ceiling)
     }
 }
 
-/// What the system can give, where it says so.
+/// Returns the available memory, where the system reports it.
 fn free_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     available(&text)
 }
 
-/// The bytes in the line that says what is available.
+/// Parses the bytes of available memory.
 fn available(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let number: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

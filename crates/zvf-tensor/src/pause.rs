@@ -1,12 +1,12 @@
-//! A place where long work can be left.
+//! Yield points of long work.
 //!
-//! Files of this machine are read at once, so work on them would never wait, and whoever runs it together with
-//! something else, such as waiting for somebody to press Ctrl-C, would hear of that when it is too late.
+//! Reads of local files complete at once, so work on them would never yield, and a concurrent task, such as one that
+//! waits for Ctrl-C, would run too late.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// Lets whoever runs this look at something else first, once.
+/// Yields once to other tasks.
 pub(crate) async fn pause() {
     let mut paused = false;
     poll_fn(|context| {

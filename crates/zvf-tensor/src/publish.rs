@@ -1,6 +1,6 @@
-//! A new file that nobody sees before it is whole, and a folder of files.
+//! New files and folders that become visible when they are complete.
 //!
-//! Not here: how they appear under their names at once (`zvf_publish`).
+//! The atomic rename is in `zvf_publish`.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,7 +12,7 @@ use zvf_store::StoreError;
 
 use crate::error::TensorError;
 
-/// A file in the making.
+/// A file under construction.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,7 +33,7 @@ use crate::error::TensorError;
 pub struct AtomicTensorFile(AtomicFile);
 
 impl AtomicTensorFile {
-    /// Begins the file at `path`; what is there is replaced only when `replace` says so.
+    /// Begins the file at `path`; an existing one is replaced only if `replace`.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl AtomicTensorFile {
         Self::create_gated(path, replace, &CommitGate::default())
     }
 
-    /// The same; `gate` is asked right before the file is visible.
+    /// Begins the file as [`create`](Self::create); `gate` is passed right before it becomes visible.
     ///
     /// # Errors
     ///
@@ -57,12 +57,12 @@ impl AtomicTensorFile {
         Ok(Self(AtomicFile::create(&Disk::default(), path, options).map_err(failed)?))
     }
 
-    /// The file, to be written to.
+    /// Returns the file to write to.
     pub const fn file(&mut self) -> &mut File {
         self.0.file()
     }
 
-    /// Gives it its name, once all of it would survive a loss of power.
+    /// Syncs the file and renames it to its path.
     ///
     /// # Errors
     ///
@@ -73,12 +73,12 @@ impl AtomicTensorFile {
     }
 }
 
-/// A folder in the making, known by the file `marker` in it.
+/// A folder under construction, recognised by the file `marker` in it.
 #[derive(Debug)]
 pub(crate) struct NewFolder(StagingDir);
 
 impl NewFolder {
-    /// Begins the folder at `path`; what is there, such a folder or a file, is replaced only when `replace` says so.
+    /// Begins the folder at `path`; an existing one, or a file, is replaced only if `replace`.
     pub(crate) fn create(
         path: &Path,
         replace: bool,
@@ -95,12 +95,12 @@ impl NewFolder {
         Ok(Self(begin().map_err(failed)?))
     }
 
-    /// Where its files are made.
+    /// Returns the path where its files are created.
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Gives it its name.
+    /// Renames it to its path.
     pub(crate) fn publish(self) -> Result<(), TensorError> {
         self.0.publish().map_err(failed)
     }
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(make(true, "four").unwrap_err().class(), Class::Conflict);
         drop(busy);
 
-        // A file that is in the way is replaced, too; a folder of something else is not.
+        // A file in its place is replaced, too; another folder is not.
         fs::remove_dir_all(&path).unwrap();
         fs::write(&path, "a file").unwrap();
         make(true, "five").unwrap();

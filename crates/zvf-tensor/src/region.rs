@@ -1,10 +1,10 @@
-//! Boxes of items, and copying what two of them have in common.
+//! Boxes of items, and copying the intersection of two.
 //!
 //! Items are in C order. Copies go run by run along the last axis.
 
 use zvf_format::num::saturating_usize;
 
-/// From `start` to below `stop` on every axis; both of one length.
+/// A box from `start` to below `stop` on every axis; both of one length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
     pub(crate) start: Vec<u64>,
@@ -16,13 +16,13 @@ impl Region {
         self.start.iter().copied().zip(self.stop.iter().copied())
     }
 
-    /// How many items there are.
+    /// Returns the number of items.
     pub(crate) fn items(&self) -> u64 {
         let extents = self.axes().map(|(start, stop)| stop.saturating_sub(start));
         extents.fold(1, u64::saturating_mul)
     }
 
-    /// What both have in common; empty, and not negative, when that is nothing.
+    /// Returns the intersection; without common items it is empty, not negative.
     pub(crate) fn common(&self, other: &Self) -> Self {
         let start: Vec<u64> = self.axes().zip(other.axes()).map(|(a, b)| a.0.max(b.0)).collect();
         let stop = self.axes().zip(other.axes()).zip(&start);
@@ -30,7 +30,7 @@ impl Region {
         Self { start, stop }
     }
 
-    /// What lies inside of an array.
+    /// Returns the part inside of an array.
     pub(crate) fn clamp_to(&self, shape: &[u64]) -> Self {
         self.common(&Self { start: vec![0; shape.len()], stop: shape.to_vec() })
     }
@@ -41,17 +41,17 @@ impl Region {
             && axes.all(|((start, stop), extent)| start <= stop && stop <= *extent)
     }
 
-    /// Whether any item is in both.
+    /// Returns whether they intersect.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         self.common(other).items() > 0
     }
 
-    /// Whether all of `other` is in this one.
+    /// Returns whether it contains `other`.
     pub(crate) fn holds(&self, other: &Self) -> bool {
         self.common(other) == *other
     }
 
-    /// The place of an item in this box.
+    /// Returns the index of an item in this box.
     fn place(&self, at: &[u64]) -> u64 {
         let axes = self.axes().zip(at);
         axes.fold(0, |place, ((start, stop), at)| {
@@ -61,7 +61,7 @@ impl Region {
     }
 }
 
-/// Copies items of `item` bytes from one box to another, as far as they have them in common.
+/// Copies items of `item` bytes from one box to another, where they intersect.
 pub(crate) fn paste(item: usize, from: (&[u8], &Region), to: (&mut [u8], &Region)) {
     let ((source, from), (target, to)) = (from, to);
     let common = from.common(to);
@@ -84,7 +84,7 @@ pub(crate) fn paste(item: usize, from: (&[u8], &Region), to: (&mut [u8], &Region
     }
 }
 
-/// The next corner of a run; `false` after the last.
+/// Advances to the next corner of a run; returns `false` after the last.
 fn next(at: &mut [u64], common: &Region) -> bool {
     let outer = at.len().saturating_sub(1); // without axes there is one run
     let ends = common.start.iter().zip(&common.stop);

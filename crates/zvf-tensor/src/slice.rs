@@ -1,12 +1,12 @@
-//! A slice in words: start, stop and step along each axis, by number or by label.
+//! Slices as text: start, stop and step along each axis, by number or by label.
 //!
 //! ```text
 //! text    1:7:2,:,3,@left:@right     start:stop:step per axis; one number alone is one index
 //! JSON    [{"start":1,"stop":7,"step":2},{},{"start_label":"left","stop_label":"right"}]
 //! ```
 //!
-//! What is left out is the whole axis, or a step of 1. A stop is not part of the slice, a label no more than
-//! a number. Labels become numbers when the slice meets a tensor, whose metadata lists them.
+//! A missing part means the whole axis, or a step of 1. A stop is excluded, also as a label. Labels are resolved with
+//! the metadata of the tensor.
 
 use std::str::FromStr;
 
@@ -15,7 +15,7 @@ use zvf_tet::AxisSlice;
 
 use crate::error::TensorError;
 
-/// What is wanted of a tensor.
+/// A selection of a tensor.
 ///
 /// ```
 /// use zvf_tensor::{Bound, Slice};
@@ -31,7 +31,7 @@ pub struct Slice {
     cuts: Vec<Cut>,
 }
 
-/// What is wanted along one axis.
+/// A selection along one axis.
 ///
 /// ```
 /// use zvf_tensor::Cut;
@@ -40,15 +40,15 @@ pub struct Slice {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// The first index; the first of the axis when it is not said.
+    /// The first index [default: that of the axis].
     pub start: Option<Bound>,
-    /// The end, excluded; that of the axis when it is not said.
+    /// The end, excluded [default: that of the axis].
     pub stop: Option<Bound>,
-    /// From one index to the next; 1 when it is not said.
+    /// From one index to the next [default: 1].
     pub step: Option<u64>,
 }
 
-/// Where a slice starts or stops.
+/// A bound of a slice.
 ///
 /// ```
 /// use zvf_tensor::Bound;
@@ -64,19 +64,19 @@ pub enum Bound {
 }
 
 impl Slice {
-    /// All of a tensor, whatever its rank.
+    /// Selects all of a tensor, whatever its rank.
     #[must_use]
     pub const fn all() -> Self {
         Self { cuts: Vec::new() }
     }
 
-    /// A slice of these cuts, one for each axis.
+    /// Creates a slice of these cuts, one for each axis.
     #[must_use]
     pub const fn new(cuts: Vec<Cut>) -> Self {
         Self { cuts }
     }
 
-    /// The slice from `start` to `stop`.
+    /// Creates the slice from `start` to `stop`.
     #[must_use]
     pub fn from_bounds(start: &[u64], stop: &[u64]) -> Self {
         let cut = |(start, stop): (&u64, &u64)| Cut {
@@ -87,7 +87,7 @@ impl Slice {
         Self { cuts: start.iter().zip(stop).map(cut).collect() }
     }
 
-    /// The slice that a JSON list of axes is.
+    /// Parses a JSON list of axes.
     ///
     /// # Errors
     ///
@@ -99,13 +99,13 @@ impl Slice {
         axes.iter().map(Cut::of_json).collect::<Result<_, _>>().map(|cuts| Self { cuts })
     }
 
-    /// The cuts; none for all of a tensor.
+    /// Returns the cuts; none for all of a tensor.
     #[must_use]
     pub fn cuts(&self) -> &[Cut] {
         &self.cuts
     }
 
-    /// The numbers of it, for a tensor of this shape; `label` finds the place of a label along an axis.
+    /// Resolves the slice for a tensor of this shape; `label` returns the index of a label along an axis.
     pub(crate) fn axes(
         &self,
         shape: &[u64],
@@ -193,7 +193,7 @@ impl Cut {
 impl FromStr for Slice {
     type Err = TensorError;
 
-    /// Reads the form of the command line.
+    /// Parses the form of the command line.
     fn from_str(text: &str) -> Result<Self, TensorError> {
         text.split(',').map(Cut::of_text).collect::<Result<_, _>>().map(|cuts| Self { cuts })
     }

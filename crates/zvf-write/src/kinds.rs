@@ -1,19 +1,19 @@
-//! Several kinds of geometry in one store, each taken in and written as if it were alone.
+//! Several kinds of geometry in one store, each read and written separately.
 //!
 //! ```text
 //! 0/vertices, 0/links, ...          the first kind, where every reader looks
-//! 0/graph/vertices, ...             another one, in a group with the document of a level
-//! 0/geometry_index                  which kinds lie beside the first, and where
+//! 0/graph/vertices, ...             a further kind, in a group with a level document
+//! 0/geometry_index                  the further kinds, and their paths
 //! 0/groups                          groups of objects of all kinds
 //! ```
 //!
-//! A level has one array of vertices, one width of links and one convention of what links mean; kinds that
-//! share them destroy each other. So each kind has its own, and nothing of it is filled up for another.
+//! A level has one array of vertices, one link width and one convention for the meaning of links; kinds that share them
+//! corrupt each other. So each kind has its own arrays, and none is padded for another.
 //!
-//! Ids of objects are those of all kinds together: an object is of one kind, and objects that nobody names
-//! are numbered on, whatever is given in between. Memory is divided between the kinds.
+//! Object ids are unique over all kinds: an object has one kind, and objects without ids are numbered consecutively,
+//! whatever is pushed in between. The kinds share the memory limit.
 //!
-//! Not here: how one kind is taken in and written (`ingest`), and who may see it (`writer`).
+//! Reading and writing one kind is in `ingest`, publishing in `writer`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,9 +37,9 @@ use crate::{Report, Schema, WriteError, WriteOptions};
 #[derive(Debug)]
 pub(crate) struct Kinds {
     first: Ingest,
-    beside: Vec<Ingest>,
-    next: i64,       // one past the largest id so far, and not below 0
-    groups: Objects, // of objects of all kinds; those of one kind are its own
+    others: Vec<Ingest>,
+    next: i64,       // one past the largest id so far, at least 0
+    groups: Objects, // of objects of all kinds; a single kind has its own
 }
 
 impl Kinds {
@@ -50,45 +50,45 @@ impl Kinds {
         let ingest = |kind| Ingest::new(schema.for_single_kind(kind), &options);
         Self {
             first: ingest(schema.kind),
-            beside: schema.beside.iter().copied().map(ingest).collect(),
+            others: schema.beside.iter().copied().map(ingest).collect(),
             next: 0,
             groups: Objects::default(),
         }
     }
 
-    /// The first kind.
+    /// Returns the first kind.
     pub(crate) const fn first(&self) -> &Ingest {
         &self.first
     }
 
-    /// Has it told at the end where vertices went.
+    /// Records the locations of vertices, for the end.
     pub(crate) fn record_locations(&mut self) {
         self.first.tells_places = true;
-        self.beside.iter_mut().for_each(|ingest| ingest.tells_places = true);
+        self.others.iter_mut().for_each(|ingest| ingest.tells_places = true);
     }
 
-    /// What is said of groups.
+    /// Returns the groups.
     pub(crate) fn groups(&mut self) -> &mut Objects {
-        if self.beside.is_empty() { &mut self.first.objects } else { &mut self.groups }
+        if self.others.is_empty() { &mut self.first.objects } else { &mut self.groups }
     }
 
-    /// What takes in geometry of `kind`; where there is none of it, the first, which refuses it.
+    /// Returns the writer for geometry of `kind`; without such a kind that of the first, which refuses it.
     pub(crate) fn any(&mut self, kind: Kind) -> KindWriter<'_> {
-        let next = (!self.beside.is_empty()).then_some(&mut self.next);
-        let found = self.beside.iter_mut().find(|ingest| ingest.schema.kind == kind);
+        let next = (!self.others.is_empty()).then_some(&mut self.next);
+        let found = self.others.iter_mut().find(|ingest| ingest.schema.kind == kind);
         KindWriter { ingest: found.unwrap_or(&mut self.first), next }
     }
 
-    /// What takes in the first kind.
+    /// Returns the writer for the first kind.
     pub(crate) fn any_first(&mut self) -> KindWriter<'_> {
-        let next = (!self.beside.is_empty()).then_some(&mut self.next);
+        let next = (!self.others.is_empty()).then_some(&mut self.next);
         KindWriter { ingest: &mut self.first, next }
     }
 
-    /// What takes in geometry of `kind`.
+    /// Returns the writer for geometry of `kind`.
     pub(crate) fn writer(&mut self, kind: Kind) -> Result<KindWriter<'_>, WriteError> {
         let all: Vec<Kind> =
-            std::iter::once(&self.first).chain(&self.beside).map(kind_of).collect();
+            std::iter::once(&self.first).chain(&self.others).map(kind_of).collect();
         if all.contains(&kind) {
             return Ok(self.any(kind));
         }
@@ -96,36 +96,37 @@ impl Kinds {
         Err(WriteError::setting("the kind", names.join(" or "), kind))
     }
 
-    /// Writes level `number`, to whose documents `says` may add; tells `placed` where vertices went, where
-    /// that was asked for.
+    /// Writes level `number`; `edit_level` may change its documents. Calls `placed` with the locations of vertices,
+    /// where they were recorded.
     pub(crate) async fn finish(
         self,
         build: &Build,
         number: u32,
-        mut says: impl FnMut(Kind, &mut LevelDoc),
+        mut edit_level: impl FnMut(Kind, &mut LevelDoc),
         mut placed: impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
     ) -> Result<Outcome, WriteError> {
-        let Self { first, beside, groups, .. } = self;
+        let Self { first, others, groups, .. } = self;
         let (kind, stop) = (first.schema.kind, first.stop_flag());
-        let mut whole = finish(first, build, At::level(number), &mut says, &mut placed).await?;
-        if beside.is_empty() {
-            return Ok(whole);
+        let mut level =
+            finish(first, build, At::level(number), &mut edit_level, &mut placed).await?;
+        if others.is_empty() {
+            return Ok(level);
         }
-        let mut bounds = (whole.report.vertices > 0).then(|| whole.bounds.clone());
-        let mut ids = vec![(kind, std::mem::take(&mut whole.ids))];
-        let mut reports = vec![(kind, std::mem::take(&mut whole.report))];
+        let mut bounds = (level.report.vertices > 0).then(|| level.bounds.clone());
+        let mut ids = vec![(kind, std::mem::take(&mut level.ids))];
+        let mut reports = vec![(kind, std::mem::take(&mut level.report))];
         let mut index = GeometryIndex::default();
-        for ingest in beside {
+        for ingest in others {
             let kind = ingest.schema.kind;
             let at = At::for_extra_kind(number, kind);
-            let outcome = finish(ingest, build, at, &mut says, &mut placed).await?;
+            let outcome = finish(ingest, build, at, &mut edit_level, &mut placed).await?;
             index.entries.push((kind.token().to_owned(), entry(kind, &outcome.report)));
             if outcome.report.vertices > 0 {
                 let both = bounds.into_iter().chain([outcome.bounds]).reduce(union);
                 bounds = both;
             }
-            whole.grouped |= outcome.grouped;
-            whole.schema.beside.push(kind);
+            level.grouped |= outcome.grouped;
+            level.schema.beside.push(kind);
             reports.push((kind, outcome.report));
             ids.push((kind, outcome.ids));
         }
@@ -134,23 +135,23 @@ impl Kinds {
         let index = GroupDoc::new(index.to_attributes());
         build.group(&at.path("geometry_index"), &index).await?;
         groups.write_groups(build, at, kind).await?;
-        whole.bounds = bounds.unwrap_or(whole.bounds);
-        whole.report = Report::of_kinds(reports);
-        Ok(whole)
+        level.bounds = bounds.unwrap_or(level.bounds);
+        level.report = Report::of_kinds(reports);
+        Ok(level)
     }
 }
 
-/// Writes one kind, and tells where its vertices went.
+/// Writes one kind, and passes the locations of its vertices on.
 async fn finish(
     ingest: Ingest,
     build: &Build,
     at: At,
-    says: &mut impl FnMut(Kind, &mut LevelDoc),
+    edit_level: &mut impl FnMut(Kind, &mut LevelDoc),
     placed: &mut impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
 ) -> Result<Outcome, WriteError> {
     let (kind, given) = (ingest.schema.kind, ingest.given);
-    let (scratch, stop) = (ingest.scratch(), ingest.stop_flag()); // the scratch folder may hold the places
-    let outcome = ingest.finish(build, at, |level| says(kind, level)).await?;
+    let (scratch, stop) = (ingest.scratch(), ingest.stop_flag()); // the scratch folder may hold the locations
+    let outcome = ingest.finish(build, at, |level| edit_level(kind, level)).await?;
     if let Some(places) = &outcome.placed {
         places
             .for_each(given, &stop, &mut |number, chunk, row| placed(kind, number, chunk, row))?;
@@ -159,7 +160,7 @@ async fn finish(
     Ok(outcome)
 }
 
-/// Takes in geometry of one kind of a [`Writer`](crate::Writer).
+/// Reads geometry of one kind for a [`Writer`](crate::Writer).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -188,24 +189,24 @@ async fn finish(
 #[derive(Debug)]
 pub struct KindWriter<'a> {
     ingest: &'a mut Ingest,
-    next: Option<&'a mut i64>, // where ids are those of several kinds
+    next: Option<&'a mut i64>, // where ids are shared by several kinds
 }
 
 impl KindWriter<'_> {
-    /// As [`Writer::push`](crate::Writer::push).
+    /// Adds a batch as [`Writer::push`](crate::Writer::push) does.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Writer::push`](crate::Writer::push).
     pub fn push(&mut self, batch: &Batch) -> Result<(), WriteError> {
         self.push_with_parts(batch, &[])
     }
 
-    /// As [`Writer::push_with_parts`](crate::Writer::push_with_parts).
+    /// Adds a batch as [`Writer::push_with_parts`](crate::Writer::push_with_parts) does.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Writer::push_with_parts`](crate::Writer::push_with_parts).
     pub fn push_with_parts(&mut self, batch: &Batch, parts: &[Field]) -> Result<(), WriteError> {
         self.ingest.next = self.next.as_deref().copied();
         self.ingest.push(batch, parts)?;
@@ -218,8 +219,8 @@ impl KindWriter<'_> {
         Ok(())
     }
 
-    /// Adds elements between vertices of this kind, by their running numbers, counted from 0 over all
-    /// batches of it.
+    /// Adds elements between vertices of this kind, by their running numbers, counted from 0 over all batches of the
+    /// kind.
     ///
     /// # Errors
     ///
@@ -228,30 +229,30 @@ impl KindWriter<'_> {
         self.ingest.push_elements(vertices, fields)
     }
 
-    /// How many vertices of this kind were given so far.
+    /// Returns the number of vertices of this kind so far.
     #[must_use]
     pub const fn vertices(&self) -> u64 {
         self.ingest.given
     }
 
-    /// As [`Writer::object_fields`](crate::Writer::object_fields), of objects of this kind.
+    /// Sets attributes of objects of this kind, as [`Writer::object_fields`](crate::Writer::object_fields) does.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Writer::object_fields`](crate::Writer::object_fields).
     pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<(), WriteError> {
         self.named(ids.iter().copied());
         self.ingest.objects.fields(self.ingest.schema.kind, ids, fields)?;
         self.ingest.relieve()
     }
 
-    /// Says that objects of this kind exist, with or without vertices.
+    /// Declares that objects of this kind exist, with or without vertices.
     pub fn declare_objects(&mut self, ids: &[ObjectId]) {
         self.named(ids.iter().copied());
         self.ingest.objects.declare(ids.iter().map(|id| id.0));
     }
 
-    /// Numbers objects that nobody names after these.
+    /// Reserves these ids, so that objects without ids are numbered after them.
     fn named(&mut self, ids: impl Iterator<Item = ObjectId>) {
         if let Some(next) = self.next.as_deref_mut()
             && let Some(largest) = ids.max()
@@ -269,7 +270,7 @@ pub(crate) enum Ids {
 }
 
 impl Ids {
-    /// The same as long as the folder they are in is not removed.
+    /// Keeps the scratch folder of the ids until they are dropped.
     pub(crate) fn with_scratch(self, folder: Arc<Scratch>) -> Self {
         match self {
             Self::Held(ids) => Self::Held(ids),
@@ -284,7 +285,7 @@ impl Default for Ids {
     }
 }
 
-/// Goes through ids, one at a time.
+/// Iterates over ids.
 enum Walk<'a> {
     Held(&'a [i64]),
     Kept(KWayMerge),
@@ -332,7 +333,7 @@ fn check_apart(all: &[(Kind, Ids)], stop: &StopFlag) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// What is listed of a kind beside the first.
+/// Returns the index entry of a kind beside the first.
 fn entry(kind: Kind, report: &Report) -> GeometryEntry {
     GeometryEntry {
         array: format!("{kind}/vertices"),

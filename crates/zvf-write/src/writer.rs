@@ -1,7 +1,7 @@
-//! Batches in, a store out.
+//! The writer of a store from batches.
 //!
-//! Nothing can be seen of a store until [`Writer::finish`] has written all of it and then its root
-//! document. Whatever fails before leaves no store.
+//! A store becomes visible when [`Writer::finish`] has written all of it and then its root document. A failure before
+//! that leaves no store.
 
 use async_recursion::async_recursion as boxed;
 use std::pin::pin;
@@ -60,7 +60,7 @@ pub struct Writer {
     shapes: Option<ShapeTable>,
     headers: Vec<(String, Object)>,
     name: String,
-    compat: bool, // the root is what the reference writes
+    compat: bool, // the root is that of the reference implementation
 }
 
 impl Writer {
@@ -68,7 +68,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// When there is a store already, or the place cannot be written to.
+    /// When a store exists there already, or the place cannot be written to.
     #[boxed]
     pub async fn create(
         address: &str,
@@ -79,7 +79,7 @@ impl Writer {
         Ok(Self::from_build(build, address, schema, &options))
     }
 
-    /// Starts a store below `prefix` of an object store of the caller's.
+    /// Starts a store below `prefix` of the caller's object store.
     ///
     /// # Errors
     ///
@@ -102,23 +102,23 @@ impl Writer {
         Self { build, kinds, shapes: None, headers: Vec::new(), name, compat }
     }
 
-    /// Adds vertices, their attributes, the objects they belong to, and elements that join them. Where the
-    /// schema names several kinds, the batch says of which it is.
+    /// Adds vertices, their attributes, the objects they belong to, and elements that join them. Where the schema names
+    /// several kinds, the batch states its kind.
     ///
-    /// One part is one object, or one more run of an object that an earlier part began. Chains need
-    /// parts. Loose points may do without objects; vertices of a graph or a mesh without are those of
-    /// object 0; each tree of a skeleton without is an object. The edges of a skeleton come with their
-    /// vertices; those of graphs, and faces, may also come later ([`Writer::push_elements`]).
+    /// One part is one object, or one more run of an object that an earlier part began. Chains require parts. Points
+    /// may have no objects; vertices of a graph or a mesh without parts belong to object 0; each tree of a skeleton
+    /// without parts is an object. The edges of a skeleton must come with their vertices; those of graphs, and faces,
+    /// may also come later ([`Writer::push_elements`]).
     ///
     /// # Errors
     ///
-    /// When the batch is not what the schema and the first batch say, a vertex lies outside the
-    /// declared bounds, an object of a skeleton is no tree, or the scratch folder fails.
+    /// When the batch does not match the schema and the first batch, a vertex lies outside the declared bounds, an
+    /// object of a skeleton is no tree, or the scratch folder fails.
     pub fn push(&mut self, batch: &Batch) -> Result<(), WriteError> {
         self.push_with_parts(batch, &[])
     }
 
-    /// Adds every batch of a stream, one at a time, as they come.
+    /// Adds every batch of a stream, one at a time.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -156,36 +156,34 @@ impl Writer {
         Ok(())
     }
 
-    /// As [`Writer::push`], with attributes of the parts of the batch: each fragment that a part makes
-    /// has the part's values.
+    /// Adds a batch as [`Writer::push`] does, with attributes of its parts: each fragment gets the values of its part.
     ///
     /// # Errors
     ///
-    /// As [`Writer::push`], and when a field has not one row for each part.
+    /// As [`Writer::push`], and when a field does not have one row for each part.
     pub fn push_with_parts(&mut self, batch: &Batch, parts: &[Field]) -> Result<(), WriteError> {
         self.kinds.any(batch.kind()).push_with_parts(batch, parts)
     }
 
-    /// Adds elements between vertices of any batches, one row for each: the running numbers of its
-    /// vertices, counted from 0 over all batches. Of several kinds, this is the first; see
-    /// [`Writer::kind`] for others, here and below.
+    /// Adds elements between vertices of any batches, one row for each: the running numbers of its vertices, counted
+    /// from 0 over all batches. Where the schema names several kinds, this and the following methods are for the first;
+    /// see [`Writer::kind`] for others.
     ///
     /// # Errors
     ///
-    /// When the column holds no numbers of vertices, or the attributes are not those of the first
-    /// elements. Numbers of vertices that never come are found by [`Writer::finish`].
+    /// When the column does not hold vertex numbers, or the attributes are not those of the first elements.
+    /// [`Writer::finish`] reports vertex numbers that were never pushed.
     pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<(), WriteError> {
         self.kinds.any_first().push_elements(vertices, fields)
     }
 
-    /// How many vertices were given so far: the running number of the next one.
+    /// Returns the number of vertices so far: the running number of the next one.
     #[must_use]
     pub const fn vertices(&self) -> u64 {
         self.kinds.first().given
     }
 
-    /// Says of which attributes objects have, one row for each id. An object that has no vertices is
-    /// one nevertheless.
+    /// Sets attributes of objects, one row for each id. An object without vertices exists nevertheless.
     ///
     /// # Errors
     ///
@@ -194,12 +192,12 @@ impl Writer {
         self.kinds.any_first().object_fields(ids, fields)
     }
 
-    /// Says that objects exist, with or without vertices.
+    /// Declares that objects exist, with or without vertices.
     pub fn declare_objects(&mut self, ids: &[ObjectId]) {
         self.kinds.any_first().declare_objects(ids);
     }
 
-    /// What takes in geometry of `kind`, where the schema names several.
+    /// Returns the writer for geometry of `kind`, where the schema names several.
     ///
     /// # Errors
     ///
@@ -208,7 +206,7 @@ impl Writer {
         self.kinds.writer(kind)
     }
 
-    /// Adds a group of objects, of whatever kind, and gives the number it has.
+    /// Adds a group of objects of any kind, and returns its number.
     pub fn group(&mut self, name: Option<&str>, members: Members) -> u64 {
         self.kinds.groups().group(name.map(str::to_owned), members)
     }
@@ -218,12 +216,12 @@ impl Writer {
         self.kinds.groups().group_field(field);
     }
 
-    /// Adds the header of another format, to be given back when the store is converted to it.
+    /// Adds the header of another format, which is written again when the store is converted to it.
     pub fn header(&mut self, format: &str, header: Object) {
         self.headers.push((format.to_owned(), header));
     }
 
-    /// Adds objects that are coefficients of an equation.
+    /// Adds objects that are given by the coefficients of an equation.
     pub fn parametric(&mut self, shapes: ShapeTable) {
         self.shapes = Some(shapes);
     }
@@ -232,8 +230,8 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// When an element names a vertex that never came, an object of a skeleton has several roots, an id is
-    /// that of objects of two kinds, or the store cannot be written. Then there is no store.
+    /// When an element names a vertex that was never pushed, an object of a skeleton has several roots, an id is shared
+    /// by objects of two kinds, or the store cannot be written. Then there is no store.
     #[boxed]
     pub async fn finish(self) -> Result<Report, WriteError> {
         let Self { build, kinds, shapes, headers, name, compat } = self;
@@ -253,8 +251,8 @@ impl Writer {
     }
 }
 
-/// Writes one level of a store that is being built, next to its other levels: a [`Writer`] that leaves the
-/// root to whoever builds the store.
+/// Writes one level of a store under construction, next to its other levels: a [`Writer`] that leaves the root document
+/// to the caller.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -294,48 +292,51 @@ impl LevelWriter {
         Self { writer: Writer::from_build(build.clone(), "", schema, options), level }
     }
 
-    /// What takes in vertices, elements, objects and groups. Headers and shapes are not of a level.
+    /// Returns the writer of vertices, elements, objects and groups. Headers and shapes do not belong to a level.
     pub const fn writer(&mut self) -> &mut Writer {
         &mut self.writer
     }
 
-    /// Writes the level; `says` may add to its document, or, where there are several kinds, to that of each.
+    /// Writes the level; `edit_level` may change its document, or, where there are several kinds, that of each.
     ///
     /// # Errors
     ///
     /// As [`Writer::finish`].
-    pub async fn finish(self, says: impl FnMut(Kind, &mut LevelDoc)) -> Result<Report, WriteError> {
+    pub async fn finish(
+        self,
+        edit_level: impl FnMut(Kind, &mut LevelDoc),
+    ) -> Result<Report, WriteError> {
         let Writer { build, kinds, .. } = self.writer;
-        let outcome = kinds.finish(&build, self.level, says, |_, _, _, _| Ok(())).await?;
+        let outcome = kinds.finish(&build, self.level, edit_level, |_, _, _, _| Ok(())).await?;
         Ok(outcome.report)
     }
 
-    /// The same for a level of which [`finish_placed`](Self::finish_placed) tells where vertices went. To
-    /// be called before anything is pushed.
+    /// Records the locations of vertices for [`finish_placed`](Self::finish_placed). To be called before anything is
+    /// pushed.
     #[must_use]
     pub fn placing(mut self) -> Self {
         self.writer.kinds.record_locations();
         self
     }
 
-    /// As [`finish`](Self::finish); then calls `placed`, kind by kind, with the running number of each
-    /// vertex, ascending, the place of its chunk among those of its kind at the level in numeric order, and
-    /// its row there. It is not called for a level that is not [`placing`](Self::placing).
+    /// Writes the level as [`finish`](Self::finish) does; then calls `placed`, kind by kind, with the running number of
+    /// each vertex, ascending, the rank of its chunk among those of its kind at the level in numeric order, and its row
+    /// there. It is not called for a level without [`placing`](Self::placing).
     ///
     /// # Errors
     ///
     /// As [`finish`](Self::finish), and as `placed`.
     pub async fn finish_placed(
         self,
-        says: impl FnMut(Kind, &mut LevelDoc),
+        edit_level: impl FnMut(Kind, &mut LevelDoc),
         placed: &mut dyn FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
     ) -> Result<Report, WriteError> {
         let Writer { build, kinds, .. } = self.writer;
-        Ok(kinds.finish(&build, self.level, says, placed).await?.report)
+        Ok(kinds.finish(&build, self.level, edit_level, placed).await?.report)
     }
 }
 
-/// The root document.
+/// Returns the root document.
 pub(crate) fn root(outcome: &Outcome, name: &str) -> Root {
     let schema = &outcome.schema;
     let chunk = schema.bins.chunk_shape().sizes().to_vec();

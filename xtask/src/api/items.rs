@@ -1,10 +1,10 @@
-//! From rustdoc's index to one line for each public item.
+//! Converts rustdoc's index to one line for each public item.
 
 use serde_json::Value;
 
 use super::signature::{bounds, generics, signature, type_name, where_clause};
 
-/// The lines of all items that can be named from outside of `krate`, in no particular order.
+/// Returns the lines of all items that can be named from outside of `krate`, in no particular order.
 pub(super) fn list(krate: &Value) -> Vec<String> {
     let mut listing = Listing { krate, lines: Vec::new(), open: Vec::new() };
     if let Some(root) = listing.item(&krate["root"]) {
@@ -17,16 +17,16 @@ pub(super) fn list(krate: &Value) -> Vec<String> {
 struct Listing<'a> {
     krate: &'a Value,
     lines: Vec<String>,
-    open: Vec<String>, // modules on the way down, so that a re-export of a parent ends
+    open: Vec<String>, // the modules on the path, so that a re-export of a parent ends
 }
 
 impl<'a> Listing<'a> {
-    /// The item with the number `id`, when it belongs to this crate.
+    /// Returns the item with the number `id`, when it belongs to this crate.
     fn item(&self, id: &Value) -> Option<&'a Value> {
         find(self.krate, id)
     }
 
-    /// The items of a list of numbers that belong to this crate.
+    /// Returns the items of a list of numbers that belong to this crate.
     fn items(&self, ids: &'a Value) -> impl Iterator<Item = &'a Value> + use<'a> {
         let krate = self.krate;
         array(ids).filter_map(move |id| find(krate, id))
@@ -46,7 +46,7 @@ impl<'a> Listing<'a> {
         self.open.pop();
     }
 
-    /// An item of a module whose path is `path`.
+    /// Adds an item of a module whose path is `path`.
     fn named(&mut self, item: &'a Value, path: &str) {
         if item["visibility"] != "public" || is_hidden(item) {
             return;
@@ -55,7 +55,7 @@ impl<'a> Listing<'a> {
         self.line(item, &format!("{path}::{name}"), path);
     }
 
-    /// An item under its full name.
+    /// Adds an item under its full name.
     fn line(&mut self, item: &'a Value, full: &str, path: &str) {
         let Some((kind, inner)) = item["inner"].as_object().and_then(|inner| inner.iter().next())
         else {
@@ -106,7 +106,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// `pub use`: what belongs to this crate is listed under its new name, the rest is named.
+    /// Adds a `pub use`: items of this crate are listed under their new name, others are named.
     fn reexport(&mut self, import: &'a Value, path: &str) {
         let name = import["name"].as_str().unwrap_or_default();
         let source = import["source"].as_str().unwrap_or_default();
@@ -150,7 +150,7 @@ impl<'a> Listing<'a> {
         self.lines.push(format!("{full}::{name}{fields}"));
     }
 
-    /// Methods of a type, and the traits it has. What every type has is left out.
+    /// Adds the methods of a type, and its traits. Blanket and auto traits are left out.
     fn impls(&mut self, inner: &'a Value, full: &str) {
         for item in self.items(&inner["impls"]) {
             let block = &item["inner"]["impl"];
@@ -170,7 +170,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// A member of a type or a trait.
+    /// Adds a member of a type or a trait.
     fn member(&mut self, member: &'a Value, full: &str) {
         let name = member["name"].as_str().unwrap_or_default();
         let inner = &member["inner"];
@@ -185,12 +185,12 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// The item with the number `id` in the index of `krate`.
+/// Returns the item with the number `id` in the index of `krate`.
 fn find<'a>(krate: &'a Value, id: &Value) -> Option<&'a Value> {
     krate["index"].get(id.as_u64()?.to_string())
 }
 
-/// The items of a list, and none of what is no list.
+/// Returns the items of a list, and none of any other value.
 pub(super) fn array(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
@@ -203,7 +203,7 @@ fn is_non_exhaustive(item: &Value) -> bool {
     has_attribute(item, "non_exhaustive")
 }
 
-/// Attributes are words or objects that hold the source text, depending on the attribute.
+/// Returns whether an item has an attribute: in the JSON a word, or an object with the source text.
 fn has_attribute(item: &Value, word: &str) -> bool {
     array(&item["attrs"]).any(|attribute| attribute.to_string().contains(word))
 }

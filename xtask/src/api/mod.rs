@@ -1,10 +1,10 @@
 //! `api`: the public items of every published crate, as a snapshot that CI compares.
 //!
-//! rustdoc writes what it knows of a crate as JSON. One line is made of each public item, the lines are
-//! sorted and kept in `docs/api/CRATE.txt`. A change of the public interface is then a change that a review sees.
+//! rustdoc writes a crate's index as JSON. Each public item becomes one line, and the sorted lines are kept in
+//! `docs/api/CRATE.txt`. So a review sees every change of the public interface.
 //!
-//! The JSON is an unstable output of rustdoc, whose form belongs to one version of the compiler. The
-//! workspace pins its compiler, so that the form is known; another one is refused by its number.
+//! The JSON is an unstable output of rustdoc, and its form depends on the version of the compiler. The workspace pins
+//! its compiler; another form is refused by its number.
 
 mod items;
 mod signature;
@@ -68,10 +68,10 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has rustdoc write the JSON of the crates with these names, all at once, so that what they share is checked once.
+/// Lets rustdoc write the JSON of the crates with these names, all at once, so that shared crates are checked once.
 fn document(house: &House, names: &[&str]) -> anyhow::Result<()> {
-    // The pinned compiler is a stable one and the option unstable. Only rustdoc gets the variable: set for the
-    // compiler too, it would have everything built again.
+    // The pinned compiler is stable and the option unstable. Only rustdoc gets the variable: the compiler would rebuild
+    // everything.
     let rustdoc = house.target().join("rustdoc-json");
     fs::create_dir_all(house.target())?;
     fs::write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n")?;
@@ -83,7 +83,7 @@ fn document(house: &House, names: &[&str]) -> anyhow::Result<()> {
     cargo.env("RUSTDOC", &rustdoc.display().to_string()).run()
 }
 
-/// The public items of one crate, a line each, out of its JSON.
+/// Returns the public items of one crate, a line each, from its JSON.
 fn list(house: &House, package: &str) -> anyhow::Result<String> {
     let path = house.target().join("doc").join(format!("{}.json", package.replace('-', "_")));
     let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -100,7 +100,7 @@ fn list(house: &House, package: &str) -> anyhow::Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// What was removed and what was added.
+/// Returns the removed and the added lines.
 fn difference(name: &str, before: &str, after: &str) -> String {
     let lost = before.lines().filter(|line| !after.lines().any(|other| other == *line));
     let new = after.lines().filter(|line| !before.lines().any(|other| other == *line));

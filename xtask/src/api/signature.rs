@@ -1,10 +1,10 @@
-//! Types, generics and signatures of rustdoc's JSON, as a programmer writes them.
+//! Formats types, generics and signatures of rustdoc's JSON as Rust source.
 
 use serde_json::Value;
 
 use super::items::array;
 
-/// `const fn path<T>(self, n: u8) -> T where T: Copy`.
+/// Formats a signature: `const fn path<T>(self, n: u8) -> T where T: Copy`.
 pub(super) fn signature(function: &Value, path: &str) -> String {
     let header = &function["header"];
     let mut out = String::new();
@@ -23,7 +23,7 @@ pub(super) fn signature(function: &Value, path: &str) -> String {
     out + &where_clause(&function["generics"])
 }
 
-/// A name and its type; the receiver in its short form.
+/// Formats a name and its type; the receiver in its short form.
 fn parameter(pair: &Value) -> String {
     let (name, meant) = (pair[0].as_str().unwrap_or_default(), type_name(&pair[1]));
     match (name, meant.as_str()) {
@@ -34,7 +34,7 @@ fn parameter(pair: &Value) -> String {
     }
 }
 
-/// `<'a, T: Bound>`, or nothing.
+/// Formats generics: `<'a, T: Bound>`, or nothing.
 pub(super) fn generics(generics: &Value) -> String {
     let params: Vec<String> = array(&generics["params"])
         .filter(|param| param["kind"]["type"]["is_synthetic"] != true)
@@ -51,7 +51,7 @@ pub(super) fn generics(generics: &Value) -> String {
     if params.is_empty() { String::new() } else { format!("<{}>", params.join(", ")) }
 }
 
-/// ` where T: Bound`, or nothing.
+/// Formats a where clause: ` where T: Bound`, or nothing.
 pub(super) fn where_clause(generics: &Value) -> String {
     let predicates: Vec<String> = array(&generics["where_predicates"])
         .filter_map(|predicate| {
@@ -62,7 +62,7 @@ pub(super) fn where_clause(generics: &Value) -> String {
     if predicates.is_empty() { String::new() } else { format!(" where {}", predicates.join(", ")) }
 }
 
-/// `A + B`.
+/// Formats bounds: `A + B`.
 pub(super) fn bounds(list: &Value) -> String {
     let names = array(list).map(|bound| {
         if let Some(outlives) = bound["outlives"].as_str() {
@@ -78,13 +78,13 @@ pub(super) fn bounds(list: &Value) -> String {
     names.collect::<Vec<_>>().join(" + ")
 }
 
-/// A path with its arguments.
+/// Formats a path with its arguments.
 fn path_name(path: &Value) -> String {
     let name = path["path"].as_str().or_else(|| path["name"].as_str()).unwrap_or_default();
     format!("{name}{}", arguments(&path["args"]))
 }
 
-/// `<'a, T, Item = U>` or `(A) -> B`, or nothing.
+/// Formats arguments: `<'a, T, Item = U>` or `(A) -> B`, or nothing.
 pub(super) fn arguments(args: &Value) -> String {
     if let Some(call) = args.get("parenthesized") {
         let inputs: Vec<String> = array(&call["inputs"]).map(type_name).collect();
@@ -116,7 +116,7 @@ pub(super) fn arguments(args: &Value) -> String {
     if all.is_empty() { String::new() } else { format!("<{}>", all.join(", ")) }
 }
 
-/// A type.
+/// Formats a type.
 pub(super) fn type_name(meant: &Value) -> String {
     let Some((kind, inner)) = meant.as_object().and_then(|meant| meant.iter().next()) else {
         return "_".to_owned();

@@ -1,4 +1,4 @@
-//! Pages of the book that the library can write itself.
+//! Pages of the book that are generated from the library.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ pub(super) fn settle(house: &House, mode: Mode) -> anyhow::Result<()> {
     fixtures::settle(house, mode, "docs/src/format/faults.md", faults()?.as_bytes(), "docs")
 }
 
-/// Writes or compares the page of rules, which a program of the crate prints: this one stays small. A test of
+/// Writes or compares the page of rules, which a program of the crate prints, to keep this program small. A test of
 /// that crate compares it too.
 pub(super) fn settle_rules(house: &House, mode: Mode) -> anyhow::Result<()> {
     let page = house.program(house.build_programs()?.join("examples/rules")).output();
@@ -25,7 +25,7 @@ pub(super) fn settle_rules(house: &House, mode: Mode) -> anyhow::Result<()> {
     fixtures::settle(house, mode, "docs/src/rules.md", page.as_bytes(), "docs")
 }
 
-/// Every class of fault, with what follows from it.
+/// Returns every class of errors, with its exit code, retry and hint.
 fn faults() -> Result<String, std::fmt::Error> {
     let mut page = String::from(FAULTS);
     for &class in Class::ALL {
@@ -47,7 +47,7 @@ those with exit code 3, and `InvalidKey` and `InvalidArgument`.
 
 A message is one line: `Truncated in fragment index, ranges at byte 24: expected 32 bytes, found 16`.
 It names the class, the structure, the field as the specification calls it, the byte at which it
-starts, what would have been right and what is there.
+starts, the expected and the found value.
 
 | class | exit code | retry | advice when nothing more particular is known |
 | --- | --- | --- | --- |

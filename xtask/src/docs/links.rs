@@ -1,7 +1,7 @@
-//! Follows every link of the book and of the top-level pages to a file, and to a heading in it.
+//! Checks every link of the book and of the top-level pages to a file, and to a heading in it.
 //!
-//! A link from a word in code font to a Rust file must name an item that the file defines, so that pages that lead into
-//! the code stay true when it is renamed. Links to other sites are not followed: that needs a network and proves little.
+//! A link from a word in code font to a Rust file must name an item that the file defines, so that links into the code
+//! are updated when it is renamed. Links to other sites are not checked: that needs a network and proves little.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use crate::house::House;
 
-/// Links that lead nowhere, and pages that no link of the table of contents leads to.
+/// Returns broken links, and pages that are missing in the table of contents.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     let pages = pages(house)?;
     let mut problems = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// All pages of the book, and the top-level ones.
+/// Returns all pages of the book, and the top-level ones.
 pub(super) fn pages(house: &House) -> anyhow::Result<Vec<PathBuf>> {
     let mut pages = vec![house.path("README.md"), house.path("CHANGELOG.md")];
     pages_in(&house.path("docs/src"), &mut pages)?;
@@ -56,7 +56,7 @@ fn pages_in(folder: &Path, pages: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The texts and targets of `[text](target)` outside code blocks, with their line numbers.
+/// Returns the texts and targets of `[text](target)` outside code blocks, with their line numbers.
 fn links(text: &str) -> Vec<(usize, String, String)> {
     let (mut found, mut code) = (Vec::new(), false);
     for (number, line) in (1..).zip(text.lines()) {
@@ -77,7 +77,7 @@ fn links(text: &str) -> Vec<(usize, String, String)> {
     found
 }
 
-/// What is wrong with a link from `word` on `page`, if anything.
+/// Returns the fault of a link from `word` on `page`, if any.
 fn follow(page: &Path, word: &str, link: &str) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -101,7 +101,7 @@ fn follow(page: &Path, word: &str, link: &str) -> Option<String> {
     (!found).then(|| format!("no heading {heading} in {path}"))
 }
 
-/// Whether a Rust file defines a function, type, constant or module called `item`, perhaps `Type::item`.
+/// Returns whether a Rust file defines a function, type, constant or module called `item`, perhaps `Type::item`.
 fn defines(text: &str, item: &str) -> bool {
     let name = item.rsplit("::").next().unwrap_or(item);
     let mut words =
@@ -113,10 +113,10 @@ fn defines(text: &str, item: &str) -> bool {
     })
 }
 
-/// What stands before the name of an item.
+/// The keywords before the name of an item.
 const DEFINING: [&str; 7] = ["fn", "struct", "enum", "trait", "type", "const", "mod"];
 
-/// The name under which a heading can be linked to.
+/// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let words = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

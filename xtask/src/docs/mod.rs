@@ -1,8 +1,8 @@
 //! `docs`: the book and the pages of the API.
 //!
-//! The book is plain Markdown below `docs/src`; reading it needs no tool. What the
-//! library knows itself is generated ([`generated`]), every link between pages is followed ([`links`]), and
-//! every command is run ([`run`](mod@run)).
+//! The book is plain Markdown below `docs/src`; reading it needs no tool. Pages about facts of the library are
+//! generated ([`generated`]), every link between pages is checked ([`links`]), and every command is run
+//! ([`run`](mod@run)).
 
 mod generated;
 mod links;
@@ -54,7 +54,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     house.cargo(&doc).env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
-/// Runs the commands of the pages that ask in SQL.
+/// Runs the commands of the pages with SQL queries.
 pub(crate) fn run_sql_pages(house: &House) -> anyhow::Result<()> {
     run::run(house, run::Pages::Sql)
 }

@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::house::House;
 
-/// What is wrong with the files of the workspace, one line each.
+/// Returns the faults in the files of the workspace, one line each.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     let mut paths = Vec::new();
     list(&house.path(""), "", &mut paths)?;
@@ -27,7 +27,7 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Every file that people wrote, by its path below the root.
+/// Lists every hand-written file, by its path below the root.
 fn list(folder: &Path, below: &str, paths: &mut Vec<String>) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("cannot list {below}"))? {
         let entry = entry?;
@@ -44,7 +44,7 @@ fn list(folder: &Path, below: &str, paths: &mut Vec<String>) -> anyhow::Result<(
     Ok(())
 }
 
-/// What is no text of ours: test data, and the file that a linked work tree has for `.git`.
+/// Returns whether a file is not checked: test data, and the file `.git` of a linked work tree.
 fn is_data(path: &str) -> bool {
     path.starts_with("testdata/") || path == ".git"
 }
@@ -110,7 +110,7 @@ fn leftovers(text: &str, machine: &[String]) -> Vec<String> {
     problems
 }
 
-/// What only makes sense where the file was written.
+/// Returns paths that only exist on this machine.
 fn machine_paths(root: &Path) -> Vec<String> {
     let mut paths = vec![root.to_string_lossy().trim_end_matches('/').to_owned()];
     paths.extend(env::var("HOME").ok().map(|home| format!("{home}/")));
@@ -121,7 +121,7 @@ fn machine_paths(root: &Path) -> Vec<String> {
     paths
 }
 
-/// The crates that parse hostile bytes and need no unsafe code.
+/// The crates that parse hostile bytes and must not use unsafe code.
 const FORBID_UNSAFE: [&str; 4] = [
     "crates/zvf-format/src/lib.rs",
     "crates/zvf-metadata/src/lib.rs",
@@ -131,7 +131,7 @@ const FORBID_UNSAFE: [&str; 4] = [
 
 const LONGEST: usize = 800;
 
-/// Folders whose files no person wrote.
+/// Folders of generated files.
 const MADE: [&str; 6] = [
     "fuzz/corpus",
     "fuzz/artifacts",
@@ -141,7 +141,7 @@ const MADE: [&str; 6] = [
     "viewer/pkg",
 ];
 
-/// Names of files that say nothing about what is inside.
+/// File names without a meaning.
 const VAGUE: [&str; 8] =
     ["util", "utils", "common", "helper", "helpers", "manager", "misc", "types"];
 

@@ -1,7 +1,7 @@
-//! Rules about what packages depend on: the layering of the crates, and one place for versions.
+//! Rules about dependencies: the layering of the crates, and one place for versions.
 //!
-//! The drawing of the crates in `docs/src/architecture.md` is the table that is enforced: each line names a published
-//! crate and what it uses. A new edge between crates is a change of its own: it is drawn there, and argued for.
+//! The drawing of the crates in `docs/src/architecture.md` is enforced: each line names a published crate and the
+//! crates it uses. A new edge between crates must be drawn there.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use anyhow::Context;
 use crate::cargo_toml::{Entry, Member, entries, members};
 use crate::house::House;
 
-/// What is wrong, one line each.
+/// Returns the faults, one line each.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     let members = members(house)?;
     let page = fs::read_to_string(house.path(DRAWING)).with_context(|| format!("no {DRAWING}"))?;
@@ -32,7 +32,7 @@ struct Layer {
     uses: Vec<String>,
 }
 
-/// The lines of the drawing from top to bottom, and what is wrong with them: a crate may only use those above it.
+/// Returns the lines of the drawing from top to bottom, and their faults: a crate may only use those above it.
 fn parse_drawing(page: &str) -> (Vec<Layer>, Vec<String>) {
     let mut layers: Vec<Layer> = Vec::new();
     let mut problems = Vec::new();
@@ -57,7 +57,7 @@ fn parse_drawing(page: &str) -> (Vec<Layer>, Vec<String>) {
     (layers, problems)
 }
 
-/// A published crate uses exactly what the drawing says. Tests may use more.
+/// Checks that a published crate uses exactly the crates in the drawing. Tests may use more.
 fn layering(member: &Member, drawing: &[Layer]) -> Vec<String> {
     let Some(layer) = drawing.iter().find(|layer| layer.name == member.name) else {
         return if member.published {
@@ -75,16 +75,16 @@ fn layering(member: &Member, drawing: &[Layer]) -> Vec<String> {
         .collect()
 }
 
-/// Versions are declared in the workspace, and nowhere else.
+/// Checks that versions are declared only in the workspace.
 fn inherited(member: &Member) -> Vec<String> {
     let entries = member.dependencies.iter().chain(&member.dev_dependencies);
     let named = entries.filter(|entry| !entry.line.contains("workspace = true"));
-    // A crate that tests itself with a program above it cannot inherit its path without a version.
+    // A crate that tests itself with a program of a higher layer cannot inherit its path without a version.
     let named = named.filter(|entry| !entry.line.contains("path = "));
     named.map(|entry| format!("{}: declare {} in the workspace", member.name, entry.name)).collect()
 }
 
-/// Each dependency has its reason above it.
+/// Checks that a comment explains each dependency.
 fn explained(workspace: &[Entry]) -> Vec<String> {
     let declared = workspace.iter().filter(|entry| entry.table == DECLARED);
     let silent = declared.filter(|entry| !entry.explained);

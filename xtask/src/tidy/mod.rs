@@ -1,7 +1,7 @@
-//! `tidy`: the house rules that a program can check. It is also a test, so `cargo test` runs it.
+//! `tidy`: the project rules that a program can check. It is also a test, so `cargo test` runs it.
 //!
-//! [`files`] looks at the text of each file, [`layers`] at what each package depends on. Every rule
-//! is a function from text to problems, tested on text that breaks it.
+//! [`files`] checks the text of each file, [`layers`] the dependencies of each package. Every rule is a function from
+//! text to problems, tested on text that violates it.
 
 mod files;
 mod layers;

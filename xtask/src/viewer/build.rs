@@ -1,7 +1,7 @@
 //! Builds the page: the reader for WebAssembly, its bindings, the bundle.
 //!
-//! What is missing is fetched by lock files: packages of Node with `npm ci`, the generator of bindings with cargo. What
-//! only the system can give, Node and the Rust target, is named with the command that installs it.
+//! Missing tools are installed by lock files: packages of Node with `npm ci`, the generator of bindings with cargo. For
+//! system tools, Node and the Rust target, the error names the installation command.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(super) fn build_page(house: &House) -> anyhow::Result<()> {
     house.program("node").args(&[script, generator, own.join(";"), all.join(";")]).run()
 }
 
-/// Builds the page anew, and fails where it is not the one that is kept.
+/// Rebuilds the page, and fails where it differs from the kept one.
 pub(super) fn rebuild_page(house: &House) -> anyhow::Result<()> {
     let before = built(house)?;
     build_page(house)?;
@@ -49,7 +49,7 @@ pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow
     }
     house.program(&generator).args(&[Path::new(target), &module, folder]).run()?;
     let bare = folder.join("zvf_wasm_bg.wasm").display().to_string();
-    // Names are lost when they are left out, so that is a run of its own.
+    // Removing names is a separate run, because other passes need them.
     for passes in [&WASM_PASSES[..], &["--strip-debug"]] {
         let mut words = vec!["-o", &bare, &bare];
         words.extend(passes);
@@ -58,7 +58,7 @@ pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow
     Ok(())
 }
 
-/// Fails with what to install when a tool of the system is missing.
+/// Fails with an installation hint when a tool of the system is missing.
 pub(super) fn find_tools(house: &House) -> anyhow::Result<()> {
     for (name, hint) in [("node", NODE_HINT), ("npm", NODE_HINT)] {
         if house.program(name).args(&["--version"]).output().is_none() {
@@ -71,7 +71,7 @@ pub(super) fn find_tools(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets npm install what `package-lock.json` names, unless it is there.
+/// Lets npm install the packages of `package-lock.json`, unless they are installed.
 pub(super) fn install_packages(house: &House) -> anyhow::Result<()> {
     let marker = house.path("viewer/node_modules/.package-lock.json");
     let lock = house.path("viewer/package-lock.json");
@@ -83,7 +83,7 @@ pub(super) fn install_packages(house: &House) -> anyhow::Result<()> {
     house.program("npm").args(&["ci", "--prefix", &folder]).run()
 }
 
-/// Builds the generator of bindings, in a target folder of its own, and returns it.
+/// Builds the generator of bindings, in its own target folder, and returns it.
 fn build_generator(house: &House) -> anyhow::Result<PathBuf> {
     let manifest = house.path("viewer/bindings/Cargo.toml");
     let wanted = locked_version(&house.path("Cargo.lock"), "wasm-bindgen")?;
@@ -100,7 +100,7 @@ fn build_generator(house: &House) -> anyhow::Result<PathBuf> {
     Ok(target.join("debug/bindings"))
 }
 
-/// The version of a package in a lock file.
+/// Returns the version of a package in a lock file.
 fn locked_version(lock: &Path, package: &str) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(lock).context("Cargo.lock")?;
     let start = format!("name = \"{package}\"\nversion = \"");
@@ -109,7 +109,7 @@ fn locked_version(lock: &Path, package: &str) -> anyhow::Result<String> {
     Ok(rest.split('"').next().unwrap_or_default().to_owned())
 }
 
-/// Flags that leave folders of this machine out of messages, so that every machine builds the same bytes.
+/// Returns flags that remove folders of this machine from messages, so that every machine builds the same bytes.
 fn remap_paths(house: &House) -> anyhow::Result<String> {
     let mut flags = vec![format!("--remap-path-prefix={}=", house.path("").display())];
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -123,22 +123,22 @@ fn remap_paths(house: &House) -> anyhow::Result<String> {
     Ok(flags.join(" "))
 }
 
-/// The folder of the toolchain.
+/// Returns the folder of the toolchain.
 fn sysroot(house: &House) -> anyhow::Result<PathBuf> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let printed = house.program(rustc).args(&["--print", "sysroot"]).output();
     Ok(PathBuf::from(printed.context("rustc is missing")?.trim()))
 }
 
-/// A program that npm has installed.
+/// Returns a program that npm has installed.
 pub(super) fn tool(house: &House, name: &str) -> PathBuf {
     house.path("viewer/node_modules/.bin").join(name)
 }
 
 const WASM: &str = "wasm32-unknown-unknown";
 const NODE_HINT: &str = "install Node 20 or newer with npm (Debian: `apt-get install nodejs npm`)";
-/// What makes the packed module smaller. Functions in the order of their names stand beside their like, and pack better by
-/// a twentieth. The passes of `-Oz` save bytes too, but what they leave packs worse by a twentieth.
+/// Passes that make the packed module smaller. Sorting functions by name puts similar ones next to each other, which
+/// saves a twentieth. The passes of `-Oz` save bytes too, but their output packs worse by a twentieth.
 const WASM_PASSES: [&str; 6] = [
     "--debuginfo",
     "--duplicate-function-elimination",
@@ -147,7 +147,7 @@ const WASM_PASSES: [&str; 6] = [
     "--vacuum",
     "--reorder-functions-by-name",
 ];
-/// What every browser has that has WebGL 2 and modules in workers.
+/// Features of every browser with WebGL 2 and modules in workers.
 const WASM_FEATURES: [&str; 6] = [
     "--enable-bulk-memory",
     "--enable-nontrapping-float-to-int",

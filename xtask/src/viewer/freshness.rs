@@ -1,4 +1,4 @@
-//! Whether the page that is kept was made of the sources that are there: `BUILT.json` compared with them.
+//! Whether the kept page was built from the current sources: compares `BUILT.json` with them.
 //!
 //! Nothing is compiled, and neither Node nor the network is needed.
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::house::House;
 
-/// What the kept page was made of.
+/// Returns the sources of the kept page.
 pub(super) fn built(house: &House) -> anyhow::Result<Value> {
     let text = std::fs::read_to_string(house.path(BUILT)).context(BUILT)?;
     serde_json::from_str(&text).context(BUILT)
@@ -28,7 +28,7 @@ pub(super) fn check(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets `sha256sum` compare what was written down with what is there.
+/// Lets `sha256sum` compare the recorded files with the current ones.
 fn compare_files(house: &House, built: &Value) -> anyhow::Result<()> {
     let inputs = built["inputs"].as_object().context("BUILT.json has no inputs")?;
     ensure!(!inputs.is_empty(), "BUILT.json names no inputs");
@@ -57,7 +57,7 @@ fn compare_crates(house: &House, built: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The crates that the reader in WebAssembly is made of.
+/// The crates of the reader in WebAssembly.
 #[derive(Debug)]
 pub(super) struct Tree {
     /// Names of those of this workspace.
@@ -67,7 +67,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Reads the lock file as cargo does.
+    /// Reads the dependencies from the lock file with cargo.
     pub(super) fn read(house: &House) -> anyhow::Result<Self> {
         let words = ["tree", "-p", "zvf-wasm", "--target", "wasm32-unknown-unknown"];
         let more =
@@ -97,7 +97,7 @@ impl Tree {
 
 const BUILT: &str = "crates/zvf-serve/page/BUILT.json";
 const STALE: &str = "the page is out of date: run `cargo xtask viewer build` and commit it";
-/// Bytes of the whole page on the wire.
+/// The largest compressed size of the page in bytes.
 const MAX_PACKED_BYTES: u64 = 1_100_000;
 
 #[cfg(test)]

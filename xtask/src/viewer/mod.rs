@@ -1,7 +1,7 @@
-//! `viewer`: the page that looks at stores, built, checked for freshness, and tried in a browser.
+//! `viewer`: the page that shows stores, built, checked for freshness, and tested in a browser.
 //!
-//! What is built lies in `crates/zvf-serve/page`, so that nobody needs Node to build the server. `BUILT.json` beside it
-//! names every source of the page with its SHA-256, and the version of every crate in it, as they were when it was built.
+//! The built page is in `crates/zvf-serve/page`, so that building the server does not need Node. `BUILT.json` next to
+//! it lists every source of the page with its SHA-256, and the version of every crate in it.
 
 mod build;
 mod freshness;
@@ -24,10 +24,10 @@ usage: cargo xtask viewer check|build
 
 check         compares the sources of the page with what they were when it was built; no Node is needed
 build         compiles the reader to WebAssembly, checks types, runs unit tests and bundles the page; needs Node with npm
-              and the Rust target wasm32-unknown-unknown, and fetches the rest by its lock files when it is not there
+              and the Rust target wasm32-unknown-unknown, and fetches the rest by its lock files when it is missing
 verify        builds the page and compares it with the one that is kept (--kept: tries that one without), makes stores,
               serves them, and tries the page in headless Chromium (Debian's, or CHROMIUM): all figures that it must reach
-npm           packs the reader for JavaScript, installs the package elsewhere, and reads the archived stores with it in Node
+npm           packs the reader for JavaScript, installs the package in another folder, and reads the archived stores with it in Node
 pictures      draws the pictures of the book anew
 neuroglancer  opens --precomputed in the stock Neuroglancer client, out of the Python package; also reads it with CloudVolume",
     run,
@@ -52,7 +52,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     }
 }
 
-/// Whether the page that is kept is that of the sources; for `ci`.
+/// Checks that the kept page is that of the sources; for `ci`.
 pub(crate) fn check(house: &House) -> anyhow::Result<()> {
     freshness::check(house)
 }

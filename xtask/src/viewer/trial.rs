@@ -1,7 +1,7 @@
-//! Tries the page: figures in headless Chromium, the package for JavaScript in Node, the stock Neuroglancer client; and the
-//! pictures of the book, which are made the same way.
+//! Tests of the page: figures in headless Chromium, the JavaScript package in Node, the stock Neuroglancer client; and
+//! the pictures of the book, which are made the same way.
 //!
-//! All of them run the command `zvf` of this workspace, on stores that it makes in a folder below the target folder.
+//! All of them run the command `zvf` of this workspace, on stores in a folder below the target folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::build::{build_reader, find_tools, install_packages, rebuild_page, too
 use crate::args::Args;
 use crate::house::House;
 
-/// The page in headless Chromium, with the figures that it must reach.
+/// Tests the page in headless Chromium, with the figures that it must reach.
 pub(super) fn verify(house: &House, mut args: Args) -> anyhow::Result<()> {
     find_tools(house)?;
     install_packages(house)?;
@@ -25,7 +25,7 @@ pub(super) fn verify(house: &House, mut args: Args) -> anyhow::Result<()> {
     house.program("node").args(&[script, zvf, folder]).forward(args).run()
 }
 
-/// Packs the package for JavaScript, installs it somewhere else, and lets it read stores.
+/// Packs the JavaScript package, installs it in another folder, and lets it read stores.
 pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;
     find_tools(house)?;
@@ -55,7 +55,7 @@ pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
     house.program("node").args(&words).run()
 }
 
-/// The pictures of the book.
+/// Makes the pictures of the book.
 pub(super) fn draw_pictures(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;
     find_tools(house)?;
@@ -67,7 +67,7 @@ pub(super) fn draw_pictures(house: &House, args: Args) -> anyhow::Result<()> {
     house.program("node").args(&words).run()
 }
 
-/// The stock Neuroglancer client, out of the Python package of that name, and `CloudVolume` where it is installed.
+/// Tests the stock Neuroglancer client of its Python package, and `CloudVolume` where it is installed.
 pub(super) fn try_neuroglancer(house: &House, mut args: Args) -> anyhow::Result<()> {
     let python = args.next().context("name a Python that has the package neuroglancer: PYTHON")?;
     args.end()?;
@@ -86,7 +86,7 @@ pub(super) fn try_neuroglancer(house: &House, mut args: Args) -> anyhow::Result<
     house.program("node").args(&words).args(&[python]).run()
 }
 
-/// The command, built.
+/// Builds the command and returns its path.
 fn build_command(house: &House) -> anyhow::Result<PathBuf> {
     house.cargo(&["build", "--quiet", "-p", "zvf-cli"]).run()?;
     Ok(house.target().join("debug/zvf"))
@@ -109,7 +109,7 @@ fn unpack_stores(house: &House, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(stores)
 }
 
-/// A folder below the target folder, without what an earlier run left.
+/// Returns an empty folder below the target folder.
 fn empty_folder(house: &House, name: &str) -> anyhow::Result<PathBuf> {
     let folder = house.target().join(name);
     if folder.exists() {

@@ -1,8 +1,8 @@
-//! Block arrays, traded with python-blosc2 and caterva.
+//! Block arrays, exchanged with python-blosc2 and caterva.
 //!
-//! Not asked of the stock libraries, because they cannot do it among themselves: a slice of blocks under delta (wrong
-//! values); byte delta of items of more than 255 bytes (refused); and of caterva, which is older, such items and
-//! byte delta (a crash).
+//! The stock libraries cannot exchange these among themselves, so they are left out: a slice of blocks under delta
+//! (wrong values); byte delta of items of more than 255 bytes (refused); and with caterva, which is older, such items
+//! and byte delta (a crash).
 
 use std::fs;
 use std::io::Write;
@@ -30,7 +30,7 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let python = peers::python("block-arrays", &["numpy", "blosc2==4.14.1", "caterva==0.7.3"])?;
     let script = || {
-        let mut command: Command = limited(&python, PATIENCE);
+        let mut command: Command = limited(&python, TIMEOUT_SECONDS);
         command.arg(peers::script("block_arrays.py"));
         command
     };
@@ -54,7 +54,7 @@ pub(super) fn run(
     }
     drop(list);
     let lines = peers::run(script().arg("check").arg(folder.path()))?;
-    let mut heard = 0;
+    let mut verdicts = 0;
     for line in lines.lines() {
         let verdict: Value = serde_json::from_str(line)?;
         let mut report = Report::new(format!("ours/{}/{}", effort.seed, verdict["path"]));
@@ -64,13 +64,17 @@ pub(super) fn run(
             runtime.block_on(after(&mut report, folder.path(), &verdict))?;
         }
         tally.add(report)?;
-        heard += 1;
+        verdicts += 1;
     }
-    anyhow::ensure!(heard == effort.arrays, "{heard} verdicts about {} arrays", effort.arrays);
+    anyhow::ensure!(
+        verdicts == effort.arrays,
+        "{verdicts} verdicts about {} arrays",
+        effort.arrays
+    );
     Ok(())
 }
 
-/// Reads what they wrote: all of it, and boxes.
+/// Reads what the library wrote: all of it, and boxes.
 async fn theirs(
     report: &mut Report,
     folder: &Path,
@@ -110,7 +114,7 @@ async fn theirs(
     Ok(())
 }
 
-/// Writes one array, and says what it holds.
+/// Writes one array, and returns its contents.
 async fn ours(folder: &Path, number: usize, random: &mut Random) -> anyhow::Result<Value> {
     let (dtype, size) = DTYPES[random.below(DTYPES.len())];
     let case = Case::random(random, size);
@@ -124,7 +128,7 @@ async fn ours(folder: &Path, number: usize, random: &mut Random) -> anyhow::Resu
         );
     }
     let path = folder.join(format!("{number}.{form}"));
-    // Half of them in two steps: all rows but one, then that.
+    // Half of them in two steps: all rows but one, then the last.
     let mut first = case.shape.clone();
     if random.below(2) == 0 && first[0] > 1 {
         first[0] -= 1;
@@ -155,7 +159,7 @@ async fn ours(folder: &Path, number: usize, random: &mut Random) -> anyhow::Resu
     }))
 }
 
-/// Reads what they made of an array of ours.
+/// Reads the library's edit of an array of ours.
 async fn after(report: &mut Report, folder: &Path, verdict: &Value) -> anyhow::Result<()> {
     let name = verdict["path"].as_str().context("a verdict without a path")?;
     let raw = fs::read(folder.join(format!("{name}.after")))?;
@@ -207,7 +211,7 @@ const DTYPES: [(&str, usize); 19] = [
     ("|S300", 300),
     ("<M8[s]", 8),
 ];
-/// Boxes asked of each array.
+/// The number of boxes read from each array.
 const BOXES: usize = 4;
-/// Seconds that the library has for all arrays.
-const PATIENCE: u32 = 900;
+/// The time limit of the library for all arrays, in seconds.
+const TIMEOUT_SECONDS: u32 = 900;

@@ -1,14 +1,14 @@
-//! The part that trades random dense arrays with the stock libraries, in both directions.
+//! The part that exchanges random dense arrays with the stock libraries, in both directions.
 //!
 //! ```text
-//! blocks    python-blosc2 and caterva: what they write we read; what we write they read, change and make
-//!           longer, and we read that again
-//! tet       tetration: what it writes and converts we read; what we write it verifies, and cuts slices of;
-//!           so it does with packs of the golden stores
+//! blocks    python-blosc2 and caterva: we read what they write; they read, edit and
+//!           extend what we write, and we read that again
+//! tet       tetration: we read what it writes and converts; it verifies and slices what we write,
+//!           and packs of the golden stores
 //! ```
 //!
-//! What an array holds is known from the items alone, so nothing depends on how either side reads. Stock
-//! programs run under a time limit: some wait for ever on some files.
+//! The contents of an array are known from its items, so nothing depends on how either side reads. Stock programs run
+//! under a time limit: some hang on some files.
 
 mod blocks;
 mod tet;
@@ -22,7 +22,7 @@ use zvf_tensor::Memory;
 use crate::random::Random;
 use crate::tally::Tally;
 
-/// How much is traded, and in which format.
+/// How many arrays are exchanged, and in which format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort<'a> {
     pub(crate) seed: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Effort<'a> {
     pub(crate) format: Option<&'a str>,
 }
 
-/// Trades arrays with all of them.
+/// Exchanges arrays with all libraries.
 pub(crate) fn run(
     effort: Effort<'_>,
     runtime: &Runtime,
@@ -46,7 +46,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// An array that nobody has yet.
+/// A random array.
 #[derive(Clone, Debug)]
 struct Case {
     shape: Vec<u64>,
@@ -58,12 +58,12 @@ struct Case {
 }
 
 impl Case {
-    /// Extents, a box that is not empty, and items of `size` bytes.
+    /// Returns random extents, a box that is not empty, and items of `size` bytes.
     fn random(random: &mut Random, size: usize) -> Self {
         let rank = 1 + random.below(8);
-        let most = [300, 40, 14, 8, 6, 5, 4, 3][rank - 1];
-        let extents = |most: u64, random: &mut Random| 1 + random.below(most as usize) as u64;
-        let shape: Vec<u64> = (0..rank).map(|_| extents(most, random)).collect();
+        let max_extent = [300, 40, 14, 8, 6, 5, 4, 3][rank - 1];
+        let extents = |max: u64, random: &mut Random| 1 + random.below(max as usize) as u64;
+        let shape: Vec<u64> = (0..rank).map(|_| extents(max_extent, random)).collect();
         let chunk: Vec<u64> = shape.iter().map(|n| extents(n + 2, random)).collect();
         let block = chunk.iter().map(|n| extents(*n, random)).collect();
         let start: Vec<u64> = shape.iter().map(|n| random.below(*n as usize) as u64).collect();
@@ -82,12 +82,12 @@ impl Case {
         Self { shape, chunk, block, start, stop, items }
     }
 
-    /// The items of the box, one by one.
+    /// Returns the items of the box.
     fn part(&self, size: usize) -> Vec<u8> {
         self.every(size, &vec![1; self.shape.len()])
     }
 
-    /// Those items of the box that are so many steps from its start, one by one.
+    /// Returns every n-th item of the box along each axis.
     fn every(&self, size: usize, steps: &[u64]) -> Vec<u8> {
         let mut out = Vec::new();
         for (place, item) in self.items.chunks_exact(size).enumerate() {
@@ -107,7 +107,7 @@ impl Case {
     }
 }
 
-/// A program that is ended after so many seconds.
+/// Returns a command that is killed after `seconds`.
 fn limited(program: impl AsRef<std::ffi::OsStr>, seconds: u32) -> Command {
     let mut command = Command::new("timeout");
     command.arg(seconds.to_string()).arg(program);

@@ -1,4 +1,4 @@
-//! Whole levels, some objects, some groups: asked of the query layer.
+//! Queries of whole levels, objects and groups.
 
 use serde_json::{Value, json};
 use zvf_model::{Batch, Kind, LevelId, ObjectId};
@@ -64,17 +64,17 @@ async fn one(
     for name in ["rows", "nodes"] {
         rows_of(report, &format!("{at}/{name}"), &expected[name], &rows);
     }
-    if let Some(told) = expected["joined"].as_object() {
+    if let Some(fact) = expected["joined"].as_object() {
         let found = joined(batch, &columns);
-        rows_of(report, &format!("{at}/joined"), &json!(told), &found);
+        rows_of(report, &format!("{at}/joined"), &json!(fact), &found);
     }
-    for (name, told) in expected["attributes"].as_object().into_iter().flatten() {
+    for (name, fact) in expected["attributes"].as_object().into_iter().flatten() {
         let found = batch.field(name).map(|field| Rows::from_column(&field.column));
         let found = found.map(|rows| json!({"rows": rows.len(), "sha256": rows.sha256()}));
-        report.same(&format!("{at}/attributes/{name}"), told, json!(found));
+        report.same(&format!("{at}/attributes/{name}"), fact, json!(found));
     }
-    for (name, told) in expected["strings"].as_object().into_iter().flatten() {
-        strings(report, &format!("{at}/strings/{name}"), told, reader, &all).await;
+    for (name, fact) in expected["strings"].as_object().into_iter().flatten() {
+        strings(report, &format!("{at}/strings/{name}"), fact, reader, &all).await;
     }
     if expected["polylines"].is_u64() {
         chains(report, at, expected, batch);
@@ -82,21 +82,21 @@ async fn one(
     for name in ["edges", "faces"] {
         if expected[name].is_object() {
             if !answer.complete {
-                // A backend that cannot list shows some links only; the answer says so.
+                // A backend that cannot list returns only some links; the answer states that.
                 report.skip(
                     "edges and faces over plain HTTP: the answer says that it is not complete",
                 );
                 continue;
             }
-            // Where the writer knows better than the reference reads, it decides.
-            let told = if truth[name].is_object() { &truth[name] } else { &expected[name] };
-            elements(report, &format!("{at}/{name}"), told, batch);
+            // Where the writer's input is known better than the reference reads it, the input decides.
+            let fact = if truth[name].is_object() { &truth[name] } else { &expected[name] };
+            elements(report, &format!("{at}/{name}"), fact, batch);
         }
     }
 }
 
-/// Compares a column of words with the digest of them all.
-async fn strings(report: &mut Report, at: &str, told: &Value, reader: &Reader, query: &Query) {
+/// Compares a text column with the digest of all its values.
+async fn strings(report: &mut Report, at: &str, fact: &Value, reader: &Reader, query: &Query) {
     let name = at.rsplit('/').next().unwrap_or_default().to_owned();
     let query = query.clone().columns(Columns::Named(vec![name.clone()]));
     let Some(answer) = report.keep(at, reader.run(&query).await) else { return };
@@ -105,7 +105,7 @@ async fn strings(report: &mut Report, at: &str, told: &Value, reader: &Reader, q
     };
     let words = (0..field.column.len()).map(|row| field.value(row, 0));
     let words: Result<Vec<Value>, _> = words.map(|word| word.map(|w| facts::value(&w))).collect();
-    report.found(at, told, words.map(|words| facts::digest([json!(words).to_string()].iter())));
+    report.found(at, fact, words.map(|words| facts::digest([json!(words).to_string()].iter())));
 }
 
 /// Compares an answer made of chains.
@@ -113,16 +113,16 @@ pub(super) fn chains(report: &mut Report, at: &str, expected: &Value, batch: &Ba
     let parts = batch.parts();
     let lengths = || parts.offsets().windows(2).map(|pair| [(pair[1] - pair[0]) as i64]);
     let ids: Vec<i64> = parts.objects().iter().map(|id| id.0).collect();
-    for (name, told) in expected.as_object().into_iter().flatten() {
+    for (name, fact) in expected.as_object().into_iter().flatten() {
         let found = match name.as_str() {
             "polylines" => json!(lengths().count()),
             "vertices" => json!(batch.len()),
             "lengths_sha256" => json!(Rows::of_ints(lengths()).sha256()),
             "positions_sha256" => json!(facts::digest(batch.positions().rows())),
-            "object_ids" if told.as_array().is_some_and(|list| !list.is_empty()) => json!(ids),
+            "object_ids" if fact.as_array().is_some_and(|list| !list.is_empty()) => json!(ids),
             _ => continue,
         };
-        report.same(&format!("{at}/{name}"), told, found);
+        report.same(&format!("{at}/{name}"), fact, found);
     }
 }
 
@@ -134,12 +134,12 @@ pub(super) fn elements(report: &mut Report, at: &str, expected: &Value, batch: &
     let found = ends(batch);
     report.same(&format!("{at}/count"), &expected["count"], found.len());
     if expected["positions_f64_sha256_sorted"].is_string() {
-        let told = &expected["positions_f64_sha256_sorted"];
-        report.same(&format!("{at}/positions"), told, found.sha256_sorted());
+        let fact = &expected["positions_f64_sha256_sorted"];
+        report.same(&format!("{at}/positions"), fact, found.sha256_sorted());
     }
 }
 
-/// How many trees the edges of an answer make of its vertices; `None` where they make a circle.
+/// Returns how many trees the edges of an answer form of its vertices; `None` where they form a cycle.
 fn trees_of(batch: &Batch) -> Option<usize> {
     let mut tree: Vec<usize> = (0..batch.len()).collect();
     let root = |tree: &[usize], mut at: usize| {
@@ -158,17 +158,17 @@ fn trees_of(batch: &Batch) -> Option<usize> {
     Some(tree.iter().enumerate().filter(|(at, up)| at == *up).count())
 }
 
-/// One row for each element: the positions of its ends, as numbers.
+/// Returns one row for each element: the positions of its ends, as numbers.
 pub(crate) fn ends(batch: &Batch) -> Rows {
     let Some(elements) = batch.elements() else { return Rows::default() };
     let bytes = |rows: &[usize]| {
-        let points = rows.iter().flat_map(|&row| crate::whole::point(batch.positions(), row));
+        let points = rows.iter().flat_map(|&row| crate::contents::point(batch.positions(), row));
         points.flat_map(f64::to_le_bytes).collect()
     };
     Rows(elements.iter().map(bytes).collect())
 }
 
-/// Positions, each followed by the named columns.
+/// Returns positions, each followed by the named columns.
 pub(super) fn joined(batch: &Batch, names: &[String]) -> Rows {
     let mut rows = Rows::from_column(batch.positions());
     for name in names {
@@ -183,7 +183,7 @@ pub(crate) fn is_chain(kind: Kind) -> bool {
     matches!(kind, Kind::Line | Kind::Polyline | Kind::Streamline)
 }
 
-/// The columns that the facts of an answer speak of.
+/// Returns the columns that the facts of an answer name.
 fn names(expected: &Value) -> Vec<String> {
     if let Some(list) = expected["joined"]["attributes"].as_array() {
         return list.iter().filter_map(Value::as_str).map(str::to_owned).collect();

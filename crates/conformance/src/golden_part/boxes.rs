@@ -1,11 +1,11 @@
-//! What lies in a box, asked of the library and worked out here over everything there is.
+//! Box queries, compared with brute force over all vertices.
 //!
 //! ```text
-//! brute_force   the corpus and this program agree about the vertices inside
+//! brute_force   the corpus and this program find the same vertices inside
 //! crop, inside  vertices inside, with their columns
 //! touch         chains and elements that have a point inside, whole
 //! whole_inside  those with all vertices inside
-//! clip          how much of the chains is inside
+//! clip          the length of chains inside
 //! ```
 
 use serde_json::{Value, json};
@@ -13,10 +13,10 @@ use zvf_model::{Batch, Bounds, Kind, LevelId};
 use zvf_query::{Columns, Mode, Order, Query, Reader};
 
 use super::answers::{is_chain, joined};
+use crate::contents::{self, LevelContents};
 use crate::facts::{self, Rows};
 use crate::naive::{self, Cube};
 use crate::report::Report;
-use crate::whole::{self, Whole};
 
 /// Compares every box of a level.
 pub(super) async fn boxes(
@@ -24,33 +24,33 @@ pub(super) async fn boxes(
     at: &str,
     expected: &Value,
     reader: &Reader,
-    whole: &Whole,
+    contents: &LevelContents,
     kind: Kind,
 ) {
     let level = LevelId(at.parse().unwrap_or_default());
     let asked = Query::all().of_kind(kind).at_level(level).columns(Columns::None);
     let everything = reader.run(&asked).await;
     let everything = report.keep(&format!("{at}/bbox"), everything).map(|answer| answer.batch);
-    let (points, rows) = (whole.points(), whole.positions());
+    let (points, rows) = (contents.points(), contents.positions());
     for expected in expected["bbox"].as_array().into_iter().flatten() {
         let at = format!("{at}/bbox/{}", expected["name"].as_str().unwrap_or_default());
         let cube =
             Cube { low: facts::floats(&expected["lo"]), high: facts::floats(&expected["hi"]) };
-        let told = &expected["vertices_in_box"];
+        let fact = &expected["vertices_in_box"];
         let inside = points.iter().zip(&rows.0).filter(|(point, _)| cube.contains(point));
         let inside = Rows(inside.map(|(_, row)| row.clone()).collect());
         let brute = format!("{at}/brute_force");
-        report.same(&brute, &told["sha256_sorted"], inside.sha256_sorted());
+        report.same(&brute, &fact["sha256_sorted"], inside.sha256_sorted());
         let bounds = match Bounds::new(&cube.low, &cube.high) {
             Ok(bounds) => bounds,
             Err(error) => {
-                // Corners the wrong way round hold nothing; saying so is as right.
-                report.holds(&at, told["count"] == json!(0), error);
+                // Inverted corners give nothing; an error is equally right.
+                report.holds(&at, fact["count"] == json!(0), error);
                 continue;
             }
         };
         let query = Query::within(bounds).of_kind(kind).at_level(level);
-        vertices(report, &at, told, reader, kind, query.clone()).await;
+        vertices(report, &at, fact, reader, kind, query.clone()).await;
         if kind != Kind::PointCloud
             && let Some(everything) = &everything
         {
@@ -85,30 +85,30 @@ pub(super) async fn probed(
 async fn vertices(
     report: &mut Report,
     at: &str,
-    told: &Value,
+    fact: &Value,
     reader: &Reader,
     kind: Kind,
     query: Query,
 ) {
-    let columns = told["joined_attributes"].as_array().into_iter().flatten();
+    let columns = fact["joined_attributes"].as_array().into_iter().flatten();
     let columns: Vec<String> = columns.filter_map(Value::as_str).map(str::to_owned).collect();
     let mode = if kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
     // Every stored row once: chains of coarser levels share them.
     let query = query.mode(mode).columns(Columns::Named(columns.clone())).order(Order::Storage);
     let Some(answer) = report.keep(at, reader.run(&query).await) else { return };
     let found = Rows::from_column(answer.batch.positions());
-    report.same(&format!("{at}/count"), &told["count"], found.len());
-    report.same(&format!("{at}/rows"), &told["sha256_sorted"], found.sha256_sorted());
-    if let Some(told) = told.get("joined_sha256_sorted") {
+    report.same(&format!("{at}/count"), &fact["count"], found.len());
+    report.same(&format!("{at}/rows"), &fact["sha256_sorted"], found.sha256_sorted());
+    if let Some(fact) = fact.get("joined_sha256_sorted") {
         let found = joined(&answer.batch, &columns).sha256_sorted();
-        report.same(&format!("{at}/joined"), told, found);
+        report.same(&format!("{at}/joined"), fact, found);
     }
 }
 
-/// A chain, or an element, as its points.
+/// The points of a chain or of an element.
 pub(crate) type Piece = Vec<Vec<f64>>;
 
-/// Compares whole chains and elements near a box with those of `all` that ought to be there.
+/// Compares chains and elements near a box with those of `all` that should be found.
 pub(crate) async fn geometry(
     report: &mut Report,
     at: &str,
@@ -126,7 +126,7 @@ pub(crate) async fn geometry(
     let within = |piece: &Piece| piece.iter().all(|point| cube.contains(point));
     let touching: Vec<_> = all.iter().filter(|piece| meets(piece)).cloned().collect();
     let inside: Vec<_> = all.iter().filter(|piece| within(piece)).cloned().collect();
-    for (name, mode, told) in
+    for (name, mode, fact) in
         [("touch", Mode::Touch, &touching), ("whole_inside", Mode::Inside, &inside)]
     {
         let at = format!("{at}/{name}");
@@ -134,8 +134,8 @@ pub(crate) async fn geometry(
             continue;
         };
         let found = pieces(&answer.batch, kind);
-        let told_rows = json!([told.len(), as_rows(told).sha256_sorted()]);
-        report.same(&at, &told_rows, json!([found.len(), as_rows(&found).sha256_sorted()]));
+        let fact_rows = json!([fact.len(), as_rows(fact).sha256_sorted()]);
+        report.same(&at, &fact_rows, json!([found.len(), as_rows(&found).sha256_sorted()]));
     }
     let at = format!("{at}/cells");
     if let Some(answer) = report.keep(&at, reader.run(&query.clone().mode(Mode::Cells)).await) {
@@ -148,16 +148,16 @@ pub(crate) async fn geometry(
         if let Some(answer) = report.keep(&at, reader.run(&query.mode(Mode::Clip)).await) {
             let found: f64 =
                 pieces(&answer.batch, kind).iter().map(|piece| naive::length(piece)).sum();
-            let told: f64 = all.iter().map(|piece| cube.length_inside(piece)).sum();
-            let near = (found - told).abs() <= 1e-4 * (1.0 + told);
-            report.holds(&at, near, format!("expected length {told}, found {found}"));
+            let fact: f64 = all.iter().map(|piece| cube.length_inside(piece)).sum();
+            let near = (found - fact).abs() <= 1e-4 * (1.0 + fact);
+            report.holds(&at, near, format!("expected length {fact}, found {found}"));
         }
     }
 }
 
-/// Chains, or elements, as their points.
+/// Returns the points of chains or elements.
 pub(crate) fn pieces(batch: &Batch, kind: Kind) -> Vec<Piece> {
-    let point = |row| whole::point(batch.positions(), row);
+    let point = |row| contents::point(batch.positions(), row);
     if is_chain(kind) {
         let offsets = batch.parts().offsets();
         return offsets.windows(2).map(|pair| (pair[0]..pair[1]).map(point).collect()).collect();

@@ -1,4 +1,4 @@
-//! What the cells of a level hold: chunks, fragments, positions, columns of vertices and of fragments.
+//! The cells of a level: chunks, fragments, positions, columns of vertices and of fragments.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -6,11 +6,11 @@ use zvf_format::key::ChunkKey;
 use zvf_model::{AttributeReader, Column, LevelReader};
 use zvf_store::Caching;
 
+use crate::contents::{Cell, LevelContents, Rowset};
 use crate::facts::{self, Rows};
 use crate::report::Report;
-use crate::whole::{Cell, Rowset, Whole};
 
-/// Compares the list of chunks, and where the grid begins.
+/// Compares the list of chunks, and the origin of the grid.
 pub(super) async fn chunks(
     report: &mut Report,
     at: &str,
@@ -42,16 +42,16 @@ pub(super) async fn chunks(
 }
 
 /// Compares cells one by one, then all vertices.
-pub(super) fn cells(report: &mut Report, at: &str, expected: &Value, whole: &Whole) {
+pub(super) fn cells(report: &mut Report, at: &str, expected: &Value, contents: &LevelContents) {
     for expected in expected["cells"].as_array().into_iter().flatten() {
         let key = key(&expected["chunk"]);
         let what = format!("{at}/cells/{key}");
-        match whole.cells.iter().find(|cell| cell.key == key) {
+        match contents.cells.iter().find(|cell| cell.key == key) {
             Some(cell) => one_cell(report, &what, expected, cell),
             None => report.fail(&what, "no such chunk"),
         }
     }
-    let sets = || whole.cells.iter().flat_map(|cell| &cell.fragments);
+    let sets = || contents.cells.iter().flat_map(|cell| &cell.fragments);
     for (name, found) in [
         ("total", sets().count()),
         ("range", sets().filter(|set| set.start.is_some()).count()),
@@ -62,10 +62,11 @@ pub(super) fn cells(report: &mut Report, at: &str, expected: &Value, whole: &Who
             report.same(&format!("{at}/fragments/{name}"), expected, found);
         }
     }
-    let positions: Vec<&Column> = whole.cells.iter().map(|cell| &cell.positions).collect();
-    let rows = whole.in_order(&positions);
+    let positions: Vec<&Column> = contents.cells.iter().map(|cell| &cell.positions).collect();
+    let rows = contents.in_order(&positions);
     rows_of(report, &format!("{at}/vertices"), &expected["vertices"], &rows);
-    let head: Vec<Value> = whole.points().iter().take(3).map(|point| point_fact(point)).collect();
+    let head: Vec<Value> =
+        contents.points().iter().take(3).map(|point| point_fact(point)).collect();
     report.same(&format!("{at}/vertices/head"), &expected["vertices"]["head"], head);
 }
 
@@ -110,12 +111,12 @@ pub(super) async fn vertex_columns(
     at: &str,
     expected: &Value,
     truth: &Value,
-    whole: &Whole,
+    contents: &LevelContents,
 ) -> anyhow::Result<()> {
     let Some(columns) = expected["vertex_attributes"].as_object() else { return Ok(()) };
     let mut names: Vec<&str> = columns.keys().map(String::as_str).collect();
     names.sort_unstable();
-    let listed = whole.reader.attribute_names().await?;
+    let listed = contents.reader.attribute_names().await?;
     if listed.complete {
         report.same(&format!("{at}/vertex_attributes"), &json!(names), listed.names);
     } else {
@@ -124,7 +125,7 @@ pub(super) async fn vertex_columns(
     for (name, expected) in columns {
         let at = format!("{at}/vertex_attributes/{name}");
         let truth = &truth["vertex_attributes"][name];
-        let read = one_column(report, &at, expected, truth, whole, name).await;
+        let read = one_column(report, &at, expected, truth, contents, name).await;
         match (read, expected["error"].is_string()) {
             (Ok(()), false) => {}
             (Ok(()), true) => {
@@ -142,46 +143,50 @@ async fn one_column(
     at: &str,
     expected: &Value,
     truth: &Value,
-    whole: &Whole,
+    contents: &LevelContents,
     name: &str,
 ) -> anyhow::Result<()> {
-    let of = whole.reader.attribute(name).await?.context("no such attribute")?;
-    let values = whole.values(&of).await?;
+    let of = contents.reader.attribute(name).await?.context("no such attribute")?;
+    let values = contents.values(&of).await?;
     if expected["error"].is_string() {
         let misfit =
-            values.iter().zip(&whole.cells).any(|(a, cell)| a.len() != cell.positions.len());
+            values.iter().zip(&contents.cells).any(|(a, cell)| a.len() != cell.positions.len());
         anyhow::ensure!(!misfit, "a cell with another number of rows");
         return Ok(());
     }
-    let rows = whole.in_order(&values.iter().collect::<Vec<_>>());
-    let joined = whole.positions().joined(&rows).sha256_sorted();
+    let rows = contents.in_order(&values.iter().collect::<Vec<_>>());
+    let joined = contents.positions().joined(&rows).sha256_sorted();
     report.same(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
     report.same(&format!("{at}/sha256"), &expected["sha256"], rows.sha256());
     if let Some(expected) = truth.get("joined_with_position_sha256_sorted") {
         report.same(&format!("{at}/truth"), expected, joined.clone());
     }
     if truth["agree"] == json!(false) {
-        return Ok(()); // declared with another width than it has
+        return Ok(()); // declared with a wrong width
     }
     report.same(&format!("{at}/ncols"), &expected["ncols"], of.width());
     report.same(&format!("{at}/count"), &expected["count"], rows.len());
     report.same(&format!("{at}/sha256_sorted"), &expected["sha256_sorted"], rows.sha256_sorted());
     let with_position = &expected["joined_with_position_sha256_sorted"];
     report.same(&format!("{at}/joined_with_position"), with_position, joined);
-    report.same(&format!("{at}/head"), &expected["head"], head(whole, &values, &expected["head"]));
-    words(report, at, expected, &of, whole).await
+    report.same(
+        &format!("{at}/head"),
+        &expected["head"],
+        head(contents, &values, &expected["head"]),
+    );
+    words(report, at, expected, &of, contents).await
 }
 
-/// Compares what is said about a column: categories, unit, description, names of channels.
+/// Compares the documentation of a column: categories, unit, description, names of channels.
 async fn words(
     report: &mut Report,
     at: &str,
     expected: &Value,
     of: &AttributeReader,
-    whole: &Whole,
+    contents: &LevelContents,
 ) -> anyhow::Result<()> {
     let field = of.field(Column::empty(of.dtype(), of.width())?);
-    let cells = whole.reader.node().cells(&format!("vertex_attributes/{}", of.name())).await?;
+    let cells = contents.reader.node().cells(&format!("vertex_attributes/{}", of.name())).await?;
     let channels = cells.and_then(|cells| cells.attributes().get("channel_names").cloned());
     for (name, found) in [
         (
@@ -203,11 +208,11 @@ async fn words(
     Ok(())
 }
 
-/// The first three rows, in the form that the corpus has them.
-fn head(whole: &Whole, values: &[Column], like: &Value) -> Value {
+/// Returns the first three rows, in the form of the corpus.
+fn head(contents: &LevelContents, values: &[Column], like: &Value) -> Value {
     let scalar = !like.get(0).is_some_and(Value::is_array);
     let mut found = Vec::new();
-    'rows: for (cell, column) in whole.cells.iter().zip(values) {
+    'rows: for (cell, column) in contents.cells.iter().zip(values) {
         for &row in cell.fragments.iter().flat_map(|set| &set.rows) {
             if found.len() == 3 {
                 break 'rows;
@@ -246,8 +251,8 @@ pub(super) async fn fragment_columns(
                 None => json!("absent"),
             });
             let absent = cell["absent"] == json!(true);
-            let told = if absent { json!("absent") } else { json!([cell["rows"], cell["sha256"]]) };
-            report.found(&what, &told, found);
+            let fact = if absent { json!("absent") } else { json!([cell["rows"], cell["sha256"]]) };
+            report.found(&what, &fact, found);
         }
     }
     Ok(())

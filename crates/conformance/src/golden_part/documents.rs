@@ -76,7 +76,7 @@ pub(super) fn level(report: &mut Report, expected: &Value, store: &Store, node: 
     }
 }
 
-/// What the corpus tells of a coarser level as if it were stored, though it is worked out.
+/// Returns facts that the corpus lists for a coarser level as if they were stored, though they are derived.
 fn derived(root: &Root, meta: &LevelDoc, number: &str, name: &str) -> Option<Value> {
     let bins = meta.effective_bin_shape(root, number).filter(|_| meta.level > 0)?;
     let base = root.zarr_vectors.base_bin_shape();

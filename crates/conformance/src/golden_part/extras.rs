@@ -1,4 +1,4 @@
-//! What a store holds beside its levels: parametric objects, headers, further geometries, segments.
+//! Data outside of the levels: parametric objects, headers, further geometries, segments.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -8,9 +8,9 @@ use zvf_store::{Caching, Store};
 
 use super::cells::rows_of;
 use super::tables;
+use crate::contents::{self, LevelContents};
 use crate::facts::{self, Rows};
 use crate::report::Report;
-use crate::whole::{self, Whole};
 
 /// Compares parametric objects, with their groups and values.
 pub(super) async fn parametric(
@@ -69,9 +69,9 @@ pub(super) async fn headers(
 ) -> anyhow::Result<()> {
     let names = zvf_model::header_names(store).await?;
     if names.complete {
-        let told: Vec<&String> =
+        let fact: Vec<&String> =
             expected.as_object().into_iter().flat_map(|map| map.keys()).collect();
-        report.same("headers", &json!(told), names.names);
+        report.same("headers", &json!(fact), names.names);
     }
     for (name, expected) in expected.as_object().into_iter().flatten() {
         let found = zvf_model::header(store, name).await?;
@@ -80,22 +80,22 @@ pub(super) async fn headers(
     Ok(())
 }
 
-/// Compares the geometries that lie side by side in one level.
+/// Compares the further geometries of one level.
 pub(super) async fn composite(
     report: &mut Report,
     expected: &Value,
-    whole: &Whole,
+    contents: &LevelContents,
 ) -> anyhow::Result<()> {
-    let level = &whole.reader;
+    let level = &contents.reader;
     let geometries = level.geometries().await?;
     for (name, expected) in expected.as_object().into_iter().flatten() {
         let at = format!("composite/{name}");
         let Some(geometry) = geometries.iter().find(|geometry| geometry.name() == name) else {
-            // The first kind of a store is not beside the level: it is the level.
+            // The first kind of a store is the level itself.
             let is_level = level.kinds().first().is_some_and(|kind| kind.to_string() == *name);
             report.holds(&at, is_level, "no such geometry");
             if is_level {
-                let rows = whole.positions();
+                let rows = contents.positions();
                 rows_of(report, &format!("{at}/positions"), &expected["positions"], &rows);
             }
             continue;
@@ -113,7 +113,7 @@ pub(super) async fn composite(
     Ok(())
 }
 
-/// Compares objects found by the number that a segmentation has for them.
+/// Compares objects found by their number in a segmentation.
 pub(super) async fn segments(
     report: &mut Report,
     at: &str,
@@ -122,7 +122,7 @@ pub(super) async fn segments(
     reader: &Reader,
 ) -> anyhow::Result<()> {
     let Some(list) = expected["skeleton_by_segment"].as_array() else { return Ok(()) };
-    // The offset of the root; the translation of the level says the same of some writers' stores alone.
+    // The offset of the root; the translation of the level is the same for stores of some writers only.
     let offset = level.coordinate_offset().map_or_else(|| vec![0.0; level.axes()], <[f64]>::to_vec);
     let of = level.object_attribute("segment_id").await?.context("no segment ids")?;
     let numbers = of.range(0..of.len()).await?;
@@ -148,9 +148,9 @@ pub(super) async fn segments(
         let rows = moved(batch.positions(), &offset);
         rows_of(report, &format!("{at}/positions"), &expected["positions"], &rows);
         for name in &names {
-            let told = &expected["attributes"][name];
+            let fact = &expected["attributes"][name];
             let found = batch.field(name).map(|field| facts::digest(field.column.rows()));
-            report.same(&format!("{at}/attributes/{name}"), told, json!(found));
+            report.same(&format!("{at}/attributes/{name}"), fact, json!(found));
         }
         // One tree: the reference loses edges between chunks here.
         let edges = batch.elements().map_or(0, |elements| elements.len());
@@ -159,10 +159,10 @@ pub(super) async fn segments(
     Ok(())
 }
 
-/// Positions as the reference gives those of a segment: in the units of the world, as `float32`.
+/// Returns positions as the reference returns those of a segment: in world units, as `float32`.
 fn moved(positions: &Column, by: &[f64]) -> Rows {
     let row = |row| {
-        let point = whole::point(positions, row);
+        let point = contents::point(positions, row);
         point.iter().zip(by).flat_map(|(x, by)| ((x + by) as f32).to_le_bytes()).collect()
     };
     Rows((0..positions.len()).map(row).collect())

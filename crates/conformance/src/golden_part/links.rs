@@ -9,9 +9,9 @@ use zvf_model::{LevelReader, LinkFamily, LinkRecords};
 use zvf_store::Caching;
 
 use super::cells::{key, rows_of};
+use crate::contents::{self, LevelContents};
 use crate::facts::{self, Rows};
 use crate::report::Report;
-use crate::whole::{self, Whole};
 
 /// Compares the links between chunks of families A and B, cell by cell.
 pub(super) async fn between_chunks(
@@ -27,7 +27,7 @@ pub(super) async fn between_chunks(
             continue;
         };
         if !family.is_complete() {
-            continue; // told of the same family elsewhere
+            continue; // another part compares this family
         }
         let (records, _) = read(&family).await?;
         let records: Vec<_> = records.iter().filter(|record| !record.intra).collect();
@@ -49,7 +49,7 @@ pub(super) async fn between_chunks(
     Ok(())
 }
 
-/// A record: its endpoints in the order given, and whether it is stored as one within a chunk.
+/// A record: its endpoints in the given order, and whether it is stored within a chunk.
 struct Record {
     ends: Vec<(ChunkKey, u64)>,
     intra: bool,
@@ -61,7 +61,7 @@ pub(super) async fn links(
     at: &str,
     expected: &Value,
     level: &LevelReader,
-    whole: &Whole,
+    contents: &LevelContents,
 ) -> anyhow::Result<()> {
     for (delta, expected_family) in expected["links"].as_object().into_iter().flatten() {
         let at = format!("{at}/links/{delta}");
@@ -70,7 +70,7 @@ pub(super) async fn links(
             report.fail(&at, "no such family");
             continue;
         };
-        if let Err(error) = one_family(report, &at, expected_family, &family, whole).await {
+        if let Err(error) = one_family(report, &at, expected_family, &family, contents).await {
             report.fail(&at, format!("{error:#}"));
         }
     }
@@ -90,18 +90,18 @@ async fn one_family(
     at: &str,
     expected: &Value,
     family: &LinkFamily,
-    whole: &Whole,
+    contents: &LevelContents,
 ) -> anyhow::Result<()> {
     let policy = family.policy();
-    let told = if expected["policy"].is_object() { &expected["policy"] } else { expected };
+    let fact = if expected["policy"].is_object() { &expected["policy"] } else { expected };
     for (name, found) in [
         ("link_width", json!(policy.link_width())),
         ("sid_ndim", json!(policy.sid_ndim())),
         ("directed", json!(policy.is_directed())),
         ("store", json!(if family.is_duplicated() { "duplicate" } else { "canonical" })),
     ] {
-        if let Some(told) = told.get(name) {
-            report.same(&format!("{at}/policy/{name}"), told, found);
+        if let Some(fact) = fact.get(name) {
+            report.same(&format!("{at}/policy/{name}"), fact, found);
         }
     }
     if !family.is_complete() {
@@ -137,9 +137,9 @@ async fn one_family(
     let ends = ["endpoint_positions_f64_sha256_sorted"].map(|name| {
         expected["records"].get(name).or_else(|| expected.get(name)).and_then(Value::as_str)
     });
-    if let [Some(told)] = ends {
-        let found = ends_of(&all, whole).map(|rows| rows.sha256_sorted());
-        report.found(&format!("{at}/endpoint_positions"), &json!(told), found);
+    if let [Some(fact)] = ends {
+        let found = ends_of(&all, contents).map(|rows| rows.sha256_sorted());
+        report.found(&format!("{at}/endpoint_positions"), &json!(fact), found);
     }
     for (name, expected) in expected["attributes"].as_object().into_iter().flatten() {
         let at = format!("{at}/attributes/{name}");
@@ -150,10 +150,10 @@ async fn one_family(
     Ok(())
 }
 
-/// The records of one segment: the places of its cells in order, and what they hold.
+/// The records of one segment: the ordered positions of its cells, and their contents.
 type Part = (Vec<usize>, Vec<LinkRecords>);
 
-/// Every record of a family in its order, and the same by segment.
+/// Returns every record of a family in its order, and the records by segment.
 async fn read(family: &LinkFamily) -> anyhow::Result<(Vec<Record>, Vec<Part>)> {
     let (mut all, mut parts) = (Vec::new(), Vec::new());
     for segment in family.segments() {
@@ -177,7 +177,7 @@ async fn read(family: &LinkFamily) -> anyhow::Result<(Vec<Record>, Vec<Part>)> {
     Ok((all, parts))
 }
 
-/// Whether the rows of several cells are counted as those of one array.
+/// Returns whether the rows of several cells are counted as those of one array.
 fn is_one_blob(cells: &[LinkRecords]) -> bool {
     let mut rows: Vec<u64> =
         cells.iter().flat_map(|cell| (0..cell.len()).map(|i| cell.stored_row(i))).collect();
@@ -195,20 +195,20 @@ fn rows(records: &[&Record]) -> Rows {
 
 fn list(report: &mut Report, what: &str, expected: &Value, found: &[&Record]) {
     let Some(expected) = expected.as_array() else { return };
-    let told: Vec<Vec<(ChunkKey, u64)>> = expected
+    let fact: Vec<Vec<(ChunkKey, u64)>> = expected
         .iter()
         .map(|record| {
             let ends = record.as_array().into_iter().flatten();
             ends.map(|end| (key(&end[0]), end[1].as_u64().unwrap_or(u64::MAX))).collect()
         })
         .collect();
-    let same = told.len() == found.len() && told.iter().zip(found).all(|(a, b)| *a == b.ends);
+    let same = fact.len() == found.len() && fact.iter().zip(found).all(|(a, b)| *a == b.ends);
     report.holds(what, same, "other records, or in another order");
 }
 
-fn ends_of(records: &[&Record], whole: &Whole) -> anyhow::Result<Rows> {
-    let cells: HashMap<ChunkKey, &whole::Cell> =
-        whole.cells.iter().map(|cell| (cell.key, cell)).collect();
+fn ends_of(records: &[&Record], contents: &LevelContents) -> anyhow::Result<Rows> {
+    let cells: HashMap<ChunkKey, &contents::Cell> =
+        contents.cells.iter().map(|cell| (cell.key, cell)).collect();
     let mut found = Vec::new();
     for record in records {
         let mut bytes = Vec::new();
@@ -216,7 +216,9 @@ fn ends_of(records: &[&Record], whole: &Whole) -> anyhow::Result<Rows> {
             let cell = cells.get(chunk).with_context(|| format!("no chunk {chunk}"))?;
             let row = *row as usize;
             anyhow::ensure!(row < cell.positions.len(), "no row {row} in chunk {chunk}");
-            whole::point(&cell.positions, row).iter().for_each(|x| bytes.extend(x.to_le_bytes()));
+            contents::point(&cell.positions, row)
+                .iter()
+                .for_each(|x| bytes.extend(x.to_le_bytes()));
         }
         found.push(bytes);
     }
@@ -253,7 +255,7 @@ async fn values(
     Ok(())
 }
 
-/// The values beside the records within chunks, in the order of the chunks.
+/// Returns the values of the records within chunks, in the order of the chunks.
 async fn intra_values(
     report: &mut Report,
     at: &str,

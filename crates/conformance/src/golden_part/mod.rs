@@ -1,4 +1,4 @@
-//! The part that reads golden stores and compares every fact that is known of them.
+//! The part that reads golden stores and compares every known fact.
 //!
 //! ```text
 //! documents   root and levels                        zvf-store
@@ -8,10 +8,10 @@
 //! tables      groups, values of objects and groups   zvf-model
 //! answers     whole levels, objects, groups          zvf-query
 //! extras      parametric objects, headers, composites zvf-model
-//! boxes       what lies in a box                     zvf-query, and brute force
+//! boxes       boxes                                  zvf-query, and brute force
 //! ```
 //!
-//! A store is opened by whoever calls, so that the same facts are asked of a directory and of a server.
+//! The caller opens the store, so that the same facts are compared for a directory and a server.
 
 pub(crate) mod answers;
 pub(crate) mod boxes;
@@ -33,13 +33,13 @@ use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::Reader;
 use zvf_store::{OpenOptions, Store};
 
+use crate::contents::LevelContents;
 use crate::corpus::{self, Golden};
 use crate::report::Report;
 use crate::tally::Tally;
-use crate::whole::Whole;
 use objects::Objects;
 
-/// Runs every golden store of `folder`, opened from a directory.
+/// Tests every golden store of `folder`, opened from a directory.
 pub(crate) fn run(
     folder: &Path,
     only: Option<&str>,
@@ -62,13 +62,12 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Compares everything that is known of `golden` with what `store` says. Where the backend cannot list,
-/// what can only be listed is left out.
+/// Compares all facts of `golden` with `store`. Facts that require a listing are left out where the backend has none.
 pub(crate) async fn all(report: &mut Report, golden: &Golden, store: &Store, lists: bool) {
     let (reference, truth) = (&golden.expected["reference"], &golden.expected["truth"]);
     documents::root(report, &reference["root"], store);
     report.same("levels_present", &reference["levels_present"], json!(store.level_numbers()));
-    if let Err(error) = beside(report, golden, store).await {
+    if let Err(error) = outside_levels(report, golden, store).await {
         report.fail("beside", format!("{error:#}"));
     }
     let reader = Reader::new(store.clone());
@@ -85,8 +84,8 @@ pub(crate) async fn all(report: &mut Report, golden: &Golden, store: &Store, lis
     }
 }
 
-/// Compares what a store holds beside its levels.
-async fn beside(report: &mut Report, golden: &Golden, store: &Store) -> anyhow::Result<()> {
+/// Compares the data of a store outside of its levels.
+async fn outside_levels(report: &mut Report, golden: &Golden, store: &Store) -> anyhow::Result<()> {
     let reference = &golden.expected["reference"];
     if reference["parametric"].is_object() {
         extras::parametric(report, &reference["parametric"], store).await?;
@@ -100,8 +99,8 @@ async fn beside(report: &mut Report, golden: &Golden, store: &Store) -> anyhow::
     }
     unseen(report, "store", reference, &COMPARED_OF_STORES);
     if golden.expected["composite"].is_object() {
-        let whole = Whole::read(LevelReader::open(store, LevelId(0)).await?).await?;
-        extras::composite(report, &golden.expected["composite"], &whole).await?;
+        let contents = LevelContents::read(LevelReader::open(store, LevelId(0)).await?).await?;
+        extras::composite(report, &golden.expected["composite"], &contents).await?;
     }
     Ok(())
 }
@@ -119,7 +118,7 @@ async fn level(
     documents::level(report, expected, reader.store(), &node);
     let level = LevelReader::open(reader.store(), LevelId(number)).await?;
     if !lists && reader.store().family() != LayoutFamily::C {
-        // Without presence and without a listing: what is asked about a place is all there is to ask.
+        // Without presence lists and without a listing, only single chunks can be read.
         report.skip("levels before 0.9 over plain HTTP: only what lies in small boxes");
         for kind in kinds(&level) {
             boxes::probed(report, at, expected, reader, kind).await;
@@ -127,37 +126,37 @@ async fn level(
         return Ok(());
     }
     cells::chunks(report, at, expected, &level).await?;
-    let whole = Whole::read(level.clone()).await;
+    let contents = LevelContents::read(level.clone()).await;
     if truth["rows_agree"] == json!(false) {
         // Draco streams, which the reference cannot read back: their positions are rounded, and the vertices of faces
-        // across chunks are in several streams. What they decode to is compared in the tests of queries. Refusing
-        // them by name is as right.
+        // across chunks are in several streams. The tests of queries compare the decoded data. An error about the codec
+        // is equally right.
         let (what, least) = (format!("{at}/vertices"), truth["vertex_count"].as_u64());
-        match whole {
+        match contents {
             Err(error) => {
                 report.holds(&what, error.class() == zvf_format::Class::Unsupported, error);
             }
-            Ok(whole) => {
-                let found = whole.positions().len() as u64;
+            Ok(contents) => {
+                let found = contents.positions().len() as u64;
                 let is_whole = least.is_some_and(|least| found >= least);
                 report.holds(&what, is_whole, format!("{found} rows of {least:?} vertices"));
             }
         }
         return Ok(());
     }
-    let whole = whole?;
-    cells::cells(report, at, expected, &whole);
-    cells::vertex_columns(report, at, expected, truth, &whole).await?;
+    let contents = contents?;
+    cells::cells(report, at, expected, &contents);
+    cells::vertex_columns(report, at, expected, truth, &contents).await?;
     cells::fragment_columns(report, at, expected, &level).await?;
     if let Some(expected) = truth.get("rows_sha256_sorted") {
-        report.same("truth/rows", expected, whole.positions().sha256_sorted());
+        report.same("truth/rows", expected, contents.positions().sha256_sorted());
     }
     if let Some(expected) = expected.get("objects") {
         match level.objects().await? {
             Some(index) => {
-                let found = Objects::read(&index, &whole).await?;
-                objects::objects(report, at, expected, &found, &whole);
-                objects::truth(report, truth, &found, &whole);
+                let found = Objects::read(&index, &contents).await?;
+                objects::objects(report, at, expected, &found, &contents);
+                objects::truth(report, truth, &found, &contents);
             }
             None => report.fail(&format!("{at}/objects"), "no object index"),
         }
@@ -166,21 +165,21 @@ async fn level(
         report.fail(&format!("{at}/tables"), format!("{error:#}"));
     }
     extras::segments(report, at, expected, &level, reader).await?;
-    links::links(report, at, expected, &level, &whole).await?;
+    links::links(report, at, expected, &level, &contents).await?;
     for kind in kinds(&level) {
         answers::answers(report, at, expected, truth, reader, kind).await;
-        boxes::boxes(report, at, expected, reader, &whole, kind).await;
+        boxes::boxes(report, at, expected, reader, &contents, kind).await;
     }
     unseen(report, "level", expected, &COMPARED);
     Ok(())
 }
 
-/// What a level is asked as: what its store says first, and points where it says nothing.
+/// Returns the kinds to query: those that the store names, and points where it names none.
 fn kinds(level: &LevelReader) -> Vec<Kind> {
     vec![level.kinds().first().copied().unwrap_or(Kind::PointCloud)]
 }
 
-/// Says which facts nothing here compares.
+/// Reports the facts that are not compared.
 fn unseen(report: &mut Report, of: &str, expected: &Value, compared: &[&str]) {
     for name in expected.as_object().into_iter().flat_map(|facts| facts.keys()) {
         if !compared.contains(&name.as_str()) {
@@ -189,7 +188,7 @@ fn unseen(report: &mut Report, of: &str, expected: &Value, compared: &[&str]) {
     }
 }
 
-/// The facts of a whole store that are compared, and the verdicts of a validator, which are not of reading.
+/// The facts of a whole store that are compared, and the verdicts of a validator, which do not concern reading.
 const COMPARED_OF_STORES: [&str; 7] =
     ["cross_chunk_cells", "headers", "levels", "levels_present", "parametric", "root", "validator"];
 

@@ -1,4 +1,4 @@
-//! The object index of a level: ids, manifests, and what they lead to.
+//! The object index of a level: ids, manifests, and their rows.
 
 use std::collections::HashMap;
 
@@ -7,32 +7,35 @@ use zvf_format::key::ChunkKey;
 use zvf_model::{ObjectId, ObjectIndex};
 
 use super::cells::key;
+use crate::contents::LevelContents;
 use crate::facts::Rows;
 use crate::report::Report;
-use crate::whole::Whole;
 
-/// The objects of a level, followed here by hand.
+/// The objects of a level, resolved here without the library.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub(super) list: Vec<Object>,
 }
 
-/// One of them.
+/// One object.
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) id: ObjectId,
-    /// Whether the index has anything for it; a manifest without entries is something.
+    /// Whether the index has an entry for it; an empty manifest is an entry.
     pub(super) present: bool,
     pub(super) entries: Vec<(ChunkKey, u64)>,
-    /// Rows of its fragments: the cell of [`Whole`], and the row in it.
+    /// The rows of its fragments: the index of the cell in [`LevelContents`], and the row in it.
     pub(super) rows: Vec<(usize, usize)>,
 }
 
 impl Objects {
-    /// Reads every manifest, and looks its fragments up in `whole`.
-    pub(super) async fn read(index: &ObjectIndex, whole: &Whole) -> anyhow::Result<Self> {
+    /// Reads every manifest, and looks its fragments up in `contents`.
+    pub(super) async fn read(
+        index: &ObjectIndex,
+        contents: &LevelContents,
+    ) -> anyhow::Result<Self> {
         let cells: HashMap<ChunkKey, usize> =
-            whole.cells.iter().enumerate().map(|(at, cell)| (cell.key, at)).collect();
+            contents.cells.iter().enumerate().map(|(at, cell)| (cell.key, at)).collect();
         let rows: Vec<u64> = (0..index.slots()).collect();
         let ids = index.ids_of(&rows).await?;
         let mut list = Vec::new();
@@ -41,7 +44,7 @@ impl Objects {
             let mut rows = Vec::new();
             for (chunk, fragment) in &entries {
                 let at = cells.get(chunk);
-                let set = at.and_then(|&at| whole.cells[at].fragments.get(*fragment as usize));
+                let set = at.and_then(|&at| contents.cells[at].fragments.get(*fragment as usize));
                 let (Some(&at), Some(set)) = (at, set) else {
                     anyhow::bail!(
                         "object {id} names fragment {fragment} of chunk {chunk}: there is none"
@@ -54,19 +57,19 @@ impl Objects {
         Ok(Self { list })
     }
 
-    pub(super) fn positions(&self, object: &Object, whole: &Whole) -> Rows {
-        let row = |&(cell, row): &(usize, usize)| whole.cells[cell].positions.row(row).to_vec();
+    pub(super) fn positions(&self, object: &Object, contents: &LevelContents) -> Rows {
+        let row = |&(cell, row): &(usize, usize)| contents.cells[cell].positions.row(row).to_vec();
         Rows(object.rows.iter().map(row).collect())
     }
 }
 
-/// Compares the index, and every object told of.
+/// Compares the index, and every listed object.
 pub(super) fn objects(
     report: &mut Report,
     at: &str,
     expected: &Value,
     found: &Objects,
-    whole: &Whole,
+    contents: &LevelContents,
 ) {
     let at = format!("{at}/objects");
     let entries = |object: &Object| {
@@ -93,7 +96,7 @@ pub(super) fn objects(
         owners.values().filter(|of| of.len() > 1).count()
     };
     let ids = || found.list.iter().map(|object| object.id.0);
-    let key_rank = whole.reader.key_rank();
+    let key_rank = contents.reader.key_rank();
     for (name, expected) in expected.as_object().into_iter().flatten() {
         let what = format!("{at}/{name}");
         let found = match name.as_str() {
@@ -118,26 +121,32 @@ pub(super) fn objects(
         report.same(&what, expected, found);
     }
     for expected in expected["objects"].as_array().into_iter().flatten() {
-        one_object(report, &at, expected, found, whole);
+        one_object(report, &at, expected, found, contents);
     }
 }
 
-fn one_object(report: &mut Report, at: &str, expected: &Value, found: &Objects, whole: &Whole) {
+fn one_object(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    found: &Objects,
+    contents: &LevelContents,
+) {
     let id = expected["id"].as_i64().unwrap_or(-1);
     let at = format!("{at}/{id}");
     let Some(object) = found.list.iter().find(|one| one.id == ObjectId(id)) else {
         report.fail(&at, "no such object");
         return;
     };
-    let positions = found.positions(object, whole);
+    let positions = found.positions(object, contents);
     let manifest = |expected: &Value| -> Value {
-        let told: Vec<(ChunkKey, u64)> = expected
+        let fact: Vec<(ChunkKey, u64)> = expected
             .as_array()
             .into_iter()
             .flatten()
             .map(|pair| (key(&pair[0]), pair[1].as_u64().unwrap_or(u64::MAX)))
             .collect();
-        json!(told == object.entries)
+        json!(fact == object.entries)
     };
     for (name, expected) in expected.as_object().into_iter().flatten() {
         let what = format!("{at}/{name}");
@@ -153,15 +162,15 @@ fn one_object(report: &mut Report, at: &str, expected: &Value, found: &Objects, 
     }
 }
 
-/// Compares what the writer was told of objects with what is found.
-pub(super) fn truth(report: &mut Report, truth: &Value, found: &Objects, whole: &Whole) {
+/// Compares the objects in the writer's input with those found.
+pub(super) fn truth(report: &mut Report, truth: &Value, found: &Objects, contents: &LevelContents) {
     if truth["objects_agree"] == json!(false) || truth["object_sizes_agree"] == json!(false) {
-        report.skip("objects that the writer wrote otherwise than it was told");
+        report.skip("objects that the writer wrote otherwise than its input");
         return;
     }
     for list in ["objects", "objects_in_path_order"] {
         for expected in truth[list].as_array().into_iter().flatten() {
-            one_object(report, &format!("truth/{list}"), expected, found, whole);
+            one_object(report, &format!("truth/{list}"), expected, found, contents);
         }
     }
 }

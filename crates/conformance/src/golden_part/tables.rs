@@ -48,12 +48,12 @@ pub(super) async fn one(
 ) -> anyhow::Result<()> {
     let values = of.range(0..of.len()).await?;
     let column = values.column();
-    let whole = |like: &Value| {
+    let rows_like = |like: &Value| {
         let scalar = !like.get(0).is_some_and(Value::is_array);
         facts::head(column, like.as_array().map_or(0, Vec::len), scalar)
     };
     if expected.is_array() {
-        report.same(at, expected, whole(expected));
+        report.same(at, expected, rows_like(expected));
         return Ok(());
     }
     for (name, expected) in expected.as_object().into_iter().flatten() {
@@ -63,11 +63,11 @@ pub(super) async fn one(
             "shape" if expected.as_array().map_or(0, Vec::len) == 1 => json!([column.len()]),
             "shape" => json!([column.len(), column.width()]),
             "sha256" => json!(Rows::from_column(column).sha256()),
-            "head" | "values" => whole(expected),
+            "head" | "values" => rows_like(expected),
             "absent_rows" => json!(values.absent()),
             "fill_value" if expected.is_null() => continue, // none was declared
             "fill_value" => {
-                // What a row past the end is made of.
+                // The contents of a row beyond the end.
                 let beyond = of.range(of.len()..of.len().saturating_add(1)).await?;
                 facts::value(&beyond.column().value(0, 0))
             }

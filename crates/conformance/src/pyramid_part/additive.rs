@@ -1,9 +1,8 @@
-//! Levels that add to each other: for the reference to read what each adds, and compared with the store that
-//! they were made of.
+//! Additive levels: read by the reference, and compared with the original store.
 //!
 //! ```text
-//! reference   opens each, reads every level, and sees the vertices that the level itself adds, no others
-//! ours        level 0 shows what the store held before; put together again, it is that of one level
+//! reference   opens each, reads every level, and finds only the vertices that the level adds
+//! ours        level 0 shows the original contents; merged again, it is a single level
 //! ```
 
 use std::io::Write;
@@ -18,11 +17,11 @@ use zvf_store::{BuildOptions, OpenOptions, Store};
 
 use super::Case;
 use super::own::copy;
+use crate::contents;
 use crate::report::Report;
 use crate::tally::Tally;
-use crate::whole;
 
-/// Builds such levels of a store into `folder`, with what the reference should see beside them.
+/// Builds such levels of a store into `folder`, with the expected results of the reference.
 pub(super) async fn spread(
     case: &Case,
     turn: usize,
@@ -54,7 +53,7 @@ pub(super) async fn spread(
             let about = json!({ "levels": counts, "points": seen });
             std::fs::write(folder.join(format!("{}.json", case.id)), about.to_string())?;
         }
-        // Such as points that are in no object, or edges between objects: nothing was written.
+        // Such as points without objects, or edges between objects: nothing was written.
         Err(PyramidError::Unsupported { what, expected, .. }) => {
             report.skip(format!("{what}: {expected}"));
             let after = shown(&address).await?;
@@ -66,7 +65,7 @@ pub(super) async fn spread(
     tally.add(report)
 }
 
-/// Puts the stores in `folder` together again, each beside what it shows.
+/// Merges the levels of the stores in `folder`, and compares the result.
 pub(super) async fn gather(folder: &Path, tally: &mut Tally<impl Write>) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -94,7 +93,7 @@ pub(super) async fn gather(folder: &Path, tally: &mut Tally<impl Write>) -> anyh
     Ok(())
 }
 
-/// Objects where there are some, else points; the choice depends on the turn.
+/// Returns options for objects where there are some, else for points; the choice depends on the turn.
 async fn options(address: &str, turn: usize) -> anyhow::Result<Options> {
     let store = Store::open(address, OpenOptions::default()).await?;
     let level = LevelReader::open(&store, LevelId(0)).await?;
@@ -115,8 +114,8 @@ fn how() -> BuildOptions {
     BuildOptions { sync: false, ..BuildOptions::default() }
 }
 
-/// What level 0 shows: vertices with their objects and attributes, and edges or faces by where their ends
-/// are; in an order that is always the same.
+/// Returns the contents of level 0: vertices with their objects and attributes, and edges or faces by the positions of
+/// their ends; in a fixed order.
 async fn shown(address: &str) -> anyhow::Result<[Vec<Vec<u64>>; 2]> {
     let store = Store::open(address, OpenOptions::default()).await?;
     let batch = Reader::new(store).run(&Query::all().with_owners()).await?.batch;
@@ -127,8 +126,8 @@ async fn shown(address: &str) -> anyhow::Result<[Vec<Vec<u64>>; 2]> {
     let mut names: Vec<_> = batch.fields().iter().collect();
     names.sort_by_key(|field| field.name.clone());
     let row = |row: usize| {
-        let fields = names.iter().flat_map(|field| whole::point(&field.column, row));
-        let at = whole::point(batch.positions(), row).into_iter().chain(fields);
+        let fields = names.iter().flat_map(|field| contents::point(&field.column, row));
+        let at = contents::point(batch.positions(), row).into_iter().chain(fields);
         at.map(f64::to_bits).chain([owner(row)]).collect::<Vec<u64>>()
     };
     let mut rows: Vec<Vec<u64>> = (0..batch.len()).map(row).collect();
@@ -139,15 +138,15 @@ async fn shown(address: &str) -> anyhow::Result<[Vec<Vec<u64>>; 2]> {
 }
 
 fn ends(batch: &Batch) -> Vec<Vec<u64>> {
-    let at = |row: &usize| whole::point(batch.positions(), *row).into_iter().map(f64::to_bits);
+    let at = |row: &usize| contents::point(batch.positions(), *row).into_iter().map(f64::to_bits);
     let elements = batch.elements().into_iter().flat_map(|elements| elements.iter());
     elements.map(|rows| rows.iter().flat_map(at).collect()).collect()
 }
 
-/// The vertices that a level has of its own.
+/// Returns the vertices that a level itself stores.
 async fn own(address: &str, level: u32) -> anyhow::Result<Vec<Vec<f64>>> {
     let store = Store::open(address, OpenOptions::default()).await?;
     let query = Query::all().at_level(LevelId(level)).increment_only();
     let batch = Reader::new(store).run(&query).await?.batch;
-    Ok((0..batch.len()).map(|row| whole::point(batch.positions(), row)).collect())
+    Ok((0..batch.len()).map(|row| contents::point(batch.positions(), row)).collect())
 }

@@ -1,16 +1,16 @@
-//! The part that builds levels, beside the reference and for it.
+//! The part that builds levels and compares them with those of the reference.
 //!
 //! ```text
 //! reference   random stores of every kind, with the levels that the reference builds and with those that we
 //!             build in reference mode: documents, cells, manifests, links and attributes are the same
-//! own         the same stores, and some of several kinds, with levels of our own, of every method: the
+//! own         the same stores, and some of several kinds, with our own levels, of every method: the
 //!             reference opens each, validates it at level 5 and reads every level; our validator finds no error
-//! additive    the same stores with levels that add to each other: the reference reads what each adds, and
-//!             validates it at level 4, since level 5 wants coarser levels to be smaller; what level 0 shows
-//!             is what it was, and what it is when it is put together again
+//! additive    the same stores with additive levels: the reference reads what each adds, and
+//!             validates it at level 4, since level 5 requires coarser levels to be smaller; the contents
+//!             of level 0 do not change, also when the levels are merged again
 //! ```
 //!
-//! Of level 0 in 64 bits the reference gets the links to other levels wrong: those are not compared.
+//! For level 0 in 64 bits the reference writes wrong links to other levels: those are not compared.
 
 mod additive;
 mod own;
@@ -33,7 +33,7 @@ use crate::tally::Tally;
 use crate::validate_part;
 use crate::written_part::cases;
 
-/// Has the reference build `stores` stores with levels, and does the same.
+/// Has the reference build `stores` stores with levels, and builds the same.
 pub(crate) fn run(
     seed: u64,
     stores: usize,
@@ -89,10 +89,10 @@ pub(crate) fn run(
     runtime.block_on(additive::gather(adds.path(), tally))
 }
 
-/// What is said of such levels.
+/// The message about such levels.
 const BINS: &str = "expected a whole number of bins in a chunk";
 
-/// A store, and the levels it is to have.
+/// A store, and the levels to build.
 struct Case {
     folder: PathBuf,
     id: String,
@@ -128,12 +128,12 @@ impl Case {
         Ok(Self { folder: folder.join(&id), id, reference, refused, wide })
     }
 
-    /// The store with one level, which gets ours.
+    /// Returns the store with one level, which gets our levels.
     fn ours(&self) -> PathBuf {
         self.folder.join("store.zarrvectors")
     }
 
-    /// The same with levels of the reference.
+    /// Returns the store with levels of the reference.
     fn theirs(&self) -> PathBuf {
         self.folder.join("levels.zarrvectors")
     }

@@ -1,4 +1,4 @@
-//! Levels of our own: built in every way, then opened, validated and read by the reference.
+//! Our own levels: built with all methods, then opened, validated and read by the reference.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::report::Report;
 use crate::tally::Tally;
 use crate::validate_part;
 
-/// Builds levels of a store into `folder`; which, depends on the turn.
+/// Builds levels of a store into `folder`; the method depends on the turn.
 pub(super) async fn build(
     (from, id): (&Path, &str),
     turn: usize,
@@ -40,7 +40,7 @@ pub(super) async fn build(
     match build_levels(&address, &options, &how, |_| {}).await {
         Ok(levels) => {
             let first = store.level(0).await?.meta().vertex_count;
-            // The reference looks at the first kind.
+            // The reference reads the first kind.
             let own = |level: &LevelReport| {
                 level.kinds.first().map_or(level.vertices, |(_, own)| own.vertices)
             };
@@ -55,7 +55,7 @@ pub(super) async fn build(
     tally.add(report)
 }
 
-/// Every method that a kind has, in turns, with or without fewer objects.
+/// Returns every method of a kind, in turns, with or without fewer objects.
 fn options(kind: Kind, turn: usize, objects: bool) -> Options {
     let methods: &[Method] = match kind {
         Kind::PointCloud if objects => &[Method::Cluster, Method::Subset, Method::Keep],
@@ -85,7 +85,7 @@ fn options(kind: Kind, turn: usize, objects: bool) -> Options {
     }
 }
 
-/// Has the reference read all that was built: these are `what`.
+/// Has the reference read the built stores, which are called `what`.
 pub(super) fn read(
     python: &Path,
     what: &str,
@@ -94,9 +94,9 @@ pub(super) fn read(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     let reader = &mut Command::new(python);
-    let told = peers::run(reader.arg(peers::script("open_levels.py")).arg(folder))?;
+    let output = peers::run(reader.arg(peers::script("open_levels.py")).arg(folder))?;
     let (mut stores, mut facts) = (0_u64, 0_u64);
-    for line in told.lines() {
+    for line in output.lines() {
         let line: Value = serde_json::from_str(line).context("the reader says no JSON")?;
         let id = line["store"].as_str().context("a store without an id")?;
         let mut report = Report::new(format!("{what}/{id}"));

@@ -1,4 +1,4 @@
-//! Two stores compared node by node: documents as JSON, arrays by what they hold.
+//! Comparison of two stores node by node: documents as JSON, arrays by their contents.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn same(
     }
 }
 
-/// Whether a node is of the links that lead to or from level 0.
+/// Returns whether a node belongs to the links that lead to or from level 0.
 fn links_of_level_0(node: &str) -> bool {
     let mut parts = node.split('/');
     let Some(Ok(level)) = parts.next().map(str::parse::<i64>) else { return false };
@@ -68,13 +68,13 @@ fn links_of_level_0(node: &str) -> bool {
         return false;
     }
     if node.ends_with("/links") {
-        return true; // there are none, or others are compared by themselves
+        return true; // without records, or compared elsewhere
     }
     let delta = parts.next().and_then(|delta| delta.parse::<i64>().ok()).unwrap_or(0);
     delta != 0 && (level == 0 || level + delta == 0)
 }
 
-/// The paths of all nodes.
+/// Returns the paths of all nodes.
 fn nodes(store: &Path) -> anyhow::Result<BTreeSet<String>> {
     let (mut nodes, mut open) = (BTreeSet::new(), vec![store.to_owned()]);
     while let Some(folder) = open.pop() {
@@ -90,14 +90,14 @@ fn nodes(store: &Path) -> anyhow::Result<BTreeSet<String>> {
     Ok(nodes)
 }
 
-/// The document of a node, without what says nothing.
+/// Returns the document of a node, without empty members.
 fn document(store: &Path, node: &str) -> anyhow::Result<Value> {
     let mut value: Value =
         serde_json::from_slice(&std::fs::read(store.join(node).join("zarr.json"))?)?;
     let object = value.as_object_mut().context("a document that is no object")?;
     object.retain(|_, value| *value != Value::Array(Vec::new()));
     if node.is_empty() {
-        // A name is what the folder is called.
+        // The name is that of the folder.
         object
             .get_mut("attributes")
             .and_then(|all| all.get_mut("ome"))
@@ -106,7 +106,7 @@ fn document(store: &Path, node: &str) -> anyhow::Result<Value> {
     Ok(value)
 }
 
-/// What an array holds, by key, decoded.
+/// Returns the decoded contents of an array, by key.
 async fn payloads(
     store: &Store,
     node: &str,

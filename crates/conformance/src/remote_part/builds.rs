@@ -1,12 +1,12 @@
-//! Stores that are built on a server: one builder of a prefix wins, its store is whole, and nothing else is left.
+//! Builds on a server: one builder of a prefix wins, its store is complete, and nothing else is left.
 //!
 //! ```text
-//! race       builders of one prefix at the same time: at most one succeeds, and its store is there
-//! taken      who comes later is refused
-//! abandoned  what is given up is removed, and the prefix can be built on again
+//! race       builders of one prefix at the same time: at most one succeeds, and its store exists
+//! taken      later builders are refused
+//! abandoned  an abandoned build is removed, and the prefix can be used again
 //! ```
 //!
-//! What holds where requests fail or are late is asked of a backend of our own (`torture race-remote`, `faults`).
+//! Failing and late requests are tested with a backend of our own (`torture race-remote`, `faults`).
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::join_all;
@@ -32,7 +32,7 @@ pub(super) fn check(name: &str, service: &Service, runtime: &Runtime) -> anyhow:
     })
 }
 
-/// Builders of one prefix at the same time.
+/// Runs builders of one prefix concurrently.
 async fn race(report: &mut Report, service: &Service, round: usize) -> anyhow::Result<()> {
     let prefix = format!("built/{round}.zv");
     let what = |what: &str| format!("race {round}/{what}");
@@ -54,7 +54,7 @@ async fn race(report: &mut Report, service: &Service, round: usize) -> anyhow::R
     Ok(())
 }
 
-/// A build that is given up, and one after it.
+/// Abandons a build, and builds again.
 async fn abandoned(report: &mut Report, service: &Service) -> anyhow::Result<()> {
     let prefix = "built/abandoned.zv";
     let begun = begin(service, prefix).await?;
@@ -88,7 +88,7 @@ async fn build(service: &Service, prefix: &str, g: u8) -> Result<(), StoreError>
     build.publish(&root).await
 }
 
-/// All but the root document.
+/// Writes everything except the root document.
 async fn write(build: &Build, g: u8) -> Result<(), StoreError> {
     let level = serde_json::json!({"zarr_vectors_level":
         {"level": 0, "vertex_count": 0, "arrays_present": ["vertices"]}});
@@ -100,7 +100,7 @@ async fn write(build: &Build, g: u8) -> Result<(), StoreError> {
     cells.finish(|_| ()).await.map(drop)
 }
 
-/// The generation of the store that is there, read whole.
+/// Reads the whole store and returns its generation.
 async fn generation(service: &Service, prefix: &str) -> anyhow::Result<u8> {
     let store = Store::open(&service.address(prefix), options(service)).await?;
     let g = store.root().zarr_vectors.reduction_factor.unwrap_or_default().try_into()?;
@@ -112,7 +112,7 @@ async fn generation(service: &Service, prefix: &str) -> anyhow::Result<u8> {
     Ok(g)
 }
 
-/// The names of all objects below `prefix`.
+/// Returns the names of all objects below `prefix`.
 async fn names(service: &Service, prefix: &str) -> anyhow::Result<Vec<String>> {
     let url = service.address(prefix).parse()?;
     let (backend, top) = object_store::parse_url_opts(&url, service.options.clone())?;

@@ -1,4 +1,4 @@
-//! How many requests a question costs over plain HTTP, counted by the server.
+//! The number of requests of a query over plain HTTP, counted by the server.
 //!
 //! ```text
 //! cold, a box of 27 cells                 one for each cell and array needed, and 6
@@ -19,13 +19,13 @@ use zvf_store::Store;
 
 use super::services::Service;
 use super::{options, send};
+use crate::contents;
 use crate::corpus;
 use crate::facts::Rows;
 use crate::naive::Cube;
 use crate::npy;
 use crate::peers;
 use crate::report::Report;
-use crate::whole;
 
 /// Counts on a server of plain files.
 pub(super) fn count(service: &Service, runtime: &Runtime) -> anyhow::Result<Report> {
@@ -54,7 +54,7 @@ pub(super) fn count(service: &Service, runtime: &Runtime) -> anyhow::Result<Repo
 struct Asked<'a> {
     service: &'a Service,
     name: &'a str,
-    /// Arrays that have cells for the question: vertices, fragments, and one for each column.
+    /// The number of arrays with cells for the query: vertices, fragments, and one for each column.
     arrays: u64,
     columns: Columns,
 }
@@ -66,7 +66,7 @@ impl Asked<'_> {
         let reader = Reader::new(store);
         let sharded = self.name == "shard";
         let opened = self.served()? - before;
-        for (what, moved, most) in [
+        for (what, moved, max_requests) in [
             ("cold", 0.0, if sharded { 12 } else { 27 * self.arrays + 6 }),
             ("again", 0.0, 0),
             ("moved", 10.0, if sharded { self.arrays } else { 9 * self.arrays }),
@@ -82,19 +82,23 @@ impl Asked<'_> {
                 served += opened;
             }
             let at = format!("{}/{} arrays/{what}", self.name, self.arrays);
-            report.holds(&at, served <= most, format!("{served} requests, at most {most}"));
-            let told = points.iter().filter(|point| cube.contains(point));
+            report.holds(
+                &at,
+                served <= max_requests,
+                format!("{served} requests, at most {max_requests}"),
+            );
+            let inside = points.iter().filter(|point| cube.contains(point));
             let rows = |point: &Vec<f64>| point.iter().flat_map(|x| x.to_le_bytes()).collect();
-            let told = Rows(told.map(rows).collect()).sha256_sorted();
+            let expected = Rows(inside.map(rows).collect()).sha256_sorted();
             let positions = answer.batch.positions();
-            let found = (0..positions.len()).map(|row| rows(&whole::point(positions, row)));
+            let found = (0..positions.len()).map(|row| rows(&contents::point(positions, row)));
             let found = Rows(found.collect()).sha256_sorted();
-            report.holds(&format!("{at}/answer"), found == told, "other points");
+            report.holds(&format!("{at}/answer"), found == expected, "other points");
         }
         Ok(())
     }
 
-    /// Requests that the server has answered so far, by its own log.
+    /// Returns the number of requests that the server has answered, from its log.
     fn served(&self) -> anyhow::Result<u64> {
         let root = self.service.root.as_deref().and_then(Path::parent);
         let log = root.context("a server without a folder")?.join("access.log");

@@ -1,7 +1,7 @@
 //! Edits of stores on servers: the same commits as in a folder, and writers that race.
 //!
-//! A store is edited on the server and in a folder; both must then hold the same, by their own words and as a store that
-//! is compared. A server without conditional puts must be found out, and takes one writer.
+//! A store is edited on the server and in a folder; both must then have the same contents, by their own records and by
+//! comparison. A server without conditional puts must be detected, and supports one writer.
 
 use std::path::Path;
 
@@ -28,12 +28,12 @@ pub(super) fn edit(name: &str, service: &Service, runtime: &Runtime) -> anyhow::
         }
         let prefix = format!("edits/{id}");
         runtime.block_on(send(service, &prefix, &files))?;
-        // Requests wait for timers and sockets of the runtime.
+        // Requests use timers and sockets of the runtime.
         let _inside = runtime.enter();
         let remote = Place::open(&service.address(&prefix), &options(service))?;
         let done = both(&Place::from(local.as_path()), remote);
         let remote = report.keep(&format!("{id}: edits"), done);
-        // Where writers must be alone there is no race.
+        // Without conditional puts, writers do not race.
         if let Some(remote) = remote.flatten() {
             report.keep(&format!("{id}: race"), race(&remote, runtime));
         }
@@ -41,7 +41,7 @@ pub(super) fn edit(name: &str, service: &Service, runtime: &Runtime) -> anyhow::
     Ok(report)
 }
 
-/// The same edits at both places; the place of the server, where it takes several writers.
+/// Makes the same edits at both places; returns the place on the server, where it supports several writers.
 fn both(local: &Place, remote: Place) -> Result<Option<Place>, EditError> {
     let all = json!({"all": true});
     let tag = json!({"op": "column.add", "name": "edited", "dtype": "int32", "fill": 1});
@@ -72,7 +72,7 @@ fn both(local: &Place, remote: Place) -> Result<Option<Place>, EditError> {
     }
 }
 
-/// Writers that commit at the same time: every acknowledged commit is in the log, and what it did is there.
+/// Runs concurrent writers: every acknowledged commit is in the log, and its changes are in the store.
 fn race(remote: &Place, runtime: &Runtime) -> Result<(), EditError> {
     let before = log(remote, None)?.len();
     let name = |writer: usize, n: usize| format!("race-{writer}-{n}");
@@ -104,8 +104,8 @@ fn race(remote: &Place, runtime: &Runtime) -> Result<(), EditError> {
         let text = format!("{found} commits are in the log, expected {expected}");
         return Err(EditError::expectation(text));
     }
-    let there = (0..RACE_WRITERS).flat_map(|writer| (0..RACE_COMMITS).map(move |n| (writer, n)));
-    let lines: Vec<Value> = there
+    let commits = (0..RACE_WRITERS).flat_map(|writer| (0..RACE_COMMITS).map(move |n| (writer, n)));
+    let lines: Vec<Value> = commits
         .map(|(writer, n)| json!({"op": "expect", "group": name(writer, n), "exists": true}))
         .collect();
     commit(remote, &lines)
@@ -121,10 +121,10 @@ fn commit(place: &Place, lines: &[Value]) -> Result<(), EditError> {
 
 /// Stores of several kinds.
 const STORES: [&str; 3] = ["pl2_negative", "gr3_links", "pc3_objects"];
-/// Writers that race, and the commits of each.
+/// The number of racing writers, and of the commits of each.
 const RACE_WRITERS: usize = 3;
 const RACE_COMMITS: usize = 4;
-/// How often a commit is tried again that lost.
+/// How often a commit that lost is repeated.
 const RACE_TRIES: usize = 100;
-/// How one ends that is worth another try.
+/// The errors of a commit that is repeated.
 const AGAIN: [Class; 2] = [Class::Conflict, Class::Unavailable];

@@ -1,11 +1,10 @@
-//! The part that asks the same of stores on servers: S3, Azure, Google Cloud Storage, plain HTTP.
+//! The part that compares stores on servers: S3, Azure, Google Cloud Storage, plain HTTP.
 //!
-//! Each server is installed into a folder of its own, started on loopback and ended with this program.
-//! Every golden store is put there, and the facts of the golden part are compared again, through the
-//! address that a user would type. Where a server takes objects, stores are built there by several builders at the same
-//! time. Then requests are counted.
+//! Each server is installed into its own folder, started on loopback and ended with this program. Every golden store is
+//! uploaded, and the facts of the golden part are compared again, through the address that a user would type. Where a
+//! server supports writes, several builders build stores concurrently. Then requests are counted.
 //!
-//! A server that cannot be installed here is a skip that says why, never silence.
+//! A server that cannot be installed is reported as skipped, with the reason.
 
 mod builds;
 mod counts;
@@ -28,9 +27,8 @@ use crate::report::Report;
 use crate::tally::Tally;
 use services::{Place, Service};
 
-/// Runs every server that can be had, or those with `servers` in their names, with every store of
-/// `folder`, or those with `stores` in theirs. A server that takes minutes to build is built only where
-/// `build` allows it.
+/// Tests every available server, or those with `servers` in their names, with every store of `folder`, or those with
+/// `stores` in theirs. A server that takes minutes to build is built only where `build` allows it.
 pub(crate) fn run(
     folder: &Path,
     servers: Option<&str>,
@@ -68,7 +66,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Puts one golden store on a server and compares its facts.
+/// Uploads one golden store to a server and compares its facts.
 fn one(
     name: &str,
     golden: &Golden,
@@ -87,7 +85,7 @@ fn one(
     })
 }
 
-/// Puts files on a server, below a prefix.
+/// Uploads files to a server, below a prefix.
 async fn send(service: &Service, prefix: &str, files: &[(String, Vec<u8>)]) -> anyhow::Result<()> {
     if let Some(root) = &service.root {
         for (path, bytes) in files {
@@ -112,5 +110,5 @@ fn options(service: &Service) -> OpenOptions {
     })
 }
 
-/// Objects on their way to a server.
+/// The largest number of concurrent uploads.
 const MAX_IN_FLIGHT: usize = 16;

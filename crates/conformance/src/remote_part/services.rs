@@ -1,4 +1,4 @@
-//! Servers of objects on loopback: how each is installed, started and addressed.
+//! Object servers on loopback: how each is installed, started and addressed.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -10,27 +10,27 @@ use anyhow::{Context, ensure};
 
 use crate::peers::{self, Server};
 
-/// A server that runs, with a place for stores.
+/// A running server, with a place for stores.
 #[derive(Debug)]
 pub(crate) struct Service {
     base: String,
-    /// What a client must know, by the names that users give these.
+    /// The options of a client, by their user-visible names.
     pub(crate) options: Vec<(String, String)>,
-    /// Where files are put, where the server serves a folder.
+    /// The folder of the files, where the server serves one.
     pub(crate) root: Option<PathBuf>,
-    /// Whether clients can ask what there is.
+    /// Whether clients can list objects.
     pub(crate) lists: bool,
     _server: Server,
 }
 
 impl Service {
-    /// The address of what is below `prefix`.
+    /// Returns the address of `prefix`.
     pub(crate) fn address(&self, prefix: &str) -> String {
         format!("{}/{prefix}", self.base)
     }
 }
 
-/// Where a server keeps what it writes, and whether one may be built that is not here.
+/// The folder of a server, and whether a missing one may be built.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) scratch: &'a Path,
@@ -39,11 +39,11 @@ pub(crate) struct Place<'a> {
 
 type Start = fn(Place<'_>) -> anyhow::Result<Service>;
 
-/// Every server, by a name for reports.
+/// Every server, by its name in reports.
 pub(crate) const ALL: [(&str, Start); 5] =
     [("http", http), ("s3", s3), ("gcs", gcs), ("azure", azure), ("garage", garage)];
 
-/// Plain files, served with ranges.
+/// Starts a server of plain files with ranges.
 fn http(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     let port = peers::free_port()?;
     let root = scratch.join("files");
@@ -68,7 +68,7 @@ fn http(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     Ok(Service { base, options: Vec::new(), root: Some(root), lists: false, _server: server })
 }
 
-/// S3 as the most used double of it answers.
+/// Starts moto, the most common emulator of S3.
 fn s3(_place: Place<'_>) -> anyhow::Result<Service> {
     let python = peers::python("moto", &["moto[server]"])?;
     let port = peers::free_port()?;
@@ -85,7 +85,7 @@ fn s3(_place: Place<'_>) -> anyhow::Result<Service> {
     })
 }
 
-/// Asks a server that trusts everybody for a bucket.
+/// Creates a bucket without credentials.
 fn make_bucket(port: u16) -> anyhow::Result<()> {
     let mut wire = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     let request =
@@ -108,26 +108,26 @@ fn s3_options(address: &str, region: &str, key: &str, secret: &str) -> Vec<(Stri
     ])
 }
 
-/// Google Cloud Storage: a double of ours, since the packaged ones speak another interface of it.
+/// Starts our own emulator of Google Cloud Storage, since the packaged ones implement another interface of it.
 fn gcs(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     let port = peers::free_port()?;
     let script = peers::script("cloud_double.py").display().to_string();
     let server = Server::start("python3", port, [script, port.to_string()])?;
     let account = scratch.join("account.json");
-    let told = serde_json::json!({
+    let account_json = serde_json::json!({
         "gcs_base_url": format!("http://127.0.0.1:{port}"),
         "disable_oauth": true,
         "client_email": "",
         "private_key": "",
         "private_key_id": "",
     });
-    fs::write(&account, told.to_string())?;
+    fs::write(&account, account_json.to_string())?;
     let account = account.display().to_string();
     let options = owned([("google_service_account", account.as_str()), ("allow_http", "true")]);
     Ok(Service { base: "gs://zvf".to_owned(), options, root: None, lists: true, _server: server })
 }
 
-/// Azure Blob Storage as its makers' emulator answers.
+/// Starts the vendor's emulator of Azure Blob Storage.
 fn azure(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     let commands = peers::node("azurite")?;
     let location = scratch.display().to_string();
@@ -148,7 +148,7 @@ fn azure(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     Ok(Service { base: "az://zvf".to_owned(), options, root: None, lists: true, _server: server })
 }
 
-/// S3 as a server for real use answers.
+/// Starts a production server with the interface of S3.
 fn garage(Place { scratch, build }: Place<'_>) -> anyhow::Result<Service> {
     let program = match peers::installed("garage") {
         Some(program) => program,
@@ -191,7 +191,7 @@ fn owned<const N: usize>(options: [(&str, &str); N]) -> Vec<(String, String)> {
     options.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
-// The well-known account of the emulator; it guards nothing.
+// The well-known account of the emulator; it is public.
 const AZURE_ACCOUNT: &str = "devstoreaccount1";
 const AZURE_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";

@@ -1,5 +1,5 @@
-//! A store of every kind with every option, `NAME.zarrvectors`, and beside each what went in, `NAME.json`,
-//! so that another implementation can be asked for the same.
+//! A store of every kind with every option, `NAME.zarrvectors`, and next to it its input, `NAME.json`, so that another
+//! implementation can be compared.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use zvf_model::{Batch, Column, Elements, Field, Kind, Members, ObjectId, Parts, 
 use zvf_store::CodecPipeline;
 use zvf_write::{Schema, WriteOptions, Writer};
 
-/// What is written.
+/// A store to write.
 pub(crate) struct Case {
     kind: Kind,
     axes: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Case {
     beside: &'static [Kind],
 }
 
-/// All of it, by name.
+/// Returns all cases, by name.
 pub(super) fn all() -> Vec<(String, Case)> {
     let mut cases = Vec::new();
     let dense: &[i64] = &[0, 1, 2, 3];
@@ -52,7 +52,7 @@ pub(super) fn all() -> Vec<(String, Case)> {
     cases
 }
 
-/// Several kinds in one store: the first as if it were alone, the others beside it.
+/// Returns cases of several kinds in one store: the first is written as if it were alone, the others next to it.
 pub(crate) fn mixtures() -> Vec<(String, Case)> {
     let mixtures: [(Kind, bool, &'static [Kind]); 6] = [
         (Kind::Mesh, true, &[Kind::Skeleton, Kind::Streamline, Kind::PointCloud]),
@@ -112,7 +112,7 @@ impl Case {
         schema
     }
 
-    /// Writes it into `folder`, with what went in beside it.
+    /// Writes the store into `folder`, with its input.
     pub(crate) async fn write(&self, folder: &Path, name: &str) {
         let mut random =
             Random(name.bytes().fold(7, |n, b| n.wrapping_mul(31).wrapping_add(b.into())));
@@ -196,7 +196,7 @@ impl Case {
         std::fs::write(folder.join(format!("{name}.json")), given.to_string()).unwrap();
     }
 
-    /// Geometry of another kind, whose objects have ids from `first` on, and what there is to say of it.
+    /// Returns geometry of a further kind, whose objects have ids from `first` on, and its description.
     fn other(&self, kind: Kind, first: i64, random: &mut Random) -> (Batch, Json) {
         let counts = if kind == Kind::Line { vec![2, 2, 2] } else { vec![3, 7, 4] };
         let rows: usize = counts.iter().sum();
@@ -218,13 +218,13 @@ impl Case {
         (batch, json!({"kind": kind.token(), "positions": points}))
     }
 
-    /// Edges and faces within each object; a skeleton's go from child to parent.
+    /// Returns edges and faces within each object; those of a skeleton go from child to parent.
     fn elements(&self, counts: &[usize], random: &mut Random) -> Vec<Vec<usize>> {
         let (mut elements, mut start) = (Vec::new(), 0);
         for count in counts {
             match self.kind {
                 Kind::Skeleton => {
-                    // The root is the last vertex, each other one hangs on a later one.
+                    // The root is the last vertex; each other one is the child of a later one.
                     let hung = (0..count.saturating_sub(1)).rev();
                     elements.extend(
                         hung.map(|at| {
@@ -239,7 +239,7 @@ impl Case {
                         (_, true) => 4,
                     };
                     for _ in 0..*count {
-                        // Different vertices of the object, in any order.
+                        // Distinct vertices of the object, in any order.
                         let mut left: Vec<usize> = (start..start + count).collect();
                         let pick = |_| left.swap_remove(random.below(left.len()));
                         elements.push((0..width.min(*count)).map(pick).collect());
@@ -257,7 +257,7 @@ fn column(dtype: &str, width: usize, bytes: Vec<u8>) -> Column {
     Column::new(dtype.parse::<Dtype>().unwrap(), width as u32, bytes.into()).unwrap()
 }
 
-/// Numbers that look random and are always the same.
+/// A deterministic pseudo-random generator.
 struct Random(u64);
 
 impl Random {

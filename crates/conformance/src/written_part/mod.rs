@@ -3,7 +3,7 @@
 //! ```text
 //! cases   every kind with every option: the reference opens each, validates it at level 5, answers boxes,
 //!         objects and groups as brute force does; zarr-python opens every array and every cell
-//! twins   the inputs of stores that the reference wrote for the occasion, written by us with `compat`: each
+//! twins   the inputs of new stores of the reference, written by us with `compat`: each
 //!         cell, fragment index, manifest and link cell is the same, byte for byte
 //! ```
 
@@ -38,9 +38,9 @@ pub(crate) fn run(
     }
     let python = peers::python("reference-0.9.2", &["zarr-vectors==0.9.2"])?;
     let reader = &mut Command::new(python);
-    let told = peers::run(reader.arg(peers::script("read_stores.py")).arg(folder.path()))?;
+    let output = peers::run(reader.arg(peers::script("read_stores.py")).arg(folder.path()))?;
     let mut read = 0_usize;
-    for line in told.lines() {
+    for line in output.lines() {
         let line: Value = serde_json::from_str(line).context("the reader says no JSON")?;
         let mut report = Report::new(format!("written/{}", line["store"].as_str().unwrap_or("?")));
         report.passed = line["passed"].as_u64().unwrap_or_default();
@@ -54,7 +54,7 @@ pub(crate) fn run(
     tally.say(&format!("written: {written} stores, {facts} facts that the reference reads"))
 }
 
-/// Writes the stores of `folder`, which the reference wrote, again.
+/// Rewrites the stores of `folder`, which the reference wrote.
 pub(crate) fn twins(
     folder: &Path,
     list: &Value,

@@ -1,4 +1,4 @@
-//! One store of the reference, written again by us from the same input.
+//! A store of the reference, rewritten from the same input.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) async fn compare(
     finished.await??;
     let ours = Store::from_object_store(memory, &"twin".into(), OpenOptions::default()).await?;
     for path in arrays(&theirs).await? {
-        // The reference names fragments where rows are meant.
+        // The reference names fragments instead of rows.
         if kind == Kind::Line && path.starts_with("links") {
             report.skip("links of lines: those of the reference name fragments");
             continue;
@@ -67,7 +67,7 @@ pub(super) async fn compare(
     Ok(())
 }
 
-/// The schema that the store of the reference has.
+/// Returns the schema of the store of the reference.
 fn schema(level: &LevelReader, kind: Kind) -> anyhow::Result<Schema> {
     let root = level.store().root();
     let chunk = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
@@ -81,7 +81,7 @@ fn schema(level: &LevelReader, kind: Kind) -> anyhow::Result<Schema> {
     Ok(schema)
 }
 
-/// What the reference was given, as one batch.
+/// Returns the input of the reference as one batch.
 fn batch(folder: &Path, about: &Json, level: &LevelReader, kind: Kind) -> anyhow::Result<Batch> {
     let positions = npy::floats(&folder.join("positions.npy"))?;
     let column = of_type(&positions.values, level.dtype(), positions.width)?;
@@ -90,7 +90,7 @@ fn batch(folder: &Path, about: &Json, level: &LevelReader, kind: Kind) -> anyhow
     let binned = level.binned_by().map(|(name, _)| name.to_owned());
     for name in columns.map(str::to_owned).chain(binned) {
         let values = npy::floats(&folder.join(format!("{name}.npy")))?.values;
-        // Whole numbers have this name in all stores of the peer.
+        // Integers have this name in all stores of the peer.
         let dtype = (if name == "n" { "int32" } else { "float32" }).parse::<Dtype>()?;
         batch = batch.with_field(Field::new(name, of_type(&values, dtype, 1)?))?;
     }
@@ -114,7 +114,7 @@ fn batch(folder: &Path, about: &Json, level: &LevelReader, kind: Kind) -> anyhow
     Ok(batch)
 }
 
-/// Numbers in the type that the reference was given.
+/// Returns numbers in the type of the input.
 fn of_type(values: &[f64], dtype: Dtype, width: usize) -> anyhow::Result<Column> {
     let bytes: Vec<u8> = match dtype.to_string().as_str() {
         "float64" => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
@@ -125,7 +125,7 @@ fn of_type(values: &[f64], dtype: Dtype, width: usize) -> anyhow::Result<Column>
     Ok(Column::new(dtype, width as u32, bytes.into())?)
 }
 
-/// The arrays over the chunk grid of level 0, links to other levels left out: they are not of the input.
+/// Returns the arrays over the chunk grid of level 0, without links to other levels: they are not part of the input.
 async fn arrays(store: &Store) -> anyhow::Result<Vec<String>> {
     let mut arrays = Vec::new();
     for (key, _) in store.nodes().objects("0").await? {
@@ -142,7 +142,7 @@ async fn arrays(store: &Store) -> anyhow::Result<Vec<String>> {
     Ok(arrays)
 }
 
-/// The cells of an array, by key.
+/// Returns the cells of an array, by key.
 async fn cells(store: &Store, path: &str) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let Some(cells) = store.level(0).await?.cells(path).await? else { return Ok(Vec::new()) };
     let keys: Vec<_> = cells.presence().await?.iter().collect();
@@ -153,7 +153,7 @@ async fn cells(store: &Store, path: &str) -> anyhow::Result<Vec<(String, Vec<u8>
     pairs.collect()
 }
 
-/// The manifests of objects, by row.
+/// Returns the manifests of objects, by row.
 async fn manifests(store: &Store) -> anyhow::Result<Vec<Vec<u8>>> {
     let rows = store.level(0).await?.rows("object_index/manifests").await?;
     let Some(rows) = rows else { return Ok(Vec::new()) };

@@ -1,11 +1,12 @@
-//! `cancel`: an edit on an object store ends after so many requests, as when its process dies or is dropped there.
+//! `cancel`: an edit on an object store ends after a number of requests, as when its process dies or is dropped there.
 
 use fault_store::Fault;
 
 use super::{STORES, Subject, backend, found, place, settle};
 use crate::Report;
 
-/// Ends an edit of each store after every `every`th number of requests; the next one on the way and lost, or not sent.
+/// Ends an edit of each store after every `every`th number of requests; the next request is lost on the way, or not
+/// sent.
 pub(crate) fn run(every: u64, report: &mut Report) -> anyhow::Result<()> {
     for id in STORES {
         let subject = Subject::new(id)?;
@@ -24,10 +25,10 @@ pub(crate) fn run(every: u64, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the edit ended before, and what must hold.
+/// Returns whether the edit ended earlier, and whether the state is right.
 fn one(subject: &Subject, requests: usize, last: &Fault) -> (bool, Result<(), String>) {
     let backend = backend(&subject.before);
-    // All later ones: as many as an edit could ever send.
+    // All later requests: as many as an edit could ever send.
     for nth in requests..requests + MANY {
         let fault = if nth == requests { last.clone() } else { Fault::Reset };
         backend.plan(nth, fault);
@@ -36,19 +37,19 @@ fn one(subject: &Subject, requests: usize, last: &Fault) -> (bool, Result<(), St
     let ended = subject.edit(&place);
     let is_over = backend.asked().len() <= requests;
     backend.forget();
-    // Nobody hears what a dead process says, but for a success.
-    let heard = match &ended {
+    // The error of a dead process is lost; only a success counts.
+    let outcome = match &ended {
         Ok(report) => Ok(report.clone()),
         Err(_) => Err(zvf_edit::EditError::new(zvf_format::Class::CommitUnknown, "dead")),
     };
     let checked = || -> Result<(), String> {
         settle(&place)?;
         let tree = found(&backend)?;
-        subject.judge(&heard, &tree)?;
+        subject.judge(&outcome, &tree)?;
         subject.go_on(&place, &tree)
     };
     (is_over, checked().map_err(|error| format!("{requests} requests, then {last:?}: {error}")))
 }
 
-/// Requests that are planned to fail.
+/// The number of requests that are planned to fail.
 const MANY: usize = 2000;

@@ -1,6 +1,6 @@
 //! `diskfull` of edits: a disk of every size, on which a store is edited until it is full.
 //!
-//! Each edit is done or refused with `NoSpace`; one that was refused is not there, one that was acknowledged is.
+//! Each edit is done or refused with `NoSpace`; a refused one is absent, an acknowledged one is present.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use zvf_format::Class;
 
 use super::{NAME, edit, settle, tree, unpack};
 
-/// Edits a store on the disk at `dir` until it is full; how many edits were refused and done.
+/// Edits a store on the disk at `dir` until it is full; returns how many edits were refused and done.
 pub(crate) fn fill(dir: &Path, size: u64) -> Result<(u64, u64), String> {
     let store = dir.join(NAME);
     if unpack("pl2_negative", &store).is_err() {
-        return Ok((0, 0)); // not even the store has room
+        return Ok((0, 0)); // not even the store fits
     }
     let place = Place::from(store.as_path());
     let (mut done, mut refused) = (0_u64, 0_u64);
@@ -29,7 +29,7 @@ pub(crate) fn fill(dir: &Path, size: u64) -> Result<(u64, u64), String> {
             Ok(_) => done += 1,
             Err(error) if error.class == Class::NoSpace => {
                 refused += 1;
-                // What was refused left nothing in the store, and can be settled without room.
+                // A refused edit left nothing in the store, and recovery needs no space.
                 settle(&place).map_err(|error| format!("{size} KiB: {error}"))?;
                 if tree(&store) != old {
                     return Err(format!("{size} KiB: refused, and the store is another"));
@@ -47,12 +47,12 @@ pub(crate) fn fill(dir: &Path, size: u64) -> Result<(u64, u64), String> {
         let committed =
             ended.ok().and_then(|report| report["notices"].as_array().cloned()).unwrap_or_default();
         if committed.iter().any(|notice| notice["code"] == "not_applied_yet") {
-            // It stands; with room it is applied.
+            // It is committed; with space it is applied.
             return Ok((refused + 1, done));
         }
     }
     Ok((refused, done))
 }
 
-/// Edits after which a disk counts as too large to be filled.
+/// The number of edits after which a disk counts as too large to be filled.
 const MANY: i32 = 400;

@@ -1,6 +1,6 @@
 //! `faults`: each request of an edit on an object store fails once, in each way; then several at random.
 //!
-//! Without a clock nothing is tried again, so that the journal sees every fault as it is.
+//! Without a clock nothing is retried, so that the journal sees every fault directly.
 
 use fault_store::Fault;
 
@@ -8,8 +8,8 @@ use super::{Subject, backend, found, place, settle};
 use crate::Report;
 use crate::random::Random;
 
-/// Stores of each kind, in files and in shards, whose edits are few requests: every pair of a request and a fault takes
-/// minutes there, and days with those that other parts edit.
+/// Stores of each kind, in files and in shards, whose edits need few requests: testing every pair of a request and a
+/// fault takes minutes with these, and days with the larger ones of other parts.
 pub(crate) const SMALL_STORES: [&str; 6] = [
     "pc3_objects_bins",
     "pc3_sharded_zstd",
@@ -50,7 +50,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Requests of an edit that nothing happens to.
+/// Counts the requests of an edit without a fault.
 fn count(subject: &Subject) -> anyhow::Result<usize> {
     let backend = backend(&subject.before);
     let ended = subject.edit(&place(&backend));
@@ -61,7 +61,7 @@ fn count(subject: &Subject) -> anyhow::Result<usize> {
     Ok(requests)
 }
 
-/// One edit with these faults, and what the next writer finds.
+/// Runs one edit with these faults, and checks the state that the next writer finds.
 fn one(subject: &Subject, planned: &[(usize, Fault)]) -> Result<(), String> {
     let backend = backend(&subject.before);
     for (nth, fault) in planned {

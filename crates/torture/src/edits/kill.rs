@@ -1,13 +1,13 @@
 //! `kill9 --what edit|gc|undo|refresh`: commands on a store with a journal, killed at any moment.
 //!
 //! ```text
-//! edit      a script of many transactions, each adds an object; replies tell which were acknowledged
-//! gc        removes what the history keeps; the store stays as it is
-//! undo      the store is what it was, or what it was before the last commit
-//! refresh   the same of levels that are built again
+//! edit      a script of many transactions, each adds an object; replies list the acknowledged ones
+//! gc        removes the history; the store is unchanged
+//! undo      the store is unchanged, or as before the last commit
+//! refresh   the same for rebuilt levels
 //! ```
 //!
-//! After each, the store is validated and can be edited.
+//! After each kill, the store is validated and can be edited.
 
 use std::fs;
 use std::io::Write as _;
@@ -23,7 +23,7 @@ use super::{Files, NAME, edit, settle, tree, unpack};
 use crate::Report;
 use crate::random::Random;
 
-/// What is killed.
+/// The commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Edit,
@@ -75,7 +75,7 @@ impl<'a> Arena<'a> {
         Ok(Self { what, zvf, store, script })
     }
 
-    /// The store anew, with a history of a few commits.
+    /// Creates the store again, with a history of a few commits.
     fn renew(&self) -> anyhow::Result<()> {
         for path in [self.store.clone(), self.store.with_extension("zv.zvf")] {
             if path.exists() {
@@ -127,7 +127,7 @@ impl<'a> Arena<'a> {
         Ok(())
     }
 
-    /// Microseconds that the command takes when nobody kills it.
+    /// Measures the microseconds of the command without a kill.
     fn time(&self) -> anyhow::Result<u64> {
         self.renew()?;
         let begun = std::time::Instant::now();
@@ -136,7 +136,7 @@ impl<'a> Arena<'a> {
         Ok(u64::try_from(begun.elapsed().as_micros())?)
     }
 
-    /// Starts the command, kills it after a pause, and looks at what is there.
+    /// Starts the command, kills it after a pause, and checks the store.
     fn kill(&self, pause: Duration) -> anyhow::Result<Result<(), String>> {
         if self.what != What::Edit {
             self.grow()?;
@@ -188,5 +188,5 @@ impl<'a> Arena<'a> {
 
 /// Transactions of the script.
 const TRANSACTIONS: u32 = 200;
-/// After so many rounds the store is made anew.
+/// After this many rounds the store is created again.
 const RENEWED: u64 = 20;

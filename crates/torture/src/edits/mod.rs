@@ -1,8 +1,8 @@
-//! Edits that are broken off, raced and refused: what they are, and what must hold after them.
+//! Edits that are interrupted, raced and refused, and the invariants after them.
 //!
 //! ```text
 //! faults       each request of an edit on an object store fails once, in each way
-//! cancel       everything ends after so many requests, as when the process dies
+//! cancel       everything ends after a number of requests, as when the process dies
 //! powerloss    every state that a loss of power may leave of an edit in a folder
 //! kill         `zvf edit`, `gc`, `undo` and `pyramid --refresh`, killed at any moment
 //! diskfull     a disk of every size
@@ -11,7 +11,7 @@
 //! script       a folder of scenarios with their answers
 //! ```
 //!
-//! The oracle is the tree of files: after what broke off, the next writer must find the store before the edit or after
+//! The oracle is the tree of files: after an interruption, the next writer must find the store before the edit or after
 //! it, byte for byte; after it when the edit was acknowledged, before it when it was refused.
 
 pub(crate) mod cancel;
@@ -38,10 +38,10 @@ use zvf_store::OpenOptions;
 /// The files of a store.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
-/// One store, one edit and what it makes of it.
+/// One store, one edit and its result.
 pub(crate) struct Subject {
     pub(crate) id: &'static str,
-    /// The store, and what it is after the edit and after one more.
+    /// The store before the edit, after it, and after one more.
     pub(crate) before: Files,
     pub(crate) after: Files,
     lines: Vec<Value>,
@@ -53,14 +53,14 @@ pub(crate) const STORES: [&str; 5] =
     ["pl2_negative", "gr3_links", "sk3_trees", "pc3_objects", "pc2_bins"];
 
 impl Subject {
-    /// The subject of an archived store.
+    /// Returns the subject of an archived store.
     pub(crate) fn new(id: &'static str) -> anyhow::Result<Self> {
         let scratch = archives::scratch();
         let store = scratch.path().join(NAME);
         unpack(id, &store)?;
         let before = tree(&store);
         let axes = axes(&before)?;
-        // Far away, so that the grid grows in both directions; and a column, so that documents come and go.
+        // Far away, so that the grid grows in both directions; and a column, so that documents are added and removed.
         let all = json!({"all": true});
         let lines = vec![
             json!({"op": "vertex.move", "vertices": all, "by": vec![-137.5; axes]}),
@@ -79,7 +79,7 @@ impl Subject {
         edit(place, &self.lines)
     }
 
-    /// What must hold of what is found after an edit ended so; `settled` is what the next writer finds.
+    /// Checks the state after an edit ended with an outcome; `settled` is the state that the next writer finds.
     pub(crate) fn judge(
         &self,
         ended: &Result<Value, EditError>,
@@ -101,7 +101,7 @@ impl Subject {
         }
     }
 
-    /// A store that is settled takes one more edit.
+    /// Checks that a recovered store can be edited.
     pub(crate) fn go_on(&self, place: &Place, settled: &Files) -> Result<(), String> {
         if *settled == self.before {
             self.edit(place).map_err(|error| format!("{}: afterwards: {error}", self.id))?;
@@ -127,7 +127,7 @@ fn axes(files: &Files) -> anyhow::Result<usize> {
     sizes.ok_or_else(|| anyhow::anyhow!("zarr.json: no chunk_shape"))
 }
 
-/// Does these lines as one transaction.
+/// Runs these lines as one transaction.
 pub(crate) fn edit(place: &Place, lines: &[Value]) -> Result<Value, EditError> {
     let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;
     for (number, line) in (1..).zip(lines) {
@@ -137,12 +137,12 @@ pub(crate) fn edit(place: &Place, lines: &[Value]) -> Result<Value, EditError> {
     Ok(editor.report(None))
 }
 
-/// Opens a store for writing, which applies what is committed.
+/// Opens a store for writing, which applies committed transactions.
 pub(crate) fn settle(place: &Place) -> Result<(), String> {
     edit(place, &[]).map(drop).map_err(|error| format!("it cannot be opened: {error}"))
 }
 
-/// Puts an archived store into a folder.
+/// Unpacks an archived store into a folder.
 pub(crate) fn unpack(id: &str, store: &Path) -> anyhow::Result<()> {
     for (name, bytes) in archives::files(id) {
         let path = store.join(name);
@@ -152,7 +152,7 @@ pub(crate) fn unpack(id: &str, store: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An object store with these files.
+/// Creates an object store with these files.
 pub(crate) fn backend(files: &Files) -> Arc<FaultStore> {
     let backend = Arc::new(FaultStore::new());
     inline(async {
@@ -163,13 +163,13 @@ pub(crate) fn backend(files: &Files) -> Arc<FaultStore> {
     backend
 }
 
-/// The place of the store in it.
+/// Returns the place of the store in it.
 pub(crate) fn place(backend: &Arc<FaultStore>) -> Place {
     let backend = Arc::clone(backend) as Arc<dyn ObjectStore>;
     Place::in_object_store(backend, PREFIX.into(), &OpenOptions::default())
 }
 
-/// The files of the store in it.
+/// Returns the files of the store in it.
 pub(crate) fn found(backend: &Arc<FaultStore>) -> Result<Files, String> {
     inline(async {
         let mut files = Files::new();
@@ -185,7 +185,7 @@ pub(crate) fn found(backend: &Arc<FaultStore>) -> Result<Files, String> {
     })
 }
 
-/// Waits for what may take several turns, on this thread.
+/// Runs a future to its end on this thread.
 ///
 /// # Panics
 ///
@@ -195,16 +195,16 @@ pub(crate) fn inline<T>(work: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(work)
 }
 
-/// The files of the store in a folder, but for those of writers that are dead, which no reader sees.
+/// Returns the files of the store in a folder, without those of dead writers, which readers ignore.
 pub(crate) fn tree(store: &Path) -> Files {
     let mut files = archives::tree(store);
     files.retain(|key, _| !key.split('/').any(|name| name.starts_with(".tmp-")));
     files
 }
 
-/// The store in a folder.
+/// The name of the store in a folder.
 pub(crate) const NAME: &str = "a.zv";
-/// The store in an object store.
+/// The prefix of the store in an object store.
 pub(crate) const PREFIX: &str = "data/a.zv";
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! `edit-model`: random operations on stores of every kind, and on a plain model in memory.
+//! `edit-model`: random operations on stores of every kind, and on a simple in-memory model.
 //!
-//! Every vertex has a position that no other has, so that a ball around it selects it and both sides can be compared
-//! by positions. After each transaction the store is read and compared; now and then it is validated, transactions are
-//! dropped, and commits are taken back. A failure is made smaller by leaving out transactions while it still fails.
+//! Every vertex has a unique position, so that a ball around it selects it and both sides can be compared by positions.
+//! After each transaction the store is read and compared; sometimes it is validated, transactions are dropped, and
+//! commits are undone. A failing run is minimised by leaving out transactions while it still fails.
 //!
-//! With `--levels` stores have coarser levels as well, which are built again in part before a store is validated.
+//! With `--levels` stores also have coarser levels, which are partly rebuilt before a store is validated.
 //!
-//! Not here: the model itself (`state`), reading a store (`observe`), levels (`levels`).
+//! The model is in `state`, reading a store in `observe`, levels in `levels`.
 
 mod levels;
 mod observe;
@@ -25,27 +25,28 @@ use super::NAME;
 use crate::Report;
 use crate::random::Random;
 
-/// Random operations against an in-memory model.
+/// Run random operations against an in-memory model.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EditModel {
-    /// Operations, of all kinds together.
+    /// The number of operations, of all kinds together.
     #[arg(long, default_value_t = 20_000)]
     n: u64,
     /// Only this kind.
     #[arg(long)]
     kind: Option<String>,
-    /// Coarser levels of each store.
+    /// The number of coarser levels of each store.
     #[arg(long, default_value_t = 0)]
     levels: u32,
-    /// The most operations of one transaction: the more, the more of a run is operations, and not reading back.
+    /// The largest number of operations per transaction: larger transactions spend more of the time on operations, and
+    /// less on reading.
     #[arg(long, value_name = "N", default_value_t = 8)]
     transaction: usize,
-    /// The same seed does the same operations.
+    /// The seed of the operations.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// One operation: what, and the numbers that choose on what.
+/// One operation: its type, and the numbers that choose its target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) code: u64,
@@ -61,7 +62,7 @@ struct Transaction {
     validates: bool,
 }
 
-/// What is edited.
+/// The edited store.
 #[derive(Clone, Copy, Debug)]
 struct Subject {
     kind: Kind,
@@ -97,7 +98,7 @@ impl EditModel {
     }
 }
 
-/// Transactions of at most so many operations.
+/// Returns random transactions of at most `largest` operations.
 fn transactions(random: &mut Random, largest: usize) -> Vec<Transaction> {
     let count = 4 + random.below(10);
     (0..count)
@@ -117,7 +118,7 @@ fn transactions(random: &mut Random, largest: usize) -> Vec<Transaction> {
         .collect()
 }
 
-/// Leaves out transactions and operations as long as it still fails; what is left, in words.
+/// Leaves out transactions and operations while the run still fails; returns the rest as text.
 fn shrink(
     subject: Subject,
     mut run: Vec<Transaction>,
@@ -151,7 +152,7 @@ fn shrink(
     Ok(format!("{error} (after {} transactions with {steps} operations)", run.len()))
 }
 
-/// Does the transactions on a new store and a new model.
+/// Runs the transactions on a new store and a new model.
 fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), String>> {
     let here = archives::scratch();
     let store = here.path().join(NAME);
@@ -166,12 +167,13 @@ fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), S
     for (number, transaction) in run.iter().enumerate() {
         let mut lines = Vec::new();
         let done = commit(&place, transaction, &mut state, &mut lines);
-        let told = |error: String| format!("transaction {number}, {}: {error}", json!(lines));
+        let in_transaction =
+            |error: String| format!("transaction {number}, {}: {error}", json!(lines));
         match done {
             Ok(Some(new)) => head = new,
-            // What was not committed gave no ids.
+            // An uncommitted transaction assigned no ids.
             Ok(None) => state.forget_ids_since(&history[&head]),
-            Err(error) => return Ok(Err(told(error))),
+            Err(error) => return Ok(Err(in_transaction(error))),
         }
         if transaction.drops {
             state = history[&head].clone().after(&state);
@@ -181,7 +183,7 @@ fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), S
             let undone = undo(&place, Undo::Last(transaction.undoes), &CommitOptions::default());
             let report = match undone {
                 Ok(report) => report,
-                Err(error) => return Ok(Err(told(format!("undo: {error}")))),
+                Err(error) => return Ok(Err(in_transaction(format!("undo: {error}")))),
             };
             let then = history[&(head - transaction.undoes)].clone();
             state = then.after(&state);
@@ -190,38 +192,39 @@ fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), S
         }
         let compared = observe(&store, &state).and_then(|found| state.compare(&found));
         if let Err(error) = compared.and_then(|()| groups(&place, &state)) {
-            return Ok(Err(told(error)));
+            return Ok(Err(in_transaction(error)));
         }
         if transaction.validates && subject.levels > 0 {
             match levels::refresh_and_compare(&store) {
                 Ok(new) => head = new,
-                Err(error) => return Ok(Err(told(error))),
+                Err(error) => return Ok(Err(in_transaction(error))),
             }
             history.insert(head, state.clone());
         }
         if transaction.validates
             && let Err(error) = validate(&store)
         {
-            return Ok(Err(told(error)));
+            return Ok(Err(in_transaction(error)));
         }
     }
     Ok(Ok(()))
 }
 
-/// Does one transaction; the new head where it changed something.
+/// Runs one transaction; returns the new head where it changed something.
 fn commit(
     place: &Place,
     transaction: &Transaction,
     state: &mut State,
     lines: &mut Vec<Value>,
 ) -> Result<Option<u64>, String> {
-    let told = |error: EditError| error.to_string();
-    let mut editor = Editor::open(place, Path::new("."), CommitOptions::default()).map_err(told)?;
-    editor.line(1, r#"{"op":"begin"}"#).map_err(told)?;
+    let to_text = |error: EditError| error.to_string();
+    let mut editor =
+        Editor::open(place, Path::new("."), CommitOptions::default()).map_err(to_text)?;
+    editor.line(1, r#"{"op":"begin"}"#).map_err(to_text)?;
     for step in &transaction.steps {
         if let Some(line) = state.plan(*step) {
             lines.push(line.clone());
-            let reply = editor.line(1 + lines.len() as u64, &line.to_string()).map_err(told)?;
+            let reply = editor.line(1 + lines.len() as u64, &line.to_string()).map_err(to_text)?;
             let ids: Vec<i64> = reply
                 .iter()
                 .flat_map(|reply| reply.fields["ids"].as_array().cloned().unwrap_or_default())
@@ -234,12 +237,12 @@ fn commit(
         return Ok(None);
     }
     let last = 2 + lines.len() as u64;
-    let reply = editor.line(last, r#"{"op":"commit"}"#).map_err(told)?;
+    let reply = editor.line(last, r#"{"op":"commit"}"#).map_err(to_text)?;
     let fields = reply.map(|reply| reply.fields).unwrap_or_default();
     Ok(fields["head"].as_u64().filter(|_| fields["changed"] == true))
 }
 
-/// Whether groups have the members of the model.
+/// Checks that groups have the members of the model.
 fn groups(place: &Place, state: &State) -> Result<(), String> {
     let lines: Vec<Value> = state.group_checks().collect();
     super::edit(place, &lines).map(drop).map_err(|error| error.to_string())

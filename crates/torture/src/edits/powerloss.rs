@@ -15,7 +15,7 @@ use crate::Report;
 use crate::powerloss::model::{Change, Inode, Model, Op, ROOT};
 use crate::random::Random;
 
-/// Looks at `states` disks of each store, and at the controls.
+/// Tests `states` disks of each store, and the controls.
 pub(crate) fn run(states: u64, random: &mut Random, report: &mut Report) -> anyhow::Result<()> {
     for id in STORES {
         let script = Script::record(Subject::new(id)?)?;
@@ -38,12 +38,12 @@ enum Left {
     Names,
 }
 
-/// What one edit did to the disk.
+/// The recorded calls of one edit.
 struct Script {
     subject: Subject,
     calls: Vec<Call>,
     ops: Vec<Op>,
-    synced: Vec<Option<Inode>>, // of each call, the file or directory that it syncs
+    synced: Vec<Option<Inode>>, // for each call, the file or directory that it syncs
     model: Model,               // before the first call
     returned: usize,            // calls after which the edit is acknowledged
 }
@@ -83,7 +83,7 @@ impl Script {
         Ok(Self { subject, calls, ops, synced, model, returned })
     }
 
-    /// One disk after the power went.
+    /// Checks one disk after the loss of power.
     fn check(&self, control: Option<Left>, random: &mut Random) -> Result<(), String> {
         let crash = random.below(self.calls.len() + 1);
         let likely = random.below(4); // disks of which much is lost, and of which little is
@@ -96,26 +96,26 @@ impl Script {
                 disk.files.insert(*file, bytes.slice(..cut));
             }
         }
-        let told = |error: String| format!("power lost before call {crash}: {error}");
+        let with_crash = |error: String| format!("power lost before call {crash}: {error}");
         let here = archives::scratch();
-        write(&disk, here.path()).map_err(|error| told(error.to_string()))?;
+        write(&disk, here.path()).map_err(|error| with_crash(error.to_string()))?;
         let target = here.path().join(NAME);
         let place = Place::from(target.as_path()).on_disk(Disk::recording());
-        settle(&place).map_err(told)?;
+        settle(&place).map_err(with_crash)?;
         let found = tree(&target);
         let acknowledged = crash >= self.returned;
-        let heard = match acknowledged {
+        let outcome = match acknowledged {
             true => Ok(serde_json::Value::Null),
             false => Err(zvf_edit::EditError::new(zvf_format::Class::CommitUnknown, "no power")),
         };
-        self.subject.judge(&heard, &found).map_err(told)?;
+        self.subject.judge(&outcome, &found).map_err(with_crash)?;
         if random.below(8) == 0 {
-            self.subject.go_on(&place, &found).map_err(told)?;
+            self.subject.go_on(&place, &found).map_err(with_crash)?;
         }
         Ok(())
     }
 
-    /// Whether what `op` did outlives a crash before call `crash`.
+    /// Returns whether the effect of `op` survives a crash before call `crash`.
     fn is_synced(&self, op: &Op, crash: usize, control: Option<Left>) -> bool {
         (op.call..crash).any(|number| match (&self.calls[number], &op.change) {
             (Call::SyncFile(_), Change::Bytes(file, _)) => {
@@ -130,7 +130,7 @@ impl Script {
     }
 }
 
-/// Makes what the model has, below `parent`.
+/// Writes the contents of the model below `parent`.
 fn write(model: &Model, parent: &Path) -> anyhow::Result<()> {
     let mut made: Vec<(PathBuf, bytes::Bytes)> = Vec::new();
     model.walk(ROOT, parent, &mut |path, bytes| made.push((path, bytes)));
@@ -141,7 +141,7 @@ fn write(model: &Model, parent: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Disks that are made until a control must have shown something.
+/// The number of disks after which a control must have shown a failure.
 const CONTROL_STATES: u64 = 4000;
-/// What a disk writes at once.
+/// The unit of atomic writes of a disk.
 const SECTOR: usize = 512;

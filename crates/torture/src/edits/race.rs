@@ -1,10 +1,10 @@
 //! `race --commits`: writers that commit to one store at the same time, in a folder and on an object store.
 //!
-//! Half of the commits add an object, which collides with nobody; half count up a column of one object, which collides
-//! with every other of that sort: read with `expect`, then set. Afterwards every acknowledged commit is in the log, the
-//! chain of records is whole, and both counts are exact. Then a record of another writer appears right before the put of
-//! ours. The control is the same on a backend that takes conditions and ignores them, with writers that trust it: it must
-//! lose that record.
+//! Half of the commits add an object, which conflicts with nothing; half increment a column of one object, which
+//! conflicts with every other increment: read with `expect`, then set. Afterwards every acknowledged commit is in the
+//! log, the chain of records is complete, and both counts are exact. Then a record of another writer appears right
+//! before the put of ours. The control is the same on a backend that accepts conditions and ignores them, with writers
+//! that trust it: it must lose that record.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,20 +42,20 @@ pub(crate) fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::
         0 => Ok(()),
         lost => Err(format!("{lost} acknowledged commits were lost")),
     });
-    // The control: without conditions some must be.
+    // The control: without conditions commits must be lost.
     let missed = || Err("without conditions nothing was lost".to_owned());
     report.count(if lost? > 0 { Ok(()) } else { missed() });
     let blind: Arc<FaultStore> = backend(&files);
     blind.ignore_conditions(true);
-    // Nobody has to trust it: it is found out.
+    // A writer that does not trust the backend detects it.
     let refused = edit(&place(&blind), &[json!({"op": "group.add"})]);
     let is_refused = matches!(&refused, Err(error) if error.class == Class::Unsupported);
     report.count(if is_refused { Ok(()) } else { Err(format!("a blind backend: {refused:?}")) });
     Ok(())
 }
 
-/// A record that another writer creates right before the put of ours, after all our looks at the log: how many commits of
-/// the other one, which were acknowledged, are gone.
+/// Creates a record of another writer right before the put of ours, after all our reads of the log; returns how many
+/// acknowledged commits of the other writer were lost.
 fn lose(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
     let other = backend(files);
     let report = edit(&place(&other), &[json!({"op": "group.add", "name": "fast"})])?;
@@ -77,8 +77,8 @@ fn lose(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
     Ok(u64::from(!is_there))
 }
 
-/// Adds a group by a writer that trusts the backend; the record appears before its request of that number. Which of its
-/// requests creates the first record, and the place.
+/// Adds a group by a writer that trusts the backend; the record appears before the request of that number. Returns
+/// which of its requests creates the first record, and the place.
 fn add_group(
     backend: &Arc<FaultStore>,
     appears: Option<(usize, bytes::Bytes)>,
@@ -96,7 +96,7 @@ fn add_group(
     Ok((nth, at))
 }
 
-/// The journal in an object store.
+/// Returns the journal in an object store.
 fn journal_of(backend: &Arc<FaultStore>) -> anyhow::Result<Files> {
     inline(async {
         let mut files = Files::new();
@@ -110,7 +110,7 @@ fn journal_of(backend: &Arc<FaultStore>) -> anyhow::Result<Files> {
     })
 }
 
-/// What was acknowledged.
+/// The acknowledged commits.
 #[derive(Default)]
 struct Counts {
     added: AtomicU64,
@@ -118,12 +118,12 @@ struct Counts {
 }
 
 fn race(place: &Place, before: &Path, writers: usize, commits: u64) -> Result<(), String> {
-    let told = |error: EditError| error.to_string();
+    let to_text = |error: EditError| error.to_string();
     let begin = [
         json!({"op": "column.add", "scope": "object", "name": "counter", "dtype": "int64"}),
         json!({"op": "object.set", "objects": [COUNTED], "values": {"counter": 0}}),
     ];
-    edit(place, &begin).map_err(told)?;
+    edit(place, &begin).map_err(to_text)?;
     let counts = Counts::default();
     let failures: Vec<String> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..writers)
@@ -144,7 +144,7 @@ fn race(place: &Place, before: &Path, writers: usize, commits: u64) -> Result<()
     if let Some(failure) = failures.first() {
         return Err(failure.clone());
     }
-    let list = log(place, None).map_err(told)?;
+    let list = log(place, None).map_err(to_text)?;
     if list.len() as u64 != commits + 1 {
         return Err(format!(
             "{} commits in the log, {} were acknowledged",
@@ -156,16 +156,16 @@ fn race(place: &Place, before: &Path, writers: usize, commits: u64) -> Result<()
     expect(place, counted).map_err(|error| format!("counted to {counted}: {error}"))?;
     let sides =
         [Side { place: before.into(), head: None }, Side { place: place.clone(), head: None }];
-    let found = diff(&sides[0], &sides[1]).map_err(told)?;
+    let found = diff(&sides[0], &sides[1]).map_err(to_text)?;
     let added = found["objects"]["added"].as_array().map_or(0, Vec::len) as u64;
     let wanted = counts.added.load(Ordering::SeqCst);
     if added != wanted {
-        return Err(format!("{added} objects are there, {wanted} were added"));
+        return Err(format!("the store has {added} objects, {wanted} were added"));
     }
     Ok(())
 }
 
-/// Commits `share` times; what a conflict refused is tried again.
+/// Commits `share` times; a commit refused with a conflict is repeated.
 fn write(place: &Place, writer: usize, share: u64, counts: &Counts) -> Result<(), String> {
     let mut done = 0;
     let mut tries = 0_u64;
@@ -206,16 +206,16 @@ fn expect(place: &Place, counted: u64) -> Result<(), EditError> {
     edit(place, &[line]).map(drop)
 }
 
-/// Whether each record names the one before it by its checksum.
+/// Checks that each record names the one before it by its checksum.
 fn chain(store: &Path) -> Result<(), String> {
-    let told = |error: std::io::Error| error.to_string();
+    let to_text = |error: std::io::Error| error.to_string();
     let log = store.with_file_name(format!("{NAME}.zvf")).join("log");
     let mut names: Vec<_> =
-        std::fs::read_dir(&log).map_err(told)?.flatten().map(|entry| entry.path()).collect();
+        std::fs::read_dir(&log).map_err(to_text)?.flatten().map(|entry| entry.path()).collect();
     names.sort();
     let mut previous = Value::Null;
     for (number, path) in (1_u64..).zip(&names) {
-        let text = std::fs::read_to_string(path).map_err(told)?;
+        let text = std::fs::read_to_string(path).map_err(to_text)?;
         let body = text.lines().next().unwrap_or_default();
         let record: Value = serde_json::from_str(body).map_err(|error| error.to_string())?;
         if record["seq"] != number || record["previous"] != previous {
@@ -226,13 +226,13 @@ fn chain(store: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// How a try ends that is worth another one.
+/// The errors of a commit that is repeated.
 const AGAIN: [Class; 3] = [Class::Conflict, Class::ExpectationFailed, Class::Unavailable];
-/// Two axes, without columns of vertices that must be given.
+/// A store with two axes, without required columns of vertices.
 const STORE: &str = "pl2_negative";
 /// The commit point of the first commit.
 const FIRST_RECORD: &str = "data/a.zv.zvf/log/00000000000000000001";
-/// The object whose column is counted up.
+/// The object whose column is incremented.
 const COUNTED: i64 = 0;
-/// Commits on the object store, which has no lock to wait at.
+/// The number of commits on the object store, which has no lock to wait for.
 const REMOTE_COMMITS: u64 = 200;

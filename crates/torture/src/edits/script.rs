@@ -1,9 +1,9 @@
 //! `edit-script DIR`: a folder of scenarios, each an archive with a store, a script and its answers.
 //!
-//! The steps of each are run with the `zvf` command, and compared are the exit code, the class and line of the fault,
-//! the head, and the number of commits; then for every state the objects with their vertices, groups and values, as
-//! `zvf query` and `zvf object` give them, and validation. The program that comes with the scenarios compares more: it
-//! asks the reference as well.
+//! The steps of each are run with the `zvf` command; the exit code, the class and line of the fault, the head, and the
+//! number of commits are compared; then for every state the objects with their vertices, groups and values, as `zvf
+//! query` and `zvf object` print them, and validation. The program that comes with the scenarios compares more: it also
+//! runs the reference.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use serde_json::Value;
 
 use crate::Report;
 
-/// A folder of editing scenarios with their answers.
+/// Run a folder of editing scenarios with their answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EditScript {
     /// The folder: NAME.tar.gz, one for each scenario.
     dir: PathBuf,
-    /// Those with this in their name.
+    /// Only scenarios with this in their name.
     #[arg(long)]
     only: Option<String>,
-    /// Every so many of them.
+    /// Run only every Nth of them.
     #[arg(long, default_value_t = 1)]
     every: usize,
-    /// The `zvf` command [default: the one beside this program].
+    /// The `zvf` command [default: the one next to this program].
     #[arg(long)]
     zvf: Option<PathBuf>,
-    /// Repeated in the report; nothing here is random.
+    /// Repeated in the report; nothing is random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
@@ -36,8 +36,8 @@ pub(crate) struct EditScript {
 impl EditScript {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "edit-script", seed: self.seed, ..Report::default() };
-        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        let zvf = self.zvf.clone().map_or_else(beside, Ok)?;
+        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
         let mut archives: Vec<PathBuf> = fs::read_dir(&self.dir)
             .with_context(|| format!("cannot list {}", self.dir.display()))?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
@@ -73,10 +73,10 @@ fn scenario(zvf: &Path, archive: &Path) -> anyhow::Result<Result<(), String>> {
     let expected: Value = serde_json::from_slice(&fs::read(dir.join("expected.json"))?)?;
     let store = dir.join("store.zarrvectors");
     for (number, step) in expected["steps"].as_array().into_iter().flatten().enumerate() {
-        let told = |error: String| format!("step {number} ({}): {error}", step["cmd"]);
+        let in_step = |error: String| format!("step {number} ({}): {error}", step["cmd"]);
         let ended = run(zvf, &dir, &store, step)?;
         if let Err(error) = compare(&ended, step) {
-            return Ok(Err(told(error)));
+            return Ok(Err(in_step(error)));
         }
         let state = match &step["state"] {
             Value::String(name) if name == "before" => &expected["before"],
@@ -84,7 +84,7 @@ fn scenario(zvf: &Path, archive: &Path) -> anyhow::Result<Result<(), String>> {
             _ => continue,
         };
         if let Err(error) = look(zvf, &store, state)? {
-            return Ok(Err(told(error)));
+            return Ok(Err(in_step(error)));
         }
     }
     Ok(Ok(()))
@@ -104,7 +104,7 @@ fn run(zvf: &Path, dir: &Path, store: &Path, step: &Value) -> anyhow::Result<Out
         .with_context(|| format!("cannot start {}", zvf.display()))
 }
 
-/// Compares how a step ended.
+/// Compares the outcome of a step.
 fn compare(ended: &Output, step: &Value) -> Result<(), String> {
     let exit = ended.status.code().map_or(-1, i64::from);
     if step["exit"].as_i64().is_some_and(|wanted| wanted != exit) {
@@ -147,9 +147,9 @@ fn look(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<Result<(), St
         .flatten()
         .filter_map(|(_, kind)| kind["vertices"].as_u64())
         .sum();
-    // The first kind, and the others beside it.
+    // The first kind, and the others of the store.
     let level = &info["levels"][0];
-    let kinds = std::iter::once(level).chain(level["beside"].as_array().into_iter().flatten());
+    let kinds = std::iter::once(level).chain(level["default_zvf"].as_array().into_iter().flatten());
     let found: Option<u64> = kinds.map(|kind| kind["vertices"].as_u64()).sum();
     if found.is_some_and(|found| found != wanted) {
         return Ok(Err(format!("{found:?} vertices, expected {wanted}")));

@@ -1,8 +1,8 @@
 //! `zvf create`, killed and started again until it is done.
 //!
-//! After each kill the store is not there, or the one that was never killed makes, byte for byte; over an old
-//! store it is one of both, and there. What is started again and not killed makes it, or says that it is there,
-//! and leaves nothing beside it.
+//! After each kill the store does not exist, or is byte for byte the one that an undisturbed command makes; over an old
+//! store it is one of both. A run that is not killed makes it, or reports that it exists, and leaves nothing next to
+//! it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::input::{self, Input};
-use super::{beside, command, killed};
+use super::{check_nothing_left, command, killed};
 use crate::Report;
 use crate::random::Random;
 
 /// The files of a store.
 type Tree = BTreeMap<String, Vec<u8>>;
 
-/// A store as it is when nothing is killed, and how long it takes to make.
+/// The store of an undisturbed command, and the time it takes.
 struct Known {
     input: Input,
     tree: Tree,
@@ -39,7 +39,7 @@ pub(super) fn run(
     fs::create_dir_all(&place)?;
     let mut known = Vec::new();
     for input in input::all(&inputs)? {
-        // Of the same name: the store says it.
+        // With the same name, which is stored in the document.
         let store = inputs.join("a.zv");
         let begun = Instant::now();
         let made = command(zvf, &words(&input, &store, false))?.wait()?;
@@ -67,7 +67,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// The words of the command.
+/// Returns the arguments of the command.
 fn words<'a>(input: &'a Input, store: &'a Path, overwrite: bool) -> Vec<&'a str> {
     let mut words = vec!["create", "-q"];
     words.extend([&input.file, store].iter().filter_map(|path| path.to_str()));
@@ -76,23 +76,23 @@ fn words<'a>(input: &'a Input, store: &'a Path, overwrite: bool) -> Vec<&'a str>
     words
 }
 
-/// One store that is made, in a folder of its own.
+/// One store under construction, in a folder of its own.
 struct Try<'a> {
     zvf: &'a Path,
     store: PathBuf,
     place: PathBuf,
     overwrite: bool,
-    old: Option<Tree>, // what was there before
+    old: Option<Tree>, // the previous store
 }
 
 impl Try<'_> {
-    /// Kills one attempt; whether it was still at work.
+    /// Kills one attempt; returns whether it was still running.
     fn kill(&self, new: &Known, random: &mut Random) -> anyhow::Result<bool> {
         let child = command(self.zvf, &words(&new.input, &self.store, self.overwrite))?;
         killed(child, new.time + new.time / 10, random)
     }
 
-    /// The store is the old one or the new one.
+    /// Checks that the store is the old one or the new one.
     fn check(&self, new: &Known) -> Result<(), String> {
         let name = new.input.name;
         if !self.store.exists() {
@@ -104,18 +104,18 @@ impl Try<'_> {
         if right { Ok(()) } else { Err(format!("{name}: neither the old store nor the new one")) }
     }
 
-    /// Starts it once more, to its end.
+    /// Runs the command once more, to its end.
     fn finish(&mut self, new: &Known) -> anyhow::Result<Result<(), String>> {
-        let there = !self.overwrite && self.store.exists();
+        let exists = !self.overwrite && self.store.exists();
         let ended = command(self.zvf, &words(&new.input, &self.store, self.overwrite))?.wait()?;
-        let expected = if there { TAKEN } else { 0 };
+        let expected = if exists { TAKEN } else { 0 };
         if ended.code() != Some(expected) {
             return Ok(Err(format!("{}: ended with {ended}", new.input.name)));
         }
         if archives::tree(&self.store) != new.tree {
             return Ok(Err(format!("{}: not the same as without a kill", new.input.name)));
         }
-        let left = beside(&self.place, &self.store);
+        let left = check_nothing_left(&self.place, &self.store);
         if self.overwrite {
             self.old = Some(new.tree.clone());
         } else {
@@ -125,5 +125,5 @@ impl Try<'_> {
     }
 }
 
-/// How the command ends where there is a store.
+/// The exit code of the command where a store exists.
 const TAKEN: i32 = 4;

@@ -1,7 +1,7 @@
-//! `zvf ingest`: processes that do tasks of one plan, killed and started again, some tasks by two at once.
+//! `zvf ingest`: processes that run tasks of one plan, killed and started again, some tasks by two at once.
 //!
-//! Nothing of the store is to be seen before the last step, and afterwards all of it: byte for byte what
-//! processes make that nobody kills. Planning and finishing are killed as well.
+//! The store is invisible before the last step, and complete afterwards: byte for byte the store of undisturbed
+//! processes. Planning and finishing are killed as well.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use super::input::{self, Input};
-use super::{beside, command, killed};
+use super::{check_nothing_left, command, killed};
 use crate::Report;
 use crate::random::Random;
 
@@ -51,7 +51,7 @@ pub(super) fn run(
         made.round(&mut report, writers.max(1), time, random)?;
         let same = archives::tree(&made.store) == tree;
         let wrong = || Err(format!("{name}: not the same as without a kill"));
-        report.count(if same { beside(&place, &made.store) } else { wrong() });
+        report.count(if same { check_nothing_left(&place, &made.store) } else { wrong() });
         fs::remove_dir_all(&made.store)?;
         known.push((made.input, tree, time));
         round += 1;
@@ -62,7 +62,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// One store that is made.
+/// One store under construction.
 struct Made<'a> {
     zvf: &'a Path,
     input: Input,
@@ -97,7 +97,7 @@ impl Made<'_> {
         words
     }
 
-    /// Plans, and tells the tasks by stage.
+    /// Plans, and returns the tasks by stage.
     fn plan(&self) -> anyhow::Result<Vec<Stage>> {
         let planned = Command::new(self.zvf).args(self.words(&self.planning())).output()?;
         let said = String::from_utf8_lossy(&planned.stderr).into_owned();
@@ -111,7 +111,7 @@ impl Made<'_> {
         Ok(stages.into_values().collect())
     }
 
-    /// Makes the store, with kills on the way.
+    /// Builds the store, with kills on the way.
     fn round(
         &self,
         report: &mut Report,
@@ -120,7 +120,7 @@ impl Made<'_> {
         random: &mut Random,
     ) -> anyhow::Result<()> {
         let unseen = |store: &Path| match store.exists() {
-            true => Err("the store is to be seen before it is finished".to_owned()),
+            true => Err("the store is visible before it is finished".to_owned()),
             false => Ok(()),
         };
         if killed(self.start(&self.planning())?, time / 3, random)? {
@@ -174,7 +174,7 @@ impl Made<'_> {
         Ok(())
     }
 
-    /// Whether the store is there, and no folder of a plan any more.
+    /// Returns whether the store exists, and the folder of the plan does not.
     fn is_finished(&self) -> bool {
         self.store.exists() && !self.place.join(".a.zv.zvf-ingest").exists()
     }

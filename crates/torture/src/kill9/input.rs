@@ -1,10 +1,10 @@
-//! What the killed commands read, and how: input that fits in memory, and input that does not.
+//! Input of the killed commands that fits in memory, and input that does not.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file and how a store is made of it.
+/// A file and the options to create a store from it.
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) name: &'static str,
@@ -12,7 +12,7 @@ pub(super) struct Input {
     pub(super) options: &'static [&'static str],
 }
 
-/// All of them, written to `dir`.
+/// Writes all inputs to `dir`.
 pub(super) fn all(dir: &Path) -> anyhow::Result<[Input; 3]> {
     let at = |name: &str| dir.join(name);
     let points: String = std::iter::once("x,y,n\n".to_owned())
@@ -41,7 +41,7 @@ pub(super) fn all(dir: &Path) -> anyhow::Result<[Input; 3]> {
     ])
 }
 
-/// A mesh of `side` by `side` vertices, as a binary PLY.
+/// Returns a mesh of `side` by `side` vertices as a binary PLY.
 pub(crate) fn mesh(side: u32) -> anyhow::Result<Vec<u8>> {
     let faces = (side - 1) * (side - 1);
     let vertices = side * side;

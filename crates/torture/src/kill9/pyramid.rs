@@ -1,8 +1,8 @@
-//! `zvf pyramid`, killed and started again until it is done; in between, now and then, with another recipe.
+//! `zvf pyramid`, killed and started again until it is done; sometimes with another recipe in between.
 //!
-//! After each kill the store is the old one, or what one of the two recipes makes when nobody is killed, byte
-//! for byte: never levels of both. What is not killed makes the levels that were asked for and leaves nothing
-//! beside the store. Some of the kills must have left levels that the next run takes over.
+//! After each kill the store is the old one, or byte for byte the result of one of the two recipes: never levels of
+//! both. A run that is not killed builds the requested levels and leaves nothing next to the store. Some of the kills
+//! must have left levels that the next run reuses.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::input::{self, Input};
-use super::{beside, command, killed};
+use super::{check_nothing_left, command, killed};
 use crate::Report;
 use crate::random::Random;
 
 /// The files of a store.
 type Tree = BTreeMap<String, Vec<u8>>;
 
-/// A store without levels and with those of two recipes, and how long the first takes.
+/// A store without levels and with those of two recipes, and the time of the first.
 struct Known {
     name: &'static str,
     recipes: [&'static [&'static str]; 2],
@@ -95,7 +95,7 @@ impl Known {
     }
 }
 
-/// The words of the command.
+/// Returns the arguments of the command.
 fn pyramid<'a>(store: &'a Path, recipe: &[&'a str]) -> Vec<&'a str> {
     let mut words = vec!["pyramid", "-q"];
     words.extend(store.to_str());
@@ -103,7 +103,7 @@ fn pyramid<'a>(store: &'a Path, recipe: &[&'a str]) -> Vec<&'a str> {
     words
 }
 
-/// Makes a store what it was.
+/// Restores a store.
 fn restore(store: &Path, tree: &Tree) -> anyhow::Result<()> {
     if store.exists() {
         fs::remove_dir_all(store)?;
@@ -126,8 +126,7 @@ struct Try<'a> {
 }
 
 impl Try<'_> {
-    /// Starts a recipe, unless the levels of the first are there: those that add to each other are not
-    /// built over.
+    /// Starts a recipe, unless the levels of the first exist: additive levels are not rebuilt.
     fn run(&self, known: &Known, recipe: usize) -> anyhow::Result<Option<std::process::Child>> {
         if archives::tree(&self.store) == known.new[0] {
             return Ok(None);
@@ -136,7 +135,7 @@ impl Try<'_> {
         command(self.zvf, &words).map(Some)
     }
 
-    /// Whether a level was put aside.
+    /// Returns whether a level was saved.
     fn has_levels(&self) -> bool {
         let aside = self.place.join(".a.zv.zvf-pyramid");
         let entries = fs::read_dir(aside).into_iter().flatten().flatten();
@@ -151,22 +150,22 @@ impl Try<'_> {
         if right { Ok(()) } else { Err(format!("{}: neither old nor new", known.name)) }
     }
 
-    /// Starts the first recipe once more, to its end.
+    /// Runs the first recipe once more, to its end.
     fn finish(&self, known: &Known) -> anyhow::Result<Result<(), String>> {
-        let there = archives::tree(&self.store) == known.new[0];
+        let has_levels = archives::tree(&self.store) == known.new[0];
         let ended = command(self.zvf, &pyramid(&self.store, known.recipes[0]))?.wait()?;
-        let refused = there && known.recipes[0].contains(&"--additive");
+        let refused = has_levels && known.recipes[0].contains(&"--additive");
         if ended.code() != Some(if refused { REFUSED } else { 0 }) {
             return Ok(Err(format!("{}: ended with {ended}", known.name)));
         }
         if archives::tree(&self.store) != known.new[0] {
             return Ok(Err(format!("{}: not the same as without a kill", known.name)));
         }
-        Ok(beside(&self.place, &self.store))
+        Ok(check_nothing_left(&self.place, &self.store))
     }
 }
 
-/// How levels are made of each input, and how when somebody has changed their mind.
+/// The recipes of each input: the main one, and a different one in between.
 const RECIPES: [[&[&str]; 2]; 3] = [
     [
         &["--levels", "3", "--size", "4", "--links", "explicit", "--depth", "-1"],
@@ -178,5 +177,5 @@ const RECIPES: [[&[&str]; 2]; 3] = [
     ],
     [&["--levels", "3", "--method", "cluster", "--size", "3"], &["--levels", "1", "--keep", "0.5"]],
 ];
-/// How the command ends where levels are not built over.
+/// The exit code of the command where levels are not rebuilt.
 const REFUSED: i32 = 2;

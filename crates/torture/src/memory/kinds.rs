@@ -1,4 +1,4 @@
-//! A store of each kind, and every command that goes through all of it.
+//! A store of each kind, and every command that reads a whole store.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::commands::{Case, must};
 
-/// The commands; stores lie in folders of `scratch`, and what is made goes to `place`.
+/// Returns the commands; stores lie in folders of `scratch`, and output goes to `place`.
 pub(super) fn cases(
     zvf: &Path,
     scratch: &Path,
@@ -60,7 +60,7 @@ fn points(size: u64) -> anyhow::Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// Lines of forty vertices.
+/// Returns lines of forty vertices.
 fn lines(size: u64) -> anyhow::Result<Vec<u8>> {
     let mut text = String::from("x,y,z,object\n");
     for n in 0..size {
@@ -69,7 +69,7 @@ fn lines(size: u64) -> anyhow::Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// A grid whose neighbours are joined.
+/// Returns a grid with edges between neighbours.
 fn graph(size: u64) -> anyhow::Result<Vec<u8>> {
     let side = size.isqrt();
     let (vertices, edges) = (side * side, 2 * side * (side - 1));
@@ -91,7 +91,7 @@ fn graph(size: u64) -> anyhow::Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// Trees of two thousand nodes, each joined to the one before it, every tenth to an earlier one.
+/// Returns trees of two thousand nodes: each is a child of the one before it, every tenth of an earlier one.
 fn skeletons(size: u64) -> anyhow::Result<Vec<u8>> {
     let mut text = String::new();
     for n in 0..size {
@@ -106,7 +106,7 @@ fn skeletons(size: u64) -> anyhow::Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// Every command that goes through a whole store; words that begin with `@` are names in the place.
+/// Every command that reads a whole store; arguments that begin with `@` are names in the place.
 const COMMANDS: [(&str, &[&str]); 19] = [
     ("query-npy", &["query", "-q", "@a.zv", "-o", "@out.npy"]),
     ("query-csv", &["query", "-q", "@a.zv", "-o", "@out.csv"]),
@@ -128,5 +128,5 @@ const COMMANDS: [(&str, &[&str]); 19] = [
     ("pack", &["pack", "-q", "@a.zv", "@out.tet"]),
     ("unpack", &["unpack", "-q", "@a.tet", "@out.zv"]),
 ];
-/// Nodes of a tree.
+/// The number of nodes of a tree.
 const TREE: u64 = 2000;

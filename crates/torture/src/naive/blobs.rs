@@ -128,11 +128,11 @@ pub(crate) fn ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Option<Read<Grou
         let (from, to) = (usize::try_from(group[0]).ok()?, usize::try_from(group[1]).ok()?);
         value.push(rest.0[from..to].to_vec());
     }
-    // With no group, the only bound is the end: what lies before it belongs to nobody.
+    // Without groups, the only bound is the end: data before it belongs to no group.
     Some(Read { value, canonical: bounds[0] == 0 })
 }
 
-/// Rows of a link cell: the code, if there is a column for it, then the endpoints.
+/// Decodes the rows of a link cell: the code, if there is a column for it, then the endpoints.
 pub(crate) fn link_rows(
     blob: &[u8],
     inline: bool,
@@ -155,10 +155,10 @@ pub(crate) fn link_rows(
     for row in data.chunks(row) {
         let mut items = Vec::new();
         for item in row.chunks(size) {
-            // Two's complement of any width: shift the sign to the top, and back.
-            let mut wide = [0; 16];
-            wide[16 - size..].copy_from_slice(item);
-            items.push(i128::from_le_bytes(wide) >> (128 - 8 * size));
+            // Two's complement of any width: the sign is shifted to the top, and back.
+            let mut padded = [0; 16];
+            padded[16 - size..].copy_from_slice(item);
+            items.push(i128::from_le_bytes(padded) >> (128 - 8 * size));
         }
         let vertices = if has_perm {
             must((0..codes).contains(&items[0]))?;
@@ -183,7 +183,7 @@ pub(crate) fn vlen_rows(blob: &[u8], cells: u64) -> Option<Read<Groups>> {
     Some(Read { value, canonical: rest.len() == 0 })
 }
 
-/// First byte and end of each cell that is there.
+/// The first byte and the end of each existing cell.
 pub(crate) type Spans = Vec<Option<(i128, i128)>>;
 
 pub(crate) fn shard_index(blob: &[u8], cells: u64, checksum: bool) -> Option<Read<Spans>> {
@@ -206,7 +206,7 @@ pub(crate) fn shard_index(blob: &[u8], cells: u64, checksum: bool) -> Option<Rea
     Some(Read { value, canonical: true })
 }
 
-/// CRC-32C, bit by bit.
+/// Computes a CRC-32C, bit by bit.
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {

@@ -10,7 +10,7 @@ pub(crate) struct Metalayer {
     pub(crate) dtype: Option<Vec<u8>>,
 }
 
-/// The content of a metalayer called `b2nd`, or else `caterva`.
+/// Decodes the content of a metalayer called `b2nd`, or else `caterva`.
 pub(crate) fn metalayer(blob: &[u8], b2nd: bool) -> Option<Read<Metalayer>> {
     let mut rest = Rest(blob);
     must(rest.u8()? == if b2nd { 0x97 } else { 0x95 })?;
@@ -63,7 +63,7 @@ fn big_endian(bytes: &[u8]) -> i128 {
     bytes[1..].iter().fold(first, |number, byte| number * 256 + i128::from(*byte))
 }
 
-/// The product, where an overflow is as good as any large number.
+/// Returns the product; an overflow counts as a large number.
 fn product(extents: &[i128]) -> i128 {
     if extents.contains(&0) {
         return 0;

@@ -1,8 +1,8 @@
-//! Decoders written a second time: plain, slow, from the description of the format.
+//! Independent decoders: simple and slow, written from the description of the format.
 //!
-//! Each returns what a blob says, as owned values, and whether it is canonical; `None` when it must be
-//! refused. They share nothing with the library, not even the arithmetic: numbers are `i128`, in which
-//! nothing that a blob can say overflows.
+//! Each returns the contents of a blob as owned values, and whether it is canonical; `None` when it must be refused.
+//! They share nothing with the library, not even the arithmetic: numbers are `i128`, in which no value of a blob
+//! overflows.
 
 mod blobs;
 mod caterva;
@@ -14,14 +14,14 @@ pub(crate) use blobs::{
 pub(crate) use caterva::{Metalayer, metalayer};
 pub(crate) use tidx::{Row, tidx};
 
-/// What a blob says.
+/// The contents of a blob.
 #[derive(Debug)]
 pub(crate) struct Read<T> {
     pub(crate) value: T,
     pub(crate) canonical: bool,
 }
 
-/// Bytes not read yet.
+/// The bytes not read yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -56,7 +56,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Asks for a condition inside a function that returns an option.
+/// Returns `None` unless `condition` holds.
 fn must(condition: bool) -> Option<()> {
     condition.then_some(())
 }

@@ -12,7 +12,7 @@ pub(crate) struct Row {
     pub(crate) zstd: bool,
 }
 
-/// The rows of an index that is all of `blob`, in a file whose payloads end at `payload_end`.
+/// Decodes the rows of an index that is all of `blob`, in a file whose payloads end at `payload_end`.
 pub(crate) fn tidx(blob: &[u8], payload_end: u64) -> Option<Read<Vec<Row>>> {
     let mut rest = Rest(blob);
     must(rest.bytes(4)? == b"TIDX")?;
@@ -21,7 +21,7 @@ pub(crate) fn tidx(blob: &[u8], payload_end: u64) -> Option<Read<Vec<Row>>> {
     let percent = rest.u16()?;
     let mut canonical = percent <= 10_000;
     canonical &= rest.u16()? == 0;
-    rest.u32()?; // a cap in bytes: any will do
+    rest.u32()?; // a limit in bytes: any value is valid
     canonical &= rest.u64()? == 0;
     must(rest.len() == 104 * rows)?;
     let mut value = Vec::new();

@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use zvf_store::internals::Call;
 
-/// The files of a store by their path; none when there is no store.
+/// The files of a store by their path; `None` when there is no store.
 pub(crate) type Tree = Option<BTreeMap<PathBuf, Bytes>>;
 pub(crate) type Inode = usize;
 
-/// One step of a call, on directories and files and not on paths.
+/// One step of a call, on directories and files instead of paths.
 pub(crate) struct Op {
     pub(crate) call: usize,
     pub(crate) change: Change,
 }
 
 pub(crate) enum Change {
-    /// Names that change together: in each directory, a name means this from now on.
+    /// Names that change together: in each directory, a name gets this meaning.
     Names(Vec<(Inode, String, Option<Inode>)>),
     /// A file has these bytes.
     Bytes(Inode, Bytes),
@@ -32,7 +32,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Takes in what lies in the directory `path`.
+    /// Adds the contents of the directory `path`.
     pub(crate) fn take(&mut self, path: &Path, dir: Inode, next: &mut Inode) -> anyhow::Result<()> {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
@@ -50,7 +50,7 @@ impl Model {
         Ok(())
     }
 
-    /// What `call` changes on this disk, step by step.
+    /// Returns the changes that `call` makes on this disk, step by step.
     pub(crate) fn changes(&mut self, call: &Call, parent: &Path, next: &mut Inode) -> Vec<Change> {
         let name =
             |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -117,7 +117,7 @@ impl Model {
                 }
                 for (_, _, inode) in names {
                     let Some(inode) = inode else { continue };
-                    // A directory or file whose name made it to the disk is there, if only empty.
+                    // A directory or file whose name survives exists, if only empty.
                     if !self.files.contains_key(inode) {
                         self.dirs.entry(*inode).or_default();
                     }
@@ -135,7 +135,7 @@ impl Model {
         })
     }
 
-    /// The store as this disk has it.
+    /// Returns the store on this disk.
     pub(crate) fn tree(&self) -> Tree {
         let store = *self.dirs.get(&ROOT)?.get(NAME)?;
         let mut files = BTreeMap::new();
@@ -153,7 +153,7 @@ impl Model {
     }
 }
 
-/// The files below `path`.
+/// Returns the files below `path`.
 pub(crate) fn tree(path: &Path) -> Tree {
     let mut model = Model::default();
     model.dirs.insert(ROOT, BTreeMap::new());
@@ -168,5 +168,5 @@ pub(crate) fn tree(path: &Path) -> Tree {
 pub(crate) const NAME: &str = "a.zv";
 /// The directory that the store is in.
 pub(crate) const ROOT: Inode = 0;
-/// What no name means.
+/// The inode without a name.
 const LOST: Inode = usize::MAX;

@@ -1,13 +1,13 @@
-//! Everything that writes to a disk, with the power going at any moment.
+//! All writers of local files, with a loss of power at any moment.
 //!
 //! ```text
-//! create, pyramid, recompress, migrate, unpack    a store is what it was, or what it was to become
-//! pack                                            the same of a file
+//! create, pyramid, recompress, migrate, unpack    a store is the old one or the new one
+//! pack                                            the same for a file
 //! repair                                          each document likewise, in the order of the plan
 //! ```
 //!
-//! What a disk may show follows from the recorded calls themselves: what was to be seen after each call of a disk that
-//! loses nothing. The controls leave out every sync of the bytes, or every sync of the names.
+//! The allowed states follow from the recorded calls: the visible state after each call on a disk that loses nothing.
+//! The controls leave out every sync of bytes, or every sync of names.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::Report;
 use crate::random::Random;
 use crate::tasks::{self, Task};
 
-/// Looks at `states` disks for each of them, and at the controls.
+/// Tests `states` disks for each writer, and the controls.
 pub(super) fn check(
     states: u64,
     random: &mut Random,
@@ -48,12 +48,12 @@ enum Left {
     Names,
 }
 
-/// What one task did, and what it may leave.
+/// The calls of one task, and the states it may leave.
 struct Script {
     task: Task,
     calls: Vec<Call>,
     ops: Vec<Op>,
-    synced: Vec<Option<Inode>>, // of each call, the file or directory that it syncs
+    synced: Vec<Option<Inode>>, // for each call, the file or directory that it syncs
     model: Model,               // before the first call
     allowed: Vec<Tree>,
     after: Tree,
@@ -96,7 +96,7 @@ impl Script {
         Ok(Self { task, calls, ops, synced, model, allowed, after })
     }
 
-    /// One disk after the power went.
+    /// Checks one disk after the loss of power.
     fn check(&self, control: Option<Left>, random: &mut Random) -> Result<(), String> {
         let crash = random.below(self.calls.len() + 1);
         let likely = random.below(4); // disks of which much is lost, and of which little is
@@ -110,26 +110,26 @@ impl Script {
             }
         }
         let found = disk.tree();
-        let told =
+        let failure =
             |what: &str| Err(format!("{:?}, power lost before call {crash}: {what}", self.task));
         let last_sync = self.calls.iter().rposition(|call| matches!(call, Call::SyncDir(_)));
         if crash > last_sync.unwrap_or(usize::MAX) && found != self.after {
-            return told("it had returned, and what it wrote is not there");
+            return failure("it had returned, and its output is missing");
         }
         if !self.allowed.contains(&found) {
-            return told("neither what was there nor what was to be there");
+            return failure("neither the old state nor the new one");
         }
         Ok(())
     }
 
-    /// Whether what `op` did outlives a crash before call `crash`.
+    /// Returns whether the effect of `op` survives a crash before call `crash`.
     fn is_synced(&self, op: &Op, crash: usize, control: Option<Left>) -> bool {
         (op.call..crash).any(|number| match (&self.calls[number], &op.change) {
             (Call::SyncAll, Change::Bytes(..) | Change::Names(_)) => control != Some(Left::Bytes),
             (Call::SyncFile(_), Change::Bytes(file, _)) => {
                 control != Some(Left::Bytes) && self.synced[number] == Some(*file)
             }
-            // A name that goes from one directory to another is where the second one is.
+            // A name moved between directories is in the second one.
             (Call::SyncDir(_), Change::Names(names)) => {
                 control != Some(Left::Names)
                     && names.last().is_some_and(|(dir, ..)| self.synced[number] == Some(*dir))
@@ -139,7 +139,7 @@ impl Script {
     }
 }
 
-/// Disks that are made until a control must have shown something.
+/// The number of disks after which a control must have shown a failure.
 const CONTROL_STATES: u64 = 4000;
-/// What a disk writes at once.
+/// The unit of atomic writes of a disk.
 const SECTOR: usize = 512;

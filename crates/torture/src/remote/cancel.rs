@@ -1,7 +1,7 @@
 //! `cancel`: every writer of object stores is dropped at every await.
 //!
-//! A writer is polled so many times and dropped; the next one is polled once more than that, until one ends
-//! by itself. What was dropped before the root document was sent leaves nothing.
+//! A writer is polled a number of times and dropped; the next one is polled once more, until one ends by itself. A
+//! writer dropped before the root document was sent leaves nothing.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use zvf_format::Class;
 use super::{Outcome, Writer, check, runtime};
 use crate::Report;
 
-/// Every writer is dropped at every await.
+/// Drop every writer at every await.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cancel {
-    /// Every so many of the points.
+    /// Test only every Nth await.
     #[arg(long, default_value_t = 1)]
     every: u64,
-    /// Of edits, and nothing else.
+    /// Only edits.
     #[arg(long)]
     edits: bool,
-    /// Repeated in the report; nothing here is random.
+    /// Repeated in the report; nothing is random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
@@ -35,7 +35,7 @@ impl Cancel {
             return Ok(report);
         }
         for writer in Writer::ALL {
-            // Requests that take no time, and such that are waited for.
+            // Requests that complete at once, and requests that wait.
             for delay in [0, 40] {
                 let mut polls = 0;
                 loop {
@@ -52,7 +52,7 @@ impl Cancel {
     }
 }
 
-/// Drops a writer after so many polls; whether it ended before, and what was left.
+/// Drops a writer after `polls` polls; returns whether it ended earlier, and what was left.
 fn one(writer: Writer, polls: u64, delay: u64) -> anyhow::Result<(bool, Result<(), String>)> {
     let (backend, folder) = (Arc::new(FaultStore::new()), tempfile::tempdir()?);
     if delay > 0 {
@@ -73,7 +73,7 @@ fn one(writer: Writer, polls: u64, delay: u64) -> anyhow::Result<(bool, Result<(
             .await
         };
         let ended = outcome.is_some();
-        // Nobody knows what became of one that was dropped.
+        // The outcome of a dropped writer is unknown.
         let dropped: Outcome = Err((Class::CommitUnknown, "dropped".to_owned()));
         let outcomes = [(1, outcome.unwrap_or(dropped))];
         let checked = check(&backend, writer, folder.path(), &outcomes).await;

@@ -9,25 +9,25 @@ use super::{Writer, check, runtime};
 use crate::random::Random;
 use crate::{Report, edits};
 
-/// Every request of every writer fails once, in each way.
+/// Fail every request of every writer once, in each way.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Faults {
-    /// Every so many of the pairs of a request and a fault.
+    /// Test only every Nth pair of a request and a fault.
     #[arg(long, default_value_t = 1)]
     every: usize,
-    /// Runs with several faults at random, after the sweep.
+    /// Runs with several random faults, after the sweep.
     #[arg(long, default_value_t = 1000)]
     then_random: u64,
-    /// Which writer; all of them without it.
+    /// Only this writer.
     #[arg(long, value_enum)]
     writer: Option<Writer>,
-    /// Of edits, and nothing else.
+    /// Only edits.
     #[arg(long)]
     edits: bool,
-    /// Of edits of small stores, of which every pair can be had.
+    /// Edits of small stores only, of which every pair can be tested.
     #[arg(long, requires = "edits")]
     small: bool,
-    /// The same seed chooses the same faults.
+    /// The seed of the faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -50,7 +50,7 @@ impl Faults {
             for (nth, kind) in pairs.step_by(self.every.max(1)) {
                 let planned = match kinds.get(kind) {
                     Some(fault) => vec![(nth, fault.clone())],
-                    // A store that is asked too much says so for a while.
+                    // An overloaded store returns this status for a while.
                     None => (nth..nth + bursts).map(|nth| (nth, Fault::Status(429))).collect(),
                 };
                 report.count(one(writer, &planned, false)?);
@@ -68,7 +68,7 @@ impl Faults {
     }
 }
 
-/// Requests of a writer that nothing happens to.
+/// Counts the requests of a writer without a fault.
 fn count(writer: Writer) -> anyhow::Result<usize> {
     let (backend, folder) = (Arc::new(FaultStore::new()), tempfile::tempdir()?);
     let ended = runtime()?.block_on(writer.write(&backend, folder.path(), 1));
@@ -76,7 +76,7 @@ fn count(writer: Writer) -> anyhow::Result<usize> {
     Ok(backend.asked().len())
 }
 
-/// One run with these faults.
+/// Runs a writer with these faults.
 fn one(
     writer: Writer,
     planned: &[(usize, Fault)],

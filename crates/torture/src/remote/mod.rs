@@ -1,16 +1,16 @@
-//! Writers of object stores, on one that fails: what they are, and what must hold after them.
+//! Writers of object stores, on a failing backend, and the invariants after them.
 //!
 //! ```text
 //! build         one process builds a store
 //! join          two processes each write a part, one of them publishes
 //! create        points, as `zvf create` writes them
-//! recompress    a store of this machine, with other codecs
+//! recompress    a local store, with other codecs
 //! migrate       a store of an older version
 //! ```
 //!
-//! Whatever happened, the store is not there, or it is of one writer, whole. Who was told that it is done
-//! finds its own store. Two days later, by the clock of the store, the same writer succeeds where there is no
-//! store, and nothing is left but the store.
+//! In any case the store does not exist, or is the complete store of one writer. A writer that reported success finds
+//! its own store. Two days later, by the clock of the store, the same writer succeeds where there is no store, and
+//! nothing is left but the store.
 
 pub(crate) mod cancel;
 pub(crate) mod faults;
@@ -39,7 +39,7 @@ use zvf_write::{Schema, WriteOptions, Writer as StoreWriter};
 
 use crate::build;
 
-/// Who writes.
+/// The writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Writer {
     /// One process builds a store.
@@ -48,13 +48,13 @@ pub(crate) enum Writer {
     Join,
     /// Points are written.
     Create,
-    /// A store is written again with other codecs.
+    /// A store is rewritten with other codecs.
     Recompress,
-    /// A store of an older version is written as one of this.
+    /// A store of an older version is migrated.
     Migrate,
 }
 
-/// How a writer ended: done, or the class of its error and its words.
+/// The outcome of a writer: success, or the class and text of its error.
 pub(crate) type Outcome = Result<(), (Class, String)>;
 
 impl Writer {
@@ -106,7 +106,7 @@ impl Writer {
         }
     }
 
-    /// The generation that is there; none when there is no store.
+    /// Returns the generation in the store; `None` when there is no store.
     async fn generation(self, backend: &Arc<FaultStore>) -> Result<Option<u64>, String> {
         if matches!(self, Self::Build | Self::Join) {
             return generation(backend).await;
@@ -122,10 +122,10 @@ impl Writer {
                 return Ok(Some(g));
             }
         }
-        Err("what is there is not what one of the writers wrote".to_owned())
+        Err("the store is not that of one of the writers".to_owned())
     }
 
-    /// What generation `g` is where nothing happens to its writer.
+    /// Returns the objects of generation `g` without a fault.
     async fn objects_in_peace(self, g: u64) -> Result<Arc<Objects>, String> {
         static KNOWN: Mutex<BTreeMap<(Writer, u64), Arc<Objects>>> = Mutex::new(BTreeMap::new());
         let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,28 +144,28 @@ impl Writer {
 /// Objects by their names.
 type Objects = BTreeMap<String, Bytes>;
 
-/// All objects of the store, without claims.
+/// Returns all objects of the store, without claims.
 async fn objects(backend: &Arc<FaultStore>) -> Result<Objects, String> {
     let store = dynamic(backend);
-    let told = |error: object_store::Error| error.to_string();
-    let names: Vec<_> = store.list(None).try_collect().await.map_err(told)?;
+    let to_text = |error: object_store::Error| error.to_string();
+    let names: Vec<_> = store.list(None).try_collect().await.map_err(to_text)?;
     let mut objects = Objects::new();
     for name in names.into_iter().map(|meta| meta.location) {
         if name.as_ref().contains(".tmp-") {
             continue;
         }
-        let reply = object_store::ObjectStoreExt::get(&*store, &name).await.map_err(told)?;
-        objects.insert(name.to_string(), reply.bytes().await.map_err(told)?);
+        let reply = object_store::ObjectStoreExt::get(&*store, &name).await.map_err(to_text)?;
+        objects.insert(name.to_string(), reply.bytes().await.map_err(to_text)?);
     }
     Ok(objects)
 }
 
-/// One of two archived stores, by turns.
+/// Unpacks one of two archived stores, alternating by generation.
 fn unpacked(ids: [&str; 2], g: u64) -> Unpacked {
     Unpacked::new(ids[usize::from(g.is_multiple_of(2))])
 }
 
-/// Writes as many points as the generation says.
+/// Writes a number of points that depends on the generation.
 async fn create(store: Arc<dyn ObjectStore>, g: u64) -> Result<(), zvf_write::WriteError> {
     let shape = ChunkShape::new(&[2.0; 2])?;
     let schema = Schema::new(Kind::PointCloud, Axis::spatial(2).unwrap_or_default(), shape)?;
@@ -196,17 +196,17 @@ fn dynamic(backend: &Arc<FaultStore>) -> Arc<dyn ObjectStore> {
     Arc::clone(backend) as Arc<dyn ObjectStore>
 }
 
-/// A runtime whose clock goes on only when everybody waits.
+/// Creates a runtime whose clock advances only when all tasks wait.
 pub(crate) fn runtime() -> anyhow::Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().start_paused(true).build()?)
 }
 
-/// Lets everything come to an end that is still under way, and every claim grow old.
+/// Waits until all running work has ended, and claims have expired.
 pub(crate) async fn wait_two_days() {
     tokio::time::sleep(Duration::from_secs(2 * 24 * 3600)).await;
 }
 
-/// The generation that is there; none when there is no store.
+/// Returns the generation in the store; `None` when there is no store.
 pub(crate) async fn generation(backend: &Arc<FaultStore>) -> Result<Option<u64>, String> {
     backend.forget();
     backend.always(None);
@@ -219,7 +219,7 @@ pub(crate) async fn generation(backend: &Arc<FaultStore>) -> Result<Option<u64>,
     }
 }
 
-/// What must hold after writers of these generations ended so. The same writer then writes once more.
+/// Checks the invariants after writers of these generations ended. The same writer then writes once more.
 pub(crate) async fn check(
     backend: &Arc<FaultStore>,
     writer: Writer,
@@ -242,21 +242,21 @@ pub(crate) async fn check(
         _ => false,
     };
     if !is_right {
-        return Err(format!("generation {found:?} is there; {outcomes:?}"));
+        return Err(format!("the store is of generation {found:?}; {outcomes:?}"));
     }
     let g = outcomes.iter().map(|(g, _)| *g).max().unwrap_or(0) + 1;
     let again = writer.write(backend, &folder.join("again"), g).await;
     let expected = match (&again, found) {
         (Ok(()), None) => Some(g),
         (Err((Class::AlreadyExists, _)), Some(_)) => found,
-        // Work that is shared finds out at the end; it is told before what is there is touched.
+        // A shared build detects a conflict at the end, before it touches the existing store.
         (Err((Class::Conflict, _)), Some(_)) if writer == Writer::Join => found,
         _ => return Err(format!("afterwards: {again:?}, on {found:?}; {outcomes:?}")),
     };
     wait_two_days().await;
     let found = writer.generation(backend).await.map_err(|error| format!("afterwards: {error}"))?;
     if found != expected {
-        return Err(format!("afterwards generation {found:?} is there, not {expected:?}"));
+        return Err(format!("afterwards the store is of generation {found:?}, not {expected:?}"));
     }
     if writer != Writer::Join {
         let names: Vec<String> = dynamic(backend)
@@ -266,8 +266,8 @@ pub(crate) async fn check(
             .try_collect()
             .await
             .map_err(|error| error.to_string())?;
-        // A claim is left where it was not known what became of it, and where a delete was denied by a store
-        // that says the object is not there.
+        // A claim is left where the outcome was unknown, and where a delete was denied by a store that reports a
+        // missing object.
         if !names.is_empty() && unsure.is_empty() && !is_denied {
             return Err(format!("left behind: {names:?}; {outcomes:?}"));
         }
@@ -277,16 +277,16 @@ pub(crate) async fn check(
 
 const PREFIX: &str = "data/a.zv";
 const ROOT: &str = "data/a.zv/zarr.json";
-/// Generations that differ in all their objects.
+/// The number of generations, which differ in all their objects.
 const GENERATIONS: u64 = 2;
-/// Cells of a store; half of them are whole shards.
+/// The number of cells of a store; half of them are whole shards.
 const CELLS: i64 = 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What the checks are worth: they see a store of two writers.
+    /// Checks that the checks detect a store of two writers.
     #[test]
     fn a_mixed_store_is_seen() {
         runtime().unwrap().block_on(async {

@@ -1,10 +1,10 @@
-//! `race-remote`: builders of one prefix at the same time, on an object store where each request takes its own time.
+//! `race-remote`: builders of one prefix at the same time, on an object store with random latencies.
 //!
-//! Now and then a request takes longer than a claim lives, or is never answered. At most one builder is told
-//! that it is done, and then its store is there. The same on a store that takes conditions and ignores them.
+//! Sometimes a request takes longer than the life of a claim, or is never answered. At most one builder reports
+//! success, and then its store exists. The same on a store that accepts conditions and ignores them.
 //!
-//! The control are writers that claim nothing and send their objects without any condition: among them some must be
-//! seen to lose what was acknowledged, or the race would show nothing.
+//! The control are writers without claims that send their objects without conditions: some of them must lose
+//! acknowledged data, or the race would prove nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use super::{Outcome, ROOT, Writer, check, objects, runtime};
 use crate::Report;
 use crate::random::Random;
 
-/// Builders of one prefix at the same time.
+/// Race builders of one prefix.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Race {
-    /// How often.
+    /// The number of races.
     #[arg(long, default_value_t = 2000)]
     loops: u64,
-    /// Builders at a time; two and eight by turns without it.
+    /// Concurrent builders [default: two and eight by turns].
     #[arg(long)]
     writers: Option<u64>,
-    /// The same seed delays the same requests.
+    /// The seed of the latencies.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -53,14 +53,14 @@ impl Race {
             report.count(raced.map_err(|error| format!("{place}: {error}")));
         }
         report.count(control(&mut random)?);
-        // Where nobody ever wins, nothing was shown.
+        // A race without winners proves nothing.
         let enough = won * 2 > self.loops;
         report.count(if enough { Ok(()) } else { Err(format!("{won} of {} won", self.loops)) });
         Ok(report)
     }
 }
 
-/// Races of writers without claims and conditions, until one is seen to have lost something.
+/// Races writers without claims and conditions, until one has lost data.
 fn control(random: &mut Random) -> anyhow::Result<Result<(), String>> {
     for _ in 0..CONTROL_ROUNDS {
         let backend = Arc::new(FaultStore::new());
@@ -79,25 +79,25 @@ fn control(random: &mut Random) -> anyhow::Result<Result<(), String>> {
             return Ok(Ok(()));
         }
     }
-    Ok(Err("without claims and conditions nobody lost anything".to_owned()))
+    Ok(Err("without claims and conditions no writer lost data".to_owned()))
 }
 
-/// Builds generation `g` elsewhere, and puts each of its objects to `backend`, the root document last.
+/// Builds generation `g` in another store, and puts each of its objects to `backend`, the root document last.
 async fn copy(backend: &FaultStore, g: u64) -> Outcome {
     let own = Arc::new(FaultStore::new());
     Writer::Build.write(&own, std::path::Path::new("unused"), g).await?;
-    let told = |error: String| (Class::Io, error);
-    let all = objects(&own).await.map_err(told)?;
+    let to_outcome = |error: String| (Class::Io, error);
+    let all = objects(&own).await.map_err(to_outcome)?;
     let (last, first): (Vec<_>, Vec<_>) = all.into_iter().partition(|(name, _)| name == ROOT);
     for (name, bytes) in first.into_iter().chain(last) {
         let path = object_store::path::Path::from(name);
         let put = object_store::ObjectStoreExt::put(backend, &path, bytes.into());
-        put.await.map_err(|error| told(error.to_string()))?;
+        put.await.map_err(|error| to_outcome(error.to_string()))?;
     }
     Ok(())
 }
 
-/// Gives requests to come their own times.
+/// Gives future requests random latencies.
 fn delay(backend: &FaultStore, random: &mut Random, writers: u64) {
     let requests = usize::try_from(writers).unwrap_or(1) * 60;
     for nth in 0..requests {
@@ -126,5 +126,5 @@ async fn race(
     join_all(builders).await
 }
 
-/// Races until the control must have shown something.
+/// The number of races after which the control must have lost data.
 const CONTROL_ROUNDS: u64 = 40;

@@ -1,4 +1,4 @@
-//! Requests as bytes, by the rule that they keep or break, with the statuses each may get.
+//! Requests as bytes, by the rule that they obey or violate, with the statuses that each may get.
 
 use super::paths::TARGETS;
 
@@ -8,7 +8,7 @@ pub(crate) struct Case {
     pub(crate) rule: &'static str,
     pub(crate) request: Vec<u8>,
     pub(crate) status: u16,
-    /// What an answer must have: a header, and a part of its value.
+    /// A required header of the answer, and a part of its value.
     pub(crate) header: Option<(&'static str, &'static str)>,
 }
 
@@ -27,7 +27,7 @@ fn post(target: &str, body: &str) -> String {
     )
 }
 
-/// Every request, in the order of the rules.
+/// Returns every request, in the order of the rules.
 pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for rule in TARGETS {
@@ -44,7 +44,7 @@ pub(crate) fn cases() -> Vec<Case> {
     all
 }
 
-/// Limits of the head: what fits exactly, and one more.
+/// Returns requests at the limits of the head, and one beyond.
 fn sizes() -> Vec<Case> {
     const RULE: &str = "request line 8 KiB, headers 16 KiB and 64, 200 query fields, 32 segments";
     let line = |bytes: usize| {
@@ -52,7 +52,7 @@ fn sizes() -> Vec<Case> {
         get(&format!("/healthz?{}", "a".repeat(pad)), "")
     };
     let fields = |n: usize| get(&format!("/healthz?{}", vec!["a=1"; n].join("&")), "");
-    // Two headers are there already.
+    // Two headers are always present.
     let headers = |n: usize| get("/healthz", &"X: 1\r\n".repeat(n - 2));
     let header = |bytes: usize| get("/healthz", &format!("X: {}\r\n", "a".repeat(bytes)));
     let deep = |n: usize| get(&format!("/data/three{}", "/a".repeat(n - 2)), "");
@@ -83,7 +83,7 @@ fn sizes() -> Vec<Case> {
     .into()
 }
 
-/// Lengths of bodies that two readers may take differently.
+/// Returns requests with body lengths that two readers may interpret differently.
 fn lengths() -> Vec<Case> {
     const RULE: &str = "conflicting lengths are refused and the connection closed";
     let with = |headers: &str, body: &str| {
@@ -124,9 +124,9 @@ fn lengths() -> Vec<Case> {
     .into()
 }
 
-/// Heads that are no heads.
+/// Returns malformed heads.
 fn heads() -> Vec<Case> {
-    const RULE: &str = "what is no request is refused and the connection closed";
+    const RULE: &str = "malformed requests are refused and the connection closed";
     [
         ("GET /healthz HTTP/1.1\nHost: localhost\n\n", 400),
         ("GET /healthz\r\n\r\n", 400),
@@ -160,7 +160,7 @@ fn heads() -> Vec<Case> {
 }
 
 fn methods() -> Vec<Case> {
-    const RULE: &str = "read only: GET and HEAD, and POST of a question";
+    const RULE: &str = "read only: GET and HEAD, and POST of a query";
     let refused = ["PUT", "DELETE", "PATCH", "POST", "TRACE", "PROPFIND", "MKCOL", "FOO", "get"];
     let mut all = Vec::new();
     for method in refused {
@@ -249,7 +249,7 @@ fn hosts() -> Vec<Case> {
     all
 }
 
-/// Bodies of questions.
+/// Returns bodies of queries.
 fn bodies() -> Vec<Case> {
     const RULE: &str = "body 1 MiB; numbers parsed by type";
     let plan = "/api/three/plan";
@@ -286,5 +286,5 @@ fn bodies() -> Vec<Case> {
     .into()
 }
 
-/// A request behind another; it must never be answered.
+/// A request after another one; it must never be answered.
 const SMUGGLED: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";

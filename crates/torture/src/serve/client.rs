@@ -1,4 +1,4 @@
-//! A client that sends the bytes it is given, well-formed or not, and reads the answer.
+//! A client that sends given bytes, well-formed or not, and reads the answer.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ pub(crate) struct Client {
     came: Vec<u8>,
 }
 
-/// What came back on a connection until it was closed.
+/// The bytes received on a connection until it was closed.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) bytes: Vec<u8>,
@@ -32,7 +32,7 @@ impl Client {
         self.stream.write_all(bytes)
     }
 
-    /// Sends; that the server closed meanwhile is no error, because it has answered then.
+    /// Sends; a connection that the server closed meanwhile is no error, because it has answered then.
     pub(crate) fn send_all_or_reset(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self.send(bytes) {
             Err(error) if is_gone(&error) => Ok(()),
@@ -40,7 +40,7 @@ impl Client {
         }
     }
 
-    /// Says no more, and still listens.
+    /// Closes the sending side.
     pub(crate) fn end_sending(&self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)
     }
@@ -49,7 +49,7 @@ impl Client {
         self.stream.set_read_timeout(Some(wait))
     }
 
-    /// Reads until the server closes; one that does not within the time is an error.
+    /// Reads until the server closes; a timeout is an error.
     pub(crate) fn read_to_end(mut self) -> anyhow::Result<Answer> {
         let mut bytes = std::mem::take(&mut self.came);
         match self.stream.read_to_end(&mut bytes) {
@@ -58,12 +58,13 @@ impl Client {
         }
     }
 
-    /// Reads bytes that came, if any; 0 where the server closed.
+    /// Reads available bytes; returns 0 where the server closed.
     pub(crate) fn read_some(&mut self, to: &mut [u8]) -> io::Result<usize> {
         self.stream.read(to)
     }
 
-    /// Asks on a connection that stays, and reads an answer that states its length; its status and its body's bytes.
+    /// Sends a request on a persistent connection, and reads an answer that states its length; returns its status and
+    /// the length of its body.
     pub(crate) fn ask(&mut self, request: &[u8]) -> anyhow::Result<(u16, usize)> {
         self.send(request)?;
         let mut piece = [0; 16 << 10];
@@ -82,8 +83,8 @@ impl Client {
         let mut left = (head + length).saturating_sub(self.came.len());
         self.came.drain(..(head + length).min(self.came.len()));
         while left > 0 {
-            let most = left.min(piece.len());
-            let count = self.stream.read(&mut piece[..most])?;
+            let max_bytes = left.min(piece.len());
+            let count = self.stream.read(&mut piece[..max_bytes])?;
             anyhow::ensure!(count > 0, "closed in the middle of a body");
             left -= count;
         }
@@ -92,7 +93,7 @@ impl Client {
 }
 
 impl Answer {
-    /// The status of the first answer, if one came.
+    /// Returns the status of the first answer, if one arrived.
     pub(crate) fn status(&self) -> Option<u16> {
         let line = self.head()?.split("\r\n").next()?.to_owned();
         let mut words = line.split(' ');
@@ -112,7 +113,7 @@ impl Answer {
         Some(String::from_utf8_lossy(&self.bytes[..end]).into_owned())
     }
 
-    /// What follows the first head.
+    /// Returns the bytes after the first head.
     pub(crate) fn body(&self) -> &[u8] {
         find(&self.bytes, b"\r\n\r\n").map_or(&[][..], |end| &self.bytes[end + 4..])
     }
@@ -121,7 +122,7 @@ impl Answer {
         find(&self.bytes, text.as_bytes()).is_some()
     }
 
-    /// How many answers came one after the other.
+    /// Returns the number of consecutive answers.
     pub(crate) fn answers(&self) -> usize {
         self.bytes.windows(STATUS_LINE.len()).filter(|window| *window == STATUS_LINE).count()
     }
@@ -131,7 +132,7 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// Whether the other side has closed, in one way or another.
+/// Returns whether the other side has closed or reset the connection.
 fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -139,6 +140,6 @@ fn is_gone(error: &io::Error) -> bool {
     )
 }
 
-/// Time for anything that must happen at once.
+/// The timeout of operations that must complete at once.
 const WAIT: Duration = Duration::from_secs(20);
 const STATUS_LINE: &[u8] = b"HTTP/1.1 ";

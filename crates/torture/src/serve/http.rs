@@ -1,8 +1,8 @@
-//! `torture http`: every rule of the server, kept and broken, with the status each request must get.
+//! `torture http`: every rule of the server, obeyed and violated, with the status that each request must get.
 //!
-//! The cases are in [`super::cases`]; whatever the status, an answer holds nothing of the file beside the store and no path of
-//! this machine, says `nosniff`, and a fault has a class. Random targets follow: whatever they are, the server answers, never
-//! with a fault of its own.
+//! The cases are in [`super::cases`]; whatever the status, an answer contains nothing of the file next to the store and
+//! no path of this machine, has `nosniff`, and a fault has a class. Random targets follow: the server must answer each,
+//! never with a fault of its own.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,15 +13,15 @@ use super::{Program, Served};
 use crate::Report;
 use crate::random::Random;
 
-/// Requests that keep and break every rule of the server.
+/// Requests that obey and violate every rule of the server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Http {
-    /// Random targets after the rules.
+    /// The number of random targets after the rules.
     #[arg(long, default_value_t = 2000)]
     n: u64,
     #[command(flatten)]
     program: Program,
-    /// The same seed makes the same targets.
+    /// The seed of the targets.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -68,7 +68,7 @@ fn check(served: &Served, case: &Case) -> Result<(), String> {
     check_answer(served, &answer, case.request.starts_with(b"HEAD")).map_err(wrong)
 }
 
-/// What holds for every answer.
+/// Checks the properties of every answer.
 fn check_answer(served: &Served, answer: &Answer, is_head: bool) -> Result<(), String> {
     served.check_secrets(answer)?;
     if answer.header("x-content-type-options").as_deref() != Some("nosniff") {
@@ -89,7 +89,7 @@ fn check_answer(served: &Served, answer: &Answer, is_head: bool) -> Result<(), S
     }
 }
 
-/// A target of parts that mean something, put together at random.
+/// Returns a random target composed of meaningful parts.
 fn random_target(random: &mut Random) -> Vec<u8> {
     let mut target = b"/data/three".to_vec();
     if random.below(4) == 0 {
@@ -124,7 +124,7 @@ fn check_random(served: &Served, target: &[u8]) -> Result<(), String> {
     check_answer(served, &answer, false).map_err(wrong)
 }
 
-/// A server that wants a token.
+/// Checks a server that requires a token.
 fn check_tokens(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), "correct-token\n")?;
@@ -155,14 +155,14 @@ fn check_tokens(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
     }
     let leak = served.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer correct-token\r\n\r\n")?;
     report.count(if leak.holds("correct-token") {
-        Err("the token is told".into())
+        Err("the token is disclosed".into())
     } else {
         Ok(())
     });
     served.stop()
 }
 
-/// A server that lets one origin read.
+/// Checks a server that allows one origin.
 fn check_origins(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
     let served = Served::start(zvf, &["--cors", "https://viewer.example"])?;
     let ask = |method: &str, origin: &str| {
@@ -195,7 +195,7 @@ fn check_origins(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
     served.stop()
 }
 
-/// Servers with few connections and queries.
+/// Checks servers with few connections and queries.
 fn check_counts(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
     let request = b"GET /api/three/info HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     for (options, held) in [
@@ -224,7 +224,7 @@ fn check_counts(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether connections that ended make room.
+/// Checks that ended connections make room.
 fn recovers(served: &Served, request: &[u8]) -> Result<(), String> {
     for _ in 0..100 {
         if served.send(request).is_ok_and(|answer| answer.status() == Some(200)) {
@@ -235,7 +235,7 @@ fn recovers(served: &Served, request: &[u8]) -> Result<(), String> {
     Err("no room after connections ended".to_owned())
 }
 
-/// Off loopback without a token the command line is wrong.
+/// Checks that a command line off loopback without a token is refused.
 fn check_public(zvf: &Path) -> Result<(), String> {
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let store = place.path().join("three.zarrvectors");
@@ -249,7 +249,7 @@ fn check_public(zvf: &Path) -> Result<(), String> {
     }
 }
 
-/// A signal ends the server with success, while connections are open.
+/// Checks that a signal ends the server with success, while connections are open.
 fn check_stop(zvf: &Path) -> Result<(), String> {
     let failure = |error: anyhow::Error| format!("{error:#}");
     let mut served = Served::start(zvf, &["--stop-timeout", "2"]).map_err(failure)?;

@@ -1,4 +1,4 @@
-//! `torture load`: ranges of 64 KiB as fast as they come, on connections that stay.
+//! `torture load`: ranges of 64 KiB at the highest rate, on persistent connections.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,29 +9,29 @@ use super::{LARGE_BYTES, Program, Served};
 use crate::Report;
 use crate::random::Random;
 
-/// Many clients that ask for ranges of a file.
+/// Run many clients that read ranges of a file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Load {
-    /// Connections at once.
+    /// Concurrent connections.
     #[arg(long, default_value_t = 64)]
     conns: usize,
     /// Seconds.
     #[arg(long, default_value_t = 60)]
     secs: u64,
-    /// Fail below so many answers a second.
+    /// Fail below this number of answers per second.
     #[arg(long, default_value_t = 5000)]
     min_rate: u64,
-    /// Fail where the slowest hundredth takes longer, in milliseconds.
+    /// Fail where the 99th percentile of the latency is longer, in milliseconds.
     #[arg(long, default_value_t = 50)]
     p99_ms: u64,
     #[command(flatten)]
     program: Program,
-    /// The same seed asks for the same ranges.
+    /// The seed of the ranges.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// What one client saw.
+/// The measurements of one client.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) times: Vec<Duration>,
@@ -67,11 +67,14 @@ impl Load {
 }
 
 fn start(zvf: &Path, conns: usize) -> anyhow::Result<Served> {
-    let most = (conns + 8).to_string();
-    Served::start(zvf, &["--max-connections", &most, "--max-connections-per-peer", &most])
+    let max_connections = (conns + 8).to_string();
+    Served::start(
+        zvf,
+        &["--max-connections", &max_connections, "--max-connections-per-peer", &max_connections],
+    )
 }
 
-/// Asks for ranges on `conns` connections while `goes_on` says so.
+/// Reads ranges on `conns` connections while `goes_on` returns true.
 pub(super) fn ask_ranges(
     served: &Served,
     conns: usize,
@@ -126,7 +129,7 @@ fn ask_on_one(
     Ok(())
 }
 
-/// The time below which so many of a hundred lie.
+/// Returns a percentile of the times.
 pub(super) fn percentile(times: &[Duration], percent: usize) -> Duration {
     let mut times = times.to_vec();
     times.sort_unstable();

@@ -1,13 +1,13 @@
-//! A server of stores as others see it: the command `zvf serve` over real connections of this machine.
+//! A server of stores as clients see it: the command `zvf serve` over loopback connections.
 //!
 //! ```text
-//! http      every rule of the server, with requests that break it and the status each must get
-//! slow      clients that say nothing, or take nothing, while good ones are answered
-//! load      ranges of 64 KiB as fast as they come
+//! http      every rule of the server, with requests that violate it and the status each must get
+//! slow      clients that send or read nothing, while good ones are answered
+//! load      ranges of 64 KiB at the highest rate
 //! soak      all of it for a long time, while memory and descriptors are watched
 //! ```
 //!
-//! The store lies beside a file that no answer may hold a byte of, and links lead from the store to it.
+//! The store lies next to a file whose contents no answer may have, and links lead from the store to it.
 
 pub(crate) mod cases;
 mod client;
@@ -28,19 +28,19 @@ use client::{Answer, Client};
 /// The command that runs the server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Program {
-    /// The `zvf` command [default: the one beside this program].
+    /// The `zvf` command [default: the one next to this program].
     #[arg(long)]
     zvf: Option<PathBuf>,
 }
 
 impl Program {
     fn path(&self) -> anyhow::Result<PathBuf> {
-        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        self.zvf.clone().map_or_else(beside, Ok)
+        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        self.zvf.clone().map_or_else(default_zvf, Ok)
     }
 }
 
-/// A running server; it ends when this is dropped.
+/// A running server, which ends on drop.
 #[derive(Debug)]
 struct Served {
     child: Child,
@@ -74,14 +74,14 @@ impl Served {
         Client::connect(self.address)
     }
 
-    /// Sends bytes as they are and reads until the server closes.
+    /// Sends bytes unchanged and reads until the server closes.
     fn send(&self, request: &[u8]) -> anyhow::Result<Answer> {
         let mut client = self.connect()?;
         client.send_all_or_reset(request)?;
         client.read_to_end()
     }
 
-    /// What no answer may hold.
+    /// Checks that an answer contains no secrets.
     fn check_secrets(&self, answer: &Answer) -> Result<(), String> {
         let place = self.place.path().to_string_lossy();
         for secret in [CANARY, &place, "backtrace", "panicked"] {
@@ -107,7 +107,7 @@ impl Drop for Served {
     }
 }
 
-/// A store of points, with files beside its own and links that lead out of it.
+/// Writes a store of points, with files next to it and links that lead out of it.
 fn write_store(store: &Path) -> anyhow::Result<()> {
     for (name, bytes) in archives::files("pc3_basic") {
         let path = store.join(name);
@@ -126,7 +126,7 @@ fn write_store(store: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What lies beside the store.
+/// The contents of the file next to the store.
 const CANARY: &str = "CANARY-7f3a9c21-never-in-an-answer";
-/// Bytes of the large file: ranges are cut out of it.
+/// The size of the large file from which ranges are read.
 const LARGE_BYTES: u32 = 8 << 20;

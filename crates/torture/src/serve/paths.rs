@@ -1,4 +1,4 @@
-//! Request targets, by the rule that they keep or break, with the status each must get.
+//! Request targets, by the rule that they obey or violate, with the status that each must get.
 
 /// A rule of the server, and targets with their status.
 pub(super) struct TargetRule {
@@ -6,7 +6,7 @@ pub(super) struct TargetRule {
     pub(super) targets: &'static [(&'static str, u16)],
 }
 
-/// Targets that are written out; those that are long are made in `cases`.
+/// Short targets; long ones are made in `cases`.
 pub(super) const TARGETS: &[TargetRule] = &[
     TargetRule {
         rule: "percent-decodes once, then splits",

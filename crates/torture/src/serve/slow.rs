@@ -1,13 +1,13 @@
-//! `torture slow`: clients that say nothing, or little, or take nothing, while good ones are answered.
+//! `torture slow`: clients that send nothing, or little, or read nothing, while good ones are answered.
 //!
 //! ```text
-//! silent    a connection without a byte              dripped   a head, byte after byte
-//! begun     half a head                              body      a body that does not come
-//! idle      an answer, and then nothing              stalled   a large file that nobody takes
-//! halved    half a head, and no more is said
+//! silent    a connection without a byte              dripped   a head, byte by byte
+//! begun     half a head                              body      a body that never arrives
+//! idle      an answer, and then nothing              stalled   a large file that nobody reads
+//! halved    half a head, then the sending side is closed
 //! ```
 //!
-//! Each must be closed by the server within its time, and good clients hardly notice.
+//! The server must close each within its time limit, and good clients must not slow down.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -17,21 +17,22 @@ use super::load::{ask_ranges, millis, percentile};
 use super::{Program, Served};
 use crate::Report;
 
-/// Slow clients beside good ones.
+/// Run slow clients together with good ones.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Slow {
-    /// Slow connections at once.
+    /// Concurrent slow connections.
     #[arg(long, default_value_t = 512)]
     conns: usize,
-    /// Seconds; the times of the server are those it has by default where it is 60 or more, and a tenth of it below.
+    /// The duration in seconds; the time limits of the server are its defaults where it is 60 or more, and a tenth of
+    /// it below.
     #[arg(long, default_value_t = 60)]
     secs: u64,
-    /// Good clients may take so many times as long as alone.
+    /// The largest allowed slow-down of good clients.
     #[arg(long, default_value_t = 2.0)]
     factor: f64,
     #[command(flatten)]
     program: Program,
-    /// The same seed asks for the same ranges.
+    /// The seed of the ranges.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -72,7 +73,7 @@ impl Way {
         }
     }
 
-    /// The time within which the server must have closed, of those it was started with.
+    /// Returns the time within which the server must have closed.
     fn limit(self, times: &Times) -> Duration {
         match self {
             Self::Silent => times.short,
@@ -82,7 +83,7 @@ impl Way {
     }
 }
 
-/// The times of the server: for heads, and for all else.
+/// The time limits of the server: for heads, and for everything else.
 struct Times {
     short: Duration,
     long: Duration,
@@ -97,11 +98,11 @@ impl Slow {
             ((self.secs / 10).max(1), (self.secs / 5).max(1))
         };
         let times = Times { short: Duration::from_secs(short), long: Duration::from_secs(long) };
-        let most = (self.conns + GOOD_CLIENTS + 8).to_string();
+        let max_connections = (self.conns + GOOD_CLIENTS + 8).to_string();
         let (short, long) = (short.to_string(), long.to_string());
         let options = [
-            ["--max-connections", most.as_str()],
-            ["--max-connections-per-peer", most.as_str()],
+            ["--max-connections", max_connections.as_str()],
+            ["--max-connections-per-peer", max_connections.as_str()],
             ["--first-byte-timeout", short.as_str()],
             ["--header-timeout", short.as_str()],
             ["--body-timeout", long.as_str()],
@@ -113,14 +114,14 @@ impl Slow {
         let start = Instant::now();
         let alone = ask_ranges(&served, GOOD_CLIENTS, self.seed, || start.elapsed() < idle_time);
         let start = Instant::now();
-        let (beside, ended) = std::thread::scope(|scope| {
+        let (good, ended) = std::thread::scope(|scope| {
             let good = scope.spawn(|| {
                 let time = Duration::from_secs(self.secs);
                 ask_ranges(&served, GOOD_CLIENTS, self.seed + 1, || start.elapsed() < time)
             });
             (be_slow(&served, self.conns, &times), good.join())
         });
-        for outcome in beside? {
+        for outcome in good? {
             report.count(outcome);
         }
         let Ok(with) = ended else { anyhow::bail!("a good client ended") };
@@ -141,7 +142,7 @@ impl Slow {
     }
 }
 
-/// Opens all connections, drips where that is the way, and waits until each is closed.
+/// Opens all connections, sends byte by byte where that is the way, and waits until each is closed.
 fn be_slow(
     served: &Served,
     conns: usize,
@@ -164,7 +165,7 @@ fn be_slow(
         let mut still = Vec::new();
         for (way, mut client, since) in open {
             if way == Way::Dripped {
-                // It fails once the server has closed, which is what is waited for.
+                // Sending fails once the server has closed, which is expected.
                 drop(client.send(b"a"));
             }
             let is_late = since.elapsed() > way.limit(times) + GRACE;
@@ -179,7 +180,7 @@ fn be_slow(
     Ok(outcomes)
 }
 
-/// Whether the server has closed. One that takes nothing looks at the end only: reading would be taking.
+/// Returns whether the server has closed. A client that reads nothing checks only at the end: checking means reading.
 fn is_closed(way: Way, client: &mut Client, is_late: bool) -> bool {
     if way == Way::Stalled && !is_late {
         return false;
@@ -191,7 +192,7 @@ fn is_closed(way: Way, client: &mut Client, is_late: bool) -> bool {
             Ok(0) => return way != Way::Stalled || total < super::LARGE_BYTES as usize,
             Ok(count) => total += count,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                // What was on its way may take a moment to come.
+                // Bytes under way may take a moment to arrive.
                 if way != Way::Stalled || start.elapsed() > GRACE {
                     return false;
                 }
@@ -201,7 +202,7 @@ fn is_closed(way: Way, client: &mut Client, is_late: bool) -> bool {
     }
 }
 
-/// Clients that ask and take as they should.
+/// The number of well-behaved clients.
 const GOOD_CLIENTS: usize = 16;
-/// Time that a loaded machine may add.
+/// Extra time for a loaded machine.
 const GRACE: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! `torture soak`: everything at once for a long time, while the memory and the descriptors of the server are watched.
+//! `torture soak`: all tests at once for a long time, while the memory and the descriptors of the server are measured.
 
 use std::time::{Duration, Instant};
 
@@ -12,20 +12,20 @@ use crate::random::Random;
 /// Good and bad requests for a long time.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Soak {
-    /// Seconds; the first third is for warming up.
+    /// The duration in seconds; the first third is the warm-up.
     #[arg(long, default_value_t = 1800)]
     secs: u64,
-    /// Fail where the memory of the server grows faster, in KiB in ten minutes.
+    /// Fail where the memory of the server grows faster, in KiB per ten minutes.
     #[arg(long, default_value_t = 1024)]
     slope_kib: u64,
     #[command(flatten)]
     program: Program,
-    /// The same seed asks the same.
+    /// The seed of the requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// What the system says of the server at a moment.
+/// The measurements of the server at one time.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     seconds: f64,
@@ -63,7 +63,7 @@ impl Soak {
         Ok(report)
     }
 
-    /// After a third of the time neither memory nor descriptors may grow.
+    /// Checks that after a third of the time neither memory nor descriptors grow.
     fn judge(&self, samples: &[Sample], report: &mut Report) {
         let warm: Vec<Sample> =
             samples.iter().copied().filter(|one| one.seconds * 3.0 >= self.secs as f64).collect();
@@ -79,13 +79,13 @@ impl Soak {
         ));
         let is_flat = warm.len() > 2 && slope <= self.slope_kib as f64;
         report.count(if is_flat { Ok(()) } else { Err(format!("{slope:.0} KiB in ten minutes")) });
-        // Clients come and go between two samples; what leaks is more than they have.
+        // Clients connect and disconnect between two samples; a leak exceeds their number.
         let has_leaked = open(last) > open(first) + 2 * CLIENTS as usize + 8;
         report.count(if has_leaked { Err("descriptors grow".to_owned()) } else { Ok(()) });
     }
 }
 
-/// Sends random cases, each of which must get its status.
+/// Sends random cases, and checks that each gets its status.
 fn ask_all(served: &Served, mut random: Random, goes_on: impl Fn() -> bool) -> (u64, Vec<String>) {
     let cases: Vec<Case> = cases();
     let (mut count, mut failures) = (0, Vec::new());
@@ -102,7 +102,7 @@ fn ask_all(served: &Served, mut random: Random, goes_on: impl Fn() -> bool) -> (
     (count, failures)
 }
 
-/// Looks at the server again and again.
+/// Measures the server repeatedly.
 fn watch(served: &Served, start: Instant, time: Duration) -> anyhow::Result<Vec<Sample>> {
     let mut samples = Vec::new();
     while start.elapsed() < time {
@@ -124,7 +124,7 @@ fn sample(served: &Served, start: Instant) -> anyhow::Result<Sample> {
     })
 }
 
-/// The slope of the line through all samples that lies nearest to them.
+/// Returns the slope of the least-squares line through all samples.
 fn slope_in_ten_minutes(samples: &[Sample]) -> f64 {
     let n = samples.len() as f64;
     let mean = |of: fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / n;
@@ -134,8 +134,8 @@ fn slope_in_ten_minutes(samples: &[Sample]) -> f64 {
     if across > 0.0 { along / across * 600.0 } else { 0.0 }
 }
 
-/// Clients that ask at once.
+/// The number of concurrent clients.
 const CLIENTS: u64 = 4;
-/// A question with a long answer.
+/// A query with a long answer.
 const QUERY: &[u8] =
     b"GET /api/three/query?format=csv HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

@@ -1,4 +1,4 @@
-//! One random damage to a store: what disks, copies and other programs do to one.
+//! One random damage to a store, as disks, copies and other programs cause it.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use crate::random::Random;
 
-/// What kind of damage.
+/// The kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// One byte of an object that is no document.
+    /// One byte of an object that is not a document.
     Byte,
     /// One value of a document.
     Field,
-    /// An object that is gone.
+    /// A missing object.
     Missing,
-    /// An object that ends early.
+    /// A truncated object.
     Truncated,
-    /// Two objects of one array in each other's place.
+    /// Two exchanged objects of one array.
     Swapped,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One damage: what the objects hold then, or that they are gone.
+/// One damage: the new contents of objects, or that they are missing.
 #[derive(Debug)]
 pub(crate) struct Damage {
     pub(crate) kind: Kind,
@@ -43,7 +43,7 @@ pub(crate) struct Damage {
 }
 
 impl Damage {
-    /// The part of the store it was done to: the kind of array, or the key of a document.
+    /// Returns the damaged part of the store: the kind of array, or the key of a document.
     pub(crate) fn part(&self) -> String {
         let path = self.changes.first().map_or("", |(path, _)| path.as_str());
         if self.kind == Kind::Field {
@@ -61,7 +61,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// A damage of any kind that this store can have.
+/// Returns a random damage that is possible in this store.
 pub(crate) fn random(files: &[(String, Bytes)], random: &mut Random) -> Option<Damage> {
     let kinds = [Kind::Byte, Kind::Field, Kind::Missing, Kind::Truncated, Kind::Swapped];
     let kind = random.one_of(&kinds);
@@ -115,7 +115,7 @@ fn byte((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage> 
     Some(Damage { kind: Kind::Byte, changes: vec![(path.clone(), Some(damaged.into()))], words })
 }
 
-/// One value of a document, changed a little, to another type, or taken out.
+/// Changes one value of a document slightly, to another type, or removes it.
 fn field((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage> {
     let mut document: Value = serde_json::from_slice(bytes).ok()?;
     let mut pointers = Vec::new();
@@ -135,13 +135,13 @@ fn field((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Damage>
         "changed"
     };
     let text = serde_json::to_vec(&document).ok()?;
-    // The last word names the key, without the places in lists.
+    // The last component is the key, without indices of lists.
     let key: Vec<&str> = pointer.split('/').filter(|part| part.parse::<u64>().is_err()).collect();
     let words = format!("{path} {how}: {pointer} {}", key.last().unwrap_or(&""));
     Some(Damage { kind: Kind::Field, changes: vec![(path.clone(), Some(text.into()))], words })
 }
 
-/// The way to every value but the document itself.
+/// Collects the paths of all values except the document itself.
 fn walk(value: &Value, at: String, pointers: &mut Vec<String>) {
     if !at.is_empty() {
         pointers.push(at.clone());
@@ -180,7 +180,7 @@ fn changed(value: &Value, random: &mut Random) -> Value {
     }
 }
 
-/// Two objects that differ, of one folder of chunks.
+/// Exchanges two different objects of one folder of chunks.
 fn swapped(files: &[(String, Bytes)], others: &[usize], random: &mut Random) -> Option<Damage> {
     let (path, bytes) = pick(files, others, random)?;
     let (array, _) = path.split_once("/c/")?;

@@ -1,8 +1,8 @@
-//! `stores`: one random damage to a good store, and whether the validator sees it.
+//! `stores`: one random damage to a good store, and whether the validator finds it.
 //!
-//! Nothing may panic or take long. How much is found is printed for each kind of damage; what is not found
-//! is listed by the part of the store it was done to, because some damage nobody can see: a coordinate that
-//! changed inside its chunk, where there is no checksum.
+//! Nothing may panic or take long. The share of findings is printed for each kind of damage; damage that is not found
+//! is listed by the part of the store, because some damage is undetectable: a coordinate that changed inside its chunk,
+//! where there is no checksum.
 
 mod damage;
 
@@ -24,24 +24,24 @@ use self::damage::{Damage, Kind};
 use crate::Report;
 use crate::random::Random;
 
-/// One random damage to good stores, as the validator sees it.
+/// Damage good stores at random, and validate them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stores {
-    /// Damages in all.
+    /// The number of damages.
     #[arg(long, default_value_t = 10_000)]
     n: u64,
-    /// Where the randomness starts.
+    /// The seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Only this store.
     #[arg(long)]
     only: Option<String>,
-    /// Parts of stores to list of damage that was not found.
+    /// The number of listed parts with damage that was not found.
     #[arg(long, default_value_t = 40)]
     list: usize,
 }
 
-/// A good store, and what is true of it.
+/// A good store, and its facts.
 struct Good {
     id: String,
     files: Vec<(String, Bytes)>,
@@ -49,7 +49,7 @@ struct Good {
     known: Vec<Finding>,
 }
 
-/// What came of the damages of one kind.
+/// The results for one kind of damage.
 #[derive(Default)]
 struct Share {
     tried: u64,
@@ -66,7 +66,7 @@ impl Stores {
         let mut random = Random::new(self.seed);
         let mut shares: BTreeMap<Kind, Share> = BTreeMap::new();
         for n in 0..self.n {
-            // Not every store can be damaged in every way: another is tried then.
+            // A store may not support every kind of damage: another one is tried.
             let (store, damage) = loop {
                 let store = &good[random.below(good.len())];
                 if let Some(damage) = damage::random(&store.files, &mut random) {
@@ -123,7 +123,7 @@ impl Stores {
     }
 }
 
-/// Whether the damage is found; an error is a panic, or no end.
+/// Returns whether the damage is found; an error is a panic, or a timeout.
 fn attempt(runtime: &Runtime, store: &Good, damage: &Damage) -> Result<bool, String> {
     let looked = AssertUnwindSafe(|| {
         runtime.block_on(async {
@@ -164,5 +164,5 @@ async fn findings(memory: InMemory) -> anyhow::Result<Vec<Finding>> {
     Ok(report.findings)
 }
 
-/// No store of the corpus takes a hundredth of it.
+/// The timeout; no store of the corpus takes a hundredth of it.
 const LONGEST: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! Block tables: spans in any order, dictionaries, and tables that lead out of their chunk.
+//! Block tables: spans in any order, dictionaries, and tables that point outside of their chunk.
 
 use std::string::ToString;
 use std::vec::Vec;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A Blosc 1 chunk of blocks of 8 bytes, not split, with this table.
+/// Returns a Blosc 1 chunk of blocks of 8 bytes, not split, with this table.
 fn chunk(positions: &[i32], cbytes: i32) -> Vec<u8> {
     let nbytes = 8 * i32::try_from(positions.len()).unwrap();
     let mut chunk = std::vec![2, 1, 0x10, 1];
@@ -17,7 +17,7 @@ fn chunk(positions: &[i32], cbytes: i32) -> Vec<u8> {
     chunk
 }
 
-/// A Blosc2 chunk of two blocks with a dictionary of `size` bytes.
+/// Returns a Blosc2 chunk of two blocks with a dictionary of `size` bytes.
 fn with_dictionary(size: i32, positions: [i32; 2], cbytes: i32) -> Vec<u8> {
     let mut chunk = std::vec![5, 1, 0x35, 1];
     for n in [16, 8, cbytes] {
@@ -100,7 +100,7 @@ fn each_check_has_its_message() {
 }
 
 proptest! {
-    /// Both ways to find an end agree, and spans stay behind the table.
+    /// Both ways to find an end agree, and spans are after the table.
     #[test]
     fn ends_agree(positions in prop::collection::vec(56_i32..200, 0..11)) {
         let chunk = chunk(&positions, 200);

@@ -1,7 +1,7 @@
-//! What is refused in a chunk header, in the order it is looked at.
+//! The checks of a chunk header, in their order.
 //!
-//! First version and flags, then the lengths by themselves, then the body that the flags announce against
-//! those lengths. Codec and filters come last, and only for a body of blocks.
+//! First version and flags, then the lengths by themselves, then the body that the flags announce against those
+//! lengths. Codec and filters come last, and only for a body of blocks.
 
 use super::ChunkHeader;
 use super::fields::{

@@ -1,11 +1,11 @@
-//! What a chunk header can state: its fields as stored, and what flags, numbers and ids mean.
+//! The fields of a chunk header as stored, and the meaning of flags, numbers and ids.
 //!
-//! Not here: whether the fields fit together ([`ChunkHeader`](super::ChunkHeader)).
+//! Consistency is checked by [`ChunkHeader`](super::ChunkHeader).
 
 use zvf_format::FormatError;
 use zvf_format::cursor::Cursor;
 
-/// How many filters a chunk can name.
+/// The number of filters that a chunk can list.
 pub const FILTER_SLOTS: usize = 6;
 
 /// The fields of a chunk header, as they are stored.
@@ -34,22 +34,22 @@ pub struct ChunkFields {
     pub codec_version: u8,
     /// Filters of 16-byte headers, raw copy, split, codec.
     pub flags: u8,
-    /// Bytes of an item, as filters and split see it.
+    /// The size of an item in bytes, for filters and splitting.
     pub typesize: u8,
-    /// Bytes when decoded.
+    /// The decoded length in bytes.
     pub nbytes: i32,
     /// Bytes of a decoded block.
     pub blocksize: i32,
     /// Bytes of the chunk, header included.
     pub cbytes: i32,
-    /// The second half of a 32-byte header; bits 0 and 2 of the flags say whether there is one.
+    /// The second half of a 32-byte header; bits 0 and 2 of the flags state whether it exists.
     pub extended: Option<ExtendedFields>,
 }
 
 /// The second half of a chunk header of 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtendedFields {
-    /// What was done to each block before compression, first slot first.
+    /// The filters before compression, first slot first.
     pub filters: [u8; FILTER_SLOTS],
     /// The compressor, where the codec in the flags is 6.
     pub compressor: u8,
@@ -63,7 +63,7 @@ pub struct ExtendedFields {
     pub blosc2_flags: u8,
 }
 
-/// How blocks are compressed.
+/// The codec of blocks.
 ///
 /// ```
 /// use zvf_b2nd::BloscCodec;
@@ -89,7 +89,7 @@ pub enum BloscCodec {
     Reserved(u8),
 }
 
-/// What was done to a block before it was compressed.
+/// A filter of blocks before compression.
 ///
 /// ```
 /// use zvf_b2nd::Filter;
@@ -102,43 +102,43 @@ pub enum Filter {
     /// Nothing.
     #[default]
     None,
-    /// Bytes of equal weight together.
+    /// Bytes of equal significance are grouped.
     Shuffle,
-    /// Bits of equal weight together.
+    /// Bits of equal significance are grouped.
     Bitshuffle,
     /// Difference by exclusive or.
     Delta,
-    /// Mantissas cut short; there is nothing to undo.
+    /// Truncated mantissas; there is nothing to undo.
     TruncatePrecision,
     /// Difference of neighbouring bytes.
     ByteDelta,
-    /// Integers cut short; there is nothing to undo.
+    /// Truncated integers; there is nothing to undo.
     TruncateIntegers,
-    /// One that is not read, by its registered number.
+    /// An unsupported one, by its registered number.
     Unknown(u8),
 }
 
 /// A filter and its parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilterSlot {
-    /// What was done.
+    /// The filter.
     pub filter: Filter,
-    /// How, where the filter has a parameter.
+    /// Its parameter, if the filter has one.
     pub meta: u8,
 }
 
-/// What follows the header.
+/// The part after the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// One value for all items.
     Special(Special),
-    /// The decoded bytes as they are, without filters.
+    /// The plain decoded bytes, without filters.
     Raw,
     /// A block table and blocks.
     Blocks,
 }
 
-/// A chunk whose items are all alike.
+/// A chunk whose items are all equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// Zero bytes.
@@ -147,7 +147,7 @@ pub enum Special {
     Nan,
     /// The value in the body, of this many bytes.
     Value(u32),
-    /// Never written: anything; zero bytes for whoever needs one answer.
+    /// Never written: undefined, read as zero bytes.
     Unwritten,
 }
 
@@ -162,7 +162,7 @@ impl ExtendedFields {
 }
 
 impl BloscCodec {
-    /// The codec with this number in frames and in byte 22 of a chunk.
+    /// Returns the codec with this number in frames and in byte 22 of a chunk.
     #[must_use]
     pub const fn registered(number: u8) -> Self {
         match number {
@@ -177,7 +177,7 @@ impl BloscCodec {
 }
 
 impl Filter {
-    /// The filter with this id.
+    /// Returns the filter with this id.
     #[must_use]
     pub const fn registered(id: u8) -> Self {
         match id {
@@ -192,7 +192,7 @@ impl Filter {
         }
     }
 
-    /// The id of the filter: the inverse of [`registered`](Self::registered).
+    /// Returns the id of the filter: the inverse of [`registered`](Self::registered).
     #[must_use]
     pub const fn id(self) -> u8 {
         match self {
@@ -213,10 +213,10 @@ pub(super) const RAW: u8 = 1 << 1;
 pub(super) const BITSHUFFLE: u8 = 1 << 2;
 pub(super) const DELTA: u8 = 1 << 3;
 pub(super) const NOT_SPLIT: u8 = 1 << 4;
-/// A 32-byte header: no block can be shuffled both ways.
+/// A 32-byte header: no block can have both shuffles.
 pub(super) const EXTENDED: u8 = SHUFFLE | BITSHUFFLE;
 
-/// In flags 2: blocks have lengths of their own, and `blocksize` is their number.
+/// In flags 2: blocks have varying lengths, and `blocksize` is their number.
 pub(super) const VARYING: u8 = 1;
 pub(super) const DICTIONARY: u8 = 1;
 /// A form that only exists in memory.
@@ -228,7 +228,7 @@ pub(super) const RESERVED: u8 = 6;
 
 /// The version of Blosc 1 chunks.
 pub(super) const BLOSC1: u8 = 2;
-/// The version in which the last filter slot was not in use yet.
+/// The version in which the last filter slot was unused.
 pub(super) const FIVE_SLOTS: u8 = 3;
 /// The version that allows blocks of varying length.
 pub(super) const VARYING_VERSION: u8 = 6;

@@ -13,7 +13,7 @@ const BLOSC1: [u8; 16] = *b"\x02\x01\x81\x04\xe8\x03\0\0\x00\x02\0\0\x40\x01\0\0
 #[rustfmt::skip]
 const BLOSC2: [u8; 32] = *b"\x05\x01\x35\x04\x40\0\0\0\x10\0\0\0\x60\0\0\0\x01\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0";
 
-/// `base` with other bytes from `at` on.
+/// Returns `base` with other bytes from `at` on.
 fn with(base: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut chunk = base.to_vec();
     chunk[at..at + bytes.len()].copy_from_slice(bytes);
@@ -113,7 +113,7 @@ fn filters_of_32_byte_headers() {
     assert_eq!(slots.map(|slot| slot.filter), expected);
     assert_eq!(slots.map(|slot| slot.meta), [9, 8, 7, 6, 5, 4]);
 
-    chunk[0] = 3; // where the last slot was not in use
+    chunk[0] = 3; // where the last slot was unused
     let slots = ChunkHeader::parse(&chunk).unwrap().filters();
     assert_eq!(slots[4].filter, Filter::ByteDelta);
     assert_eq!(slots[5], FilterSlot::default());
@@ -257,12 +257,12 @@ fn a_blocksize_above_nbytes_is_clipped() {
 }
 
 proptest! {
-    /// Whatever is accepted keeps its promises, and is written as it was read.
+    /// Accepted headers keep their invariants, and are written as they were read.
     #[test]
     fn any_header(mut chunk: [u8; 32], version in 2_u8..7, small: bool, at in 16_usize..32, byte: u8) {
         chunk[0] = version;
         if small {
-            // Nearly valid: sizes that can be, and one odd byte behind them.
+            // Nearly valid: possible sizes, and one odd byte after them.
             chunk[4..16].copy_from_slice(&BLOSC2[4..16]);
             chunk[16..].fill(0);
             chunk[at] = byte;

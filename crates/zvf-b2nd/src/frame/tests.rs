@@ -1,4 +1,4 @@
-//! Whole frames: what opens, what does not, and where things lie in it.
+//! Whole frames: valid ones, refusals, and ranges.
 
 use std::string::ToString;
 use std::vec::Vec;
@@ -16,7 +16,7 @@ struct Parts {
     places: Vec<ChunkPlace>,
 }
 
-/// The length of the headers here, and where data and offsets chunk end.
+/// The length of these headers, and the ends of data and offsets chunk.
 const HEADER: u64 = 146;
 const DATA_END: u64 = HEADER + 48;
 const OFFSETS_END: u64 = DATA_END + 48;
@@ -136,7 +136,7 @@ fn each_check_of_the_tail_has_its_message() {
         let error = Frame::open_whole(Container::File(len as u64), &bytes).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
-    // A frame that is not all there, though its container claims it is.
+    // A truncated frame whose container claims that it is complete.
     let cut = Frame::open_whole(Container::File(len as u64), &good[..len - 1]).unwrap_err();
     assert_eq!(cut.to_string(), "Truncated in frame header, tail at byte 254: expected 23 bytes, found 22");
     let cut = Frame::open_whole(Container::File(len as u64), &good[..200]).unwrap_err();
@@ -171,7 +171,7 @@ fn each_check_of_chunks_has_its_message() {
     ] {
         assert_eq!(frame.check_chunk(&patched(chunk, patches), room).unwrap_err().to_string(), message);
     }
-    // The block size of a special value says nothing.
+    // The block size of a special value is not checked.
     let special = patched(chunk, &[(8, 16), (12, 32), (31, 0x10)]);
     assert_eq!(frame.check_chunk(&special, 48), Ok(()));
 }

@@ -192,7 +192,7 @@ fn each_lint_has_its_message() {
 }
 
 proptest! {
-    /// One wrong byte is refused, or makes another header that keeps every promise.
+    /// One wrong byte is refused, or gives another valid header.
     #[test]
     fn one_byte_off(at in 0..GOOD.len(), byte: u8) {
         let mut bytes = GOOD.to_vec();

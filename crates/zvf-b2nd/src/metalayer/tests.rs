@@ -69,7 +69,7 @@ fn sixteen_axes_have_the_header_of_an_empty_string() {
 #[rustfmt::skip]
 fn each_check_has_its_message() {
     let (c, b) = (MetalayerName::Caterva, MetalayerName::B2nd);
-    // Replace bytes of the good content from `at` on, and see what is said.
+    // Replace bytes of the good content from `at` on, and check the message.
     for (name, at, bytes, message) in [
         (c, 0, &b"\x97"[..], "BadTag in array metalayer, array header at byte 0: expected 149, found 151"),
         (b, 0, b"\x95", "BadTag in array metalayer, array header at byte 0: expected 151, found 149"),
@@ -123,7 +123,7 @@ fn extents_in_the_other_byte_order_are_recognised() {
     let error = Metalayer::parse(MetalayerName::Caterva, &content).unwrap_err();
     assert_eq!((error.class, error.hint()), (Class::Overflow, Some(Hint::ByteOrder)));
 
-    // Too large in either order: no such advice.
+    // Too large in either byte order: no such advice.
     content[5..13].fill(0x7f);
     content[14..22].fill(0x7f);
     let error = Metalayer::parse(MetalayerName::Caterva, &content).unwrap_err();
@@ -144,7 +144,7 @@ fn a_dtype_that_is_not_text_is_a_lint() {
     );
 }
 
-/// Shape (7, 5), chunks (4, 3), blocks (2, 2), `<i4`.
+/// Returns shape (7, 5), chunks (4, 3), blocks (2, 2), `<i4`.
 fn good(name: MetalayerName) -> Vec<u8> {
     let mut content = GOLDEN[0].content.to_vec();
     if name == MetalayerName::B2nd {
@@ -170,7 +170,7 @@ prop_compose! {
 }
 
 proptest! {
-    /// What is encoded parses to the same; one wrong byte is refused or makes another good content.
+    /// Encoded metalayers parse to the same; one wrong byte is refused or gives another valid content.
     #[test]
     fn one_byte_off((partition, dtype) in any_metalayer(), at: prop::sample::Index, byte: u8) {
         let metalayer = match &dtype {

@@ -100,7 +100,7 @@ fn each_check_has_its_message() {
     );
 }
 
-/// Where an item is stored, from the definition: chunk, block in it, byte in the decoded block.
+/// Returns the position of an item, from the definition: chunk, block in it, byte in the decoded block.
 fn home(geometry: &BlockGeometry, item: &[u64]) -> (u64, u32, u64) {
     let (mut chunk, mut block, mut position) = (0, 0, 0);
     for (i, x) in item.iter().enumerate() {
@@ -114,7 +114,7 @@ fn home(geometry: &BlockGeometry, item: &[u64]) -> (u64, u32, u64) {
 }
 
 proptest! {
-    /// Runs put each item of the box at its place, once, from where the definition says it is stored.
+    /// Runs copy each item of the box to its place, once, from its position by definition.
     #[test]
     fn runs_cover_the_box(
         axes in prop::collection::vec((1_u64..9, 1_u64..6, 1_u64..5, 0_u64..9, 0_u64..9), 0..4),

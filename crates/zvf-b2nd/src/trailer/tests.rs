@@ -96,7 +96,7 @@ fn names_have_31_bytes_at_most() {
 }
 
 proptest! {
-    /// What is encoded parses to the same, and no other byte makes the parser read outside.
+    /// Encoded trailers parse to the same, and no wrong byte makes the parser read outside.
     #[test]
     fn one_byte_off(
         entries in prop::collection::vec(("[a-z]{0,31}", prop::collection::vec(any::<u8>(), 0..9)), 0..5),

@@ -1,24 +1,29 @@
-//! BloscLZ data from plain bytes: a match where the last four equal bytes are near enough.
+//! Encodes BloscLZ data: a match where the last four equal bytes are near enough.
 //!
 //! ```text
-//! table    of the next four bytes, hashed -> where such four were last
-//! match    those four and what follows alike; otherwise one byte on, and more the longer nothing was found
+//! table    hash of the next four bytes -> their last position
+//! match    those four and equal bytes after them; otherwise skip one byte, and more the longer nothing was found
 //! ```
 //!
-//! Data ends with literals, which the stock decoder insists on. The same bytes give the same data.
+//! Data ends with literals, which the stock decoder requires. The same bytes give the same data.
 
 use zvf_format::num;
 
 use super::{FAR, LONG, LOW};
 
-/// Where four bytes were last, kept between blocks.
+/// The last position of four bytes, kept between blocks.
 #[derive(Debug, Default)]
-pub(crate) struct Table(Vec<u32>); // one more than the place, 0 for none
+pub(crate) struct Table(Vec<u32>); // one more than the position, 0 for none
 
 impl Table {
-    /// Appends the data of `plain` to `out`, and tells how much that is; `None` when it is more than `most`
-    /// bytes, or `plain` is too short to gain anything.
-    pub(crate) fn encode(&mut self, plain: &[u8], most: usize, out: &mut Vec<u8>) -> Option<usize> {
+    /// Appends the data of `plain` to `out`, and returns its length; `None` when it exceeds `max_bytes`, or `plain` is
+    /// too short to compress.
+    pub(crate) fn encode(
+        &mut self,
+        plain: &[u8],
+        max_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
         let last = plain.len().checked_sub(TAIL)?;
         let start = out.len();
         self.0.clear();
@@ -31,7 +36,7 @@ impl Table {
                     matched(distance, len, out)?;
                     at = at.checked_add(len)?;
                     literal = at;
-                    if out.len().checked_sub(start)? > most {
+                    if out.len().checked_sub(start)? > max_bytes {
                         return None;
                     }
                 }
@@ -41,10 +46,10 @@ impl Table {
             }
         }
         literals(plain.get(literal..)?, out);
-        out.len().checked_sub(start).filter(|len| *len <= most)
+        out.len().checked_sub(start).filter(|len| *len <= max_bytes)
     }
 
-    /// Distance and length of a match at `at`, which ends before the literals at the end.
+    /// Returns distance and length of a match at `at`, which ends before the literals at the end.
     fn find(&mut self, plain: &[u8], at: usize) -> Option<(usize, usize)> {
         let four = plain.get(at..)?.first_chunk::<4>()?;
         let hash = u32::from_le_bytes(*four).wrapping_mul(GOLDEN_RATIO) >> SHIFT;
@@ -59,7 +64,7 @@ impl Table {
     }
 }
 
-/// How many bytes in front are the same.
+/// Returns the length of the common prefix.
 fn common_prefix_len(old: &[u8], new: &[u8]) -> usize {
     let (olds, news) = (old.as_chunks::<8>().0, new.as_chunks::<8>().0);
     let eights = olds.iter().zip(news).take_while(|(a, b)| a == b).count().saturating_mul(8);
@@ -103,20 +108,20 @@ fn matched(distance: usize, len: usize, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The most literals that one control byte leads.
+/// The largest number of literals after one control byte.
 const RUN: usize = 32;
-/// Bytes at the end that are literals whatever they are.
+/// The number of bytes at the end that must be literals.
 const ENDING: usize = 4;
-/// Shorter bytes, and bytes so near the end, are not looked at.
+/// Shorter inputs, and bytes this near to the end, are not searched.
 const TAIL: usize = 12;
-/// A match of fewer bytes is no shorter than the literals.
+/// A shorter match is no shorter than the literals.
 const SHORTEST: usize = 4;
 const SHORTEST_FAR: usize = 6;
-/// The farthest match with two bytes of distance.
+/// The farthest match with a distance of two bytes.
 const NEAR: usize = FAR - 1;
-/// The farthest that stock writers go, one less than they can read.
+/// The farthest match of stock writers, one less than they can read.
 const FARTHEST: usize = FAR + 65534;
-/// How often nothing is found before two bytes are passed at once: 2 to this power.
+/// The search skips an extra byte after 2 to this power misses.
 const PATIENCE: u32 = 6;
 const SLOTS: usize = 1 << 14;
 const SHIFT: u32 = 32 - 14;
@@ -138,7 +143,7 @@ mod tests {
 
     #[test]
     fn golden() {
-        // One literal, a match of 35 at distance 1 (33 is 7 and 26 more), the last four as they are.
+        // One literal, a match of 35 at distance 1 (33 is 7 and 26 more), the last four unchanged.
         assert_eq!(encode(&[7; 40]).unwrap(), [0, 7, 0xe0, 26, 0, 3, 7, 7, 7, 7]);
         // A match of 300: 298 is 7, 255 and 36.
         assert_eq!(encode(&[7; 305]).unwrap(), [0, 7, 0xe0, 255, 36, 0, 3, 7, 7, 7, 7]);

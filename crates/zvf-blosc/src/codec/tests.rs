@@ -1,10 +1,10 @@
-//! Streams of every codec, whole, cut and too long.
+//! Streams of every codec: whole, truncated and too long.
 
 use super::*;
 
 const TEXT: &[u8] = b"abcabcabcabcabcabcabcabcabcabcab"; // 32 bytes
 
-/// Streams of the text, typed in, and its length.
+/// Hand-written streams of the text, and its length.
 #[rustfmt::skip]
 const GOLDEN: [(BloscCodec, &[u8]); 3] = [
     (BloscCodec::BloscLz, b"\x02abc\xe0\x14\x02"),
@@ -17,7 +17,7 @@ const GOLDEN: [(BloscCodec, &[u8]); 3] = [
 fn decode(codec: BloscCodec, dictionary: &[u8], data: &[u8], len: usize) -> Option<Vec<u8>> {
     let mut codecs = CodecState::default();
     codecs.start(codec, dictionary).unwrap();
-    // A state that saw damaged data before must not matter.
+    // A state that saw damaged data must still work.
     assert_eq!(codecs.decode(b"\xff\xff\xff", &mut [0; 4]), None, "{codec:?}");
     let mut out = vec![0; len];
     let n = codecs.decode(data, &mut out)?;
@@ -64,7 +64,7 @@ fn zstandard_with_a_dictionary() {
     assert!(data.len() < text.len() - 10);
     assert_eq!(decode(BloscCodec::Zstd, dictionary, &data, text.len()).as_deref(), Some(&text[..]));
 
-    // The dictionary of one chunk is not that of the next.
+    // The dictionary of one chunk is not used for the next.
     let mut codecs = CodecState::default();
     codecs.start(BloscCodec::Zstd, dictionary).unwrap();
     codecs.start(BloscCodec::Zstd, &[]).unwrap();

@@ -1,11 +1,11 @@
-//! Blocks, ranges and whole chunks: what comes out, and what is refused.
+//! Blocks, ranges and whole chunks: decoded results, and refusals.
 
 use super::*;
 use crate::chunk::Chunk;
 
 const CAP: u64 = 1 << 16;
 
-/// A Blosc2 chunk of one block of 8 bytes, LZ4, with these stored bytes.
+/// Returns a Blosc2 chunk of one block of 8 bytes, LZ4, with these stored bytes.
 fn chunk(block: &[u8]) -> Vec<u8> {
     let cbytes = u8::try_from(36 + block.len()).unwrap();
     let mut chunk = vec![5, 1, 0x35, 1, 8, 0, 0, 0, 8, 0, 0, 0, cbytes, 0, 0, 0];

@@ -1,4 +1,4 @@
-//! From bytes to a Blosc2 chunk.
+//! Encoding of Blosc2 chunks.
 //!
 //! ```text
 //! 32              header: version 5, extended; filters in their slots
@@ -6,14 +6,14 @@
 //! ..              blocks in their order, each of one stream, or of one for each byte of an item:
 //!                 i32 0                 all zero
 //!                 i32 -v, token 1       all bytes are v
-//!                 i32 n, n bytes        codec data, or the bytes when those are no longer
+//!                 i32 n, n bytes        codec data, or the plain bytes when those are not longer
 //! ```
 //!
-//! Where all items are alike the chunk is a header and at most one item. When nothing is gained the body is
-//! the bytes as they are. Only the filter that cuts precision loses anything, and only as the first one: what
-//! a reader gets is then what was cut, also where nothing was gained. The same bytes give the same chunk.
+//! Where all items are equal the chunk is a header and at most one item. When nothing is gained the body is the plain
+//! bytes. Only the filter that truncates precision is lossy, and only as the first one: readers then get the truncated
+//! values, also where nothing was gained. The same bytes give the same chunk.
 //!
-//! Not here: dictionaries, and filters and codecs that need a library of their own.
+//! Dictionaries, and filters and codecs that need further libraries, are not supported.
 
 use zvf_b2nd::{
     ChunkFields, ChunkHeader, ExtendedFields, FILTER_SLOTS, Filter, FilterSlot, Special,
@@ -35,23 +35,23 @@ use crate::filter;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blosc2Settings {
-    /// What compresses a stream.
+    /// The compressor of streams.
     pub compressor: Compressor,
-    /// How hard it tries: 0 not at all, 9 hardest.
+    /// The compression level: 0 none, 9 best.
     pub level: u8,
-    /// What is done to a block before, first slot first.
+    /// The filters before compression, first slot first.
     pub filters: [FilterSlot; FILTER_SLOTS],
     /// Bytes of an item, not 0; 1 for items of more than 255.
     pub typesize: u8,
     /// Bytes of a block.
     pub block_size: u32,
-    /// Whether a full block is one stream for each byte of an item: pays for LZ4 and `BloscLZ` behind a
-    /// shuffle. Small blocks are never split.
+    /// Whether a full block is one stream for each byte of an item: worthwhile for LZ4 and `BloscLZ` after a shuffle.
+    /// Small blocks are never split.
     pub split: bool,
 }
 
 impl Default for Blosc2Settings {
-    /// Zstandard at level 5 over shuffled items of four bytes, in blocks of 16 KiB that are not split.
+    /// Returns Zstandard at level 5 over shuffled items of four bytes, in blocks of 16 KiB that are not split.
     fn default() -> Self {
         let shuffle = FilterSlot { filter: Filter::Shuffle, meta: 0 };
         let mut filters = [FilterSlot::default(); FILTER_SLOTS];
@@ -70,7 +70,7 @@ impl Default for Blosc2Settings {
 }
 
 impl Encoder {
-    /// The Blosc2 chunk of `plain`.
+    /// Encodes a Blosc2 chunk of `plain`.
     ///
     /// ```
     /// use zvf_blosc::{Blosc2Settings, Chunk, Encoder};
@@ -85,9 +85,9 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// `LimitExceeded` for more bytes than a chunk can have; `InvalidArgument` for a level above 9, items or
-    /// blocks of no bytes, or precision cut where that cannot be; `Unsupported` for a filter that is not
-    /// written, or Zstandard where it is not built in.
+    /// `LimitExceeded` for more bytes than a chunk can have; `InvalidArgument` for a level above 9, items or blocks of
+    /// no bytes, or an impossible truncation of precision; `Unsupported` for a filter that is not supported, or
+    /// Zstandard where it is not built in.
     pub fn encode_blosc2(
         &mut self,
         plain: &[u8],
@@ -111,7 +111,7 @@ impl Encoder {
         Ok(out)
     }
 
-    /// The chunk with its blocks, or `None` when that gains nothing.
+    /// Returns the chunk with its blocks, or `None` when that gains nothing.
     fn blocks(
         &mut self,
         plain: &[u8],
@@ -136,8 +136,8 @@ impl Encoder {
             positions.extend_from_slice(&length(out.len()).to_le_bytes());
             let first = (number > 0).then_some(first);
             let filtered = self.filtered(bytes, first, settings);
-            let whole = splits && filtered.len() == block;
-            let stream = if whole { items } else { filtered.len() };
+            let is_split = splits && filtered.len() == block;
+            let stream = if is_split { items } else { filtered.len() };
             for stream in filtered.chunks(stream.max(1)) {
                 self.stream(stream, settings, &mut out)?;
             }
@@ -155,7 +155,7 @@ impl Encoder {
         Ok(Some(out))
     }
 
-    /// The block after its filters, in a buffer of this encoder that is given back.
+    /// Applies the filters to the block, in a reused buffer.
     fn filtered(
         &mut self,
         block: &[u8],
@@ -213,7 +213,7 @@ impl Encoder {
     }
 }
 
-/// The chunk of `nbytes` bytes that are all zero, NaN, `value` again and again, or were never written.
+/// Encodes a chunk of `nbytes` bytes that are all zero, NaN, a repeated `value`, or unwritten.
 ///
 /// ```
 /// use zvf_blosc::{Blosc2Settings, Chunk, constant_chunk};
@@ -278,46 +278,46 @@ fn header(
     Ok(header.encode())
 }
 
-/// Bytes of a block, no more than there are.
+/// Returns the bytes of a block, clipped to the chunk.
 fn block_len(settings: &Blosc2Settings, nbytes: usize) -> usize {
     num::usize_from_u32(settings.block_size).min(nbytes.max(1))
 }
 
-/// What the only item is that there is, again and again.
+/// Returns the item whose repetition is the whole input.
 fn find_repeated_value(plain: &[u8], typesize: u8) -> Option<(Special, &[u8])> {
     let item = plain.get(..typesize.into())?;
     let after = plain.get(typesize.into()..)?;
-    let whole = plain.len().checked_rem(typesize.into()) == Some(0);
+    let divides = plain.len().checked_rem(typesize.into()) == Some(0);
     let before = plain.get(..after.len())?;
     match one_byte(plain) {
         Some(0) => Some((Special::Zeros, &[])),
-        _ if whole && before == after && !after.is_empty() => {
+        _ if divides && before == after && !after.is_empty() => {
             Some((Special::Value(typesize.into()), item))
         }
         _ => None,
     }
 }
 
-/// The byte that all of them are.
+/// Returns the byte that all of them equal.
 fn one_byte(bytes: &[u8]) -> Option<u8> {
     let (first, rest) = bytes.split_first()?;
     let same = bytes.get(..rest.len()) == Some(rest);
     same.then_some(*first)
 }
 
-/// The settings with a number of lanes for each byte delta: without one a reader takes the size of an item,
-/// which may be more than a chunk can say.
+/// Sets a number of lanes for each byte delta: without one a reader takes the size of an item, which may be more than a
+/// chunk can state.
 fn with_lane_counts(settings: &Blosc2Settings) -> Blosc2Settings {
-    let mut told = *settings;
-    for slot in told.filters.iter_mut().filter(|slot| slot.filter == Filter::ByteDelta) {
+    let mut with_lanes = *settings;
+    for slot in with_lanes.filters.iter_mut().filter(|slot| slot.filter == Filter::ByteDelta) {
         if slot.meta == 0 {
             slot.meta = settings.typesize;
         }
     }
-    told
+    with_lanes
 }
 
-/// The bytes with their precision cut, where that is asked for.
+/// Truncates the precision of the bytes, where that is requested.
 fn cut(plain: &[u8], settings: &Blosc2Settings) -> Result<Option<Vec<u8>>, BloscError> {
     let mut used = settings.filters.iter().filter(|slot| slot.filter != Filter::None);
     let first = used.next().filter(|slot| slot.filter == Filter::TruncatePrecision);
@@ -359,11 +359,11 @@ fn check(settings: &Blosc2Settings) -> Result<(), BloscError> {
 const HEADER: usize = 32;
 const VERSION: u8 = 5;
 const EXTENDED: u8 = 0b101;
-/// The token behind the length of a run.
+/// The token after the length of a run.
 const RUN: u8 = 1;
-/// Streams of fewer bytes are not worth their lengths.
+/// Shorter streams are not worth their lengths.
 const SMALLEST_STREAM: usize = 32;
-/// The most bytes of a chunk, decoded, with room for the header.
+/// The largest number of decoded bytes of a chunk, which leaves room for the header.
 const MAX_CHUNK_BYTES: i32 = i32::MAX - 32;
 
 #[cfg(test)]

@@ -4,22 +4,22 @@
 //! row 8j + k, of n/8 bytes: bit k of byte j of every item, item i in bit i mod 8 of byte i/8
 //! ```
 //!
-//! `n` is the number of items, rounded down to a multiple of 8. Eight items at a time, each byte of them is
-//! a matrix of 8 x 8 bits that is turned over.
+//! `n` is the number of items, rounded down to a multiple of 8. Of eight items at a time, each byte forms a matrix of 8
+//! x 8 bits that is transposed.
 
 use core::array;
 
 use super::shuffle::eights;
 
-/// Brings the bits of each item together again.
+/// Collects the bits of each item again.
 pub(super) fn undo(typesize: usize, from: &[u8], to: &mut [u8]) {
     let groups = from.len().checked_div(typesize).unwrap_or(0) / 8;
     let group_len = typesize.saturating_mul(8);
-    let whole = groups.saturating_mul(group_len);
-    let (rows, rest) = from.split_at_checked(whole).unwrap_or((&[], from));
-    let (items, tail) = to.split_at_mut_checked(whole).unwrap_or((&mut [], &mut []));
+    let grouped_len = groups.saturating_mul(group_len);
+    let (rows, rest) = from.split_at_checked(grouped_len).unwrap_or((&[], from));
+    let (items, tail) = to.split_at_mut_checked(grouped_len).unwrap_or((&mut [], &mut []));
     tail.copy_from_slice(rest);
-    if whole == 0 {
+    if grouped_len == 0 {
         return;
     }
     // Eight rows are the bits of one byte of the items.
@@ -37,15 +37,15 @@ pub(super) fn undo(typesize: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Takes the bits of each item apart: the inverse of [`undo`].
+/// Distributes the bits of each item: the inverse of [`undo`].
 pub(super) fn apply(typesize: usize, from: &[u8], to: &mut [u8]) {
     let groups = from.len().checked_div(typesize).unwrap_or(0) / 8;
     let group_len = typesize.saturating_mul(8);
-    let whole = groups.saturating_mul(group_len);
-    let (items, rest) = from.split_at_checked(whole).unwrap_or((&[], from));
-    let (rows, tail) = to.split_at_mut_checked(whole).unwrap_or((&mut [], &mut []));
+    let grouped_len = groups.saturating_mul(group_len);
+    let (items, rest) = from.split_at_checked(grouped_len).unwrap_or((&[], from));
+    let (rows, tail) = to.split_at_mut_checked(grouped_len).unwrap_or((&mut [], &mut []));
     tail.copy_from_slice(rest);
-    if whole == 0 {
+    if grouped_len == 0 {
         return;
     }
     for (j, rows) in rows.chunks_exact_mut(groups.saturating_mul(8)).enumerate() {
@@ -62,7 +62,7 @@ pub(super) fn apply(typesize: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Swaps rows and columns: bit `i` of byte `k` becomes bit `k` of byte `i`.
+/// Transposes a matrix: bit `i` of byte `k` becomes bit `k` of byte `i`.
 const fn turn(bits: u64) -> u64 {
     let bits = swap(bits, 7, 0x00aa_00aa_00aa_00aa);
     let bits = swap(bits, 14, 0x0000_cccc_0000_cccc);
@@ -89,7 +89,7 @@ mod tests {
         undo(1, &rows, &mut items);
         assert_eq!(items, [1, 2, 3, 4, 5, 6, 7, 8]);
 
-        // Seven items are no group: nothing was done to them.
+        // Seven items are no group: they are unchanged.
         let mut same = [0; 7];
         undo(1, &rows[..7], &mut same);
         assert_eq!(same, rows[..7]);

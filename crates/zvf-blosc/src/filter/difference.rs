@@ -1,10 +1,10 @@
-//! Delta and byte delta: what is stored is how an element differs from another.
+//! Delta and byte delta: differences between elements are stored.
 //!
-//! Delta differs by exclusive or, in block 0 from the element before, in the other blocks from the element
-//! at the same place of block 0. Byte delta differs by subtraction, from the byte before, in each of as
-//! many lanes as an item has bytes; it follows a shuffle.
+//! Delta takes the exclusive or, in block 0 with the element before, in the other blocks with the element at the same
+//! position of block 0. Byte delta subtracts the byte before, in each of as many lanes as an item has bytes; it follows
+//! a shuffle.
 
-/// Bytes of an element that delta sees.
+/// Returns the bytes of an element of delta.
 const fn delta_width(typesize: usize) -> usize {
     match typesize {
         1 | 2 | 4 | 8 => typesize,
@@ -13,7 +13,7 @@ const fn delta_width(typesize: usize) -> usize {
     }
 }
 
-/// Applies delta, where `first` is block 0 as it will be decoded unless this is that block.
+/// Applies delta, where `first` is the decoded block 0 unless this is that block.
 pub(super) fn apply_delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8]) {
     delta(typesize, first, block, |before, _| before);
 }
@@ -23,12 +23,12 @@ pub(super) fn undo_delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8]
     delta(typesize, first, block, |_, after| after);
 }
 
-/// Exclusive or is its own opposite: the two ways differ in which byte of an element, that before or
-/// that after it, is the `plain` one, from which the next element differs.
+/// Applies or undoes delta, since exclusive or is its own inverse: the two directions differ in which byte of an
+/// element, before or after, is the `plain` one for the next element.
 fn delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8], plain: impl Fn(u8, u8) -> u8) {
     let width = delta_width(typesize);
-    let whole = block.len().checked_div(width).unwrap_or(0).saturating_mul(width);
-    let (elements, _rest) = block.split_at_mut_checked(whole).unwrap_or_default();
+    let len = block.len().checked_div(width).unwrap_or(0).saturating_mul(width);
+    let (elements, _rest) = block.split_at_mut_checked(len).unwrap_or_default();
     if let Some(first) = first {
         for (byte, other) in elements.iter_mut().zip(first) {
             *byte ^= *other;
@@ -60,7 +60,7 @@ pub(super) fn apply_bytes(width: usize, block: &mut [u8]) {
 
 /// Undoes byte delta over `width` lanes.
 pub(super) fn undo_bytes(width: usize, block: &mut [u8]) {
-    // Where there are fewer bytes than lanes, a sum of one byte is that byte.
+    // With fewer bytes than lanes, each sum is one byte.
     let lane = block.len().checked_div(width).unwrap_or(0).max(1);
     for lane in block.chunks_exact_mut(lane).take(width) {
         let mut sum = 0_u8;

@@ -4,8 +4,8 @@
 //! lane j, of n bytes: byte j of item 0, of item 1, ... of item n - 1
 //! ```
 //!
-//! Widths of 2, 4 and 8 are written out, because those loops become vector code. With the feature `fast-codecs`
-//! those and 16 take wider vectors where the machine has them.
+//! Widths of 2, 4 and 8 are written out, because the compiler vectorises those loops. With the feature `fast-codecs`
+//! those and 16 use wider vectors where the machine has them.
 
 #[cfg(all(feature = "fast-codecs", target_arch = "x86_64"))]
 mod avx2;
@@ -13,15 +13,15 @@ mod avx2;
 use core::ops::Range;
 use core::{array, iter};
 
-/// Brings the bytes of each item together again.
+/// Collects the bytes of each item again.
 pub(super) fn undo(width: usize, from: &[u8], to: &mut [u8]) {
     undo_part(width, from, 0, to);
 }
 
-/// The bytes from `at` on of what [`undo`] makes of `from`: as many as `to` has, and no more than there are.
+/// Computes the bytes from `at` on of the result of [`undo`] for `from`: as many as `to` has, within bounds.
 pub(crate) fn undo_part(width: usize, from: &[u8], at: usize, to: &mut [u8]) {
     let lanes = Lanes::new(from, width);
-    // Up to the first item that begins here, items that are whole, and what is left.
+    // First the rest of an item, then whole items, then the beginning of one.
     let begun = at.checked_rem(lanes.width).filter(|begun| *begun > 0);
     let head = begun.map_or(0, |begun| lanes.width.saturating_sub(begun));
     let (head, rest) = to.split_at_mut_checked(head.min(to.len())).unwrap_or_default();
@@ -41,7 +41,7 @@ pub(crate) fn undo_part(width: usize, from: &[u8], at: usize, to: &mut [u8]) {
 struct Lanes<'a> {
     block: &'a [u8],
     width: usize, // not 0
-    n: usize,     // bytes of a lane
+    n: usize,     // bytes per lane
 }
 
 impl<'a> Lanes<'a> {
@@ -50,14 +50,14 @@ impl<'a> Lanes<'a> {
         Self { block, width, n: block.len().checked_div(width).unwrap_or(0) }
     }
 
-    /// Byte `j` of each of `items`.
+    /// Returns byte `j` of each of `items`.
     fn lane(self, j: usize, items: &Range<usize>) -> &'a [u8] {
         let start = j.saturating_mul(self.n);
         let lane = start.saturating_add(items.start)..start.saturating_add(items.end);
         self.block.get(lane).unwrap_or_default()
     }
 
-    /// The bytes from `at` on, one by one.
+    /// Collects the bytes from `at` on, one by one.
     fn single(self, at: usize, to: &mut [u8]) {
         for (at, byte) in (at..).zip(to) {
             let item = at.checked_div(self.width).filter(|item| *item < self.n);
@@ -69,9 +69,9 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Fills `to` with `items`, which it is as long as.
+    /// Fills `to` with `items`, which have its length.
     fn join(self, items: Range<usize>, to: &mut [u8]) {
-        let done = wide::join(self, &items, to);
+        let done = vectors::join(self, &items, to);
         let items = items.start.saturating_add(done)..items.end;
         let done = done.saturating_mul(self.width);
         let to = to.get_mut(done..).unwrap_or_default();
@@ -92,32 +92,32 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// Vectors wider than those that every machine of its kind has.
+/// Vectors wider than the baseline of the architecture.
 #[cfg(all(feature = "fast-codecs", target_arch = "x86_64"))]
-use self::avx2 as wide;
+use self::avx2 as vectors;
 
-/// No vectors but those that the compiler makes.
+/// No vectors except those of the compiler.
 #[cfg(not(all(feature = "fast-codecs", target_arch = "x86_64")))]
-mod wide {
-    /// Does none of the items.
+mod vectors {
+    /// Processes none of the items.
     pub(super) fn join(_: super::Lanes<'_>, _: &core::ops::Range<usize>, _: &mut [u8]) -> usize {
         0
     }
 
-    /// Does none of the items.
+    /// Processes none of the items.
     pub(super) fn part(_: usize, _: &[u8], _: &mut [u8], _: usize) -> usize {
         0
     }
 }
 
-/// Takes the bytes of each item apart: the inverse of [`undo`].
+/// Distributes the bytes of each item: the inverse of [`undo`].
 pub(super) fn apply(width: usize, from: &[u8], to: &mut [u8]) {
     let n = from.len().checked_div(width).unwrap_or(0);
     let whole = n.saturating_mul(width);
     let (items, rest) = from.split_at_checked(whole).unwrap_or((&[], from));
     let (lanes, tail) = to.split_at_mut_checked(whole).unwrap_or((&mut [], &mut []));
     tail.copy_from_slice(rest);
-    let done = wide::part(width, items, lanes, n);
+    let done = vectors::part(width, items, lanes, n);
     match width {
         0 | 1 => lanes.copy_from_slice(items),
         2 => part::<2>(items, lanes, n, done),
@@ -133,7 +133,7 @@ pub(super) fn apply(width: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Takes apart the items from number `done` on.
+/// Distributes the items from number `done` on.
 fn part<const W: usize>(items: &[u8], lanes: &mut [u8], n: usize, done: usize) {
     let items = items.as_chunks::<W>().0.get(done..).unwrap_or_default();
     for (j, lane) in lanes.chunks_exact_mut(n.max(1)).enumerate() {
@@ -157,7 +157,7 @@ fn fours([a, b, c, d]: [&[u8]; 4]) -> impl Iterator<Item = [u8; 4]> {
     iter::zip(pairs([a, b]), pairs([c, d])).map(|([a, b], [c, d])| [a, b, c, d])
 }
 
-/// The first bytes of eight lanes, then the second ones, and so on.
+/// Returns the first bytes of eight lanes, then the second ones, and so on.
 pub(super) fn eights([a, b, c, d, e, f, g, h]: [&[u8]; 8]) -> impl Iterator<Item = [u8; 8]> {
     iter::zip(fours([a, b, c, d]), fours([e, f, g, h]))
         .map(|([a, b, c, d], [e, f, g, h])| [a, b, c, d, e, f, g, h])

@@ -1,12 +1,12 @@
-//! Precision cut short: the lowest bits of each float become zero, so that they cost nothing.
+//! Truncated precision: the lowest bits of each float become zero, so that they compress well.
 //!
 //! ```text
 //! meta m, i8    m > 0: m bits of the mantissa are kept; m <= 0: -m bits are not
 //! ```
 //!
-//! There is nothing to undo: this is where a writer loses on purpose.
+//! There is no inverse: this filter is lossy by design.
 
-/// Cuts floats of `typesize` bytes; `false` when those are no floats, or no bit of the mantissa is kept.
+/// Truncates floats of `typesize` bytes; returns `false` when those are no floats, or no bit of the mantissa is kept.
 pub(crate) fn cut_precision(typesize: usize, meta: u8, bytes: &mut [u8]) -> bool {
     let mantissa: i32 = match typesize {
         4 => 23,

@@ -1,25 +1,25 @@
-//! LZ4 blocks by looking long: of all places with the same four bytes, as far as a match reaches and the level
-//! has patience, the one with the longest match.
+//! LZ4 blocks with a long search: of all positions with the same four bytes, within the reach of a match and the limit
+//! of the level, the one with the longest match.
 //!
 //! ```text
-//! heads    hash of four bytes -> the last place that had it
-//! before   place              -> the place before it with the same hash
+//! heads    hash of four bytes -> its last position
+//! before   position           -> the previous position with the same hash
 //! ```
 //!
-//! A match waits for that of the next byte, which is taken instead when it is longer. The same bytes give the
-//! same block.
+//! A match is compared with that of the next byte, which is used instead when it is longer (lazy matching). The same
+//! bytes give the same block.
 
 use core::iter;
 
 use zvf_format::num;
 
-/// Appends a block, and says how many bytes it took; `None` for more than an LZ4 block can be of.
+/// Appends a block, and returns its length; `None` for more input than an LZ4 block can have.
 pub(crate) fn encode(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize> {
     u32::try_from(bytes.len()).ok().filter(|n| *n < NOWHERE)?;
     let start = out.len();
     let mut places = Places::new(bytes, patience(level));
     let (mut anchor, mut at) = (0, 0);
-    // The last match begins here at the latest.
+    // The last match begins at most here.
     let last = bytes.len().checked_sub(LAST_MATCH);
     while last.is_some_and(|last| at <= last) {
         let Some(mut found) = places.longest(at) else {
@@ -33,7 +33,7 @@ pub(crate) fn encode(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize
             (at, found) = (next, longer);
             next = at.saturating_add(1);
         }
-        // What is before the match may be alike as well.
+        // The bytes before the match may be equal as well.
         let back = places.backwards(at, &found, anchor);
         let literals = bytes.get(anchor..at.saturating_sub(back)).unwrap_or_default();
         let len = found.len.saturating_add(back);
@@ -45,17 +45,17 @@ pub(crate) fn encode(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize
     Some(out.len().saturating_sub(start))
 }
 
-/// Bytes that occurred before.
+/// An earlier occurrence of bytes.
 struct Match {
     distance: u16,
     len: usize,
 }
 
-/// Where four bytes occurred before.
+/// The positions of four bytes.
 struct Places<'a> {
     bytes: &'a [u8],
     heads: Vec<u32>,
-    before: Vec<u32>, // for each place that is known, the last one before it, or `NOWHERE`
+    before: Vec<u32>, // for each known position, the previous one, or `NOWHERE`
     patience: usize,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Places<'a> {
         Self { bytes, heads, before: Vec::with_capacity(bytes.len()), patience }
     }
 
-    /// The longest match at `at`, the nearest of several.
+    /// Returns the longest match at `at`, the nearest of several.
     fn longest(&mut self, at: usize) -> Option<Match> {
         self.learn(at);
         let (end, mut best) = (self.bytes.len().checked_sub(LAST_LITERALS)?, None::<Match>);
@@ -76,13 +76,13 @@ impl<'a> Places<'a> {
         for place in places.take(self.patience) {
             let place = num::usize_from_u32(*place);
             let Some(distance) = at.checked_sub(place).and_then(|n| u16::try_from(n).ok()) else {
-                break; // nowhere, or too far, as are all before it
+                break; // none, or too far, as are all before it
             };
             let len = best.as_ref().map_or(SHORTEST.saturating_sub(1), |best| best.len);
-            // What is no longer than the best differs there, or before.
-            let there = self.bytes.get(place..).unwrap_or_default();
-            if here.get(len) == there.get(len) {
-                let alike = common_prefix_len(here, there);
+            // A match no longer than the best differs at that length, or earlier.
+            let found = self.bytes.get(place..).unwrap_or_default();
+            if here.get(len) == found.get(len) {
+                let alike = common_prefix_len(here, found);
                 if alike > len {
                     best = Some(Match { distance, len: alike });
                 }
@@ -91,7 +91,7 @@ impl<'a> Places<'a> {
         best
     }
 
-    /// Notes the places up to `at` and it.
+    /// Adds the positions up to and including `at`.
     fn learn(&mut self, at: usize) {
         while self.before.len() <= at {
             let place = self.before.len();
@@ -104,7 +104,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// How many bytes before `at`, and not before `anchor`, are as those before the match.
+    /// Returns the number of equal bytes before `at`, after `anchor`, and before the match.
     fn backwards(&self, at: usize, found: &Match, anchor: usize) -> usize {
         let ours = self.bytes.get(anchor..at).unwrap_or_default();
         let theirs = at.saturating_sub(found.distance.into());
@@ -113,15 +113,15 @@ impl<'a> Places<'a> {
     }
 }
 
-/// How many bytes two spans begin with alike.
+/// Returns the length of the common prefix.
 fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     let (a8, b8) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
-    let whole = iter::zip(a8, b8).take_while(|(a, b)| a == b).count().saturating_mul(8);
-    let rest = iter::zip(a.iter().skip(whole), b.iter().skip(whole));
-    whole.saturating_add(rest.take_while(|(a, b)| a == b).count())
+    let equal = iter::zip(a8, b8).take_while(|(a, b)| a == b).count().saturating_mul(8);
+    let rest = iter::zip(a.iter().skip(equal), b.iter().skip(equal));
+    equal.saturating_add(rest.take_while(|(a, b)| a == b).count())
 }
 
-/// Appends literals, and the distance and length of the match behind them.
+/// Appends literals, followed by the distance and length of the match.
 fn sequence(literals: &[u8], found: Option<(u16, usize)>, out: &mut Vec<u8>) {
     let more = found.map_or(0, |(_, len)| len.saturating_sub(SHORTEST));
     out.push(half(literals.len()) << 4 | half(more));
@@ -133,12 +133,12 @@ fn sequence(literals: &[u8], found: Option<(u16, usize)>, out: &mut Vec<u8>) {
     }
 }
 
-/// What a half of the token says of `n`.
+/// Returns the half of the token for `n`.
 fn half(n: usize) -> u8 {
     u8::try_from(n).unwrap_or(FULL).min(FULL)
 }
 
-/// What follows the token when `n` does not fit in its half.
+/// Appends the bytes after the token when `n` does not fit in its half.
 fn length(n: usize, out: &mut Vec<u8>) {
     let Some(mut rest) = n.checked_sub(FULL.into()) else { return };
     while rest >= 255 {
@@ -148,7 +148,7 @@ fn length(n: usize, out: &mut Vec<u8>) {
     out.push(u8::try_from(rest).unwrap_or(255)); // below it
 }
 
-/// How many places are looked at.
+/// Returns how many positions are searched.
 fn patience(level: u8) -> usize {
     1_usize.checked_shl(u32::from(level.min(9))).unwrap_or(1).max(4)
 }
@@ -156,13 +156,13 @@ fn patience(level: u8) -> usize {
 const HASH_BITS: u32 = 15;
 /// Spreads four bytes over the upper bits.
 const FACTOR: u32 = 0x9e37_79b1;
-/// No place: after all that a block can have.
+/// No position: beyond the longest block.
 const NOWHERE: u32 = u32::MAX / 2;
 /// The shortest match.
 const SHORTEST: usize = 4;
-/// What a half of the token can say.
+/// The largest value of a half of the token.
 const FULL: u8 = 15;
 /// Bytes at the end that are literals.
 const LAST_LITERALS: usize = 5;
-/// How far before the end the last match begins, at least.
+/// The smallest distance of the last match from the end.
 const LAST_MATCH: usize = 12;

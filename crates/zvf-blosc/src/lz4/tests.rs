@@ -1,10 +1,10 @@
-//! Blocks typed by hand, what each way of writing writes and reads, and damage.
+//! Hand-written blocks, round trips of each encoder, and damage.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What the encoder of longer matches makes of a text, typed in.
+/// The hand-written output of the long search for a text.
 #[rustfmt::skip]
 const GOLDEN: [(&[u8], &[u8]); 7] = [
     (b"", b"\x00"),
@@ -44,7 +44,7 @@ fn golden_blocks() {
 
 #[test]
 fn longer_looks_find_more() {
-    // Words again and again, so that the nearest place is seldom the best.
+    // Words repeated, so that the nearest position is seldom the best.
     let mut seed = 1_u32;
     let text: Vec<u8> = (0..20_000)
         .flat_map(|_| {
@@ -55,14 +55,14 @@ fn longer_looks_find_more() {
         .collect();
     let mut plain = Vec::new();
     let plain = encode(&text, &mut plain).unwrap();
-    let [least, most] = [1, 9].map(|level| hc_block(&text, level));
+    let [level_1, level_9] = [1, 9].map(|level| hc_block(&text, level));
     assert!(
-        most.len() < least.len() && most.len() < plain,
+        level_9.len() < level_1.len() && level_9.len() < plain,
         "{} {} {plain}",
-        most.len(),
-        least.len()
+        level_9.len(),
+        level_1.len()
     );
-    assert_eq!(decoded(&most, text.len()), Some(text));
+    assert_eq!(decoded(&level_9, text.len()), Some(text));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn matches_reach_no_further_than_two_bytes_say() {
     }
 }
 
-/// Bytes that are partly alike, partly words, partly noise.
+/// Returns bytes that are partly equal, partly words, partly noise.
 fn mixed() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         (1_usize..400, any::<u8>()).prop_map(|(n, byte)| vec![byte; n]),
@@ -114,7 +114,7 @@ proptest! {
         }
     }
 
-    /// What the safe code reads is read alike by the other, also when it is damaged.
+    /// Both decoders decode data identically, also when it is damaged.
     #[test]
     fn damage_is_read_alike(
         text in mixed(),

@@ -39,12 +39,12 @@ pub(crate) struct Show {
 pub(crate) struct Check {
     #[command(flatten)]
     what: What,
-    /// Refuse what is readable but not canonical as well.
+    /// Also refuse blobs that are readable but not canonical.
     #[arg(long)]
     strict: bool,
 }
 
-/// Which blob, and what its bytes alone do not say.
+/// Which blob is read, and the facts that its bytes do not hold.
 #[derive(Args, Debug)]
 struct What {
     /// The file.
@@ -86,7 +86,7 @@ struct What {
     /// The index comes first (shard_index).
     #[arg(long)]
     index_at_start: bool,
-    /// Where payloads end in the file that the index is of (tidx).
+    /// The end of the payloads in the file that the index belongs to (tidx).
     #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "BYTE")]
     payload_end: u64,
 }

@@ -14,7 +14,7 @@ use crate::table::{self, Table};
 
 /// Decode one chunk of a level: its fragments, rows and attributes.
 ///
-/// For debugging a writer. What cannot be read is reported, and the exit code is then 1.
+/// For debugging a writer. The command reports what it cannot read and then ends with exit code 1.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf cell brain.zarrvectors 0.1.1
@@ -29,7 +29,7 @@ pub(crate) struct Cell {
     /// The level.
     #[arg(long, default_value_t = 0)]
     level: u32,
-    /// The cell of this kind, where the store holds several [default: the first].
+    /// The kind of the cell, where the store holds several [default: the first].
     #[arg(long)]
     kind: Option<Kind>,
     /// How many rows to show; 0 shows all.
@@ -117,7 +117,7 @@ fn words(fragment: &CellFragment) -> String {
     }
 }
 
-/// The ends of a record; rows of the chunk itself without its name.
+/// Formats the ends of a record; rows of the chunk itself are written without its name.
 fn joined(ends: &[(String, u64)], own: &str) -> String {
     let end = |(chunk, row): &(String, u64)| match chunk == own {
         true => row.to_string(),
@@ -135,7 +135,7 @@ fn cells(row: &CellRow) -> Vec<String> {
     first.into_iter().chain(row.attributes.values().map(table::plain)).collect()
 }
 
-/// Link records that are shown to people, of each array.
+/// The number of link records of each array that the text output lists.
 const SHOWN_LINKS: usize = 4;
-/// Fragments that are shown to people.
+/// The number of fragments that the text output lists.
 const SHOWN: usize = 40;

@@ -11,21 +11,21 @@ use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
 
-/// List and remove what killed commands left beside a store.
+/// List and remove what killed commands left next to a store.
 ///
-/// What a running command uses stays, and so does what the command that began it can go on with, unless --all is given.
+/// Files of a running command stay. So do files from which a command can continue, unless --all is given.
 /// The store itself is never changed.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf clean brain.zarrvectors
   zvf clean --dry-run brain.zarrvectors")]
 pub(crate) struct Clean {
-    /// The store, or the file of a packed store or of an answer; it need not be there.
+    /// The store, or the file of a packed store or of an answer; it need not exist.
     path: String,
     /// Only list what is there.
     #[arg(long)]
     dry_run: bool,
-    /// Remove unfinished builds as well, with which "zvf create", "zvf ingest" or "zvf pyramid" could go on.
+    /// Also remove unfinished builds from which "zvf create", "zvf ingest" or "zvf pyramid" could continue.
     #[arg(long)]
     all: bool,
 }
@@ -63,14 +63,14 @@ impl Clean {
             } else if one.state == State::InUse {
                 "in use"
             } else if one.state == State::Resumable {
-                "kept, a command can go on with it"
+                "kept, a command can continue from it"
             } else {
                 "to be removed"
             };
             writeln!(out, "{verb}: {}", line.path)?;
         }
         if lines.is_empty() {
-            writeln!(out, "nothing is left beside {}", self.path)?;
+            writeln!(out, "nothing is left next to {}", self.path)?;
         }
         Ok(Outcome::Clean)
     }

@@ -1,4 +1,4 @@
-//! How the cells of a store are coded: what making a store and writing it again have in common.
+//! How the cells of a store are encoded: the options shared by the commands that create and rewrite stores.
 //!
 //! ```text
 //! --codec none | zstd[:LEVEL] | gzip[:LEVEL] | blosc[:LEVEL]      --checksum
@@ -47,13 +47,13 @@ enum Codec {
 }
 
 impl Coding {
-    /// The codecs of cells; those of plain cells where none was named.
+    /// Returns the codecs of cells; those of uncompressed cells where `--codec` is absent.
     #[cfg(feature = "write")]
     pub(crate) fn codecs(&self) -> CodecPipeline {
         self.build_codecs(self.codec.unwrap_or(Codec::None))
     }
 
-    /// The codecs of cells, which must be named.
+    /// Returns the codecs of cells; `--codec` is required.
     pub(crate) fn named(&self) -> Result<CodecPipeline, Usage> {
         let missing = || Usage::new("--codec is required: none, zstd, gzip or blosc");
         self.codec.map(|codec| self.build_codecs(codec)).ok_or_else(missing)
@@ -76,13 +76,13 @@ impl Coding {
     }
 }
 
-/// Zstandard or nothing, where no other codec is possible.
+/// The codec of data for which only Zstandard is possible.
 #[derive(Args, Debug)]
 pub(crate) struct Zstd {
     /// How data is encoded: none or zstd; zstd:9 sets the level, -7 to 22 (default 3) [default: none].
     #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = zstd, conflicts_with = "zstd")]
     codec: Option<ZstdLevel>,
-    /// The level alone, as older command lines give it.
+    /// The level alone, an older spelling.
     #[arg(long, value_name = "LEVEL", allow_negative_numbers = true, hide = true)]
     zstd: Option<i32>,
 }
@@ -92,7 +92,7 @@ pub(crate) struct Zstd {
 struct ZstdLevel(Option<i32>);
 
 impl Zstd {
-    /// The level, or `None` where data is not compressed.
+    /// Returns the level, or `None` where data is not compressed.
     pub(crate) fn level(&self) -> Result<Option<i32>, Usage> {
         match (self.codec, self.zstd) {
             (Some(ZstdLevel(level)), _) => Ok(level),

@@ -29,9 +29,9 @@ use crate::session::Session;
 
 /// Convert files and stores: any format to any other.
 ///
-/// What a file is, its content tells, and its name where that does not; "zvf formats" lists what there is. A store
-/// is a format like any other, on both sides. What the output cannot hold is listed before it is written, and
-/// refused with --strict. The output appears whole or not at all.
+/// The content of a file determines its format; where it does not, the extension does. "zvf formats" lists all formats.
+/// A store is a format like any other, as input and as output. The command lists what the output cannot hold before it
+/// writes, and refuses to lose anything with --strict. The output is written atomically.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Convert {
@@ -62,7 +62,7 @@ pub(crate) struct Convert {
     part: Option<ConvertPart>,
 }
 
-/// What is asked of a store.
+/// The queries of a store.
 struct Asked {
     reader: zvf::Reader,
     query: zvf::Query,
@@ -70,7 +70,7 @@ struct Asked {
     notes: Vec<String>,
 }
 
-/// What is written.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum To {
     Store,
@@ -83,7 +83,7 @@ impl Convert {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        // They go when the command ends.
+        // The copies are removed when the command ends.
         let _fetched = self.fetch_inputs(session).await?;
         let to = match self.to {
             Some(to) => to,
@@ -160,7 +160,7 @@ impl Convert {
         }
     }
 
-    /// Writes what a store answers to a new store, which is laid out anew.
+    /// Writes the answers of a store to a new store, which gets its own layout.
     async fn convert_store_to_store(
         self,
         session: &Session,
@@ -189,7 +189,7 @@ impl Convert {
         Create::from_sources((sources, notes), output, dry_run, *how).run(session, out).await
     }
 
-    /// What is asked of a store, for each kind, and what should be known of it.
+    /// Returns the query of each kind, and notes about the store.
     async fn question(
         &self,
         session: &Session,
@@ -222,7 +222,7 @@ impl Convert {
         Ok(Asked { reader, query, kinds, notes })
     }
 
-    /// Asks a store: an answer for each kind, and what should be known of them.
+    /// Runs the queries: returns an answer for each kind, and notes.
     async fn ask(
         &self,
         session: &Session,
@@ -244,7 +244,7 @@ impl Convert {
         Ok((exports, notes))
     }
 
-    /// The levels that go beside level 0 into a mesh of several resolutions.
+    /// Returns the levels above level 0 that go into a mesh of several resolutions.
     fn coarser_levels(&self, reader: &zvf::Reader, kind: Kind) -> anyhow::Result<Vec<LevelId>> {
         let asked = self.format_options.iter().find(|(name, _)| name == "precomputed.lods");
         let Some((_, count)) = asked.filter(|_| kind == Kind::Mesh) else { return Ok(Vec::new()) };
@@ -256,7 +256,7 @@ impl Convert {
         Ok(numbers.filter(|level| (1..count).contains(&u64::from(*level))).map(LevelId).collect())
     }
 
-    /// Writes what a store answers.
+    /// Writes the answer of a store.
     async fn convert_store(
         &self,
         session: &Session,
@@ -270,7 +270,7 @@ impl Convert {
         self.job().write(session, format, sources, notes, out).await
     }
 
-    /// Writes what files hold.
+    /// Writes the geometry of files.
     async fn convert_files(
         &self,
         session: &Session,
@@ -278,7 +278,7 @@ impl Convert {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let (recipe, _stop) = self.how.recipe(session)?;
-        // A stream is read as it comes; beside files it is copied to one first.
+        // A stream is read as it arrives; among other files it is first copied to a file.
         let is_stream = matches!(self.inputs.as_slice(), [only] if only.as_os_str() == "-");
         let held = match is_stream {
             true => None,
@@ -327,7 +327,7 @@ impl Convert {
     }
 }
 
-/// A coarser level of a mesh, with the size of its detail.
+/// Reads a coarser level of a mesh, with the size of its detail.
 async fn read_level(
     reader: &zvf::Reader,
     query: &zvf::Query,
@@ -344,11 +344,11 @@ async fn read_level(
     Ok(export)
 }
 
-/// What names a precomputed folder behind a URL begins with, as viewers have it.
+/// The prefix of a precomputed folder behind a URL, as viewers write it.
 const PRECOMPUTED: &str = "precomputed://";
-/// Bytes that are copied of one at most.
+/// The largest precomputed folder that is copied.
 const MAX_FETCHED_BYTES: u64 = 1 << 40;
-/// Resolutions of a mesh.
+/// The largest number of resolutions of a mesh.
 const MAX_LODS: u64 = 8;
 
 fn needs_store(option: &str) -> anyhow::Error {
@@ -360,7 +360,7 @@ fn needs_file(option: &str) -> anyhow::Error {
     Usage::new(format!("{option} says how a file is read, and the input is a store")).into()
 }
 
-/// Whether there is a store at `address`; every URL is one.
+/// Returns whether there is a store at `address`; every URL counts as one.
 fn is_store(address: &str) -> bool {
     let path = Path::new(address.strip_prefix("file://").unwrap_or(address));
     let is_pack = || path.extension().is_some_and(|end| end == "tet") && path.is_file();
@@ -368,7 +368,7 @@ fn is_store(address: &str) -> bool {
     is_url || path.join("zarr.json").is_file() || path.join(".zgroup").is_file() || is_pack()
 }
 
-/// The format that the name of the output stands for.
+/// Returns the format that the name of the output determines.
 fn to_by_name(output: &str) -> Result<To, Usage> {
     let path = Path::new(output.trim_end_matches('/'));
     let ends = ["zarrvectors", "zarr", "zv"];
@@ -394,7 +394,7 @@ fn to_by_name(output: &str) -> Result<To, Usage> {
     }
 }
 
-/// An option of a format: a number, true, false, or text.
+/// Parses the value of a format option: a number, true, false, or text.
 fn format_option(text: &str) -> Result<(String, serde_json::Value), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     let known = zvf::convert::write::EXTRA_OPTIONS;
@@ -402,7 +402,7 @@ fn format_option(text: &str) -> Result<(String, serde_json::Value), String> {
         let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         return Err(format!("expected one of {}", known.join(", ")));
     }
-    // A version is no number.
+    // A version is text, not a number.
     let is_text = matches!(name, "las.version" | "geojson.crs");
     let value = match serde_json::from_str(value) {
         Ok(number) if !is_text => number,

@@ -21,43 +21,42 @@ use crate::table;
 
 /// Create a store from files: npy, npz, CSV, TSV, PLY, OBJ, SWC or TRK.
 ///
-/// Files are read twice: to see how many vertices they hold and where, and to write them. The store is
-/// there when it is whole; what fails or is stopped leaves none. Killed before the end of large input of one
-/// kind, it goes on where it was when it is run again.
+/// Files are read twice: first to count vertices and find their bounds, then to write them. The store is written
+/// atomically: a failed or stopped command leaves none. A command that was killed late in a large input of one kind
+/// continues when it is run again.
 ///
-/// Files of several kinds (points, trees, faces) go into one store and are asked for with "--kind". Files
-/// of one kind hold the same columns and are one geometry. Ids of objects count over all files: those of a
-/// file are shifted to begin after the largest of the files before it, kind by kind; a graph or mesh that
-/// names no objects is one. --keep-ids leaves them as they are.
+/// Files of several kinds (points, trees, faces) go into one store; "--kind" selects one of them later. Files of one
+/// kind must have the same columns and form one geometry. Object ids are unique over all files: those of a file are
+/// shifted to begin after the largest of the files before it, kind by kind; a graph or mesh without object ids is one
+/// object. --keep-ids keeps ids as they are.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Create {
-    /// The files to read; - is standard input, whose --format has to be named where its first bytes do not
-    /// tell it.
+    /// The files to read; - is standard input, which needs --format where its first bytes do not determine it.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The store to make: a folder that is not there, or a URL; of a repository (icechunk+...), the first version.
+    /// The store to create: a folder that does not exist, or a URL; of a repository (icechunk+...), the first version.
     store: String,
     /// Print the layout that would be chosen, and write nothing.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     how: How,
-    /// Answers of stores in the place of files.
+    /// Answers of stores, read instead of files.
     #[arg(skip)]
     sources: Vec<StoreSource>,
-    /// What of these stores the answers lack.
+    /// What these answers lack.
     #[arg(skip)]
     unread: Vec<String>,
 }
 
 impl Create {
-    /// What `zvf create` would do with these arguments.
+    /// Returns the command `zvf create` with these arguments.
     pub(crate) const fn new(files: Vec<PathBuf>, store: String, dry_run: bool, how: How) -> Self {
         Self { files, store, dry_run, how, sources: Vec::new(), unread: Vec::new() }
     }
 
-    /// The same for answers of stores, which lack what is `unread`; objects keep their ids.
+    /// Returns the command for answers of stores, which lack `unread`; objects keep their ids.
     pub(crate) fn from_sources(
         (sources, unread): (Vec<StoreSource>, Vec<String>),
         store: String,
@@ -80,7 +79,7 @@ impl Create {
         }
         let bar = session.progress("looking");
         let interrupt = session.interrupt().clone();
-        let total = AtomicU64::new(0); // vertices, once the files were looked through
+        let total = AtomicU64::new(0); // vertices, known after the first pass
         let progress = &mut |stage: Stage, vertices: u64| {
             let prefix = format!("[{}/{}] {stage}: ", stage.number(), Stage::ALL);
             match total.load(Ordering::Relaxed) {
@@ -143,8 +142,8 @@ fn print(
     Ok(Outcome::Clean)
 }
 
-/// What the reference says of a store with these axes when it is asked to validate it, although it reads it:
-/// it wants two axes of space, and time before space.
+/// Returns why the reference implementation would fail to validate a store with these axes, although it reads it: it
+/// requires at least two axes of space, and time before space.
 fn unvalidated(axes: &[String]) -> Option<String> {
     let timed = axes.iter().any(|axis| axis == "t");
     let of_space = axes.iter().filter(|axis| *axis != "t").count();

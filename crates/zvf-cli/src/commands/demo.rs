@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table::{self, Table, count};
 
-/// Make a small store of each kind, ask each for a box, validate it, and show what came of it.
+/// Create a small store of each kind, query and validate each, and print the results.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf demo stores
@@ -27,14 +27,14 @@ use crate::table::{self, Table, count};
   zvf info stores/mesh.zarrvectors
   zvf query stores/skeleton.zarrvectors --bbox 0,0,0:50,50,50 -o part.ply")]
 pub(crate) struct Demo {
-    /// The folder to make the stores in.
+    /// The folder to create the stores in.
     folder: PathBuf,
     /// Replace stores of an earlier demo.
     #[arg(long)]
     overwrite: bool,
 }
 
-/// What came of one store.
+/// The results for one store.
 struct Made {
     kind: Kind,
     path: PathBuf,

@@ -11,7 +11,7 @@ use crate::table;
 
 /// Show which objects differ between two stores, or between two commits of one.
 ///
-/// Objects are compared by id: vertices, columns, links and groups. Where something is stored is no difference.
+/// Objects are compared by id: vertices, columns, links and groups. The storage layout is ignored.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf diff tracts.zarrvectors 3 5
@@ -19,13 +19,13 @@ use crate::table;
   zvf diff old-tracts.zarrvectors new-tracts.zarrvectors --json
   zvf diff old-tracts.zarrvectors new-tracts.zarrvectors@2 --exit-code  # exit 1")]
 pub(crate) struct Diff {
-    /// A store, a folder or a URL, or STORE@N for it as it was at commit N.
+    /// A store, a folder or a URL, or STORE@N for its state at commit N.
     a: String,
     /// Another one; or a commit of the store, 0 for before the first.
     b: String,
     /// Another commit of the store [default: the last].
     c: Option<u64>,
-    /// End with 1 when something differs.
+    /// End with exit code 1 when something differs.
     #[arg(long)]
     exit_code: bool,
 }
@@ -58,7 +58,7 @@ impl Diff {
     }
 }
 
-/// The store and the commit of `STORE@N`.
+/// Parses `STORE@N` into the store and the commit.
 fn at_commit(text: &str) -> (&str, Option<u64>) {
     match text.rsplit_once('@') {
         Some((store, head)) if !std::path::Path::new(text).exists() => match head.parse() {

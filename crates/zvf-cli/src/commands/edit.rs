@@ -18,9 +18,9 @@ use crate::session::Session;
 
 /// Change a store: move, add and remove vertices, objects, links, groups and columns.
 ///
-/// By a script, which has one JSON object a line; each names its operation in "op". Without begin and commit all of it
-/// is one transaction. The first fault drops the transaction that is open; earlier commits stay. Or by one operation as
-/// a command of its own.
+/// By a script, which has one JSON object per line; the key "op" names the operation. Without begin and commit the
+/// whole script is one transaction. The first fault drops the open transaction; earlier commits stay. A single
+/// operation can also be given as a subcommand.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
@@ -39,45 +39,45 @@ pub(crate) struct Edit {
     /// The script: a file, or - for standard input.
     #[arg(long, default_value = "-", value_name = "FILE")]
     script: String,
-    /// Do everything but write; say what would be written.
+    /// Do everything but write; print what would be written.
     #[arg(long, global = true)]
     dry_run: bool,
     /// Answer each line of the script with one JSON line as soon as it is done.
     #[arg(long)]
     replies: bool,
-    /// Print the line of a script that stands for the operation, and change nothing.
+    /// Print the script line that the subcommand stands for, and change nothing.
     #[arg(long, global = true)]
     show_script: bool,
-    /// Why, for the log; of transactions that do not say.
+    /// The commit message of transactions that have none.
     #[arg(long, value_name = "TEXT", global = true)]
     message: Option<String>,
-    /// Refuse to commit on another head than this.
+    /// Refuse to commit if the head is another commit.
     #[arg(long, value_name = "N", global = true)]
     if_head: Option<u64>,
     /// What to do about vertices outside the bounds of the store.
     #[arg(long, value_enum, default_value_t = Bounds::Grow, global = true)]
     bounds: Bounds,
-    /// What to do about coarser levels: leave them behind, or build them again in the same commit.
+    /// What to do about coarser levels: mark them as outdated, or rebuild them in the same commit.
     #[arg(long, value_enum, default_value_t = Levels::None, global = true)]
     refresh: Levels,
     #[command(flatten)]
     writing: Writing,
 }
 
-/// How a store is written.
+/// How a store is opened for writing.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Writing")]
 pub(crate) struct Writing {
-    /// Nobody else writes meanwhile: for backends that cannot create an object only if it is absent.
+    /// Assume a single writer: for backends that cannot create an object only if it is absent.
     #[arg(long, global = true)]
     single_writer: bool,
-    /// Go on from what something else wrote that does not know the journal.
+    /// Accept changes of programs that do not know the journal, and continue from them.
     #[arg(long, global = true)]
     accept_foreign: bool,
 }
 
 impl Writing {
-    /// The place of a store that is written.
+    /// Returns the address of a store that is written.
     pub(crate) fn place(self, address: &str, session: &Session) -> anyhow::Result<Place> {
         let place = session.place(address)?;
         let place = if self.single_writer { place.with_single_writer() } else { place };
@@ -87,11 +87,11 @@ impl Writing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Levels {
-    /// They keep their vertices and are marked as behind.
+    /// Coarser levels keep their vertices and are marked as outdated.
     None,
-    /// What is behind is built again.
+    /// Outdated levels are rebuilt.
     Stale,
-    /// All are built again.
+    /// All levels are rebuilt.
     All,
 }
 
@@ -127,10 +127,7 @@ impl Edit {
         let unpacked = packed.as_ref().map(PackedStore::folder);
         let place = self.writing.place(unpacked.as_deref().unwrap_or(address), session)?;
         if self.show_script && self.verb.is_none() {
-            return Err(Usage::new(
-                "--show-script shows what an operation given as a command stands for",
-            )
-            .into());
+            return Err(Usage::new("--show-script prints the script line of a subcommand").into());
         }
         let line = self.verb.as_ref().map(|verb| {
             verb.to_line(|kind| Ok(zvf::edit::has_objects(&place, kind)?))
@@ -189,7 +186,7 @@ impl Edit {
         }
     }
 
-    /// Does line after line; the inner fault is one of the script.
+    /// Applies line after line; an inner fault belongs to the script.
     fn go_through(
         &self,
         editor: &mut Editor,
@@ -216,7 +213,7 @@ impl Edit {
     }
 }
 
-/// A report for people.
+/// Prints a report as text.
 pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::Result<()> {
     let commits = report["commits"].as_array().cloned().unwrap_or_default();
     for commit in &commits {
@@ -244,7 +241,7 @@ pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::
             commit["bytes"],
         )?;
         for level in commit["levels_stale"].as_array().into_iter().flatten() {
-            writeln!(out, "  level {level} is behind now")?;
+            writeln!(out, "  level {level} is now outdated")?;
         }
         let rebuilt = commit["levels_rebuilt"].as_array().into_iter().flatten();
         for text in rebuilt.filter_map(|one| one["text"].as_str()) {
@@ -257,7 +254,7 @@ pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::
     Ok(())
 }
 
-/// Prints the report of a command that is one commit.
+/// Prints the report of a command that makes one commit.
 pub(crate) fn finish(
     done: std::result::Result<serde_json::Value, EditError>,
     store: &str,

@@ -13,8 +13,8 @@ use crate::table::{self, Table};
 
 /// List the formats that convert, create and query read and write, and what each can hold.
 ///
-/// "stream" is read or written batch by batch, from standard input and to standard output; "ranges" reads a box
-/// or single objects without the rest.
+/// "stream" is read or written batch by batch, from standard input and to standard output; "ranges" reads a box or
+/// single objects without the rest.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf formats

@@ -12,7 +12,7 @@ use crate::table::{self, Table};
 
 /// Show groups of objects: their names, members and attributes.
 ///
-/// Without groups, all are listed. For the geometry of their members use "zvf query --groups".
+/// Without arguments, all groups are listed. To read the geometry of their members use "zvf query --groups".
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf group tracts.zarrvectors
@@ -21,7 +21,7 @@ use crate::table::{self, Table};
 pub(crate) struct Group {
     /// The store: a folder or a URL.
     store: String,
-    /// Their numbers or names.
+    /// Numbers or names of groups.
     groups: Vec<String>,
     /// The level.
     #[arg(long, default_value_t = 0)]
@@ -43,8 +43,8 @@ impl Group {
             [] => None,
             names => Some(numbers(&level, names).await?),
         };
-        let most = table::limit(self.limit);
-        let groups = GroupView::read(&level, wanted.as_deref(), most).await?;
+        let max_members = table::limit(self.limit);
+        let groups = GroupView::read(&level, wanted.as_deref(), max_members).await?;
         match session.json() {
             true => table::json(&groups, out)?,
             false => print(&groups, out)?,
@@ -54,7 +54,7 @@ impl Group {
     }
 }
 
-/// The groups called `names`, a number being a name too.
+/// Returns the numbers of the groups called `names`; a number is its own name.
 pub(crate) async fn numbers(level: &LevelReader, names: &[String]) -> anyhow::Result<Vec<u64>> {
     let catalogue = level.groups().await.map_err(zvf::Error::from)?;
     let catalogue = catalogue.ok_or_else(|| Usage::new("the level has no groups"))?;

@@ -18,7 +18,7 @@ use crate::table::{self, Table};
 pub(crate) struct Log {
     /// The store: a folder.
     store: String,
-    /// So many commits at most.
+    /// The largest number of commits to show.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }
@@ -38,7 +38,7 @@ impl Log {
             Table::new(&[">head", "time", "writer", ">added", ">removed", ">changed", "message"]);
         for entry in &list {
             let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-            // Other programs that commit to a repository do not say.
+            // Other programs that commit to a repository do not record these counts.
             let count = |name: &str| {
                 let list = entry["objects"][name].as_array();
                 list.map_or_else(|| "-".to_owned(), |list| list.len().to_string())
@@ -105,7 +105,7 @@ impl Show {
     }
 }
 
-/// Take commits back, by a new commit that gives every key the content it had.
+/// Undo commits, by a new commit that restores the former content of every key.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf undo tracts.zarrvectors
@@ -113,16 +113,16 @@ impl Show {
 pub(crate) struct Undo {
     /// The store: a folder.
     store: String,
-    /// Take back so many commits.
+    /// Undo this many commits.
     #[arg(long, value_name = "N", conflicts_with = "to")]
     last: Option<u64>,
-    /// Take back everything after this head.
+    /// Undo everything after this head.
     #[arg(long, value_name = "HEAD")]
     to: Option<u64>,
-    /// Why, for the log.
+    /// The commit message.
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Do everything but write; say what would be written.
+    /// Do everything but write; print what would be written.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -133,7 +133,7 @@ impl Undo {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let what = match self.to {
             Some(head) => zvf::edit::Undo::To(head),
-            None => zvf::edit::Undo::Last(self.last.unwrap_or(1)), // the last one is what people mean
+            None => zvf::edit::Undo::Last(self.last.unwrap_or(1)), // the last one is the usual meaning
         };
         let options = CommitOptions {
             message: self.message,

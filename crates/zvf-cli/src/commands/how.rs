@@ -1,4 +1,4 @@
-//! What the commands that make stores have in common: how files are read and how a store is laid out.
+//! Options shared by the commands that create stores: how files are read and how a store is laid out.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::commands::coding::{Coding, Shards, shards};
 use crate::outcome::Usage;
 use crate::session::Session;
 
-/// How to make a store.
+/// How to create a store.
 #[derive(Args, Debug, PartialEq)]
 pub(crate) struct How {
     /// The format of the file [default: from its first bytes and its extension].
     #[arg(long, alias = "from", value_parser = format, help_heading = "Input")]
     format: Option<Format>,
-    /// What the geometry is, where the file does not say.
+    /// The kind of the geometry, where the file does not state it.
     #[arg(long, help_heading = "Input")]
     kind: Option<Kind>,
     /// The columns of positions: lon,lat [default: x, y, z, t, as far as there are any].
@@ -41,16 +41,16 @@ pub(crate) struct How {
     /// The type of positions that are text in the file: float32 or float64.
     #[arg(long, value_name = "TYPE", value_parser = float_type, help_heading = "Input")]
     dtype: Option<Dtype>,
-    /// What stands between values of tables of text: a character, tab or space [default: by the format].
+    /// The separator of text tables: a character, tab or space [default: by the format].
     #[arg(long, alias = "delimiter", value_name = "CHAR", value_parser = separator, help_heading = "Input")]
     separator: Option<u8>,
-    /// The first line of a table of text is a row: columns are x, y, z, c3, c4 and so on.
+    /// The first line of a text table is a row, not a header: columns are called x, y, z, c3, c4 and so on.
     #[arg(long, help_heading = "Input")]
     no_header: bool,
-    /// What a line of a table of text begins with that is no row, such as #.
+    /// The prefix of comment lines of a text table, such as #.
     #[arg(long, value_name = "CHAR", value_parser = separator, help_heading = "Input")]
     comment: Option<u8>,
-    /// What stands for a missing number beside an empty value, NA and the like: -9999,missing.
+    /// Marks of missing values besides the empty value, NA and the like: -9999,missing.
     #[arg(
         long = "missing",
         value_name = "TEXTS",
@@ -59,7 +59,7 @@ pub(crate) struct How {
         help_heading = "Input"
     )]
     missing: Vec<String>,
-    /// Leave out rows of a table of text that are none; how many and which is reported.
+    /// Leave out malformed rows of a text table, and report their number and lines.
     #[arg(long, help_heading = "Input")]
     skip_bad_rows: bool,
     /// Divide faces into triangles.
@@ -68,11 +68,11 @@ pub(crate) struct How {
     /// The table of nodes of a list of edges: CSV with node_id, x, y, z.
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     nodes: Option<PathBuf>,
-    /// The space of positions: that of the world, or what is stored; then the matrix between them is recorded only
-    /// (TRK and precomputed).
+    /// The space of positions: world coordinates, or stored ones; with the latter only the matrix between them is
+    /// recorded (TRK and precomputed).
     #[arg(long, value_enum, default_value_t = SpaceWord::World, help_heading = "Input")]
     space: SpaceWord,
-    /// Keep the corners of each face apart, where the format has no shared vertices: STL.
+    /// Keep the corners of each face separate, where the format has no shared vertices: STL.
     #[arg(long, help_heading = "Input")]
     no_weld: bool,
     /// Compute attributes of lines from their vertices: length, endpoints (start and end), orientation (the unit vector
@@ -85,16 +85,17 @@ pub(crate) struct How {
     /// The same as --object-attr endpoints.
     #[arg(long, hide_short_help = true, help_heading = "Input")]
     compute_endpoints: bool,
-    /// The level of detail that is read of meshes of precomputed; 0 is the finest. Of a mesh that has fewer, the coarsest.
+    /// The level of detail to read from precomputed meshes; 0 is the finest. A mesh with fewer levels gives its
+    /// coarsest.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Input")]
     lod: u32,
-    /// Read only these segments of skeletons and meshes of precomputed: 7,9.
+    /// Read only these segments of precomputed skeletons and meshes: 7,9.
     #[arg(long = "segment-id", value_name = "IDS", value_delimiter = ',', help_heading = "Input")]
     segments: Option<Vec<u64>>,
     #[command(flatten)]
     tools: ToolsWords,
-    /// Take objects of the same id in several files for one [default: ids of a file are shifted to begin
-    /// after those of the files before it].
+    /// Take objects with the same id in several files for one object [default: ids of a file are shifted to begin after
+    /// those of the files before it].
     #[arg(long, help_heading = "Input")]
     keep_ids: bool,
     /// The shape of a chunk, such as 100,100,50; one length is for all axes.
@@ -103,20 +104,20 @@ pub(crate) struct How {
     /// The shape of a bin: points are indexed by bins. A chunk has a whole number of bins per axis.
     #[arg(long = "bin-shape", alias = "bin", value_name = "LENGTHS", value_delimiter = ',', value_parser = length, allow_hyphen_values = true, help_heading = "Layout")]
     bin: Vec<f64>,
-    /// Vertices that a chunk should hold, where its shape is not given.
+    /// The number of vertices that a chunk should hold, where its shape is not given.
     #[arg(long, value_name = "N", default_value_t = 16_384, help_heading = "Layout")]
     per_chunk: u64,
     /// Chunks per shard on each axis, one number for all axes, or none for one object per chunk [default:
     /// shards from 64 chunks on].
     #[arg(long, value_name = "N[,N...]|none", value_parser = shards, conflicts_with = "no_shard", help_heading = "Layout")]
     shard: Option<Shards>,
-    /// `--shard none`, as older command lines write it.
+    /// `--shard none`, an older spelling.
     #[arg(long, hide = true)]
     no_shard: bool,
     /// Keep the vertices of a chunk as a Draco stream: float32 as they are, or rounded to a grid of so many bits.
     #[arg(long, value_name = "BITS", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = clap::value_parser!(u8).range(0..=30), conflicts_with = "compat", help_heading = "Layout")]
     draco: Option<u8>,
-    /// Write what the reference implementation reads: no shards, no checksums, no column of owners.
+    /// Write what the reference implementation can read: no shards, no checksums, no column of owners.
     #[arg(long, conflicts_with = "checksum", help_heading = "Layout")]
     compat: bool,
     #[command(flatten)]
@@ -129,7 +130,7 @@ pub(crate) struct How {
     temp_dir: Option<PathBuf>,
 }
 
-/// Words of zarr-vectors-tools that mean what is done anyway, or what is not done here.
+/// Options of zarr-vectors-tools that have no effect here or are refused.
 #[derive(Args, Debug, PartialEq, Eq)]
 struct ToolsWords {
     #[arg(long, hide = true, conflicts_with = "space")]
@@ -145,7 +146,7 @@ struct ToolsWords {
 }
 
 impl ToolsWords {
-    /// Refuses what is not done here, by its name.
+    /// Refuses options without an equivalent, by name.
     fn check(&self) -> Result<(), Usage> {
         let Self { apply_affine: _, anchor, counts, frags_dir, drop_interior_below } = self;
         let words = [
@@ -172,12 +173,12 @@ enum SpaceWord {
 }
 
 impl How {
-    /// The kind that was asked for.
+    /// Returns the kind, where `--kind` is given.
     pub(crate) const fn kind(&self) -> Option<Kind> {
         self.kind
     }
 
-    /// The attributes that were asked for, where any were.
+    /// Returns the attributes to store, where the option is given.
     pub(crate) fn attributes(&self) -> Option<Vec<String>> {
         self.columns.as_deref().and_then(|names| match names {
             "none" | "" => Some(Vec::new()),
@@ -186,7 +187,7 @@ impl How {
         })
     }
 
-    /// The first option that was given and says how a file is read, which a store has no use for.
+    /// Returns the first given option that concerns reading files and is meaningless for a store.
     pub(crate) fn first_reading_option(&self) -> Option<&'static str> {
         let given = [
             ("--positions", !self.positions.is_empty()),
@@ -210,7 +211,7 @@ impl How {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// Whether nothing is said of how files are read and the store is laid out.
+    /// Returns whether all options of reading and of the layout have their defaults.
     pub(crate) fn is_default(&self) -> bool {
         #[derive(clap::Parser)]
         struct Nothing {
@@ -223,17 +224,17 @@ impl How {
         nothing == *self
     }
 
-    /// Whether what is there is replaced.
+    /// Returns whether an existing store is replaced.
     pub(crate) const fn overwrite(&self) -> bool {
         self.overwrite
     }
 
-    /// Where what does not fit in memory goes.
+    /// Returns the folder for data that does not fit in memory.
     pub(crate) fn scratch(&self) -> Option<PathBuf> {
         self.temp_dir.clone()
     }
 
-    /// How to make a store, and what stops the making at the next chunk.
+    /// Returns the recipe, and the flag that stops the work at the next chunk.
     pub(crate) fn recipe(&self, session: &Session) -> anyhow::Result<(Recipe, Arc<AtomicBool>)> {
         self.tools.check()?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -309,8 +310,8 @@ impl How {
     }
 }
 
-/// How to get at a store that is written: what is on its way to it, and shards that are not whole, have
-/// as much room as memory, but never so little that a shard has none.
+/// Returns options for writing a store: uploads in flight and incomplete shards may take as much as the memory limit,
+/// but at least enough for one shard.
 pub(crate) fn room(session: &Session) -> OpenOptions {
     let options = session.options(Timeouts::BATCH);
     let budget_bytes = options.budget_bytes.max(LEAST);

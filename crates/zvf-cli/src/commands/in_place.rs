@@ -1,7 +1,7 @@
-//! A store that a command replaces: as it is, or, when it has a journal, as a commit.
+//! A store that a command replaces: directly, or as a commit when it has a journal.
 //!
-//! With a journal, or in a repository of versions, the command replaces a copy, and what differs is committed, so that the history goes on and the
-//! command can be taken back.
+//! With a journal, or in a repository of versions, the command replaces a copy, and the difference is committed, so
+//! that the history continues and the command can be undone.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ pub(crate) struct InPlace {
 }
 
 impl InPlace {
-    /// The store at `address`, which the command reads and replaces at [`address`](Self::address).
+    /// Opens the store at `address`, which the command reads and replaces at [`address`](Self::address).
     #[cfg(feature = "edit")]
     pub(crate) fn begin(address: &str, session: &Session) -> anyhow::Result<Self> {
         let place = session.place(address)?;
@@ -36,12 +36,12 @@ impl InPlace {
         Ok(Self { address: address.to_owned() })
     }
 
-    /// Where the command reads and writes.
+    /// Returns the address where the command reads and writes.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Whether it has a journal.
+    /// Returns whether the store has a journal.
     #[cfg(feature = "edit")]
     pub(crate) const fn has_journal(&self) -> bool {
         self.rewrite.is_some()
@@ -52,7 +52,7 @@ impl InPlace {
         false
     }
 
-    /// Commits what the command did, where the store has a journal.
+    /// Commits the changes, where the store has a journal.
     #[cfg(feature = "edit")]
     pub(crate) fn finish(
         self,

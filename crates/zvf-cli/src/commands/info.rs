@@ -14,8 +14,8 @@ use crate::table::{self, Table};
 
 /// Show what a store contains: version, axes, bounds, levels, attributes, sizes.
 ///
-/// Reads metadata, and data only with --stats. A level that cannot be read is shown with the reason, and the
-/// exit code is then 1.
+/// Reads metadata only, unless --stats is given. A level that cannot be read is shown with the reason, and the exit
+/// code is then 1.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf info brain.zarrvectors
@@ -70,7 +70,7 @@ impl Info {
 }
 
 impl Info {
-    /// The values of level 0, kind by kind.
+    /// Computes statistics of the values of level 0, kind by kind.
     async fn stats(
         &self,
         session: &Session,
@@ -223,7 +223,7 @@ fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(table.print("  ", out)?)
 }
 
-/// A level, or a kind beside it.
+/// Returns the name of a level, or of a further kind in it.
 fn name(level: &LevelSummary) -> String {
     match &level.kind {
         Some(kind) => format!("{} {kind}", level.level),

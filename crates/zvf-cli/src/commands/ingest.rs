@@ -23,8 +23,8 @@ use crate::table;
 
 /// Create a store from files with many processes: plan, run every task, finish.
 ///
-/// The plan divides the work into tasks that know nothing of each other. Each may be run by any process that
-/// sees the files and the folder of the plan, as often as wanted; a task that was killed is run again.
+/// The plan divides the work into independent tasks. Any process that sees the files and the folder of the plan may run
+/// each, any number of times; a task that was killed is run again.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Ingest {
@@ -33,17 +33,17 @@ pub(crate) enum Ingest {
     Finish(Finish),
 }
 
-/// Look through files and write the list of tasks.
+/// Scan files and write the list of tasks.
 ///
-/// The layout is chosen as `zvf create` does. Nothing of the store is to be seen before `zvf ingest finish`.
+/// The layout is chosen as by `zvf create`. The store becomes visible with `zvf ingest finish`.
 #[derive(Args, Debug)]
 pub(crate) struct Plan {
-    /// The files to read, in this order; all hold the same columns.
+    /// The files to read, in this order; all must have the same columns.
     #[arg(required = true, value_name = "INPUT")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     place: Place,
-    /// Into how many shares the chunks are divided [default: as many as the parts of the input].
+    /// The number of shares of the chunks [default: the number of parts of the input].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     shares: Option<u32>,
     #[command(flatten)]
@@ -52,8 +52,8 @@ pub(crate) struct Plan {
 
 /// Run tasks of a plan.
 ///
-/// A task that is done and whole is left alone. It fails when a task that it needs is not done: route
-/// tasks need nothing, cells tasks every route task, join tasks every cells task, links tasks every join task.
+/// A task that is complete is skipped. A task fails when one that it depends on is not complete: route tasks depend on
+/// nothing, cells tasks on every route task, join tasks on every cells task, links tasks on every join task.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -62,21 +62,21 @@ pub(crate) struct Run {
     chosen: Chosen,
 }
 
-/// Compare what came out with what went in, and make the store visible.
+/// Compare the output with the input, and make the store visible.
 ///
-/// Tasks that are missing are named. The folder of the plan is removed at the end.
+/// Missing tasks are listed. The folder of the plan is removed at the end.
 #[derive(Args, Debug)]
 pub(crate) struct Finish {
     #[command(flatten)]
     place: Place,
 }
 
-/// Which store, and where its plan is.
+/// The store, and the folder of its plan.
 #[derive(Args, Debug)]
 struct Place {
-    /// The store to make: a folder that is not there, or a URL.
+    /// The store to create: a folder that does not exist, or a URL.
     store: String,
-    /// The folder of the plan, on the file system of a store in a folder [default: hidden, beside the store].
+    /// The folder of the plan, on the file system of a store in a folder [default: hidden, next to the store].
     #[arg(long = "work-dir", alias = "work", value_name = "FOLDER")]
     work: Option<PathBuf>,
 }
@@ -167,7 +167,7 @@ impl Plan {
     }
 }
 
-/// One line for the tasks of a stage.
+/// Writes one line for the tasks of a stage.
 fn write_stage(
     stage: TaskStage,
     tasks: &[Task],
@@ -204,7 +204,7 @@ impl Run {
         }
         let bar = session.progress("running");
         let mut ran = Vec::new();
-        // Those that read input are done together, so that it is read once.
+        // Tasks that read input run together, so that it is read once.
         let is_route = |(_, task): &(usize, Task)| task.stage == TaskStage::Route;
         for tasks in chosen.chunk_by(|a, b| is_route(a) && is_route(b)) {
             let Some(first @ (number, task)) = tasks.first() else { continue };

@@ -1,7 +1,7 @@
-//! The files that a store is made of; `-` among them is standard input.
+//! The input files of a store; `-` among them is standard input.
 //!
-//! Files are read twice, and a stream can be read once: it is copied to a file in the folder for temporary
-//! files, which goes when the command ends.
+//! Files are read twice, but a stream only once: it is copied to a temporary file, which is removed when the command
+//! ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher as _, RandomState};
@@ -19,13 +19,13 @@ pub(crate) struct Inputs {
     _copy: Option<Copy>, // removed when the command ends
 }
 
-/// A file that is removed in the end.
+/// A file that is removed on drop.
 #[derive(Debug)]
 struct Copy(PathBuf);
 
 impl Inputs {
-    /// Reads standard input to its end, where it is named; its copy goes below `folder`, or the folder for
-    /// temporary files.
+    /// Reads standard input to its end, where it is named, and copies it below `folder`, or to the folder for temporary
+    /// files.
     pub(crate) async fn new(files: &[PathBuf], folder: Option<&Path>) -> anyhow::Result<Self> {
         let named = files.iter().filter(|file| file.as_os_str() == "-").count();
         match named {
@@ -37,7 +37,7 @@ impl Inputs {
         let number = RandomState::new().hash_one(std::process::id());
         let path = folder.join(format!(".zvf-input-{number:016x}"));
         let copy = Copy(path.clone());
-        // A thread of its own waits for bytes: the command can be stopped meanwhile.
+        // A thread of its own waits for bytes, so that the command can be stopped meanwhile.
         let copied = tokio::task::spawn_blocking(move || {
             let mut file = create(&path)?;
             io::copy(&mut io::stdin().lock(), &mut file).map(drop)
@@ -50,7 +50,7 @@ impl Inputs {
         Ok(Self { files: files.iter().map(in_place).collect(), _copy: Some(copy) })
     }
 
-    /// The files to read.
+    /// Returns the files to read.
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
     }
@@ -58,12 +58,12 @@ impl Inputs {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // What cannot be removed now is a temporary file like any other.
+        // A file that cannot be removed now is a temporary file like any other.
         drop(fs::remove_file(&self.0));
     }
 }
 
-/// A new file that nobody else may read.
+/// Creates a new file that only its owner may read.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

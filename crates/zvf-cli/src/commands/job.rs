@@ -1,6 +1,6 @@
-//! Geometry to an output of a format: losses first, then the writer, and the name at the end.
+//! Writing geometry in a format: the losses first, then the data, and the final name at the end.
 //!
-//! What `zvf convert` and `zvf query --output` share.
+//! Shared by `zvf convert` and `zvf query --output`.
 
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
@@ -21,27 +21,27 @@ use crate::session::Session;
 use crate::table;
 use crate::target::{self, NewFile, Out};
 
-/// What is to be written, and how.
+/// What is written, and how.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// What is read, in words.
+    /// A description of the input.
     pub(crate) inputs: String,
-    /// Where it goes; `-` is standard output.
+    /// The output; `-` is standard output.
     pub(crate) output: String,
     /// Whether losses are refused.
     pub(crate) strict: bool,
-    /// Whether losses are all that is wanted.
+    /// Whether only the losses are printed.
     pub(crate) dry_run: bool,
-    /// Whether what is there is replaced.
+    /// Whether an existing output is replaced.
     pub(crate) overwrite: bool,
-    /// Where what does not fit in memory goes.
+    /// The folder for data that does not fit in memory.
     pub(crate) scratch: Option<PathBuf>,
-    /// Options that only one format understands.
+    /// Options of the output format.
     pub(crate) extra: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Job {
-    /// Writes all `sources`, one kind each, to the output; `unread` is what of the input they lack.
+    /// Writes all `sources`, one kind each, to the output; `unread` lists what they lack of the input.
     pub(crate) async fn write(
         &self,
         session: &Session,
@@ -111,7 +111,7 @@ impl Job {
         self.print(session, format, &report, (&lost, notes), out)
     }
 
-    /// Refuses losses, where that is asked for.
+    /// Refuses losses with `--strict`.
     fn check_strict(&self, format: Format, lost: &[String]) -> anyhow::Result<()> {
         if !self.strict || lost.is_empty() {
             return Ok(());
@@ -215,11 +215,11 @@ impl Job {
 pub(crate) struct Source {
     pub(crate) header: Header,
     pieces: Pieces,
-    bytes: Option<(Arc<AtomicU64>, u64)>, // that were read, and of how many
+    bytes: Option<(Arc<AtomicU64>, u64)>, // bytes read so far, and their total
 }
 
 impl Source {
-    /// The same, with what counts the bytes that were read, and how many there are.
+    /// Returns the source with a counter of the bytes read, and their total.
     pub(crate) fn with_bytes(self, bytes: Option<(Arc<AtomicU64>, u64)>) -> Self {
         Self { bytes, ..self }
     }
@@ -239,7 +239,7 @@ impl Pieces {
         }
     }
 
-    /// How many vertices there will be, where that is known.
+    /// Returns the expected number of vertices, where it is known.
     fn expected_vertices(&self, header: &Header) -> Option<u64> {
         match self {
             Self::Files(_) => header.vertices,
@@ -247,7 +247,7 @@ impl Pieces {
         }
     }
 
-    /// What was found out on the way.
+    /// Returns notes collected while reading.
     fn notes(self) -> Vec<String> {
         match self {
             Self::Files(reader) => reader.notes(),

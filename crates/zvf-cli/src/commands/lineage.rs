@@ -15,10 +15,10 @@ use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table::{self, Table};
 
-/// Show which vertices of one level stand for which of another.
+/// Show which vertices of one level correspond to which of another.
 ///
-/// Towards a coarser level these are the parents of a vertex, towards a finer one its children. A store has
-/// such links when its levels were built with them: see "zvf pyramid --cross-level-storage".
+/// Towards a coarser level these are the parents of a vertex, towards a finer one its children. A store has such links
+/// when its levels were built with them: see "zvf pyramid --cross-level-storage".
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf lineage roads.zarrvectors --to 1 --vertex 0.1.0/7
@@ -27,10 +27,10 @@ use crate::table::{self, Table};
 pub(crate) struct Lineage {
     /// The store: a folder or a URL.
     store: String,
-    /// The level of the vertices that are named.
+    /// The level of the given vertices.
     #[arg(long, default_value_t = 0, value_name = "LEVEL")]
     from: u32,
-    /// The level of those that stand for them, or that they stand for.
+    /// The level of the vertices that correspond to them.
     #[arg(long, value_name = "LEVEL")]
     to: u32,
     /// Vertices: chunk and row.
@@ -39,8 +39,7 @@ pub(crate) struct Lineage {
     /// All vertices of an object.
     #[arg(long = "object", value_name = "ID", allow_hyphen_values = true)]
     objects: Vec<i64>,
-    /// The kind of geometry of the vertices, where the store holds several [default: that of the objects, else
-    /// the first].
+    /// The kind of the vertices, where the store holds several [default: that of the objects, else the first].
     #[arg(long)]
     kind: Option<Kind>,
     /// How many links to show; 0 shows all.
@@ -80,14 +79,14 @@ impl Lineage {
         let shown = links.get(..table::limit(self.limit)).unwrap_or(&links);
         let other = level(&reader, kind, to).await?;
         let mut each = Vec::with_capacity(shown.len());
-        for LevelLink { row: here, linked_row: there } in shown {
-            each.push([end(&own, here).await?, end(&other, there).await?]);
+        for LevelLink { row, linked_row } in shown {
+            each.push([end(&own, row).await?, end(&other, linked_row).await?]);
         }
         if session.json() {
             let pair = |[from, to]: &[End; 2]| json!({ "from": from.json(), "to": to.json() });
-            let told: Vec<Value> = each.iter().map(pair).collect();
+            let pairs: Vec<Value> = each.iter().map(pair).collect();
             let all =
-                json!({ "from": self.from, "to": self.to, "links": told, "all": links.len() });
+                json!({ "from": self.from, "to": self.to, "links": pairs, "all": links.len() });
             table::json(&all, out)?;
             return Ok(Outcome::Clean);
         }
@@ -106,7 +105,7 @@ impl Lineage {
 }
 
 impl Lineage {
-    /// The kind that is asked for; objects say what they are.
+    /// Returns the kind; the objects determine it where it is not given.
     async fn kind(&self, reader: &Reader, level: LevelId) -> anyhow::Result<Option<Kind>> {
         let mut kind = self.kind;
         for id in &self.objects {

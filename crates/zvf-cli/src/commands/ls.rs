@@ -12,8 +12,8 @@ use crate::table::{self, Table};
 
 /// List the arrays of a store with their chunks and sizes.
 ///
-/// Sizes are those of the stored objects, documents included. Over plain HTTP, which cannot list, the
-/// arrays that documents name are shown, without sizes.
+/// Sizes are those of the stored objects, documents included. Plain HTTP has no listing: there the command shows the
+/// arrays that documents name, without sizes.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf ls brain.zarrvectors
@@ -22,7 +22,7 @@ use crate::table::{self, Table};
 pub(crate) struct Ls {
     /// The store: a folder or a URL.
     store: String,
-    /// Only what lies below this path.
+    /// List only arrays below this path.
     path: Option<String>,
 }
 

@@ -19,7 +19,7 @@ use crate::table;
 /// Rewrite a store of format 0.6, 0.7 or 0.8 as one of 0.9.2, with the same answers to every query.
 ///
 /// Chunks, the order of vertices, ids of objects, groups, attributes, links and levels stay what they are.
-/// Bridges of lines and polylines, which those formats stored without the rows they join, are made anew.
+/// Bridges of lines and polylines, which those formats stored without the rows they join, are created again.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf migrate old.zarrvectors --dry-run
@@ -56,7 +56,7 @@ impl Migrate {
     ) -> anyhow::Result<Outcome> {
         let codecs = self.codec.level()?.map_or_else(CodecPipeline::none, CodecPipeline::zstd);
         if let Some(address) = self.replaced() {
-            // Also where the store turns out to be new already: the migration that made it so may have been killed.
+            // Also where the store is already new: the migration that made it so may have been killed.
             Build::remove_leftovers(address).map_err(Error::from)?;
         }
         let store = session.reader(&self.old).await?.store().clone();
@@ -86,13 +86,13 @@ impl Migrate {
         let migration =
             Migration { name, shard: self.shard.and_then(|Shards(cells)| cells), codecs };
         let progress = session.progress("migrating");
-        let told = |done: &Migrated| {
+        let on_progress = |done: &Migrated| {
             let message =
                 format!("{} levels, {} cells, {} links", done.levels, done.cells, done.links);
             progress.count(done.cells, message);
         };
         let handle = build.clone();
-        let done = plan.apply(&migration, build, told).await.map_err(Error::from);
+        let done = plan.apply(&migration, build, on_progress).await.map_err(Error::from);
         drop(progress);
         let done = done.with_context(failed)?;
         report(session, address, &done, out)?;
@@ -101,7 +101,7 @@ impl Migrate {
         Ok(Outcome::Clean)
     }
 
-    /// The address of the store that gives way to the new one.
+    /// Returns the address of the store that the new one replaces.
     fn replaced(&self) -> Option<&String> {
         match self.in_place {
             true => Some(&self.old),
@@ -110,7 +110,7 @@ impl Migrate {
     }
 }
 
-/// Prints what would change.
+/// Prints the changes.
 fn print(session: &Session, plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
     if session.json() {
         let change = |Change { path, before, after }| json!({"path": path, "before": before, "after": after});
@@ -129,7 +129,7 @@ fn print(session: &Session, plan: &Plan, out: &mut dyn Write) -> anyhow::Result<
     Ok(())
 }
 
-/// Prints what was done.
+/// Prints the totals of the migration.
 fn report(
     session: &Session,
     address: &str,

@@ -1,4 +1,4 @@
-//! One file a subcommand: its arguments, and `run`.
+//! One file per subcommand: its arguments, and `run`.
 
 pub(crate) mod blob;
 pub(crate) mod cell;

@@ -1,4 +1,4 @@
-//! Which part of a store is wanted: the options that narrow what is read.
+//! The options that select a part of a store.
 
 use clap::Args;
 use zvf::{Columns, Kind, LevelReader, LevelRule, Reader};
@@ -8,7 +8,7 @@ use crate::commands::query::region::Where;
 use crate::commands::query::{Ids, ModeWord, OrderWord, Unknown, ids, level_rule};
 use crate::session::Session;
 
-/// Which part of a store.
+/// The selected part of a store.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Part of a store")]
 pub(crate) struct Narrow {
@@ -17,7 +17,7 @@ pub(crate) struct Narrow {
     level: Option<LevelRule>,
     #[command(flatten)]
     place: Where,
-    /// How geometry must relate to the region, and which part of it is returned.
+    /// The spatial relation between geometry and region, and which part of a match is returned.
     #[arg(long, value_enum)]
     mode: Option<ModeWord>,
     /// Only these objects, in this order: 7,9,20..30 (the end of a range is not included).
@@ -38,16 +38,16 @@ pub(crate) struct Narrow {
     /// At most N vertices; an object or element is never cut. 0 is all.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Go on without cells that are recorded and missing.
+    /// Skip cells that are recorded and missing.
     #[arg(long)]
     allow_missing: bool,
-    /// Read only what this level adds, where it is an addition to the next coarser one.
+    /// Read only what this level adds, where it is an increment to the next coarser one.
     #[arg(long = "increment-only")]
     increment_only: bool,
 }
 
 impl Narrow {
-    /// The first option that was given, which only a store can answer.
+    /// Returns the first given option that needs a store as input.
     pub(crate) fn first_given(&self) -> Option<&'static str> {
         let given = [
             ("--level", self.level.is_some()),
@@ -65,7 +65,7 @@ impl Narrow {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// The first option that was given and says something of the whole, which parts cannot follow.
+    /// Returns the first given option that concerns the whole answer and cannot be applied to parts.
     pub(crate) fn first_of_whole(&self) -> Option<&'static str> {
         let given = [
             ("--objects", self.objects.is_some()),
@@ -76,7 +76,7 @@ impl Narrow {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// The question that the options ask of `reader`.
+    /// Returns the query that the options state for `reader`.
     pub(crate) async fn query(
         &self,
         session: &Session,
@@ -120,7 +120,7 @@ impl Narrow {
         Ok(if self.increment_only { query.increment_only() } else { query })
     }
 
-    /// The kinds to export: the one named, or all of the level.
+    /// Returns the kinds to export: the one given, or all of the level.
     pub(crate) async fn kinds(
         &self,
         session: &Session,
@@ -136,8 +136,8 @@ impl Narrow {
         Ok(kinds)
     }
 
-    /// What of the level cannot be read: where vertices are in an order of their own, nothing says which of them attributes
-    /// and links mean.
+    /// Returns what of the level cannot be read: where vertices are stored in another order, attributes and links
+    /// cannot be assigned to them.
     pub(crate) async fn unreadable(
         &self,
         session: &Session,
@@ -152,7 +152,7 @@ impl Narrow {
         }))
     }
 
-    /// The level that is asked; the first one for a rule.
+    /// Returns the queried level; the first one for a rule.
     async fn level(&self, session: &Session, reader: &Reader) -> anyhow::Result<LevelReader> {
         let number = match self.level {
             Some(LevelRule::Number(level)) => level.0,

@@ -1,12 +1,12 @@
-//! A new store inside of the old one, or around it: refused before any work.
+//! Refuses a new store inside of the old one, or around it, before any work.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::outcome::Usage;
 
-/// Refuses to write to `new`, when it lies inside of `old` or has `old` inside. The same place is for the
-/// command to judge. Both are folders or URLs; what is not on this machine is compared as text.
+/// Refuses to write to `new`, when it lies inside of `old` or contains it. Equal addresses are left to the command.
+/// Both are folders or URLs; remote addresses are compared as text.
 ///
 /// # Errors
 ///
@@ -27,7 +27,7 @@ pub(crate) fn check(old: &str, new: &str) -> Result<(), Usage> {
     Ok(())
 }
 
-/// Where `address` is, as far as it exists without links.
+/// Returns the canonical path of `address`, as far as it exists.
 fn place(address: &str) -> PathBuf {
     let path = address.strip_prefix("file://").unwrap_or(address);
     if path.contains("://") {

@@ -1,4 +1,4 @@
-//! A store that is to be the first version of a new repository: made in a folder first, or copied as it is.
+//! A store that becomes the first version of a new repository: created in a folder first, or copied.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use zvf::{Store, StoreError, Timeouts};
 
 use crate::session::Session;
 
-/// A repository that is not there yet.
+/// A repository that does not exist yet.
 #[derive(Debug)]
 pub(crate) struct NewRepository {
     address: String,
@@ -19,7 +19,8 @@ pub(crate) struct NewRepository {
 }
 
 impl NewRepository {
-    /// The repository that `address` names; none where it names something else. What is there is refused.
+    /// Prepares the repository that `address` names; returns `None` for other addresses. An existing repository is
+    /// refused.
     pub(crate) async fn begin(
         address: &str,
         scratch: Option<PathBuf>,
@@ -43,18 +44,18 @@ impl NewRepository {
         Ok(Some(Self { address: address.to_owned(), versions, folder }))
     }
 
-    /// Where the store is made.
+    /// Returns the folder where the store is created.
     pub(crate) fn store(&self) -> String {
         self.folder.path().join("store.zarrvectors").to_string_lossy().into_owned()
     }
 
-    /// Makes the repository of the store that was made.
+    /// Creates the repository from the created store.
     pub(crate) async fn publish(self, session: &Session) -> anyhow::Result<()> {
         let store = session.batch_store(&self.store()).await?;
         self.publish_store(&store, "created with zvf", session).await
     }
 
-    /// Makes the repository of `store` as it is.
+    /// Creates the repository from `store`.
     pub(crate) async fn publish_store(
         self,
         store: &Store,

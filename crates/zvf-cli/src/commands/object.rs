@@ -14,8 +14,7 @@ use crate::table::{self, Table};
 
 /// Show objects: their rows, fragments, chunks and attributes, without reading vertices.
 ///
-/// Without ids, the first objects of the index are listed. For the geometry of objects use
-/// "zvf query --objects".
+/// Without ids, the first objects of the index are listed. To read the geometry of objects use "zvf query --objects".
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf object tracts.zarrvectors
@@ -24,7 +23,7 @@ use crate::table::{self, Table};
 pub(crate) struct Object {
     /// The store: a folder or a URL.
     store: String,
-    /// Their ids: 7,9,20..30 (the end of a range is not included).
+    /// Object ids: 7,9,20..30 (the end of a range is not included).
     #[arg(value_parser = ids, allow_hyphen_values = true)]
     ids: Option<Ids>,
     /// The level.
@@ -33,7 +32,7 @@ pub(crate) struct Object {
     /// Only objects of this kind, where the store holds several.
     #[arg(long)]
     kind: Option<Kind>,
-    /// How many objects to list, and how many fragments of each object that is named; 0 lists all.
+    /// How many objects to list, and how many fragments of each object; 0 lists all.
     #[arg(long, default_value_t = 20, value_name = "N")]
     limit: u64,
 }
@@ -46,9 +45,9 @@ impl Object {
     ) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
         let levels = session.kinds(&store, self.level, self.kind).await?;
-        let most = table::limit(self.limit);
+        let limit = table::limit(self.limit);
         if let Some(Ids(ids)) = &self.ids {
-            let objects = named(&levels, ids, most).await?;
+            let objects = named(&levels, ids, limit).await?;
             match session.json() {
                 true => table::json(&objects, out)?,
                 false => objects.iter().try_for_each(|object| print(object, out))?,
@@ -58,7 +57,7 @@ impl Object {
             for (n, level) in levels.iter().enumerate() {
                 let index = level.objects().await.map_err(zvf::Error::from)?;
                 let slots = index.map_or(0, |index| index.slots());
-                let rows: Vec<u64> = (0..slots).take(most).collect();
+                let rows: Vec<u64> = (0..slots).take(limit).collect();
                 let objects = match slots {
                     0 => Vec::new(),
                     _ => ObjectView::of_rows(level, &rows, 0).await?,
@@ -81,15 +80,15 @@ impl Object {
     }
 }
 
-/// The objects of these ids, whatever kind they are of.
+/// Returns the objects of these ids, of whatever kind.
 async fn named(
     levels: &[LevelReader],
     ids: &[ObjectId],
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<ObjectView>, zvf::Error> {
     let Some((first, others)) = levels.split_first() else { return Ok(Vec::new()) };
     if others.is_empty() {
-        return ObjectView::of_ids(first, ids, most).await;
+        return ObjectView::of_ids(first, ids, limit).await;
     }
     let mut objects = Vec::with_capacity(ids.len());
     for id in ids {
@@ -100,7 +99,7 @@ async fn named(
                 own = level;
             }
         }
-        objects.extend(ObjectView::of_ids(own, &[*id], most).await?);
+        objects.extend(ObjectView::of_ids(own, &[*id], limit).await?);
     }
     Ok(objects)
 }

@@ -1,4 +1,4 @@
-//! `zvf pack` and `zvf unpack`: a whole store in one `.tet` file, and back.
+//! `zvf pack` and `zvf unpack`: a whole store in one `.tet` file, and the reverse.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -19,9 +19,9 @@ use crate::table;
 
 /// Pack a whole store into one .tet file, which is then queried like the store.
 ///
-/// Documents, cells and arrays are kept as they are, of any version and kind. Uncompressed, a cell is found by
-/// one search and read where it lies; the file can be copied, mapped and served as one. Editing makes a new
-/// file that replaces it.
+/// Documents, cells and arrays are kept as they are, of any version and kind. An uncompressed cell is found by one
+/// search and read in place; the file can be copied, memory-mapped and served as one. Editing writes a new file that
+/// replaces it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf pack scan.zarrvectors scan.tet
@@ -41,7 +41,7 @@ pub(crate) struct Pack {
 
 /// Unpack a store from a .tet file into many files.
 ///
-/// Documents come back to the byte. Chunks are encoded as the documents of their arrays say.
+/// Documents are restored byte for byte. Chunks are encoded as the documents of their arrays state.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf unpack packed.tet new.zarrvectors
@@ -83,16 +83,16 @@ impl Pack {
                 .map_err(Error::from);
         let mut new = new.with_context(failed)?;
         let progress = session.progress("packing");
-        let told =
+        let on_progress =
             |packed: &Packed| progress.count(packed.cells, format!("{} cells", packed.cells));
         let watched = Watched::new(new.file(), session.interrupt().clone());
         let buffered = BufWriter::with_capacity(BUFFER, watched);
-        let packed = zvf::tensor::pack(&store, buffered, &options, told).await;
+        let packed = zvf::tensor::pack(&store, buffered, &options, on_progress).await;
         if session.interrupt().is_stopped() {
             return Err(Interrupted.into());
         }
         let (buffered, packed) = packed.map_err(Error::from).with_context(failed)?;
-        drop(buffered); // what it held was flushed
+        drop(buffered); // the buffer was flushed
         session.check_maps()?;
         new.publish().map_err(Error::from).with_context(failed)?;
         drop(progress);
@@ -139,8 +139,9 @@ impl Unpack {
         let build =
             Build::begin(&self.new, options).await.map_err(Error::from).with_context(failed)?;
         let progress = session.progress("unpacking");
-        let told = |done: &Unpacked| progress.count(done.chunks, format!("{} chunks", done.chunks));
-        let done = zvf::tensor::unpack(&store, build, told).await;
+        let on_progress =
+            |done: &Unpacked| progress.count(done.chunks, format!("{} chunks", done.chunks));
+        let done = zvf::tensor::unpack(&store, build, on_progress).await;
         let done = done.map_err(Error::from).with_context(failed)?;
         drop(progress);
         if session.json() {
@@ -166,7 +167,7 @@ impl Unpack {
     }
 }
 
-/// What was packed.
+/// The totals of packing.
 #[derive(Debug, Serialize)]
 struct Done {
     file: String,
@@ -176,7 +177,7 @@ struct Done {
     bytes: u64,
 }
 
-/// What was unpacked.
+/// The totals of unpacking.
 #[derive(Debug, Serialize)]
 struct Back<'a> {
     store: &'a str,
@@ -185,5 +186,5 @@ struct Back<'a> {
     objects: u64,
 }
 
-/// Bytes written at once.
+/// The size of the write buffer in bytes.
 const BUFFER: usize = 1 << 20;

@@ -29,12 +29,12 @@ use crate::progress::Progress;
 use crate::session::Session;
 use crate::table::{self, count};
 
-/// Give a store coarser levels, in place of those it has.
+/// Build coarser levels of a store, which replace those it has.
 ///
-/// Points are merged cell by cell, polylines and skeletons lose vertices within a tolerance, graphs are
-/// contracted, meshes lose faces; objects keep their ids, attributes and groups come along. The store is
-/// replaced in one step when all levels are written; a run that is stopped leaves it as it was, and the
-/// same command goes on with the levels that were made.
+/// Points are merged cell by cell, polylines and skeletons lose vertices within a tolerance, graphs are contracted,
+/// meshes lose faces; objects keep their ids, attributes and groups. The store is replaced in one step when all levels
+/// are written; a run that is stopped leaves it unchanged, and the same command continues with the levels that are
+/// complete.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf pyramid --dry-run brain.zarrvectors
@@ -50,7 +50,7 @@ use crate::table::{self, count};
 pub(crate) struct Pyramid {
     /// The store: a folder.
     store: String,
-    /// A new store with the levels, which must not exist yet [default: the store itself is given levels].
+    /// A new store with the levels, which must not exist yet [default: the levels are added to the store itself].
     new: Option<String>,
     /// Replace the store by one with the levels, in one step once that is complete.
     #[arg(long, conflicts_with = "new")]
@@ -61,14 +61,14 @@ pub(crate) struct Pyramid {
     /// Print what would be built, and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Build again what edits of level 0 left behind, by the method on record, in one commit.
+    /// Rebuild the levels that edits of level 0 made outdated, by the recorded method, in one commit.
     #[cfg(feature = "edit")]
     #[arg(long, conflicts_with_all = ["new", "in_place", "levels", "methods", "additive"])]
     refresh: bool,
-    /// How many levels, 0 for none but the first; without, until the coarsest has at most --max-vertices.
+    /// The number of coarser levels, 0 for none [default: until the coarsest has at most --max-vertices].
     #[arg(long, value_name = "N")]
     levels: Option<u32>,
-    /// Vertices that the coarsest level may have.
+    /// The largest number of vertices of the coarsest level.
     #[arg(
         long = "max-vertices",
         alias = "until",
@@ -77,24 +77,24 @@ pub(crate) struct Pyramid {
         conflicts_with = "levels"
     )]
     until: u64,
-    /// Bytes that the coarsest level may take, instead: 20MiB.
+    /// The largest size of the coarsest level instead: 20MiB.
     #[arg(long = "max-bytes", alias = "until-bytes", value_name = "SIZE", value_parser = size, conflicts_with = "levels")]
     until_bytes: Option<u64>,
-    /// How geometry becomes coarser: cluster, subset, simplify, decimate, collapse or keep [default: by
-    /// kind]. Where there are several kinds: that of those it fits, or of one, as in mesh=cluster.
+    /// The method of simplification: cluster, subset, simplify, decimate, collapse or keep [default: by kind]. Where
+    /// there are several kinds: for those it fits, or for one, as in mesh=cluster.
     #[arg(long = "method", value_name = "[KIND=]METHOD", value_parser = of_kind::<Method>)]
     methods: Vec<OfOne<Method>>,
-    /// Of level 1, in world units: the edge of a cell, or a tolerance [default: measured].
+    /// For level 1, in world units: the edge of a cell, or a tolerance [default: measured].
     #[arg(long = "cell-size", visible_alias = "tolerance", alias = "size", value_name = "[KIND=]SIZE", value_parser = of_kind::<f64>)]
     sizes: Vec<OfOne<f64>>,
-    /// How much larger that is with each level [default: 4 for tolerances, 2 for cells].
+    /// The growth of that value from level to level [default: 4 for tolerances, 2 for cells].
     #[arg(long, value_name = "FACTOR")]
     growth: Option<f64>,
-    /// The share that subset, decimate and collapse keep with each level.
+    /// The share that subset, decimate and collapse keep at each level.
     #[arg(long = "ratio", alias = "keep", value_name = "[KIND=]SHARE", value_parser = of_kind::<f64>)]
     keeps: Vec<OfOne<f64>>,
-    /// Keep one object in N with each level: a divisor, where object_sparsity of the format is the share that
-    /// is kept, 1/N [default: 1].
+    /// Keep one object in N at each level: a divisor, where object_sparsity of the format is the share that is kept,
+    /// 1/N [default: 1].
     #[arg(long, value_name = "[KIND=]N", value_parser = of_kind::<f64>)]
     sparsity: Vec<OfOne<f64>>,
     /// Which objects are kept: random, length, largest:NAME, smallest:NAME, coverage, thinning or groups.
@@ -103,20 +103,20 @@ pub(crate) struct Pyramid {
     /// The seed of random choices.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How many chunks one of the next level covers on each axis [default: 2; 1 with --reference].
+    /// The number of chunks that one of the next level covers on each axis [default: 2; 1 with --reference].
     #[arg(long, value_name = "N")]
     chunk_scale: Option<u32>,
-    /// Of skeletons: branches at the ends that are shorter than this go, in world units.
+    /// Skeletons only: remove terminal branches shorter than this, in world units.
     #[arg(long, value_name = "LENGTH")]
     prune: Option<f64>,
-    /// Number the objects of each level anew, from 0 on; what they were is their attribute source_id.
+    /// Number the objects of each level from 0 on; the attribute source_id keeps their ids.
     #[arg(long)]
     renumber: bool,
-    /// Store everything once: each level holds only what coarser ones do not, and shows theirs too. Whole
-    /// objects (keep), or points of none (subset). Level 0 is written again.
+    /// Store everything once: each level holds only what coarser ones do not, and readers add theirs. Whole objects
+    /// (keep), or points without objects (subset). Level 0 is rewritten.
     #[arg(long)]
     additive: bool,
-    /// Links between vertices and those that stand for them: none, implicit (up) or explicit (up and
+    /// Links between vertices and their representatives at coarser levels: none, implicit (up) or explicit (up and
     /// down) [default: none; explicit with --reference].
     #[arg(long = "cross-level-storage", alias = "links", value_parser = storage)]
     links: Option<CrossLevelStorage>,
@@ -130,11 +130,11 @@ pub(crate) struct Pyramid {
         conflicts_with_all = ["methods", "sizes", "keeps", "sparsity", "rules", "levels", "dry_run",
             "prune", "renumber", "until_bytes", "additive"])]
     reference: Vec<(f64, f64)>,
-    /// With --reference: also the attributes of vertices, edges, faces and groups that the reference leaves out.
+    /// With --reference: also write the attributes of vertices, edges, faces and groups that the reference leaves out.
     #[cfg(feature = "reference")]
     #[arg(long, requires = "reference")]
     full: bool,
-    /// Levels up and down that vertices are linked to; 0 for none, -1 for all.
+    /// How many levels up and down vertices are linked to; 0 for none, -1 for all.
     #[arg(
         long = "cross-level-depth",
         alias = "depth",
@@ -145,7 +145,7 @@ pub(crate) struct Pyramid {
 }
 
 impl Pyramid {
-    /// Whether the levels are made in a copy that is committed to a repository of versions.
+    /// Returns whether the levels are built in a copy that is committed to a repository of versions.
     fn is_committed(&self, session: &Session) -> anyhow::Result<bool> {
         #[cfg(feature = "edit")]
         return Ok(self.new.is_none() && session.place(&self.store)?.is_of_versions());
@@ -182,7 +182,7 @@ impl Pyramid {
         if self.dry_run {
             return self.plan(session, out).await;
         }
-        // With a journal, what is given levels is a copy that is committed.
+        // With a journal, the levels are built in a copy that is committed.
         let (in_place, address) = match &self.new {
             Some(new) => {
                 self.copy(new, session).await?;
@@ -199,7 +199,7 @@ impl Pyramid {
         let how = BuildOptions { gate, ..BuildOptions::default() };
         let progress = Arc::new(session.progress("building levels"));
         let vertices = self.count_vertices(session, address).await?;
-        let below = Arc::new(Mutex::new((1, vertices))); // the level being made, vertices of the one below
+        let below = Arc::new(Mutex::new((1, vertices))); // level under construction, vertices of the level below
         let options =
             Options { on_rows: Some(self.on_rows(&progress, &below)), ..self.options(session) };
         let mut notices = Vec::new();
@@ -228,7 +228,7 @@ impl Pyramid {
         Ok(Outcome::Clean)
     }
 
-    /// Prints what was built.
+    /// Prints the levels.
     fn print(
         &self,
         session: &Session,
@@ -236,7 +236,7 @@ impl Pyramid {
         notices: Vec<String>,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
-        // What has nothing to add is one level, like any other.
+        // A level that adds nothing is an ordinary level.
         let additive = self.additive && built.len() > 1;
         if session.json() {
             let levels: Vec<Value> = built.iter().map(report).collect();
@@ -270,16 +270,16 @@ impl Pyramid {
         Ok(())
     }
 
-    /// The vertices of level 0, of all kinds, as its documents count them.
+    /// Returns the number of vertices of level 0, of all kinds, as its documents state it.
     async fn count_vertices(&self, session: &Session, address: &str) -> anyhow::Result<u64> {
         let store = session.store(address).await?;
         let levels = session.kinds(&store, 0, None).await?;
-        // A count below zero is a fault that validation reports; here it is only about progress.
+        // Validation reports a negative count; here it only affects progress.
         let counts = levels.iter().map(|level| level.node().meta().vertex_count);
         Ok(counts.filter_map(|count| u64::try_from(count).ok()).sum())
     }
 
-    /// What reports how many vertices of the level below were read.
+    /// Returns the hook that reports how many vertices of the level below were read.
     fn on_rows(&self, progress: &Arc<Progress>, below: &Arc<Mutex<(u32, u64)>>) -> RowsHook {
         let (progress, below) = (Arc::clone(progress), Arc::clone(below));
         let of = self.levels.map(|levels| format!(" of {levels}")).unwrap_or_default();
@@ -289,7 +289,7 @@ impl Pyramid {
         })
     }
 
-    /// Copies the store to `new`, which is then given the levels.
+    /// Copies the store to `new`, which then gets the levels.
     async fn copy(&self, new: &str, session: &Session) -> anyhow::Result<()> {
         if new == self.store {
             let usage = Usage::new(format!("{new} is the store itself"));
@@ -364,7 +364,7 @@ impl Pyramid {
         }
     }
 
-    /// What is asked for one kind.
+    /// Returns the settings of each kind.
     fn kinds(&self) -> Vec<(Kind, OfKind)> {
         let none = OfKind::default();
         let methods = last_value(&self.methods, |method| OfKind { method, ..none });
@@ -397,7 +397,7 @@ impl Pyramid {
 }
 
 fn report(report: &LevelReport) -> Value {
-    let mut told = json!({
+    let mut settings = json!({
         "level": report.level,
         "vertices": report.vertices,
         "objects": report.objects,
@@ -408,10 +408,10 @@ fn report(report: &LevelReport) -> Value {
     let kinds = report.kinds.iter();
     let kinds: Map<String, Value> =
         kinds.map(|(kind, own)| (kind.to_string(), self::report(own))).collect();
-    if let Some(told) = told.as_object_mut().filter(|_| !kinds.is_empty()) {
-        told.insert("kinds".to_owned(), kinds.into());
+    if let Some(fields) = settings.as_object_mut().filter(|_| !kinds.is_empty()) {
+        fields.insert("kinds".to_owned(), kinds.into());
     }
-    told
+    settings
 }
 
 fn step(step: &Step) -> Value {
@@ -432,7 +432,7 @@ fn word<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// What is asked for all kinds, or for one.
+/// A setting of all kinds, or of one.
 type OfOne<T> = (Option<Kind>, T);
 
 fn of_kind<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<OfOne<T>, String> {
@@ -443,12 +443,12 @@ fn of_kind<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<OfOne<T>, String
     Ok((kind, word(value)?))
 }
 
-/// The last that is said of all kinds.
+/// Returns the last setting of all kinds.
 fn of_all<T: Copy>(said: &[OfOne<T>]) -> Option<T> {
     said.iter().rev().find(|(kind, _)| kind.is_none()).map(|(_, value)| *value)
 }
 
-/// What is said of one kind, the last first.
+/// Returns the last setting of the kind, or else of all kinds.
 fn last_value<T: Copy>(
     said: &[OfOne<T>],
     as_own: impl Fn(Option<T>) -> OfKind,

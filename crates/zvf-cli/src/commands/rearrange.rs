@@ -1,4 +1,4 @@
-//! `zvf shard`, `zvf unshard`, `zvf recompress`: the same store with its bytes arranged otherwise.
+//! `zvf shard`, `zvf unshard`, `zvf recompress`: rewriting the bytes of a store without changing its contents.
 
 use std::io::Write;
 
@@ -17,8 +17,8 @@ use crate::table;
 
 /// Rewrite a store with its cells in shards: few files instead of many.
 ///
-/// Codecs, attributes, levels and everything else stay; cells are moved as they are stored. Every reader of
-/// Zarr knows shards, and parts of them are still read by range.
+/// Codecs, attributes, levels and everything else stay; cells are copied without decoding. Every reader of Zarr
+/// supports shards, and can still read parts of them by range.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf shard brain.zarrvectors new.zarrvectors --shard 8
@@ -43,7 +43,7 @@ pub(crate) struct Unshard {
     paths: Paths,
 }
 
-/// Rewrite a store with its cells under another codec.
+/// Rewrite a store with another codec for its cells.
 ///
 /// Shards stay shards. Cells that are not compressed can be read by byte range, and those under blosc by
 /// block; under zstd and gzip a reader takes whole cells.
@@ -59,7 +59,7 @@ pub(crate) struct Recompress {
     coding: Coding,
 }
 
-/// From where to where.
+/// The source and the destination.
 #[derive(Args, Debug)]
 struct Paths {
     /// The store: a folder or a URL.
@@ -119,7 +119,7 @@ impl Paths {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        // With a journal, what is replaced is a copy that is committed.
+        // With a journal, the command replaces a copy, which is committed.
         let in_place = match self.in_place {
             true => Some(InPlace::begin(&self.store, session)?),
             false => None,
@@ -140,13 +140,16 @@ impl Paths {
         let build =
             Build::begin(address, options).await.map_err(Error::from).with_context(failed)?;
         let progress = session.progress("writing");
-        let told = |moved: &Moved| {
+        let on_progress = |moved: &Moved| {
             let message = format!("{} cells, {} other objects", moved.cells, moved.copied);
             progress.count(moved.cells, message);
         };
         let handle = build.clone();
-        let moved =
-            plan.apply(&store, build, told).await.map_err(Error::from).with_context(failed)?;
+        let moved = plan
+            .apply(&store, build, on_progress)
+            .await
+            .map_err(Error::from)
+            .with_context(failed)?;
         drop(progress);
         let done = Done {
             store: self.new.as_deref().unwrap_or(&self.store),
@@ -169,7 +172,7 @@ impl Paths {
     }
 }
 
-/// What was done.
+/// The totals of the rewrite.
 #[derive(Debug, Serialize)]
 struct Done<'a> {
     store: &'a str,

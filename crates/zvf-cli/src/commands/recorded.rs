@@ -1,6 +1,7 @@
-//! Arguments of a command, and the options that say the same: a plan keeps these, and tasks read them again.
+//! Arguments of a command, and the words that give the same options: a plan stores the words, and tasks parse them
+//! again.
 //!
-//! Positional arguments are not among them: tasks have others.
+//! Positional arguments are not recorded: tasks have others.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -8,12 +9,12 @@ use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Parser};
 
 use crate::outcome::Usage;
 
-/// Arguments, as they were read and as they were written.
+/// Arguments, parsed and as words.
 #[derive(Debug)]
 pub(crate) struct Recorded<T> {
-    /// What they mean.
+    /// The parsed arguments.
     pub(crate) args: T,
-    /// The options among them that were given.
+    /// The words of the options that were given.
     pub(crate) words: Vec<String>,
 }
 
@@ -43,7 +44,7 @@ impl<T: Args> FromArgMatches for Recorded<T> {
     }
 }
 
-/// Adds the option as often as it was given.
+/// Adds the words of the option, once per occurrence.
 fn add_words(matches: &ArgMatches, argument: &Arg, words: &mut Vec<String>) -> Result<(), Error> {
     let id = argument.get_id().as_str();
     if matches.value_source(id) != Some(ValueSource::CommandLine) {
@@ -64,7 +65,7 @@ fn add_words(matches: &ArgMatches, argument: &Arg, words: &mut Vec<String>) -> R
     Ok(())
 }
 
-/// The words of a command line without its name.
+/// Returns the words of a command line without its name.
 #[derive(Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct Words<T: Args> {
@@ -72,7 +73,7 @@ struct Words<T: Args> {
     args: T,
 }
 
-/// What options that were recorded mean, with `positional` arguments behind them.
+/// Parses recorded options, followed by `positional` arguments.
 pub(crate) fn parse<T: Args>(words: &[String], positional: &[&str]) -> Result<T, Usage> {
     let words = words.iter().map(String::as_str);
     let words = words.chain(["--"]).chain(positional.iter().copied());

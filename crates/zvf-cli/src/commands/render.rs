@@ -17,10 +17,10 @@ use crate::session::Session;
 use crate::table::{self, counted};
 use crate::target::{self, NewFile};
 
-/// Draw a level: a picture of its points, lines or faces, seen from one side.
+/// Draw a level: an image of its points, lines or faces from one viewpoint.
 ///
-/// The projection is orthographic. The geometry is read batch by batch and none of it is kept, so a store may be
-/// of any size. A picture takes 16 bytes a pixel of memory meanwhile.
+/// The projection is orthographic. The geometry is read batch by batch and not kept, so a store may have any size. The
+/// image takes 16 bytes of memory per pixel.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf render brain.zarrvectors -o brain.png
@@ -30,10 +30,10 @@ use crate::target::{self, NewFile};
 pub(crate) struct Render {
     /// The store: a folder or a URL.
     store: String,
-    /// The picture: a PNG file, which is written atomically.
+    /// The image: a PNG file, written atomically.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Replace the picture if it exists.
+    /// Replace the image if it exists.
     #[arg(long)]
     overwrite: bool,
     /// The level: a number, or a rule: vertices=N, bytes=SIZE, error=X, screen=WIDTH/PIXELS.
@@ -42,17 +42,17 @@ pub(crate) struct Render {
     /// Draw this kind, where the store holds several.
     #[arg(long)]
     kind: Option<Kind>,
-    /// Pixels: both sides, or one for a square.
+    /// The size in pixels: width and height, or one for a square.
     #[arg(long, value_name = "WxH", default_value = "1024x1024", value_parser = word::<Size>)]
     size: Size,
-    /// From where: top, front, side, corner, or degrees around the third axis and above the plane of the others
+    /// The viewpoint: top, front, side, corner, or degrees around the third axis and above the plane of the others
     /// [default: corner; top where there are two axes].
     #[arg(long, value_name = "VIEW", value_parser = word::<View>, allow_hyphen_values = true)]
     view: Option<View>,
     /// The axes that are drawn, two or three, by name or number [default: the first three].
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
     axes: Vec<String>,
-    /// Only what is in this box, which fills the picture: its lowest and its highest corner.
+    /// Draw only what is in this box, which fills the image: its lowest and its highest corner.
     #[arg(long, value_name = "X,Y,Z:X,Y,Z", allow_hyphen_values = true)]
     bbox: Option<String>,
     /// Only these objects: 7,9,20..30 (the end of a range is not included).
@@ -61,17 +61,17 @@ pub(crate) struct Render {
     /// Only rows for which this is true, such as "intensity > 3".
     #[arg(long = "where", value_name = "EXPR")]
     predicate: Option<String>,
-    /// What gives the colour: plain, object, depth, or an attribute (also object.NAME or fragment.NAME; vertex.plain
-    /// for an attribute that is called like one of these words) [default: by kind].
+    /// The source of the colour: plain, object, depth, or an attribute (also object.NAME or fragment.NAME; vertex.plain
+    /// for an attribute with one of these names) [default: by kind].
     #[arg(long, alias = "color", value_name = "WHAT", value_parser = colour)]
     colour: Option<ColourBy>,
     /// The colour map of numbers: viridis, magma, grey or coolwarm.
     #[arg(long = "colormap", alias = "map", value_name = "MAP", default_value = "viridis", value_parser = word::<ColourMap>)]
     map: ColourMap,
-    /// The numbers at both ends of the map [default: the least and the largest that is seen].
+    /// The values at both ends of the map [default: the visible minimum and maximum].
     #[arg(long, value_name = "LOW:HIGH", value_parser = range, allow_hyphen_values = true)]
     range: Option<[f64; 2]>,
-    /// Pixels that points and lines are wide [default: by how many there are].
+    /// The width of points and lines in pixels [default: by their number].
     #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(1..=64))]
     width: Option<u32>,
     /// The background: white, black or transparent.
@@ -115,7 +115,7 @@ impl Render {
         Ok(Outcome::Clean)
     }
 
-    /// Refuses, before any work, a name that is not of a PNG file, and a file that would be lost.
+    /// Refuses, before any work, a name that does not end in .png, and a file that would be overwritten.
     fn check_output(&self) -> anyhow::Result<()> {
         let path = &self.output;
         let is_png =
@@ -154,7 +154,7 @@ impl Render {
     fn query(&self, options: &Options) -> anyhow::Result<Query> {
         let mut query = Query::all().level(self.level);
         if let Some(bounds) = options.bounds {
-            // What reaches beyond the box ends at its faces.
+            // Geometry that crosses the box is cut at its faces.
             query = query.in_region(bounds).mode(Mode::Clip);
         }
         if let Some(kind) = self.kind {
@@ -185,12 +185,12 @@ impl Render {
     }
 }
 
-/// What is in a picture.
+/// Describes the contents of a picture.
 fn sentence(picture: &Picture) -> String {
     let counts =
         [(picture.points(), "point"), (picture.lines(), "line"), (picture.faces(), "face")];
-    let there = counts.into_iter().filter(|(count, _)| *count > 0);
-    let words: Vec<String> = there.map(|(count, thing)| counted(count, thing)).collect();
+    let drawn = counts.into_iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = drawn.map(|(count, thing)| counted(count, thing)).collect();
     let words = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
     let range = picture.range().map(|[low, high]| {
         let [low, high] = [low, high].map(table::number);

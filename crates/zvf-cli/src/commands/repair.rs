@@ -18,8 +18,8 @@ use crate::table::{self, count};
 
 /// Repair metadata that contradicts the data: lists, counts, flags and tokens.
 ///
-/// Prints what it would do, or does it: objects that are replaced are first copied to a folder beside the
-/// store, and the store is validated at the end. What would be a guess is reported and left as it is.
+/// Prints the repairs, or applies them: replaced objects are first copied to a folder next to the store, and the store
+/// is validated at the end. The command reports faults without a certain repair and leaves them.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf repair --dry-run brain.zarrvectors
@@ -29,7 +29,7 @@ use crate::table::{self, count};
 pub(crate) struct Repair {
     /// The store: a folder or a URL; for --in-place one whose backend replaces conditionally.
     store: String,
-    /// Print what would be done, and change nothing; the exit code is 1 when that is anything.
+    /// Print the repairs, and change nothing; the exit code is 1 if there is any.
     #[arg(long = "dry-run", alias = "plan", group = "what")]
     plan: bool,
     /// Repair the store, and validate it.
@@ -43,13 +43,13 @@ impl Repair {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        // With a journal, what is repaired is a copy that is committed.
+        // With a journal, the command repairs a copy, which is committed.
         let in_place = match self.apply {
             true => Some(InPlace::begin(&self.store, session)?),
             false => None,
         };
         let address = in_place.as_ref().map_or(self.store.as_str(), InPlace::address).to_owned();
-        // A plan can be made of what can only be read.
+        // A plan needs only read access.
         let place = match self.apply {
             true => Some(
                 Place::from_address(&address, &session.options(Timeouts::BATCH))
@@ -75,7 +75,7 @@ impl Repair {
             out.flush()?;
             let kept = place.apply(&plan).await.map_err(zvf::Error::from);
             let kept = kept.with_context(|| format!("cannot repair {}", self.store))?;
-            // With a journal it is the history that keeps what was replaced.
+            // With a journal, the history keeps what was replaced.
             let kept = kept.filter(|_| !in_place.as_ref().is_some_and(InPlace::has_journal));
             if let (Some(kept), false) = (kept, session.json()) {
                 writeln!(out, "done; what was replaced is kept in {kept}")?;
@@ -93,7 +93,7 @@ impl Repair {
         Ok(if report.is_clean() { Outcome::Clean } else { Outcome::Findings })
     }
 
-    /// Removes what killed commands left beside the store, or says that it would; which folders.
+    /// Removes the folders that killed commands left next to the store, or prints that it would; returns these folders.
     #[cfg(all(feature = "local", feature = "write"))]
     fn tidy(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Vec<PathBuf>> {
         let found = zvf::leftovers::list(&self.store).unwrap_or_default();
@@ -122,7 +122,7 @@ impl Repair {
         let progress = session.progress("looking for repairs");
         let plan = plan(&store, name).await.map_err(zvf::Error::from);
         drop(progress);
-        plan.with_context(|| format!("cannot look at {}", self.store))
+        plan.with_context(|| format!("cannot validate {}", self.store))
     }
 }
 
@@ -135,7 +135,7 @@ fn write_text(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
         }
     }
     if !plan.left.is_empty() {
-        writeln!(out, "left as it is, because nothing says what would be right:")?;
+        writeln!(out, "left as it is, because the right value is not known:")?;
         for finding in plan.left.iter().take(SHOWN) {
             writeln!(out, "  {finding}")?;
         }
@@ -178,7 +178,7 @@ fn write_json(
     table::json(&plan, out)
 }
 
-/// Findings that are shown of those that stay.
+/// The number of listed findings that cannot be repaired.
 const SHOWN: usize = 20;
-/// Counts follow once lists are right, and nothing follows from counts.
+/// Repaired lists change counts; counts change nothing else.
 const ROUNDS: u32 = 3;

@@ -13,10 +13,10 @@ use zvf_serve::{Access, AccessLog, AccessRecord, Config, Limits, Server, Token};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 
-/// Serve stores over HTTP, read only: their files, questions about them, and a page that lists them.
+/// Serve stores over HTTP, read only: their files, queries, and a page that lists them.
 ///
-/// The server runs until Ctrl-C. It answers on this machine only, unless --bind names another address; then it wants
-/// --auth, or --public in so many words. Put a reverse proxy in front for TLS.
+/// The server runs until Ctrl-C. It listens on this machine only, unless --bind names another address, which requires
+/// --auth or --public. Put a reverse proxy in front for TLS.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf serve brain.zarrvectors
@@ -29,22 +29,23 @@ pub(crate) struct Serve {
     /// The stores: folders, packs or URLs.
     #[arg(required = true)]
     stores: Vec<String>,
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on; port 0 chooses a free one.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
     bind: SocketAddr,
     /// The file with the token that requests must carry as "Authorization: Bearer TOKEN"; ZVF_TOKEN is read without it.
     #[arg(long, value_name = "FILE", conflicts_with = "public", help_heading = "Access")]
     auth: Option<std::path::PathBuf>,
-    /// Answer everybody, also off this machine.
+    /// Serve everybody without a token, also on other machines.
     #[arg(long, help_heading = "Access")]
     public: bool,
-    /// Let pages of this origin read answers; may be repeated.
+    /// Allow pages of this origin to read answers (CORS); may be repeated.
     #[arg(long, value_name = "ORIGIN", help_heading = "Access")]
     cors: Vec<String>,
-    /// Serve the stores as Neuroglancer's precomputed formats too, made as they are asked for.
+    /// Also serve the stores in Neuroglancer's precomputed formats, generated on request.
     #[arg(long)]
     precomputed: bool,
-    /// The folder of a Neuroglancer client, served beside the stores at /v/zvf/: no other page needs access to this machine.
+    /// The folder of a Neuroglancer client, served with the stores at /v/zvf/: no other origin needs access to this
+    /// machine.
     #[arg(long, value_name = "FOLDER", requires = "precomputed")]
     neuroglancer: Option<std::path::PathBuf>,
     /// Print a line of JSON on standard error for each answer.
@@ -67,7 +68,7 @@ struct LimitOptions {
     /// Connections at once from one address.
     #[arg(long, value_name = "N", default_value_t = 64)]
     max_connections_per_peer: usize,
-    /// Queries and pictures at once; more are answered 503.
+    /// Concurrent queries and pictures; further ones are answered 503.
     #[arg(long, value_name = "N", default_value_t = 32)]
     max_queries: usize,
     /// Vertices of one answer.
@@ -97,7 +98,7 @@ struct LimitOptions {
     /// Bytes of objects made for Neuroglancer that are kept for each store.
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     max_kept_bytes: usize,
-    /// Faces of a mesh that Neuroglancer gets whole; one of more is cut into an octree.
+    /// The largest mesh in faces that Neuroglancer gets in one piece; larger ones are cut into an octree.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     max_whole_faces: usize,
     /// Seconds for the first byte on a new connection.
@@ -112,13 +113,13 @@ struct LimitOptions {
     /// Seconds that a connection may be idle.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     idle_timeout: u64,
-    /// Seconds that a client may take no byte of an answer.
+    /// Seconds that a client may read no byte of an answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     write_timeout: u64,
     /// Seconds for the work of one request.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     request_timeout: u64,
-    /// Seconds that requests in progress have when the server stops.
+    /// Seconds that requests in progress get when the server stops.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     stop_timeout: u64,
 }
@@ -149,7 +150,7 @@ impl Serve {
         Ok(config)
     }
 
-    /// The token of the file or of the environment.
+    /// Returns the token of the file or of the environment.
     fn token(&self) -> anyhow::Result<Option<Token>> {
         let text = match (&self.auth, std::env::var("ZVF_TOKEN")) {
             (Some(path), _) => std::fs::read_to_string(path)
@@ -163,7 +164,7 @@ impl Serve {
     }
 }
 
-/// Whether this is a scheme and a host with nothing behind, as browsers write an origin: only such a one can ever match.
+/// Returns whether this is a scheme and a host without a path, as browsers write an origin: no other text can match.
 fn is_origin(text: &str) -> bool {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let is_part =
@@ -218,7 +219,7 @@ pub(crate) async fn serve_until_interrupt(
     }
     let interrupt = session.interrupt();
     let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    // The first signal ends the server in its own time; a second one ends it at once.
+    // The first signal stops the server gracefully; a second one ends it at once.
     interrupt.ask_first(&flag);
     while !flag.load(std::sync::atomic::Ordering::Relaxed) && !interrupt.is_stopped() {
         tokio::time::sleep(POLL).await;
@@ -227,7 +228,7 @@ pub(crate) async fn serve_until_interrupt(
     Ok(Outcome::Clean)
 }
 
-/// Shows an address of this machine in the browser of whoever is logged in; `BROWSER` names another program.
+/// Opens an address in the browser of the user; `BROWSER` names another program.
 fn open_browser(address: &str) -> std::io::Result<()> {
     let usual = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let program = std::env::var("BROWSER").unwrap_or_else(|_unset| usual.to_owned());
@@ -265,7 +266,7 @@ impl LimitOptions {
     }
 }
 
-/// A server that would be open to others is a wrong command line; a store that cannot be opened says why itself.
+/// Explains an error of the server: a server open to others is a usage error; a store that cannot be opened has its own.
 #[expect(clippy::wildcard_enum_match_arm, reason = "others are said as they are")]
 fn explain(error: zvf_serve::ServeError) -> anyhow::Error {
     match error {
@@ -288,11 +289,11 @@ fn print_record(record: &AccessRecord) {
         "time": time, "peer": record.peer.to_string(), "method": record.method, "path": record.path,
         "status": record.status, "bytes": record.bytes, "seconds": record.seconds,
     });
-    // Nobody reads it when that cannot be written.
+    // A record that standard error does not take has no other place.
     drop(writeln!(std::io::stderr().lock(), "{line}"));
 }
 
-/// How often a signal is looked for.
+/// The interval at which the server checks for a signal.
 const POLL: Duration = Duration::from_millis(50);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `zvf sql`: handed over to the program `zvf-sql`, which has the engine.
+//! `zvf sql`: runs the program `zvf-sql`, which contains the engine.
 
 use std::env;
 use std::ffi::OsString;
@@ -12,14 +12,14 @@ use clap::Args;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 
-/// Ask stores in SQL, together with Parquet, CSV, JSON and Arrow files.
+/// Query stores in SQL, together with Parquet, CSV, JSON and Arrow files.
 ///
-/// This is the program zvf-sql, beside this one or on PATH: it is installed on its own, because the engine in it is
-/// several times as large as everything else. All options: zvf-sql --help.
+/// This runs the program zvf-sql, next to this one or on PATH: it is installed separately, because its engine is
+/// several times as large as the rest of zvf. All options: zvf-sql --help.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Sql {
-    /// What zvf-sql takes: a statement, --table NAME=PATH, --format, --output and so on.
+    /// Arguments of zvf-sql: a statement, --table NAME=PATH, --format, --output and so on.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     arguments: Vec<OsString>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Sql {
 impl Sql {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let Some(program) = find() else {
-            let usage = Usage::new("the program zvf-sql is neither beside zvf nor on PATH");
+            let usage = Usage::new("the program zvf-sql is neither next to zvf nor on PATH");
             return Err(usage.with_hint("install it with: cargo install zvf-sql").into());
         };
         out.flush()?;
@@ -35,20 +35,20 @@ impl Sql {
         command.args(session.passed_words()).args(self.arguments);
         let status =
             command.status().with_context(|| format!("cannot run {}", program.display()))?;
-        // Without a code it was ended from outside.
+        // A program without an exit code was ended by a signal.
         let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(INTERRUPTED);
         Ok(Outcome::Ended(code))
     }
 }
 
-/// The program: beside this one, else the first on PATH.
+/// Returns the program: next to this one, else the first on PATH.
 fn find() -> Option<PathBuf> {
     let name = format!("zvf-sql{}", env::consts::EXE_SUFFIX);
     let own = env::current_exe().ok();
-    let beside = own.as_deref().and_then(|own| own.parent()).map(|folder| folder.join(&name));
+    let sibling = own.as_deref().and_then(|own| own.parent()).map(|folder| folder.join(&name));
     let path = env::var_os("PATH").unwrap_or_default();
     let mut all =
-        beside.into_iter().chain(env::split_paths(&path).map(|folder| folder.join(&name)));
+        sibling.into_iter().chain(env::split_paths(&path).map(|folder| folder.join(&name)));
     all.find(|program| program.is_file())
 }
 

@@ -10,7 +10,7 @@ use crate::commands::edit::{Bounds, Levels, Writing, finish};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 
-/// Make a store that is another as it was at an earlier commit.
+/// Create a store with the state of another one at an earlier commit.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf checkout tracts.zarrvectors 2 reviewed.zarrvectors")]
@@ -34,7 +34,7 @@ impl Checkout {
     }
 }
 
-/// Remove what the journal of a store keeps and nothing needs.
+/// Remove files of the journal of a store that nothing needs.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf gc tracts.zarrvectors
@@ -43,19 +43,19 @@ impl Checkout {
 pub(crate) struct Gc {
     /// The store: a folder.
     store: String,
-    /// Remove nothing younger, such as 24h, 30m or 0s.
+    /// Keep files younger than this, such as 24h, 30m or 0s.
     #[arg(long, default_value = "24h", value_name = "TIME")]
     grace: String,
-    /// So many commits can still be taken back.
+    /// The number of commits that can still be undone.
     #[arg(long, default_value_t = 10, value_name = "N")]
     keep: u64,
-    /// Also write the store again without rows that no object has, in one commit.
+    /// Also rewrite the store without rows that no object has, in one commit.
     #[arg(long)]
     vacuum: bool,
-    /// Also give objects the ids 0 to n - 1, on all levels and in groups, in one commit that cannot be taken back.
+    /// Also renumber objects from 0 to n - 1, on all levels and in groups, in one commit that cannot be undone.
     #[arg(long)]
     renumber: bool,
-    /// Remove nothing; say what would go.
+    /// Remove nothing; print what would be removed.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -88,14 +88,14 @@ impl Gc {
     }
 }
 
-/// Write a store again without rows that no object has, in one commit.
+/// Rewrite a store without rows that no object has, in one commit.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf vacuum tracts.zarrvectors --dry-run")]
 pub(crate) struct Vacuum {
     /// The store: a folder.
     store: String,
-    /// Do everything but write; say what would be written.
+    /// Do everything but write; print what would be written.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -109,18 +109,18 @@ impl Vacuum {
     }
 }
 
-/// Add the objects, points, links and groups of stores to one, in one commit.
+/// Add the objects, points, links and groups of other stores to one, in one commit.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf merge merged.zarrvectors left.zarrvectors right.zarrvectors --group-by-source
   zvf merge merged.zarrvectors more.zarrvectors --ids new --dry-run")]
 pub(crate) struct Merge {
-    /// The store that is added to: a folder.
+    /// The store that is extended: a folder.
     into: String,
     /// The stores that are added.
     #[arg(required = true)]
     from: Vec<String>,
-    /// What becomes of ids: added to the next id, kept, or given anew.
+    /// How ids change: shifted to the next free id, kept, or assigned anew.
     #[arg(long, value_enum, default_value_t = Ids::Shift)]
     ids: Ids,
     /// What to do about vertices outside the bounds of the store.
@@ -129,13 +129,13 @@ pub(crate) struct Merge {
     /// Put the objects of each store into a group of its name.
     #[arg(long)]
     group_by_source: bool,
-    /// What to do about coarser levels: leave them behind, or build them again in the same commit.
+    /// What to do about coarser levels: mark them as outdated, or rebuild them in the same commit.
     #[arg(long, value_enum, default_value_t = Levels::None, num_args = 0..=1, require_equals = true, default_missing_value = "stale")]
     refresh: Levels,
-    /// Why, for the log.
+    /// The commit message.
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Do everything but write; say what would be written.
+    /// Do everything but write; print what would be written.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -171,7 +171,7 @@ impl Merge {
     }
 }
 
-/// Make a store for each group, object, value or box of one.
+/// Create a store for each group, object, value or box of one.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf split tracts.zarrvectors parts --by group
@@ -181,16 +181,16 @@ pub(crate) struct Split {
     store: String,
     /// The folder of the new stores; it must not exist.
     folder: PathBuf,
-    /// What divides: group, object, attribute:NAME or box.
+    /// The criterion: group, object, attribute:NAME or box.
     #[arg(long)]
     by: String,
     /// A box, lowest corner and highest, such as 0,0:10,10; may be repeated.
     #[arg(long = "box", value_name = "LO:HI", allow_hyphen_values = true)]
     boxes: Vec<String>,
-    /// Leave out what lies on the upper faces of boxes.
+    /// Exclude what lies on the upper faces of boxes.
     #[arg(long)]
     half_open: bool,
-    /// Write nothing; say which stores there would be.
+    /// Write nothing; print the stores that would be created.
     #[arg(long)]
     dry_run: bool,
 }
@@ -253,16 +253,16 @@ pub(crate) struct Attach {
     store: String,
     /// The table: CSV, or TSV by its name.
     table: PathBuf,
-    /// The column of the table that says which object a row is of.
+    /// The column of the table that identifies the object of a row.
     #[arg(long, value_name = "COLUMN")]
     key: String,
-    /// The column of objects it is compared with, such as object.code [default: their ids].
+    /// The column of objects that it matches, such as object.code [default: their ids].
     #[arg(long, value_name = "object.NAME")]
     on: Option<String>,
-    /// The columns wanted [default: all others].
+    /// The columns to add [default: all others].
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     columns: Option<Vec<String>>,
-    /// Put this before their names.
+    /// A prefix for the names of the new columns.
     #[arg(long, default_value = "", value_name = "TEXT")]
     prefix: String,
     /// Replace columns of the same name.
@@ -271,10 +271,10 @@ pub(crate) struct Attach {
     /// What to do about rows without an object.
     #[arg(long, value_enum, default_value_t = Unmatched::Ignore)]
     unmatched: Unmatched,
-    /// Why, for the log.
+    /// The commit message.
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Do everything but write; say what would be written.
+    /// Do everything but write; print what would be written.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

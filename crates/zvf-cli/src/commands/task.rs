@@ -1,4 +1,4 @@
-//! `zvf task`: plan, run, finish, for work that any scheduler may start, kill and repeat.
+//! `zvf task`: plan, run, finish, for work that a scheduler may start, kill and repeat.
 
 mod finish;
 mod plan;
@@ -21,9 +21,9 @@ use crate::session::Session;
 
 /// Divide work between processes: plan it, run every task, finish.
 ///
-/// The plan divides the work into tasks that know nothing of each other. Each may be run by any process that sees
-/// the store and the folder of the plan, as often as wanted: a task that was killed is run again, and of two that run
-/// at once one counts. A store that changed since the plan is refused. For stores from files there is "zvf ingest".
+/// The plan divides the work into independent tasks. Any process that sees the store and the folder of the plan may run
+/// each, any number of times: a task that was killed is run again, and of two concurrent runs one counts. A store that
+/// changed since the plan is refused. To create a store from files use "zvf ingest".
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Task {
@@ -34,7 +34,7 @@ pub(crate) enum Task {
     Remove(Remove),
 }
 
-/// Remove a plan and all that its tasks left.
+/// Remove a plan and everything that its tasks left.
 #[derive(Args, Debug)]
 pub(crate) struct Remove {
     /// The folder of the plan.
@@ -72,7 +72,7 @@ async fn tasks(session: &Session, address: &str) -> anyhow::Result<Tasks> {
     Ok(Tasks::open(&folder(session, address)?).await?)
 }
 
-/// The same address for processes that work in another folder.
+/// Makes an address absolute, for processes that work in another folder.
 pub(crate) fn absolute(address: &str) -> anyhow::Result<String> {
     let path = address.strip_prefix("file://").unwrap_or(address);
     if path.contains("://") {

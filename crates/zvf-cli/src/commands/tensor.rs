@@ -23,13 +23,13 @@ use crate::session::Session;
 use crate::table::{self, Table};
 use crate::target::{self, NewFile};
 
-/// Look into dense arrays in one file: .tet, and frames of Caterva and B2ND.
+/// Inspect dense arrays in one file: .tet, and frames of Caterva and B2ND.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tensor {
-    /// Show which arrays a file holds, and how they are cut.
+    /// Show the arrays of a file, and their chunks and blocks.
     #[command(after_help = EXAMPLES)]
     Info(Info),
-    /// Show where each chunk of a .tet file lies: `info --chunks`.
+    /// Show the location of each chunk of a .tet file: `info --chunks`.
     #[command(after_help = EXAMPLES)]
     Chunks(Chunks),
     /// Print a slice, or write it to an npy file.
@@ -38,10 +38,10 @@ pub(crate) enum Tensor {
     /// Check a file against its format; exit code 1 when something is wrong.
     #[command(name = "validate", alias = "verify", after_help = EXAMPLES)]
     Verify(Verify),
-    /// Write an array in another form: .tet, B2ND, Caterva, Zarr v3.
+    /// Convert an array to another form: .tet, B2ND, Caterva, Zarr v3.
     ///
-    /// Chunks become chunks or shards, blocks become blocks or inner chunks. Values keep their bits. One chunk
-    /// is in memory at a time. Metadata of users is kept only from one frame to another.
+    /// Chunks become chunks or shards, blocks become blocks or inner chunks. Values keep their bits. One chunk is in
+    /// memory at a time. User metadata is kept only from one frame to another.
     #[command(after_help = CONVERT)]
     Convert(Convert),
     /// Write several arrays into one .tet file, each as a dataset.
@@ -70,10 +70,10 @@ pub(crate) struct Chunks {
     which: Which,
 }
 
-/// Which datasets, and how much of them.
+/// Which datasets are listed, and how many chunks.
 #[derive(Args, Debug)]
 struct Which {
-    /// Only datasets whose name holds this text, in any case.
+    /// List only datasets whose name contains this text, ignoring case.
     #[arg(long, value_name = "TEXT")]
     dataset: Option<String>,
     /// How many chunks to list; 0 lists all.
@@ -110,7 +110,7 @@ pub(crate) struct Verify {
     deep: bool,
 }
 
-/// What a file turned out to be.
+/// An opened file.
 enum File {
     Tet(TensorFile),
     Blocks(BlockArray),
@@ -161,7 +161,7 @@ async fn open(session: &Session, address: &str) -> anyhow::Result<File> {
         match RangedFile::open(address, &options).await {
             Ok(file) => {
                 let front = file.read(0..file.len().min(4)).await?;
-                // What is called so and is not is told what it lacks.
+                // A folder with the extension .tet gets an error that says what it lacks.
                 let called = folder.extension().is_some_and(|extension| extension == "tet");
                 if front.starts_with(b"TETR") || called {
                     return Ok(File::Tet(TensorFile::of_file(file).await?));
@@ -198,7 +198,7 @@ fn info(
         .enumerate()
         .filter_map(|(at, row)| Some((at, row, of_dataset(row.dataset_id())?)))
         .collect();
-    let most = if which.rows == 0 { listed.len() } else { which.rows };
+    let max_rows = if which.rows == 0 { listed.len() } else { which.rows };
     let coords = |row: &zvf::tet::Row, rank: usize| -> Vec<u64> {
         row.chunk_index().into_iter().take(rank).collect()
     };
@@ -275,7 +275,7 @@ fn info(
         writeln!(out)?;
         let mut table =
             Table::new(&[">#", "dataset", "coords", ">raw", ">stored", "codec", ">offset"]);
-        for (at, row, tensor) in listed.iter().take(most) {
+        for (at, row, tensor) in listed.iter().take(max_rows) {
             let coords: Vec<String> =
                 coords(row, tensor.shape().len()).iter().map(u64::to_string).collect();
             table.row(vec![
@@ -289,8 +289,8 @@ fn info(
             ]);
         }
         table.print("", out)?;
-        if listed.len() > most {
-            writeln!(out, "{most} of {} chunks; --limit 0 lists all", listed.len())?;
+        if listed.len() > max_rows {
+            writeln!(out, "{max_rows} of {} chunks; --limit 0 lists all", listed.len())?;
         }
     }
     Ok(())
@@ -401,7 +401,7 @@ impl Get {
     }
 }
 
-/// Refuses, before any work, a name that is not of an npy file, and a file that would be lost.
+/// Refuses, before any work, a name that does not end in .npy, and a file that would be overwritten.
 fn check_npy(path: &Path, overwrite: bool) -> anyhow::Result<()> {
     let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
     let is_device = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
@@ -417,7 +417,7 @@ impl Verify {
         let memory = Memory { ceiling: session.memory_limit(), ..Memory::default() };
         let file = match open(session, &self.file).await {
             Ok(file) => file,
-            // A file that does not open was looked at, and that is what is wrong with it.
+            // A file that does not open is reported as a fault.
             Err(error) => match broken(&error) {
                 Some(line) => {
                     return print_faults(session, out, &self.file, &[("open".to_owned(), line)]);
@@ -447,7 +447,7 @@ impl Verify {
     }
 }
 
-/// The line about a file whose bytes are wrong; `None` for other faults.
+/// Returns the line about a file with wrong bytes; `None` for other faults.
 fn broken(error: &anyhow::Error) -> Option<String> {
     let fault = error.chain().find_map(|cause| cause.downcast_ref::<Error>())?;
     fault.class().is_damage().then(|| fault.to_string())
@@ -473,7 +473,7 @@ fn print_faults(
     Ok(if faults.is_empty() { Outcome::Clean } else { Outcome::Findings })
 }
 
-/// What the folder of a sparse frame has in it.
+/// The file that a folder of a sparse frame contains.
 const FRAME: &str = "chunks.b2frame";
 
 const EXAMPLES: &str = "Examples:

@@ -15,10 +15,10 @@ use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table;
 
-/// Look at a store in the browser: fly through it, pick, filter and colour.
+/// View a store in the browser: fly through it, pick, filter and colour.
 ///
 /// Serves the store on this machine until Ctrl-C and opens the page; a store of any size is read level by level, as the
-/// picture needs it. The same as `zvf serve --open` for one store.
+/// view needs it. The same as `zvf serve --open` for one store.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf view brain.zarrvectors
@@ -27,7 +27,7 @@ use crate::table;
 pub(crate) struct View {
     /// The store: a folder, a pack or a URL.
     store: String,
-    /// Where to listen; a free port of this machine without it.
+    /// The address to listen on [default: a free port of this machine].
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     bind: SocketAddr,
     /// Print the address and start no browser.
@@ -51,7 +51,7 @@ impl View {
     }
 }
 
-/// Write the viewer as files for static hosting: no server of ours is needed to look at stores.
+/// Write the viewer as files for static hosting: viewing stores then needs no zvf server.
 ///
 /// The page reads stores over HTTP ranges, from beside it or from any host that lets pages of this origin read
 /// (CORS). The store is named after the address of the page: index.html#!{"store":"brain.zarrvectors/"}.
@@ -60,7 +60,7 @@ impl View {
   zvf viewer public
   cp -r brain.zarrvectors public/ && rsync -a public/ host:/var/www/")]
 pub(crate) struct Viewer {
-    /// The folder to write the files to; it is made where it is not there.
+    /// The folder to write the files to; it is created if it does not exist.
     folder: PathBuf,
     /// Replace files of the same names.
     #[arg(long)]

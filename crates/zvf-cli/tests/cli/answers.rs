@@ -115,7 +115,7 @@ fn a_limit_below_the_first_object_says_so() {
     );
 }
 
-/// The rows of a table without its head, as text.
+/// Returns the rows of a table without its head, as text.
 fn rows(args: &[&str]) -> Vec<String> {
     zvf(args).clean().lines().skip(1).map(str::to_owned).collect()
 }

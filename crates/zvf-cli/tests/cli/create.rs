@@ -227,7 +227,7 @@ fn kinds_that_do_not_go_together() {
     let (tree, points, store) = (at("a.swc"), at("p.csv"), at("x.zarrvectors"));
     fs::write(&tree, "1 1 0 0 0 1 -1\n").unwrap();
     fs::write(&points, "x,y\n1,2\n").unwrap();
-    let told = zvf(&["create", &tree, &points, &store]).refused(2);
-    assert!(told.contains("the same axes in every file"), "{told}");
+    let error = zvf(&["create", &tree, &points, &store]).refused(2);
+    assert!(error.contains("the same axes in every file"), "{error}");
     assert!(!fs::exists(&store).unwrap());
 }

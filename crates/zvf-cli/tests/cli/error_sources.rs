@@ -1,4 +1,4 @@
-//! An error shows its source or links it, never both: whoever prints a chain would print it twice.
+//! An error prints its source or links it, never both: a printed chain would otherwise repeat it.
 
 use std::error::Error;
 use std::io;
@@ -17,7 +17,7 @@ use zvf::{Key, StoreError};
 
 type Boxed = Box<dyn Error + Send + Sync>;
 
-/// What the operating system may answer: a number, a kind, words.
+/// Returns errors of the operating system: a number, a kind, a text.
 fn answers() -> [io::Error; 3] {
     let denied = io::Error::from_raw_os_error(13);
     [denied, io::ErrorKind::StorageFull.into(), io::Error::other("the disk is on fire")]
@@ -119,7 +119,7 @@ fn write_errors() -> Vec<zvf::write::WriteError> {
     errors
 }
 
-/// All as one error, by which the command and Python show them.
+/// Returns all errors as `zvf::Error`, by which the command and Python print them.
 fn shown() -> Vec<zvf::Error> {
     let mut errors: Vec<zvf::Error> = Vec::new();
     errors.extend(store_errors().into_iter().map(zvf::Error::from));
@@ -139,7 +139,7 @@ fn shown() -> Vec<zvf::Error> {
     errors
 }
 
-/// Every error of the published crates that can be made from outside of them.
+/// Returns every error of the published crates that can be constructed outside of them.
 fn errors() -> Vec<Boxed> {
     fn boxed<E: Into<Boxed>>(errors: Vec<E>) -> impl Iterator<Item = Boxed> {
         errors.into_iter().map(Into::into)

@@ -1,4 +1,4 @@
-//! What is not there, not whole or not right: one line, the exit code of its class, no panic.
+//! Missing, incomplete and wrong input: one line, the exit code of its class, no panic.
 
 use std::fs;
 use std::io::Read as _;
@@ -152,7 +152,7 @@ fn broken_stores_never_make_a_mess() {
     for entry in fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let Some(id) = name.strip_suffix(".tar.zst") else { continue };
-        // Every third one: the whole list is the business of the layers below.
+        // Every third one: the layers below test the whole list.
         looked += 1;
         if looked % 3 != 0 {
             continue;
@@ -165,8 +165,8 @@ fn broken_stores_never_make_a_mess() {
         ] {
             let ran = zvf(args);
             assert!([0, 1, 2, 3, 4].contains(&ran.code), "{id} {args:?}: {} {}", ran.code, ran.err);
-            let told = ran.err.lines().filter(|line| !line.starts_with("zvf: note: ")).count();
-            assert_eq!(told, usize::from(ran.code > 1), "{id} {args:?}: {}", ran.err);
+            let lines = ran.err.lines().filter(|line| !line.starts_with("zvf: note: ")).count();
+            assert_eq!(lines, usize::from(ran.code > 1), "{id} {args:?}: {}", ran.err);
         }
     }
     assert!(looked > 30);

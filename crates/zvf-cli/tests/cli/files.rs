@@ -1,4 +1,4 @@
-//! Files that queries write: whole or not at all.
+//! Files that queries write: complete or absent.
 
 use std::fs;
 
@@ -135,7 +135,7 @@ fn names_that_stand_for_no_format_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     for name in ["x.docx", "x.blend", "x"] {
-        // There is no such store: the name is looked at first.
+        // The store does not exist: the name is checked first.
         let error = zvf(&["query", "no/such/store", "-o", &at(name)]).refused(2);
         assert!(error.contains(" of --output stands for no output format; end it in one of .npy, .csv, .jsonl, .ply"), "{error}");
     }
@@ -188,7 +188,7 @@ fn where_nothing_can_be_written_is_told() {
     assert!(error.ends_with(" is a folder; name a file"), "{error}");
 }
 
-/// What a conversion that writes nothing lists, and what the one that writes says in JSON.
+/// Returns the losses that a dry run lists, after comparing them with those that the conversion reports as JSON.
 #[cfg(feature = "write")]
 fn listed(from: &str, to: &str) -> Vec<String> {
     let dry = zvf(&["convert", "--dry-run", from, to]).clean();

@@ -1,4 +1,4 @@
-//! A store in an icechunk repository, by the commands that people use.
+//! A store in an icechunk repository, used by commands.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::stores::{store, zvf};
 
-/// What a command that succeeds prints.
+/// Returns the output of a command that succeeds.
 fn done(words: &[&str]) -> String {
     let ran = zvf(words);
     assert_eq!(ran.code, 0, "{words:?}: {}", ran.err);
@@ -75,7 +75,7 @@ fn a_store_goes_into_a_repository_is_edited_there_and_read_at_every_version() {
     );
 }
 
-/// The body that a server of this machine answers with; empty where it answers with an error.
+/// Returns the body of the answer of a local server; empty where it is an error.
 fn get(server: &str, path: &str) -> String {
     let host = server.trim().trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(host).unwrap();

@@ -15,7 +15,7 @@ fn start(args: &[&str]) -> Child {
     command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// A mesh of `side` by `side` vertices, as a binary PLY.
+/// Writes a mesh of `side` by `side` vertices as a binary PLY.
 fn mesh(file: &Path, side: u32) {
     let mut out = std::io::BufWriter::new(fs::File::create(file).unwrap());
     let faces = (side - 1) * (side - 1);
@@ -44,7 +44,7 @@ fn mesh(file: &Path, side: u32) {
     out.flush().unwrap();
 }
 
-/// A folder with a mesh in it, and two places for stores of one name.
+/// A folder with a mesh, and two places for stores of one name.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -60,7 +60,7 @@ impl Place {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Compares both stores, and sees to it that nothing else is left.
+    /// Compares both stores, and checks that nothing else is left.
     fn check(&self) {
         self.same();
         assert_eq!(fs::read_dir(self.0.path().join("many")).unwrap().count(), 1);
@@ -80,7 +80,7 @@ const LITTLE: [&str; 4] = ["--memory-limit", "2MiB", "--per-chunk", "1000"];
 fn processes_that_are_killed_and_started_again_make_the_same_store() {
     let place = Place::new(400);
     let (file, one, many) = (place.at("mesh.ply"), place.at("one/a.zv"), place.at("many/a.zv"));
-    // What fits in memory is written at once.
+    // What fits in memory is written directly.
     assert_eq!(zvf(&["create", "-q", &file, &one, "--per-chunk", "1000", "--no-shard"]).code, 0);
     let plan =
         [&["ingest", "plan", &file, &many, "--json", "--shares", "3", "--no-shard"], &LITTLE[..]];
@@ -100,7 +100,7 @@ fn processes_that_are_killed_and_started_again_make_the_same_store() {
             .filter(|number| stages[*number] == stage)
             .map(|number| number.to_string())
             .collect();
-        // Every task in a process of its own, all at once; some are killed in the middle.
+        // Every task runs in its own process, all at once; some are killed in the middle.
         let mut running: Vec<Child> = own
             .iter()
             .map(|task| start(&["ingest", "run", &many, "--task", task, "--memory-limit", "2MiB"]))
@@ -146,13 +146,13 @@ fn a_killed_create_goes_on() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    // Published before the last kill, the store is whole, and scratch may lie beside it.
-    let there = Path::new(&many).exists();
-    if there {
+    // If it was published before the last kill, the store is complete, with scratch next to it.
+    let exists = Path::new(&many).exists();
+    if exists {
         place.same();
     }
     let ran = zvf(&args(&many));
-    assert_eq!(ran.code, if there { 4 } else { 0 }, "{}", ran.err);
+    assert_eq!(ran.code, if exists { 4 } else { 0 }, "{}", ran.err);
     place.check();
 }
 
@@ -213,7 +213,7 @@ fn what_killed_commands_left_is_said_and_removed() {
     leave();
     assert_eq!((zvf(&["create", &file, &store, "-q", "--overwrite"]).code, names()), (0, 1));
 
-    // A plan goes on, and is nobody's scratch.
+    // A plan can be continued and is not scratch.
     let other = place.at("many/b.zv");
     assert_eq!(zvf(&["ingest", "plan", &file, &other, "-q"]).code, 0);
     let ran = zvf(&["validate", &other]);
@@ -240,7 +240,7 @@ fn files_in_the_folder_of_a_plan_are_not_removed() {
     assert_eq!(left, ["notes.txt"]);
 }
 
-/// The memory that a process holds, without the pages of the program and of files, while it lives.
+/// Returns the resident memory of a running process, without the pages of the program and of files.
 #[cfg(target_os = "linux")]
 fn held_memory(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
@@ -256,7 +256,7 @@ fn memory_is_bounded_for_ten_times_as_much_input() {
     let limit = 4_u64 << 20;
     mesh(folder.path().join("mesh.ply").as_ref(), 1300); // 20 MB of vertices and 22 MB of faces
     assert!(fs::metadata(at("mesh.ply")).unwrap().len() > 10 * limit);
-    // Chains of many runs, each of which is a fragment and an entry of a manifest.
+    // Chains of many runs, each a fragment and an entry of a manifest.
     let mut rows = String::from("x,y,object\n");
     for n in 0..600_000_u32 {
         use std::fmt::Write as _;
@@ -267,16 +267,16 @@ fn memory_is_bounded_for_ten_times_as_much_input() {
         let (file, store) = (at(file), at(&format!("{file}.zv")));
         let args = ["create", &file, &store, "-q", "--memory-limit", "4MiB", "--per-chunk", "2000"];
         let mut child = start(&[&args, more].concat());
-        let mut most = 0;
+        let mut max_bytes = 0;
         let status = loop {
-            most = most.max(held_memory(&child).unwrap_or(0));
+            max_bytes = max_bytes.max(held_memory(&child).unwrap_or(0));
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
             std::thread::sleep(Duration::from_millis(5));
         };
         assert!(status.success(), "{file}");
-        assert!(most <= limit + (40 << 20), "{file}: {most}");
+        assert!(max_bytes <= limit + (40 << 20), "{file}: {max_bytes}");
     }
 }
 

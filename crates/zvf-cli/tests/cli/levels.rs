@@ -1,4 +1,4 @@
-//! `zvf pyramid` and `zvf lineage`: planned, built, built again, stopped; and what `zvf info` says then.
+//! `zvf pyramid` and `zvf lineage`: planned, built, rebuilt, stopped; and what `zvf info` prints then.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::stores::zvf;
 
-/// A store of `count` points in a plane, with an attribute.
+/// Creates a store of `count` points in a plane, with an attribute.
 fn points(folder: &Path, count: u32) -> String {
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let (file, store) = (at("points.csv"), at("points.zarrvectors"));
@@ -60,9 +60,9 @@ fn levels_are_built_shown_and_replaced() {
     assert_eq!(info["levels"][2]["error"], built["levels"][1]["error"]);
     let text = zvf(&["info", &store]).clean();
     assert!(text.contains(&format!("cluster from 1, within {error}")), "{text}");
-    let most = zvf(&["query", &store, "--level", "2", "--output", "-", "--columns", "n"]);
-    assert_eq!(most.out.lines().count() as u64, two + 1);
-    assert!(most.out.lines().skip(1).all(|line| line.ends_with(",4")), "{}", most.out);
+    let coarsest = zvf(&["query", &store, "--level", "2", "--output", "-", "--columns", "n"]);
+    assert_eq!(coarsest.out.lines().count() as u64, two + 1);
+    assert!(coarsest.out.lines().skip(1).all(|line| line.ends_with(",4")), "{}", coarsest.out);
     assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
 
     let again =
@@ -180,7 +180,7 @@ fn parents_and_children_are_shown() {
     assert!(error.contains("no links from level 0 to level 1"), "{error}");
 }
 
-/// A surface, points and two trees in one store.
+/// Creates a store of a surface, points and two trees.
 fn several(folder: &Path) -> String {
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let (faces, points, store) = (at("f.ply"), at("p.csv"), at("all.zarrvectors"));
@@ -316,8 +316,7 @@ fn what_means_nothing_is_refused() {
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()), [600]);
 }
 
-/// A run that is killed, whenever that is, leaves the old levels or the new ones, and the next run is as if
-/// nothing had been.
+/// A run that is killed at any time leaves the old levels or the new ones, and the next run succeeds.
 #[test]
 fn a_killed_run_leaves_a_whole_store() {
     let folder = tempfile::tempdir().unwrap();

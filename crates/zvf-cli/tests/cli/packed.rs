@@ -131,7 +131,10 @@ fn tensors_are_converted_and_gathered() {
     assert!(zvf(&["tensor", "verify", &all, "--deep"]).clean().ends_with(": ok\n"));
 
     for (words, complaint) in [
-        (vec!["convert", &frame, "nowhere"], "nowhere does not say its form: say it with --to"),
+        (
+            vec!["convert", &frame, "nowhere"],
+            "the extension of nowhere is not a known form: give --to",
+        ),
         (vec!["convert", &frame, "a.zarr", "--to", "hdf"], "\"hdf\" is no form of arrays"),
         (vec!["convert", &frame, "b.zarr", "--compressor", "x"], "\"x\" is no compressor"),
         (vec!["convert", &frame, "b.zarr", "--shuffle", "x"], "\"x\" is no shuffle"),

@@ -12,7 +12,7 @@ fn points(path: &Path, count: usize) {
     fs::write(path, format!("x,y,z\n{rows}")).unwrap();
 }
 
-/// What became of each step.
+/// Runs a recipe and returns the result of each step.
 fn run(recipe: &Path, more: &[&str]) -> Vec<String> {
     let args = [&["run", "--json", recipe.to_str().unwrap()], more].concat();
     let report = zvf(&args).json();

@@ -16,7 +16,7 @@ fn serve(root: PathBuf) -> String {
     serve_after(root, |_path| ())
 }
 
-/// The same; each path is answered after `wait` has returned for it.
+/// Serves the files; each path is answered after `wait` has returned for it.
 fn serve_after(root: PathBuf, wait: impl Fn(&str) + Clone + Send + 'static) -> String {
     let address = serve_files(root, move |exchange| {
         if let Exchange::Asked(path) = exchange {
@@ -36,7 +36,7 @@ fn a_store_behind_plain_http() {
     for allowed in [&["--attributes", "none"][..], &["--allow-missing"]] {
         assert_eq!(zvf(&[&asked[..], allowed].concat()).clean(), here);
     }
-    // What the answer lacks cannot be seen in it, so it is no answer.
+    // An incomplete answer does not show what it lacks, so it is refused.
     for more in [&[][..], &["--stream"]] {
         let error = zvf(&[&asked[..], more].concat()).refused(2);
         assert!(
@@ -82,7 +82,7 @@ fn an_interrupt_ends_with_130() {
     drop(silent);
 }
 
-/// The connection that `child` makes; fails where it ends without one.
+/// Accepts the connection of `child`; fails where it ends without one.
 #[cfg(unix)]
 fn accept(listener: &TcpListener, child: &mut std::process::Child) -> TcpStream {
     listener.set_nonblocking(true).unwrap();
@@ -138,17 +138,18 @@ fn what_cannot_be_listed_is_not_looked_into_and_said() {
 
     let ran = zvf(&["validate", "-q", "--sarif", "-", &url]);
     let log: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-    let told = log["runs"][0]["invocations"][0]["toolExecutionNotifications"].as_array().unwrap();
-    assert_eq!(told.len(), unseen.len());
+    let notifications =
+        log["runs"][0]["invocations"][0]["toolExecutionNotifications"].as_array().unwrap();
+    assert_eq!(notifications.len(), unseen.len());
     assert_eq!(log["runs"][0]["results"], serde_json::json!([]));
 
-    // What is there is looked into as everywhere.
+    // Existing data is checked as everywhere.
     let broken = store("broken/fi_range_past_end");
     let url = serve(broken.path.clone());
     let ran = zvf(&["validate", "-q", &url]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.out.starts_with("error C21: "), "{}", ran.out);
-    // Nothing can be put there, and what would be is told all the same.
+    // The store cannot be written, and the plan is printed all the same.
     let ran = zvf(&["repair", "-q", "--plan", &url]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let ran = zvf(&["repair", "-q", "--apply", &url]);
@@ -159,11 +160,11 @@ fn what_cannot_be_listed_is_not_looked_into_and_said() {
 #[cfg(unix)]
 fn an_interrupt_prints_what_was_found_so_far() {
     let store = store("broken/md_bounds_inverted");
-    let (told, heard) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let url = serve_after(store.path.clone(), move |path| {
         if path.contains("/c/") {
-            // Cells are being read now; the rest of them takes its time.
-            let _ = told.send(());
+            // Cells are being read now; the rest of them is slow.
+            let _ = sender.send(());
             thread::sleep(std::time::Duration::from_millis(300));
         }
     });
@@ -173,7 +174,7 @@ fn an_interrupt_prints_what_was_found_so_far() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    heard.recv().unwrap();
+    receiver.recv().unwrap();
     let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
     let ran = crate::stores::Ran::from(child.wait_with_output().unwrap());

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::stores::{store, zvf};
 
-/// The pixels of a picture that are not white, and all of them.
+/// Returns the pixels of a picture that are not white, and all pixels.
 fn pixels(path: &str) -> (usize, Vec<[u8; 3]>) {
     let file = std::io::BufReader::new(fs::File::open(path).unwrap());
     let mut reader = png::Decoder::new(file).read_info().unwrap();
@@ -16,7 +16,7 @@ fn pixels(path: &str) -> (usize, Vec<[u8; 3]>) {
 
 #[test]
 fn every_kind_is_drawn() {
-    for (id, what, most) in [
+    for (id, what, max_pixels) in [
         ("pc3_basic", "points", 30_000),
         ("sl3_streamlines", "lines", 30_000),
         ("gr3_pyramid", "lines", 30_000),
@@ -31,7 +31,7 @@ fn every_kind_is_drawn() {
         assert!(count > 0, "{id}: {json}");
         let (drawn, all) = pixels(&path);
         assert_eq!(all.len(), 200 * 200);
-        assert!(drawn > 50 && drawn < most, "{id}: {drawn} pixels for {count} {what}");
+        assert!(drawn > 50 && drawn < max_pixels, "{id}: {drawn} pixels for {count} {what}");
 
         // The same from one file, and with fewer objects less.
         let packed = folder.path().join("a.tet").to_str().unwrap().to_owned();

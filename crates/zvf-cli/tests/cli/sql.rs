@@ -1,11 +1,11 @@
-//! `zvf sql`: all of it goes to the program beside it, and without that it says what to install.
+//! `zvf sql`: runs the program next to it, and prints what to install without one.
 #![cfg(unix)]
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What the command prints in a folder of its own, where nothing else is found.
+/// Runs the command in a folder without other programs.
 fn alone(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(folder.join("zvf"));
     command.args(words).env("PATH", folder).output().unwrap()
@@ -14,7 +14,7 @@ fn alone(folder: &Path, words: &[&str]) -> Output {
 #[test]
 fn the_program_gets_every_word_and_its_code_is_ours() {
     let own = Path::new(env!("CARGO_BIN_EXE_zvf"));
-    // Beside the built one, so that no copy of it is needed.
+    // Next to the built program, so that no copy is needed.
     let folder = tempfile::tempdir_in(own.parent().unwrap()).unwrap();
     fs::hard_link(own, folder.path().join("zvf")).unwrap();
     let without = alone(folder.path(), &["sql", "SELECT 1"]);
@@ -23,7 +23,7 @@ fn the_program_gets_every_word_and_its_code_is_ours() {
     assert!(said.contains("zvf-sql") && said.contains("cargo install zvf-sql"), "{said}");
 
     let program = folder.path().join("zvf-sql");
-    // Written by another process: a file that a test has open while another one starts a program cannot be run.
+    // Written by another process: a file that this process has open cannot be executed.
     let script = "#!/bin/sh\nfor word in \"$@\"; do echo \"$word\"; done\nexit 4\n";
     let write = "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"";
     let mut shell = Command::new("sh");

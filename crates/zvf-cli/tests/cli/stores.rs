@@ -1,36 +1,36 @@
-//! Stores to look into, unpacked from their archives; and how the command is run.
+//! Stores unpacked from their archives, and functions that run the command.
 
 use std::path::PathBuf;
 use std::process::Output;
 
 use assert_cmd::Command;
 
-/// A store in a folder that is removed with it.
+/// A store in a temporary folder.
 pub(crate) struct Unpacked {
     _folder: archives::Unpacked,
     pub(crate) path: PathBuf,
 }
 
 impl Unpacked {
-    /// As a word of a command line.
+    /// Returns the path as an argument of a command line.
     pub(crate) fn arg(&self) -> &str {
         self.path.to_str().unwrap()
     }
 }
 
-/// The store `id` of the golden ones; `broken/<id>` is one with a fault.
+/// Unpacks the golden store `id`; `broken/<id>` is one with a fault.
 pub(crate) fn store(id: &str) -> Unpacked {
     let folder = archives::Unpacked::new(id);
     Unpacked { path: folder.path().to_owned(), _folder: folder }
 }
 
-/// What the command did with `args`.
+/// Runs the command with `args`.
 pub(crate) fn zvf(args: &[&str]) -> Ran {
     let output = Command::new(env!("CARGO_BIN_EXE_zvf")).args(args).output().unwrap();
     Ran::from(output)
 }
 
-/// How it ended and what it said.
+/// The exit code and the output of the command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -43,7 +43,7 @@ impl From<Output> for Ran {
         let text = |bytes: Vec<u8>| {
             let text = String::from_utf8_lossy(&bytes);
             let lines = text.split_inclusive('\n');
-            // Whether there is progress depends on the clock.
+            // Whether progress is printed depends on the clock.
             lines.filter(|line| !line.starts_with(r#"{"type":"progress""#)).collect::<String>()
         };
         Self {
@@ -55,18 +55,18 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// What it printed, when all went well and nothing was said.
+    /// Returns the standard output of a command that succeeds without notes.
     pub(crate) fn clean(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);
         self.out
     }
 
-    /// What it printed, as JSON.
+    /// Returns the standard output as JSON.
     pub(crate) fn json(self) -> serde_json::Value {
         serde_json::from_str(&self.clean()).unwrap()
     }
 
-    /// The one line it said, when it ended with `code` and printed nothing.
+    /// Returns the one line on standard error, when the command ended with `code` and printed nothing else.
     pub(crate) fn refused(self, code: i32) -> String {
         assert_eq!((self.code, self.out.as_str()), (code, ""), "{}", self.err);
         assert_eq!(self.err.lines().count(), 1, "{}", self.err);

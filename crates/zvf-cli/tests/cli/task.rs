@@ -1,4 +1,4 @@
-//! Work that is divided between processes, which are killed and repeated.
+//! Work divided between processes, which are killed and repeated.
 
 #[cfg(all(unix, feature = "edit", feature = "s3"))]
 mod schedulers;
@@ -28,7 +28,7 @@ fn done(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A store of lines at several levels, and a folder beside it.
+/// Returns a store of lines at several levels, and a sibling folder.
 fn place() -> (Unpacked, String, String) {
     let store = Unpacked::new("sl3_pyramid");
     let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
@@ -112,7 +112,7 @@ fn what_cannot_go_on_says_so_by_its_exit_code() {
     }
 }
 
-/// Every row of the files of a folder but the number of its line, which begins anew in each file.
+/// Returns every row of the files of a folder without its line number, which restarts in each file.
 fn rows(folder: &str) -> Vec<String> {
     let texts =
         names(folder).into_iter().map(|name| fs::read_to_string(Path::new(folder).join(name)));
@@ -135,7 +135,7 @@ fn names(folder: &str) -> Vec<String> {
     names
 }
 
-/// Plans with `--json`; how many tasks there are.
+/// Plans with `--json`; returns the number of tasks.
 fn plan_parts(work: &str, words: &[&str]) -> usize {
     let plan = ["task", "plan", "convert", "--work-dir", work, "--shares=3", "--json"];
     let plan = done(&[&plan[..], words].concat());
@@ -144,7 +144,7 @@ fn plan_parts(work: &str, words: &[&str]) -> usize {
     plan["tasks"].as_array().unwrap().len()
 }
 
-/// Runs every task, each killed once and then twice at once.
+/// Runs every task: once killed, then twice at the same time.
 fn run_roughly(work: &str, count: usize, before_each: impl Fn()) {
     for task in (0..count).map(|task| task.to_string()) {
         before_each();
@@ -237,7 +237,7 @@ fn files_are_parts_and_those_that_change_are_refused() {
     assert_eq!(plan_parts(&work, &words), 2);
     let ran = done(&["task", "run", &work, "--all", "--json"]);
     assert!(ran.contains(r#""ran":true"#) || ran.contains(r#""ran": true"#), "{ran}");
-    // What a task wrote is damaged before the end: its task is run again, and no other.
+    // The result of a task is damaged before the end: only that task runs again.
     let runs = fs::read_dir(at(".out.zvf-task/runs")).unwrap();
     let parts: Vec<_> = runs.map(|run| run.unwrap().path().join("b.jsonl")).collect();
     let part = parts.iter().find(|part| part.exists()).unwrap();
@@ -285,7 +285,7 @@ fn what_has_no_parts_is_refused() {
     assert!(!Path::new(&work).exists());
 }
 
-/// All files below a folder, by their names.
+/// Returns all files below a folder, by their names.
 fn tree(at: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![at.to_owned()];
@@ -343,7 +343,7 @@ fn levels_are_not_put_into_a_store_that_changed() {
     fs::write(&notes, "x").unwrap();
     assert_eq!(run(&["task", "finish", &work]).status.code(), Some(6));
     fs::remove_file(notes).unwrap();
-    // A level that is not what was made is made again.
+    // A damaged level is built again.
     let runs = fs::read_dir(Path::new(&work).join("runs")).unwrap();
     let records: Vec<_> = runs.map(|run| run.unwrap().path().join("1.json")).collect();
     let record = records.iter().find(|record| record.exists()).unwrap();

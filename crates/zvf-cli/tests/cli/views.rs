@@ -1,4 +1,4 @@
-//! info, ls, cell, object, group, blob: for people and as JSON, in every layout family.
+//! info, ls, cell, object, group, blob: as text and as JSON, in every layout family.
 
 use crate::stores::{store, zvf};
 
@@ -25,7 +25,7 @@ fn info_of_every_family() {
     }
 }
 
-/// How many files lie below a folder, and their bytes.
+/// Returns the number of files below a folder, and their bytes.
 fn size(folder: &std::path::Path) -> (u64, u64) {
     let (mut files, mut bytes) = (0, 0);
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,32 +1,32 @@
-//! Questions that are asked of both stores.
+//! Queries of both stores.
 
 use zvf_model::{Batch, Bounds, Field, Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::{Columns, Mode, Query, Reader};
 use zvf_store::Store;
 
-/// Asks everything of both and compares.
+/// Runs all queries on both stores and compares the answers.
 pub(crate) async fn same(id: &str, old: &Store, new: &Store) {
     assert_eq!(old.list_levels().await.unwrap(), new.list_levels().await.unwrap(), "{id}");
     let readers = [Reader::new(old.clone()), Reader::new(new.clone())];
     for number in old.list_levels().await.unwrap() {
         let level = LevelReader::open(old, LevelId(number)).await.unwrap();
         for (query, cuts) in questions(&level).await {
-            let mut told = Vec::new();
+            let mut answers = Vec::new();
             for reader in &readers {
                 let answer = reader.run(&query).await;
-                told.push(match answer {
+                answers.push(match answer {
                     Ok(answer) => (true, facts(&answer.batch, cuts), answer.complete),
                     Err(error) => (false, vec![error.to_string()], false),
                 });
             }
-            assert!(told[0].0, "{id}: {query:?}: {told:?}");
-            assert_eq!(told[0], told[1], "{id}: {query:?}");
+            assert!(answers[0].0, "{id}: {query:?}: {answers:?}");
+            assert_eq!(answers[0], answers[1], "{id}: {query:?}");
         }
     }
 }
 
-/// What is asked of a level, each with whether the answer may have vertices of its own: those come in the
-/// order of the elements that were cut.
+/// Returns the queries of a level, each with whether the answer may have new vertices: those come in the order of the
+/// cut elements.
 async fn questions(level: &LevelReader) -> Vec<(Query, bool)> {
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let all = || Query::all().at_level(level.level()).of_kind(kind).columns(Columns::All);
@@ -45,7 +45,7 @@ async fn questions(level: &LevelReader) -> Vec<(Query, bool)> {
     let [low, high] = &level.store().root().zarr_vectors.bounds;
     let axes: Vec<(f64, f64)> = low.iter().copied().zip(high.iter().copied()).collect();
     for step in 0..12_u32 {
-        // Boxes of many sizes in many places, the same each time.
+        // Boxes of many sizes in many places, the same in every run.
         let part = |axis: usize| f64::from((step * 7 + axis as u32 * 5) % 12) / 12.0;
         let size = 0.05 + f64::from(step % 4) * 0.2;
         let from = |(axis, (low, high)): (usize, &(f64, f64))| low + part(axis) * (high - low);
@@ -62,8 +62,8 @@ async fn questions(level: &LevelReader) -> Vec<(Query, bool)> {
     queries
 }
 
-/// What an answer says, a line for each part of it. Elements are a set: versions differ in their order. So
-/// are vertices of answers with cuts, and elements name theirs by what they are.
+/// Formats an answer, a line for each part. Elements are a set: versions differ in their order. So are vertices of
+/// answers with cuts, and elements then name them by position.
 fn facts(batch: &Batch, cuts: bool) -> Vec<String> {
     let values = |field: &Field| {
         let column = &field.column;

@@ -1,4 +1,4 @@
-//! Every archived store of an old format, migrated: sound, and the same answers to the same questions.
+//! Every archived store of an old format, migrated: valid, and with the same answers to the same queries.
 
 mod answers;
 mod parts;

@@ -1,4 +1,4 @@
-//! Parts that no question is about: tables of objects and groups, links by their ends.
+//! Parts that queries do not cover: tables of objects and groups, links by their ends.
 
 use zvf_format::key::Delta;
 use zvf_model::{Kind, LevelId, LevelReader, RowAttribute};
@@ -57,7 +57,7 @@ async fn table(values: &RowAttribute) -> String {
     format!("{} {:?} {cells:?}", values.name(), values.dtype())
 }
 
-/// The links to one level, sorted, with the values of their attributes.
+/// Returns the links to one level, sorted, with the values of their attributes.
 async fn links(level: &LevelReader, delta: Delta) -> Vec<String> {
     let Some(family) = level.links(delta).await.unwrap() else { return Vec::new() };
     let mut names = Vec::new();
@@ -79,7 +79,7 @@ async fn links(level: &LevelReader, delta: Delta) -> Vec<String> {
                 let values: Vec<_> = values
                     .iter()
                     .map(|of| of[place].as_ref().unwrap().as_ref().map(|of| of.row(i).to_vec()))
-                    .map(|row| row.unwrap_or_else(|| f32::NAN.to_le_bytes().to_vec())) // the only type there
+                    .map(|row| row.unwrap_or_else(|| f32::NAN.to_le_bytes().to_vec())) // the only type in these stores
                     .collect();
                 all.push(format!("{delta} {ends:?} {values:?}"));
             }
@@ -89,7 +89,7 @@ async fn links(level: &LevelReader, delta: Delta) -> Vec<String> {
     all
 }
 
-/// Bridges join the last row of a run with the first one of the next.
+/// Checks that bridges join the last row of a run with the first one of the next.
 #[tokio::test]
 async fn bridges_name_rows() {
     let unpacked = archives::Unpacked::new("v070_sl3_pyramid");

@@ -1,4 +1,4 @@
-//! Old stores and what they became.
+//! Old stores and the results of their migration.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use zvf_validate::{Observer, Options, validate_at};
 
 use crate::{answers, parts};
 
-/// The archived stores of old formats.
+/// Returns the archived stores of old formats.
 fn old_ids() -> Vec<String> {
     archives::ids().into_iter().filter(|id| id.starts_with("v0")).collect()
 }
 
-/// `old`, migrated into a folder.
+/// Migrates `old` into a folder.
 async fn migrated(old: &Store, migration: &Migration) -> (TempDir, Store) {
     let dir = archives::scratch();
     let address = dir.path().join("new.zarrvectors");
@@ -29,7 +29,7 @@ async fn migrated(old: &Store, migration: &Migration) -> (TempDir, Store) {
     (dir, store)
 }
 
-/// What a validator says of the store in `dir`.
+/// Returns the findings of a validator for the store in `dir`.
 async fn findings(dir: &TempDir) -> Vec<String> {
     let address = dir.path().join("new.zarrvectors");
     let (options, observer) = (Options::default(), Observer::default());
@@ -70,15 +70,16 @@ async fn from_memory_to_memory() {
     let to: Arc<InMemory> = Arc::default();
     let options = BuildOptions::default();
     let build = Build::in_object_store(to.clone(), "a/b", options).await.unwrap();
-    let mut heard = 0;
+    let mut last_cells = 0;
     let plan = Plan::build(&old).await.unwrap();
-    let done = plan.apply(&Migration::default(), build, |done| heard = done.cells).await.unwrap();
-    assert_eq!((done.levels, done.objects, done.cells), (3, 60, heard));
+    let done =
+        plan.apply(&Migration::default(), build, |done| last_cells = done.cells).await.unwrap();
+    assert_eq!((done.levels, done.objects, done.cells), (3, 60, last_cells));
     let new = Store::from_object_store(to, &"a/b".into(), OpenOptions::default()).await.unwrap();
     answers::same("memory", &old, &new).await;
 }
 
-/// Stores that the test suites of other writers leave behind.
+/// Migrates stores that the test suites of other writers leave behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stores_of_other_writers() {
     for (name, width, links) in [
@@ -156,7 +157,7 @@ async fn what_is_not_of_the_format_comes_along() {
     }
 }
 
-/// The files of a small array of bytes, as 0.6 and 0.7 have them everywhere.
+/// Returns the files of a small array of bytes, as 0.6 and 0.7 write them.
 fn tiny(path: &str, bytes: Vec<u8>) -> [(String, Vec<u8>); 2] {
     let doc = format!(
         r#"{{"shape": [{0}], "data_type": "uint8", "chunk_grid": {{"name": "regular", "configuration":
@@ -198,18 +199,18 @@ async fn parametric_objects_come_along() {
     let unpacked = Unpacked::from_files(&files);
     let old = unpacked.open().await;
     let (dir, new) = migrated(&old, &Migration::default()).await;
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     for store in [&old, &new] {
         let found = Parametric::open(store).await.unwrap().unwrap();
         let members = found.groups().await.unwrap().unwrap().members(&[0]).await.unwrap();
         let mass =
             found.object_attribute("mass").await.unwrap().unwrap().rows(&[0, 1]).await.unwrap();
-        told.push((found.shapes().await.unwrap(), members, mass.value(0, 0), mass.value(1, 0)));
+        answers.push((found.shapes().await.unwrap(), members, mass.value(0, 0), mass.value(1, 0)));
     }
-    assert_eq!(told[0], told[1]);
-    // The usual value for absence is one that is meant here.
-    assert_eq!((&told[1].2, &told[1].3), (&Value::UInt(255), &Value::Null));
-    assert_eq!((told[1].0[1].name.as_str(), &told[1].0[1].coefficients), ("two", &vec![3.0]));
+    assert_eq!(answers[0], answers[1]);
+    // The default value for absence occurs in this store.
+    assert_eq!((&answers[1].2, &answers[1].3), (&Value::UInt(255), &Value::Null));
+    assert_eq!((answers[1].0[1].name.as_str(), &answers[1].0[1].coefficients), ("two", &vec![3.0]));
     assert_eq!(findings(&dir).await, Vec::<String>::new());
 }
 

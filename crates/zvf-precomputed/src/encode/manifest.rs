@@ -1,4 +1,4 @@
-//! The manifest of a mesh of several resolutions, which says where each fragment is.
+//! The manifest of a mesh of several resolutions: the positions of its fragments.
 //!
 //! ```text
 //! chunk_shape f32[3], grid_origin f32[3], lods u32, lod_scales f32[n], vertex_offsets f32[n][3], fragments u32[n];
@@ -45,12 +45,12 @@ pub(super) fn encode_manifest(
     Ok(bytes)
 }
 
-/// A count as the manifest has it.
+/// Converts a count to the integer of the manifest.
 pub(super) fn count(n: usize) -> Result<u32, MultiLodError> {
     u32::try_from(n).map_err(|_large| MultiLodError::TooLarge(n))
 }
 
-/// Returns scales that rise: 0 would mean that there is no such lod, and one that falls would never be drawn.
+/// Returns increasing scales: 0 would mean a missing lod, and a decreasing one would never be drawn.
 fn rising_scales(scales: &[f64]) -> Vec<f32> {
     let mut last = 0.0_f32;
     let scales = scales.iter().map(|scale| {

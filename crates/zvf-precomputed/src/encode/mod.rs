@@ -1,7 +1,7 @@
-//! Geometry to the bytes of one object.
+//! Encoding of single objects.
 //!
-//! Positions are three numbers a vertex, in the units that the `info` beside them states; indices name vertices of the same
-//! object. All is little-endian and without padding, as the formats have it.
+//! Positions are three numbers per vertex, in the units of the `info` next to them; indices name vertices of the same
+//! object. Everything is little-endian and without padding, as the formats require.
 
 use zvf_format::num::to_u64;
 
@@ -12,7 +12,7 @@ mod octree;
 pub use multilod::{LodMesh, MAX_LODS, MultiLod, MultiLodError, encode_multilod};
 pub use octree::encode_octree;
 
-/// A skeleton: counts, positions, edges, and the attributes of vertices as they were encoded, in the order of `info`.
+/// Encodes a skeleton: counts, positions, edges, and encoded vertex attributes, in the order of `info`.
 ///
 /// ```
 /// let bytes = zvf_precomputed::encode::encode_skeleton(&[0.0; 6], &[[0, 1]], &[vec![1, 2]])?;
@@ -39,7 +39,7 @@ pub fn encode_skeleton(
     Ok(bytes)
 }
 
-/// A fragment of a legacy mesh: the count of vertices, positions, triangles.
+/// Encodes a fragment of a legacy mesh: the number of vertices, positions, triangles.
 ///
 /// ```
 /// let bytes = zvf_precomputed::encode::encode_legacy_mesh(&[0.0; 9], &[[0, 1, 2]])?;
@@ -58,7 +58,7 @@ pub fn encode_legacy_mesh(positions: &[f32], faces: &[[u32; 3]]) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// A list of annotations: their count, their records, their ids.
+/// Encodes a list of annotations: their number, their records, their ids.
 ///
 /// ```
 /// let list = zvf_precomputed::encode::encode_annotations(&[(7, vec![1, 2, 3, 4])]);
@@ -74,8 +74,8 @@ pub fn encode_annotations(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
     list
 }
 
-/// A number that looks random and is the same every time: viewers draw a first part of each list, which must be a fair
-/// one (`SplitMix64`).
+/// Returns a reproducible pseudo-random number: viewers draw a prefix of each list, which must be a fair sample
+/// (`SplitMix64`).
 ///
 /// ```
 /// use zvf_precomputed::encode::scatter;
@@ -95,7 +95,7 @@ pub const fn scatter(id: u64) -> u64 {
 #[error("{0} vertices or edges, more than 2^32")]
 pub struct TooMany(usize);
 
-/// A count as the formats have it.
+/// Converts a count to the integer of the formats.
 fn count(n: usize) -> Result<u32, TooMany> {
     u32::try_from(n).map_err(|_many| TooMany(n))
 }

@@ -1,13 +1,12 @@
-//! Meshes of several resolutions: a manifest, and Draco streams one after the other.
+//! Meshes of several resolutions: a manifest, and concatenated Draco streams.
 //!
 //! The data are the fragments of lod 0, then those of lod 1, ...
 //!
-//! There is one fragment a lod, at the place (0, 0, 0). A fragment of lod l spans the box of the object times 2^l, so that
-//! all of the mesh lies in the first octant of it and no face crosses the planes at which viewers divide a fragment: nothing is
-//! cut. Positions are integers of 16 bits within that span, so a coarse lod has a bit less of precision for each lod before
-//! it.
+//! There is one fragment per lod, at position (0, 0, 0). A fragment of lod l spans the box of the object times 2^l, so
+//! that all of the mesh is in its first octant and no face crosses the planes at which viewers divide a fragment:
+//! nothing is cut. Positions are 16-bit integers within that span, so each coarser lod loses a bit of precision.
 //!
-//! Not here: the octree of fragments of a large mesh, of which a viewer loads those in sight ([`encode_octree`]).
+//! Large meshes, of which a viewer loads the visible fragments, are encoded by [`encode_octree`].
 //!
 //! [`encode_octree`]: super::encode_octree
 
@@ -19,7 +18,7 @@ use super::manifest::{Grid, count, encode_manifest};
 /// One resolution of a mesh.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LodMesh {
-    /// Three numbers a vertex.
+    /// Three numbers per vertex.
     pub positions: Vec<f64>,
     /// Triangles, by the numbers of their vertices.
     pub faces: Vec<[u32; 3]>,
@@ -30,9 +29,9 @@ pub struct LodMesh {
 /// A mesh as two objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MultiLod {
-    /// What `ID.index` holds.
+    /// The contents of `ID.index`.
     pub manifest: Vec<u8>,
-    /// What `ID` holds.
+    /// The contents of `ID`.
     pub data: Vec<u8>,
 }
 
@@ -40,16 +39,16 @@ pub struct MultiLod {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MultiLodError {
-    /// A coordinate is no number.
+    /// A coordinate is not finite.
     #[error("a vertex at {0}, which is no place")]
     NoPlace(f64),
-    /// A face names a vertex that is not there.
+    /// A face names a missing vertex.
     #[error("a face names the vertex {0}, which is not there")]
     NoVertex(u32),
     /// A fragment cannot be encoded.
     #[error("a fragment cannot be encoded")]
     Fragment(#[from] DracoError),
-    /// A fragment has more bytes than the manifest can say.
+    /// A fragment is larger than the manifest can state.
     #[error("a fragment or a list of {0}, more than 2^32")]
     TooLarge(usize),
     /// Cells of the octree cut the faces into too many pieces.
@@ -57,10 +56,10 @@ pub enum MultiLodError {
     TooManyPieces(usize),
 }
 
-/// Lods of one mesh: more are left out, the coarsest ones first.
+/// The largest number of lods of a mesh: the coarsest ones are left out.
 pub const MAX_LODS: usize = 8;
 
-/// Encodes a mesh from its finest resolution to its coarsest; scales are made to rise.
+/// Encodes a mesh from its finest resolution to its coarsest; scales are made increasing.
 ///
 /// ```
 /// use zvf_precomputed::encode::{LodMesh, encode_multilod};
@@ -75,7 +74,7 @@ pub const MAX_LODS: usize = 8;
 ///
 /// # Errors
 ///
-/// When a coordinate is no number, a face names a vertex that is not there, or a fragment is too large.
+/// When a coordinate is not finite, a face names a missing vertex, or a fragment is too large.
 pub fn encode_multilod(lods: &[LodMesh]) -> Result<MultiLod, MultiLodError> {
     let lods = lods.get(..lods.len().min(MAX_LODS)).unwrap_or_default();
     let grid = find_box(lods)?;
@@ -90,7 +89,7 @@ pub fn encode_multilod(lods: &[LodMesh]) -> Result<MultiLod, MultiLodError> {
     Ok(MultiLod { manifest: encode_manifest(&grid, &scales, &fragments)?, data })
 }
 
-/// Returns the low and the high corner of the vertices of all lods; those of a unit cube where there are none.
+/// Returns the lower and the upper corner of the vertices of all lods; those of a unit cube where there are none.
 pub(super) fn find_bounds(lods: &[LodMesh]) -> Result<([f64; 3], [f64; 3]), MultiLodError> {
     let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
     for point in lods.iter().flat_map(|lod| lod.positions.as_chunks::<3>().0) {
@@ -105,7 +104,7 @@ pub(super) fn find_bounds(lods: &[LodMesh]) -> Result<([f64; 3], [f64; 3]), Mult
     Ok(if is_empty { ([0.0; 3], [1.0; 3]) } else { (low, high) })
 }
 
-/// The box that lod 0 spans. As it is stored it must hold all vertices, whatever rounding does to its corner.
+/// Returns the box that lod 0 spans. Its stored form must contain all vertices, whatever rounding does to its corner.
 fn find_box(lods: &[LodMesh]) -> Result<Grid, MultiLodError> {
     let (low, high) = find_bounds(lods)?;
     let origin = low.map(floor_f32);
@@ -136,7 +135,7 @@ fn encode_whole(grid: &Grid, mesh: &LodMesh, lod: usize) -> Result<Vec<u8>, Mult
     encode_fragment(&places.collect::<Vec<_>>(), &mesh.faces)
 }
 
-/// Encodes places, three numbers a vertex, and triangles.
+/// Encodes positions, three numbers per vertex, and triangles.
 pub(super) fn encode_fragment(
     places: &[u32],
     faces: &[[u32; 3]],
@@ -144,13 +143,13 @@ pub(super) fn encode_fragment(
     Ok(Encoder::from_integers(places)?.with_faces(faces)?.encode())
 }
 
-/// Returns a share of the side of a fragment as an integer, at least `low` and at most `high`.
+/// Returns a fraction of the side of a fragment as an integer from `low` to `high`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within 16 bits")]
 pub(super) fn to_place(share: f64, low: f64, high: f64) -> u32 {
     (share * MAX_PLACE).round().clamp(low, high) as u32
 }
 
-/// The last place of a fragment: positions have 16 bits, of which viewers take 10 or 16.
+/// The largest coordinate in a fragment: positions have 16 bits, of which viewers use 10 or 16.
 pub(super) const MAX_PLACE: f64 = 65535.0;
 
 #[cfg(test)]
@@ -166,7 +165,7 @@ mod tests {
         bytes.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect()
     }
 
-    /// What a viewer makes of a fragment.
+    /// Decodes a fragment as a viewer does.
     fn decode(fragment: &[u8], lod: i32, manifest: &[f32]) -> Vec<f64> {
         let read = zvf_draco::decode(fragment, &zvf_draco::Limits::default()).unwrap();
         let places = read.attributes[0].values.as_chunks::<4>().0.iter();

@@ -1,4 +1,4 @@
-//! Large meshes as an octree of fragments, of which a viewer loads those in sight.
+//! Large meshes as an octree of fragments, of which a viewer loads the visible ones.
 //!
 //! ```text
 //! lod 0      a grid of cells: those of the store, halved where one would hold too many faces, doubled where there are
@@ -6,12 +6,13 @@
 //! lod l      a grid of cells 2^l times as large
 //! ```
 //!
-//! Viewers divide a fragment of a coarse lod into eight parts, and draw only the parts whose finer cells are not drawn. So
-//! faces are cut at the walls of cells, and in coarse lods at the middle planes too, which are the walls of the next finer
-//! lod. Positions are integers of 16 bits in the span of a cell: the walls are places of both sides, so that no gap opens.
+//! Viewers divide a fragment of a coarse lod into eight parts, and draw only the parts whose finer cells are not drawn.
+//! So faces are cut at the walls of cells, and in coarse lods at the middle planes too, which are the walls of the next
+//! finer lod. Positions are 16-bit integers in the span of a cell: the walls are representable on both sides, so that
+//! no gap opens.
 //!
-//! A cell of one lod has its parent and the parts that hold faces in the lods beside it, empty where nothing else is there:
-//! viewers find cells through their parents, and take a part without a cell for one that is not there yet.
+//! Every cell has its parent, and the parts that hold faces in the adjacent lods, empty where there is nothing else:
+//! viewers find cells through their parents, and treat a part without a cell as one that is not loaded yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -36,7 +37,7 @@ use super::{LodMesh, MAX_LODS, MultiLod, MultiLodError};
 ///
 /// # Errors
 ///
-/// When a coordinate is no number, a face names a vertex that is not there, or there are too many pieces.
+/// When a coordinate is not finite, a face names a missing vertex, or there are too many pieces.
 pub fn encode_octree(lods: &[LodMesh], cell: [f64; 3]) -> Result<MultiLod, MultiLodError> {
     let lods = lods.get(..lods.len().min(MAX_LODS)).unwrap_or_default();
     let grid = choose_grid(lods, cell)?;
@@ -58,7 +59,7 @@ pub fn encode_octree(lods: &[LodMesh], cell: [f64; 3]) -> Result<MultiLod, Multi
     Ok(MultiLod { manifest: encode_manifest(&grid, &scales, &fragments)?, data })
 }
 
-/// Chooses the grid of lod 0: its cells stand at whole numbers of cells, as those of the store do.
+/// Chooses the grid of lod 0: its cells are aligned with those of the store.
 fn choose_grid(lods: &[LodMesh], cell: [f64; 3]) -> Result<Grid, MultiLodError> {
     let (low, high) = find_bounds(lods)?;
     let is_usable = cell.iter().all(|side| side.is_finite() && *side > 0.0);
@@ -80,20 +81,20 @@ fn choose_grid(lods: &[LodMesh], cell: [f64; 3]) -> Result<Grid, MultiLodError> 
     Ok(grid)
 }
 
-/// The grid of these cells whose first one holds `low`.
+/// Returns the grid of these cells whose first one contains `low`.
 fn place_grid(low: [f64; 3], cell: [f64; 3]) -> Grid {
     let size = cell.map(|side| nearest_f32(side).max(f32::MIN_POSITIVE));
     let mut origin = [0.0; 3];
     for ((origin, low), size) in origin.iter_mut().zip(low).zip(size) {
         let side = f64::from(size);
         let corner = floor_f32((low / side).floor() * side);
-        // Far from zero the corner of a small cell may be rounded past the mesh.
+        // Far from zero, rounding may move the corner of a small cell beyond the mesh.
         *origin = if f64::from(corner) <= low { corner } else { floor_f32(low) };
     }
     Grid { origin, size }
 }
 
-/// Returns the most faces that begin in one cell of lod 0.
+/// Returns the largest number of faces that begin in one cell of lod 0.
 fn find_most_faces(grid: &Grid, mesh: &LodMesh) -> usize {
     let space = Space::new(grid, 1.0);
     let mut counts = HashMap::<[i64; 3], usize>::new();
@@ -101,7 +102,7 @@ fn find_most_faces(grid: &Grid, mesh: &LodMesh) -> usize {
         let Some(point) = face.first().and_then(|row| space.point(mesh, *row)) else { continue };
         *counts.entry(point.map(saturating_floor_i64)).or_default() += 1;
     }
-    counts.into_values().max().unwrap_or(0) // of no faces
+    counts.into_values().max().unwrap_or(0) // without faces
 }
 
 /// Positions in units of cells.
@@ -118,7 +119,7 @@ impl Space {
         }
     }
 
-    /// The place of a vertex; none where there is no such vertex.
+    /// Returns the position of a vertex; `None` if it does not exist.
     fn point(&self, mesh: &LodMesh, row: u32) -> Option<[f64; 3]> {
         let mut point = *mesh.positions.as_chunks::<3>().0.get(usize::try_from(row).ok()?)?;
         for ((x, origin), side) in point.iter_mut().zip(&self.origin).zip(&self.side) {
@@ -128,7 +129,7 @@ impl Space {
     }
 }
 
-/// A cell by its place on the Z curve, along which fragments are listed; the third axis counts most.
+/// A cell by its position on the Z curve, by which fragments are ordered; the third axis is the most significant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CellCode(u64);
 
@@ -152,14 +153,14 @@ impl CellCode {
     }
 }
 
-/// The fragments of a lod by cell, and the parts of them that hold faces: cells of the next finer lod.
+/// The fragments of a lod by cell, and their parts that hold faces: cells of the next finer lod.
 #[derive(Default)]
 struct Tree {
     fragments: BTreeMap<CellCode, Vec<u8>>,
     parts: BTreeSet<CellCode>,
 }
 
-/// Adds empty cells, so that each part with faces has a cell of its own, and each cell its parent.
+/// Adds empty cells, so that each part with faces has a cell, and each cell its parent.
 fn complete_trees(trees: &mut [Tree]) {
     for finer in (1..trees.len()).rev() {
         if let Some((fine, [coarse, ..])) = trees.split_at_mut_checked(finer)
@@ -181,17 +182,17 @@ fn complete_trees(trees: &mut [Tree]) {
     }
 }
 
-/// Faces of a lod, cut at the walls of its parts.
+/// The faces of a lod, cut at the walls of its parts.
 struct Pieces {
     /// Whether a fragment has eight parts; in lod 0 it is one.
     is_coarse: bool,
     fragments: BTreeMap<CellCode, Fragment>,
     parts: BTreeSet<CellCode>,
     room: usize,
-    most: usize,
+    max_pieces: usize,
 }
 
-/// A fragment that faces are added to.
+/// A fragment under construction.
 #[derive(Default)]
 struct Fragment {
     places: Vec<u32>,
@@ -202,13 +203,13 @@ struct Fragment {
 impl Pieces {
     fn cut(grid: &Grid, mesh: &LodMesh, lod: usize) -> Result<Self, MultiLodError> {
         let space = Space::new(grid, f64::from(1_u32 << lod.saturating_sub(1).min(MAX_LODS)));
-        let most = mesh.faces.len().saturating_mul(8) + SPARE_PIECES;
+        let max_pieces = mesh.faces.len().saturating_mul(8) + SPARE_PIECES;
         let mut pieces = Self {
             is_coarse: lod > 0,
             fragments: BTreeMap::new(),
             parts: BTreeSet::new(),
-            room: most,
-            most,
+            room: max_pieces,
+            max_pieces,
         };
         for face in &mesh.faces {
             let mut corners = Vec::with_capacity(3);
@@ -220,7 +221,7 @@ impl Pieces {
         Ok(pieces)
     }
 
-    /// Cuts a convex polygon along the axes from `axis` on; along those before it lies in `part`.
+    /// Cuts a convex polygon along the axes from `axis` on; on those before, it is inside of `part`.
     fn split(
         &mut self,
         polygon: &[[f64; 3]],
@@ -236,7 +237,8 @@ impl Pieces {
         let first = saturating_floor_i64(low).max(0);
         let last = saturating_floor_i64(high.next_down()).max(first);
         for at in first..=last {
-            self.room = self.room.checked_sub(1).ok_or(MultiLodError::TooManyPieces(self.most))?;
+            self.room =
+                self.room.checked_sub(1).ok_or(MultiLodError::TooManyPieces(self.max_pieces))?;
             let mut part = part;
             if let Some(own) = part.get_mut(axis) {
                 *own = at;
@@ -252,7 +254,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Adds a polygon that lies in `part`.
+    /// Adds a polygon inside of `part`.
     fn add(&mut self, polygon: &[[f64; 3]], part: [i64; 3]) -> Result<(), MultiLodError> {
         let code = CellCode::new(part);
         let own = if self.is_coarse { code.parent() } else { code };
@@ -293,7 +295,7 @@ impl Pieces {
 }
 
 impl Fragment {
-    /// The row of a vertex: places that are equal are one.
+    /// Returns the row of a vertex: equal positions are merged.
     fn row(&mut self, place: [u32; 3]) -> Result<u32, MultiLodError> {
         if let Some(row) = self.known.get(&place) {
             return Ok(*row);
@@ -305,7 +307,7 @@ impl Fragment {
     }
 }
 
-/// Returns the part of a convex polygon on one side of a wall: above it for the side 1, below it for -1.
+/// Returns the part of a convex polygon on one side of a wall: above it for side 1, below it for -1.
 fn clip(polygon: &[[f64; 3]], axis: usize, wall: f64, side: f64) -> Vec<[f64; 3]> {
     let height = |point: &[f64; 3]| point.get(axis).map_or(0.0, |x| (x - wall) * side);
     let mut clipped = Vec::with_capacity(polygon.len() + 1);
@@ -328,22 +330,22 @@ fn clip(polygon: &[[f64; 3]], axis: usize, wall: f64, side: f64) -> Vec<[f64; 3]
     clipped
 }
 
-/// The place of the middle of a fragment, at which viewers divide it.
+/// The coordinate of the middle of a fragment, at which viewers divide it.
 const MIDDLE_PLACE: f64 = 32768.0;
-/// Bits of the place of a cell along an axis.
+/// The bits of a cell coordinate.
 const BITS: u32 = 21;
-/// Cells of lod 0 along an axis.
+/// The largest number of cells of lod 0 along an axis.
 const MAX_CELLS_ALONG: f64 = 64.0;
-/// Faces of one cell above which cells are halved.
+/// The number of faces of one cell above which cells are halved.
 const MAX_FACES: usize = 1 << 17;
-/// Pieces of faces beyond eight for each face.
+/// The number of pieces of faces beyond eight for each face.
 const SPARE_PIECES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A bumpy sheet of `side` by `side` squares over 16 by 16 units.
+    /// Returns a bumpy sheet of `side` by `side` squares over 16 by 16 units.
     fn sheet(side: u32, scale: f64) -> LodMesh {
         let step = 16.0 / f64::from(side);
         let mut mesh = LodMesh { scale, ..LodMesh::default() };
@@ -367,21 +369,21 @@ mod tests {
         cross.iter().map(|x| x * x).sum::<f64>().sqrt() / 2.0
     }
 
-    /// A manifest as viewers read it: origin, size, and for each lod cells with the place of their bytes.
+    /// A manifest as viewers read it: origin, size, and for each lod cells with their byte ranges.
     type Read = ([f64; 3], [f64; 3], Vec<Vec<([u32; 3], std::ops::Range<usize>)>>);
 
     fn read_manifest(bytes: &[u8]) -> Read {
         let words: Vec<[u8; 4]> = bytes.as_chunks::<4>().0.to_vec();
         let float = |at: usize| f64::from(f32::from_le_bytes(words[at]));
-        let whole = |at: usize| u32::from_le_bytes(words[at]);
-        let lods = whole(6) as usize;
+        let word = |at: usize| u32::from_le_bytes(words[at]);
+        let lods = word(6) as usize;
         let (mut at, mut start, mut all) = (7 + 5 * lods, 0, Vec::new());
         for lod in 0..lods {
-            let fragments = whole(7 + 4 * lods + lod) as usize;
+            let fragments = word(7 + 4 * lods + lod) as usize;
             let mut listed = Vec::new();
             for number in 0..fragments {
-                let cell = [0, 1, 2].map(|axis| whole(at + axis * fragments + number));
-                let size = whole(at + 3 * fragments + number) as usize;
+                let cell = [0, 1, 2].map(|axis| word(at + axis * fragments + number));
+                let size = word(at + 3 * fragments + number) as usize;
                 listed.push((cell, start..start + size));
                 start += size;
             }
@@ -392,7 +394,7 @@ mod tests {
         ([3, 4, 5].map(float), [0, 1, 2].map(float), all)
     }
 
-    /// The triangles of a fragment, in shares of its cell as integers.
+    /// Returns the triangles of a fragment, as integer fractions of its cell.
     fn read_fragment(bytes: &[u8]) -> Vec<[[u32; 3]; 3]> {
         let read = zvf_draco::decode(bytes, &zvf_draco::Limits::default()).unwrap();
         let words = read.attributes[0].values.as_chunks::<4>().0;
@@ -469,8 +471,11 @@ mod tests {
         assert!(matches!(encode_octree(&[stray], [1.0; 3]), Err(MultiLodError::NoVertex(9))));
         let nan = LodMesh { positions: vec![f64::NAN; 3], ..sheet(1, 1.0) };
         assert!(matches!(encode_octree(&[nan], [1.0; 3]), Err(MultiLodError::NoPlace(_))));
-        let wide = LodMesh { faces: vec![[0, 1, 2]; 2000], ..sheet(1, 1.0) };
-        assert!(matches!(encode_octree(&[wide], [0.25; 3]), Err(MultiLodError::TooManyPieces(_))));
+        let degenerate = LodMesh { faces: vec![[0, 1, 2]; 2000], ..sheet(1, 1.0) };
+        assert!(matches!(
+            encode_octree(&[degenerate], [0.25; 3]),
+            Err(MultiLodError::TooManyPieces(_))
+        ));
         assert!(encode_octree(&[LodMesh::default()], [0.0; 3]).unwrap().data.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Lines and polylines as annotations: an object is one, in every cell that it touches.
+//! Lines and polylines as annotations: one per object, in every cell that it touches.
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -53,11 +53,11 @@ impl ChainAnnotations {
         let shape = first.iter().zip(&last).map(|(low, high)| (high - low + 1).cast_unsigned());
         let mut limit = 1;
         for rows in level.row_counts(&keys).await {
-            // Each object of a cell has a vertex in it, or crosses it: that is near enough.
+            // Each object of a cell has a vertex in it, or crosses it: a good estimate.
             limit = limit.max(rows?);
         }
         let (mut shape, mut cell): (Vec<u64>, _) = (shape.collect(), cell);
-        // Cells that would hold too many vertices are halved; about as many of them are in each part.
+        // Cells with too many vertices are halved; each part has about as many of them.
         while limit > max_cell_rows && shape.iter().all(|cells| *cells < MAX_CELLS_ALONG) {
             shape.iter_mut().for_each(|cells| *cells *= 2);
             first.iter_mut().for_each(|first| *first *= 2);
@@ -99,7 +99,7 @@ impl ChainAnnotations {
         })
     }
 
-    /// The corners of a range of cells, in the unit of the store.
+    /// Returns the corners of a range of cells, in the unit of the store.
     fn corners(&self, from: &[u64], to: &[u64]) -> (Vec<f64>, Vec<f64>) {
         let along = |cells: &[u64]| -> Vec<f64> {
             let axes = cells.iter().zip(&self.first).zip(&self.cell);
@@ -108,7 +108,7 @@ impl ChainAnnotations {
         (along(from), along(to))
     }
 
-    /// The list of a cell; none where nothing touches it.
+    /// Returns the list of a cell; `None` where nothing touches it.
     pub(crate) async fn cell(
         &self,
         reader: &Reader,
@@ -147,7 +147,7 @@ impl ChainAnnotations {
         Ok(Some(record.into()))
     }
 
-    /// The annotations that are related to an object or a group; none where there are none.
+    /// Returns the annotations related to an object or a group; `None` where there are none.
     pub(crate) async fn related(
         &self,
         reader: &Reader,
@@ -165,7 +165,7 @@ impl ChainAnnotations {
         Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
     }
 
-    /// The records of the objects of a batch; a line has two vertices, and what has others is left out.
+    /// Returns the records of the objects of a batch; a line has two vertices, and others are left out.
     async fn records(
         &self,
         batch: &Batch,
@@ -185,10 +185,10 @@ impl ChainAnnotations {
             let Ok(id) = u64::try_from(object.0) else { continue };
             let mut record = Vec::new();
             if self.kind != Kind::Line {
-                let (what, found, most) = ("a polyline", to_u64(rows.len()), u64::from(u32::MAX));
+                let (what, found, max) = ("a polyline", to_u64(rows.len()), u64::from(u32::MAX));
                 let count = u32::try_from(rows.len());
                 let count =
-                    count.map_err(|_many| PrecomputedError::TooLarge { what, found, most })?;
+                    count.map_err(|_many| PrecomputedError::TooLarge { what, found, most: max })?;
                 record.extend(count.to_le_bytes());
             } else if rows.len() != 2 {
                 continue;
@@ -211,7 +211,7 @@ impl ChainAnnotations {
         Ok(records)
     }
 
-    /// The values of all attributes of objects, and the place of each object among them.
+    /// Returns the values of all attributes of objects, and the index of each object in them.
     async fn read_values(
         &self,
         objects: &[ObjectId],
@@ -237,7 +237,7 @@ const fn to_float(n: i64) -> f64 {
     n as f64
 }
 
-/// Cells along an axis that are not halved any more.
+/// The number of cells along an axis from which they are not halved any more.
 const MAX_CELLS_ALONG: u64 = 1 << 20;
-/// Bytes of the geometry that touches one cell.
+/// The memory limit of the geometry that touches one cell, in bytes.
 const MAX_CELL_BYTES: u64 = 1 << 28;

@@ -1,8 +1,8 @@
-//! Attributes as properties: their names, their types on disk, their values.
+//! Attributes as properties: their names, stored types and values.
 //!
-//! Numbers of 64 bits and half precision become `float32`, as the formats have no others; text is left out. Properties of
-//! annotations come by width, 4, 2, 1 bytes, because readers differ in whether the order in `info` is the order in a
-//! record.
+//! Numbers of 64 bits and half precision become `float32`, because the formats have no other types; text is left out.
+//! Properties of annotations are ordered by width, 4, 2, 1 bytes, because readers differ in whether the order in `info`
+//! is the order in a record.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use zvf_model::{Categories, Column, Value};
 
 use super::PrecomputedError;
 
-/// What an attribute is, before any value of it is read.
+/// The description of an attribute.
 #[derive(Clone, Debug)]
 pub(crate) struct Attribute {
     pub(crate) name: String,
@@ -23,7 +23,7 @@ pub(crate) struct Attribute {
 }
 
 impl Attribute {
-    /// The type of a value on disk, and its bytes.
+    /// Returns the stored type of a value, and its size in bytes.
     pub(crate) fn stored(&self) -> (&'static str, usize) {
         match (self.dtype.kind, self.dtype.size) {
             (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => ("uint8", 1),
@@ -36,12 +36,12 @@ impl Attribute {
         }
     }
 
-    /// Whether it can be a property at all.
+    /// Returns whether it can be a property.
     pub(crate) fn is_number(&self) -> bool {
         self.dtype.kind != DtypeKind::Text
     }
 
-    /// Adds a value in the type it has on disk; a whole number that is missing is 0, as there is no other for nothing.
+    /// Appends a value in its stored type; a missing integer is 0, because there is no other representation.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ const fn to_integer(x: f64) -> i64 {
 /// A property of annotations: values of an attribute.
 #[derive(Clone, Debug)]
 pub(crate) struct Property {
-    /// The place of its attribute.
+    /// The index of its attribute.
     pub(crate) attribute: usize,
     values: std::ops::Range<usize>,
     size: usize,
@@ -96,7 +96,7 @@ pub(crate) struct Property {
 }
 
 impl Property {
-    /// The properties of attributes, the widest first.
+    /// Returns the properties of attributes, the widest first.
     pub(crate) fn list(attributes: &[Attribute]) -> Vec<Self> {
         let (mut all, mut names) = (Vec::new(), BTreeSet::new());
         for (number, attribute) in attributes.iter().enumerate().filter(|(_, one)| one.is_number())
@@ -151,12 +151,12 @@ impl Property {
         Self { attribute: number, values, size, json }
     }
 
-    /// What `info` says of it.
+    /// Returns its description in `info`.
     pub(crate) fn describe(&self) -> Json {
         self.json.clone()
     }
 
-    /// Adds its values in `row` of the column of its attribute; zeros where there is none.
+    /// Appends its values in `row` of the column of its attribute; zeros where there is none.
     pub(crate) fn push(
         &self,
         attribute: &Attribute,
@@ -174,7 +174,7 @@ impl Property {
     }
 }
 
-/// A name as viewers take it: `[a-z][a-zA-Z0-9_]*`, unlike all in `names`.
+/// Returns a valid name for viewers, `[a-z][a-zA-Z0-9_]*`, that is not in `names`.
 fn identifier(name: &str, names: &mut BTreeSet<String>) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
     let mut id: String = name.chars().map(safe).collect();
@@ -230,11 +230,11 @@ mod tests {
 
     #[test]
     fn values_have_the_bytes_of_their_type() {
-        let wide = attribute("n", DtypeKind::Int, 2, 1);
-        let column = Column::new(wide.dtype, 1, vec![0xfe, 0xff, 5, 0].into()).unwrap();
+        let property = attribute("n", DtypeKind::Int, 2, 1);
+        let column = Column::new(property.dtype, 1, vec![0xfe, 0xff, 5, 0].into()).unwrap();
         let mut bytes = Vec::new();
-        wide.push(&column, 0, 0, &mut bytes).unwrap();
-        wide.push(&column, 1, 0, &mut bytes).unwrap();
+        property.push(&column, 0, 0, &mut bytes).unwrap();
+        property.push(&column, 1, 0, &mut bytes).unwrap();
         assert_eq!(bytes, [0xfe, 0xff, 5, 0]);
         let long = attribute("x", DtypeKind::Int, 8, 1);
         let column = Column::new(long.dtype, 1, 3_i64.to_le_bytes().to_vec().into()).unwrap();

@@ -1,11 +1,11 @@
-//! Objects that were made, as long as there is room for them.
+//! Encoded objects, kept up to a limit.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// The objects used last, up to a number of bytes.
+/// The most recently used objects, up to a number of bytes.
 #[derive(Debug)]
 pub(crate) struct Cache {
     inner: Mutex<Inner>,
@@ -21,7 +21,7 @@ struct Inner {
 }
 
 impl Cache {
-    /// A cache of at most `max_bytes`, names included.
+    /// Creates a cache of at most `max_bytes`, names included.
     pub(crate) fn new(max_bytes: usize) -> Self {
         Self { inner: Mutex::default(), max_bytes }
     }
@@ -38,7 +38,7 @@ impl Cache {
         Some(bytes)
     }
 
-    /// Keeps an object, unless it would take half of all room.
+    /// Keeps an object, unless it would take half of the limit.
     pub(crate) fn put(&self, key: &str, bytes: Bytes) {
         if bytes.len() > self.max_bytes / 2 {
             return;

@@ -1,4 +1,4 @@
-//! Why an object cannot be made.
+//! Why an object cannot be encoded.
 
 use zvf_format::{Class, Diagnose, Diagnosis};
 use zvf_model::ModelError;
@@ -6,11 +6,11 @@ use zvf_query::QueryError;
 
 use crate::encode::{MultiLodError, TooMany};
 
-/// Why an object cannot be made; that there is no such object is no error.
+/// Why an object cannot be encoded; a missing object is not an error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrecomputedError {
-    /// The store cannot be asked.
+    /// The store cannot be queried.
     #[error(transparent)]
     Query(#[from] QueryError),
     /// A level cannot be read.
@@ -22,25 +22,25 @@ pub enum PrecomputedError {
     /// It has more parts than the format counts.
     #[error("LimitExceeded, the object has too many parts")]
     Count(#[from] TooMany),
-    /// The format has no place for it.
+    /// The format cannot represent it.
     #[error("Unsupported: {0}")]
     Unsupported(String),
-    /// It is larger than one object may be.
+    /// It exceeds a limit of one object.
     #[error(
         "LimitExceeded: {what} of {found}, more than {most}; ask for a coarser level, as in mesh@2"
     )]
     TooLarge {
-        /// What is.
+        /// The object.
         what: &'static str,
-        /// How large.
+        /// Its size.
         found: u64,
-        /// How large it may be.
+        /// The limit.
         most: u64,
     },
 }
 
 impl PrecomputedError {
-    /// The kind of fault, by its stable name.
+    /// Returns the kind of fault, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
         self.diagnosis().class

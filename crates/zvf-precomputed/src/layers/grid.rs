@@ -1,17 +1,17 @@
 //! The spatial index of points: grids of cells, coarse ones first, whose cells are made of chunks of levels.
 //!
 //! ```text
-//! few rows          all of level 0; a hash of each row says which grid it is in: a grid has an eighth of the next
-//! additive levels,  one grid a level, with the rows of that level; coarse points of levels that are no additions repeat
-//! or many rows      fine ones, and the property `zvf_level` tells them apart
+//! few rows          all of level 0; a hash of each row determines its grid: a grid has an eighth of the next
+//! additive levels,  one grid a level, with the rows of that level; coarse points of other levels repeat
+//! or many rows      fine ones, and the property `zvf_level` distinguishes them
 //! ```
 //!
 //! Where a cell would hold too many rows, cells are halved along each axis, in this grid and in all finer ones, and the
 //! rows of a chunk are divided by their positions.
 //!
-//! Viewers add up what all grids hold and draw a first part of a cell where it is far away, so each cell is in the order of
-//! a hash. All grids have the same lower corner and the same extent: a number of the coarsest cells. The id of a point is the
-//! level of its chunk, the place of that chunk among those of the level, and its row: it is found again without a search.
+//! Viewers add up the contents of all grids and draw a prefix of a distant cell, so each cell is ordered by a hash. All
+//! grids have the same lower corner and extent: a multiple of the coarsest cells. The id of a point is the level of its
+//! chunk, the rank of that chunk in the level, and its row: it is found without a search.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ pub(crate) struct PointIndex {
     pub(crate) grids: Vec<PointGrid>,
     /// The lower corner, in the unit of the store.
     pub(crate) low: Vec<f64>,
-    /// Whether levels add to each other: then each has points of its own.
+    /// Whether levels are additive: then each has points of its own.
     is_additive: bool,
 }
 
-/// One grid, and where its points come from.
+/// One grid, and the source of its points.
 #[derive(Clone, Debug)]
 pub(crate) struct PointGrid {
     pub(crate) level: LevelReader,
@@ -44,18 +44,18 @@ pub(crate) struct PointGrid {
     pub(crate) shape: Vec<u64>,
     /// The size of a cell.
     pub(crate) cell: Vec<f64>,
-    /// The largest number of points in a cell, about.
+    /// The approximate maximum number of points in a cell.
     pub(crate) limit: u64,
-    /// The number of the level, as records have it.
+    /// The number of the level in records.
     pub(crate) level_byte: u8,
     first: Vec<i64>,  // key of the chunk in the lower corner
-    factor: Vec<i64>, // chunks of a cell along each axis
-    split: i64,       // cells of a chunk along each axis; then a cell is of one chunk
+    factor: Vec<i64>, // chunks per cell along each axis
+    split: i64,       // cells per chunk along each axis; then a cell is inside of one chunk
     halvings: u32,
     share: Share,
 }
 
-/// Which rows of a chunk a grid has: those of the grid `number` of `count`, the coarsest being 0.
+/// Which rows of a chunk a grid has: those of grid `number` of `count`, the coarsest being 0.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     number: u32,
@@ -68,19 +68,19 @@ impl Share {
         self.number == self.count - 1 - zeros.min(self.count - 1)
     }
 
-    /// Rows of `rows` that it has, about.
+    /// Estimates how many of `rows` it has.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn expected(self, rows: u64) -> u64 {
         let back = f64::from(self.count - 1 - self.number);
         let share = if self.number == 0 { 1.0 } else { 7.0 / 8.0 } / 8_f64.powf(back);
         let mean = rows as f64 * share;
-        let most = (mean + 4.0 * mean.sqrt()).ceil();
-        if self.count == 1 { rows } else { to_count(most) }
+        let bound = (mean + 4.0 * mean.sqrt()).ceil();
+        if self.count == 1 { rows } else { to_count(bound) }
     }
 }
 
 impl PointIndex {
-    /// The index of a cloud with these levels, the finest first.
+    /// Creates the index of a cloud with these levels, the finest first.
     ///
     /// Cells of more rows than `max_cell_rows` are halved.
     pub(crate) async fn new(
@@ -102,7 +102,7 @@ impl PointIndex {
         Self::of_shares(finest, rows, max_cell_rows).await
     }
 
-    /// A grid for each level, if their chunks nest.
+    /// Returns a grid for each level, if their chunks nest.
     async fn of_levels(
         levels: &[LevelReader],
         max_cell_rows: u64,
@@ -145,7 +145,7 @@ impl PointIndex {
         Ok(Some(Self { low: low.collect(), grids, is_additive: false }))
     }
 
-    /// Grids that have shares of one level.
+    /// Returns grids with shares of one level.
     async fn of_shares(
         level: &LevelReader,
         rows: u64,
@@ -157,19 +157,19 @@ impl PointIndex {
         }
         let sizes = chunk_sizes(level);
         let chunks = level.chunks().await?;
-        let most = 1_i64 << (count - 1);
+        let coarsest = 1_i64 << (count - 1);
         let ends = extent(&chunks, sizes.len());
-        let from: Vec<i64> = ends.iter().map(|(low, _)| low.div_euclid(most)).collect();
+        let from: Vec<i64> = ends.iter().map(|(low, _)| low.div_euclid(coarsest)).collect();
         let coarse: Vec<i64> = ends
             .iter()
             .zip(&from)
-            .map(|((_, high), from)| high.div_euclid(most) - from + 1)
+            .map(|((_, high), from)| high.div_euclid(coarsest) - from + 1)
             .collect();
         let mut grids = Vec::new();
         for number in 0..count {
             let factor = 1_i64 << (count - 1 - number);
-            let shape = coarse.iter().map(|cells| cells * most / factor).collect();
-            let first = from.iter().map(|from| from * most).collect();
+            let shape = coarse.iter().map(|cells| cells * coarsest / factor).collect();
+            let first = from.iter().map(|from| from * coarsest).collect();
             let parts = (sizes.clone(), shape, first, vec![factor; sizes.len()]);
             let share = Share { number, count };
             let halvings = grids.last().map_or(0, |grid: &PointGrid| grid.halvings);
@@ -178,18 +178,18 @@ impl PointIndex {
                 PointGrid::new(level, chunks, parts, share, (halvings, max_cell_rows)).await?,
             );
         }
-        let low = from.iter().zip(&sizes).map(|(from, size)| to_float(from * most) * size);
+        let low = from.iter().zip(&sizes).map(|(from, size)| to_float(from * coarsest) * size);
         Ok(Self { low: low.collect(), grids, is_additive: false })
     }
 
-    /// The upper corner.
+    /// Returns the upper corner.
     pub(crate) fn high(&self) -> Vec<f64> {
         let Some(grid) = self.grids.first() else { return self.low.clone() };
         let sides = self.low.iter().zip(&grid.cell).zip(&grid.shape);
         sides.map(|((low, cell), cells)| low + cell * to_float(cells.cast_signed())).collect()
     }
 
-    /// A grid for each level with points of its own: the finest one, and the others where they add to it.
+    /// Returns a grid for each level with points of its own: the finest one, and the others where they are additive.
     pub(crate) fn own_levels(&self) -> Vec<&PointGrid> {
         let mut grids: Vec<&PointGrid> = Vec::new();
         for grid in self.grids.iter().rev() {
@@ -201,7 +201,7 @@ impl PointIndex {
         grids
     }
 
-    /// The chunk and the row of an id, and the grid whose level it is of.
+    /// Returns the chunk and the row of an id, and the grid of its level.
     pub(crate) fn locate(&self, id: u64) -> Option<(&PointGrid, ChunkKey, u64)> {
         let (level, chunk, row) = split_id(id);
         let grid = self.grids.iter().find(|grid| u64::from(grid.level.level().0) == level)?;
@@ -209,7 +209,7 @@ impl PointIndex {
     }
 }
 
-/// Cell sizes, cells along each axis, the first chunk, chunks of a cell.
+/// Cell sizes, cells along each axis, the first chunk, chunks per cell.
 type Parts = (Vec<f64>, Vec<i64>, Vec<i64>, Vec<i64>);
 
 impl PointGrid {
@@ -309,7 +309,7 @@ impl PointGrid {
         Ok(counts)
     }
 
-    /// The most rows of a cell, about, where cells are made of chunks.
+    /// Estimates the largest number of rows of a cell made of chunks.
     fn count_cells(&self, counts: &[(ChunkKey, u64)]) -> u64 {
         let mut cells = HashMap::<Vec<i64>, u64>::new();
         for (key, rows) in counts {
@@ -318,21 +318,21 @@ impl PointGrid {
             let cell = of_cell.map(|((at, first), n)| (at - first).div_euclid(*n)).collect();
             *cells.entry(cell).or_default() += rows;
         }
-        let most = cells.values().copied().max().unwrap_or(0); // of an empty level
-        self.share.expected(most).max(1)
+        let largest = cells.values().copied().max().unwrap_or(0); // of an empty level
+        self.share.expected(largest).max(1)
     }
 
-    /// The most rows of a part of a chunk.
+    /// Returns the largest number of rows of a part of a chunk.
     fn count_parts(&self, key: &ChunkKey, positions: &Column) -> u64 {
         let mut parts = HashMap::<Vec<i64>, u64>::new();
         for row in 0..positions.len() {
             *parts.entry(self.part_of(key, positions, row)).or_default() += 1;
         }
-        let most = parts.values().copied().max().unwrap_or(0); // of an empty chunk
-        self.share.expected(most).max(1)
+        let largest = parts.values().copied().max().unwrap_or(0); // of an empty chunk
+        self.share.expected(largest).max(1)
     }
 
-    /// The part of its chunk that a row lies in; rounding and bins may put it a little outside.
+    /// Returns the part of its chunk that a row is in; rounding and bins may put it a little outside.
     fn part_of(&self, key: &ChunkKey, positions: &Column, row: usize) -> Vec<i64> {
         let spatial = key.spatial(self.cell.len()).unwrap_or_default();
         let along = |(axis, (at, size)): (usize, (&i64, &f64))| {
@@ -343,7 +343,7 @@ impl PointGrid {
         spatial.iter().zip(&self.cell).enumerate().map(along).collect()
     }
 
-    /// Whether a row of the chunk `key`, which `cell` is of, lies in that cell.
+    /// Returns whether a row of the chunk `key`, to which `cell` belongs, is in that cell.
     pub(crate) fn has_row(
         &self,
         cell: &[u64],
@@ -359,7 +359,7 @@ impl PointGrid {
                 .all(|(part, at)| *part == at.cast_signed() % self.split)
     }
 
-    /// The chunks of a cell that are there, with their places.
+    /// Returns the existing chunks of a cell, with their ranks.
     pub(crate) fn chunks_of(&self, cell: &[u64]) -> Vec<(u64, ChunkKey)> {
         if cell.len() != self.shape.len() || cell.iter().zip(&self.shape).any(|(at, n)| at >= n) {
             return Vec::new();
@@ -380,13 +380,13 @@ impl PointGrid {
         all.filter(|(_, key)| is_inside(key)).collect()
     }
 
-    /// The id of a row, if this grid has it.
+    /// Returns the id of a row, if it is in this grid.
     pub(crate) fn id_of(&self, chunk: u64, row: u64) -> Option<u64> {
         let id = self.point_id(chunk, row);
         self.share.has(id).then_some(id)
     }
 
-    /// The id of a row of its level, whichever grid has it.
+    /// Returns the id of a row of its level, in whichever grid it is.
     pub(crate) fn point_id(&self, chunk: u64, row: u64) -> u64 {
         u64::from(self.level_byte) << 56 | chunk << 24 | row
     }
@@ -405,7 +405,7 @@ async fn count_rows(level: &LevelReader) -> Result<u64, PrecomputedError> {
     Ok(sum)
 }
 
-/// The first and the last chunk along each axis.
+/// Returns the first and the last chunk along each axis.
 fn extent(chunks: &KeyTable, axes: usize) -> Vec<(i64, i64)> {
     let mut ends = vec![(i64::MAX, i64::MIN); axes];
     for row in chunks.rows() {
@@ -417,7 +417,7 @@ fn extent(chunks: &KeyTable, axes: usize) -> Vec<(i64, i64)> {
     ends.into_iter().map(|(low, high)| if low > high { (0, 0) } else { (low, high) }).collect()
 }
 
-/// How many times the small sizes go into the large ones, where that is a whole number.
+/// Returns the ratios of the large to the small sizes, where they are integers.
 fn whole_ratio(large: &[f64], small: &[f64]) -> Option<Vec<i64>> {
     let ratio = |(large, small): (&f64, &f64)| {
         let ratio = (large / small).round();
@@ -437,14 +437,14 @@ const fn to_count(x: f64) -> u64 {
     x as u64
 }
 
-/// Rows that are given as they are, without coarser levels.
+/// The number of rows up to which a cloud needs no coarser levels.
 const MAX_EXACT_ROWS: u64 = 2_000_000;
-/// Rows that the coarsest grid has at most, as long as there are not too many grids.
+/// The largest number of rows of the coarsest grid, unless there are too many grids.
 const ROWS_OF_COARSEST: u64 = 5000;
 const MAX_SHARES: u32 = 5;
-/// Cells of a chunk along an axis.
+/// The largest number of cells of a chunk along an axis.
 const MAX_SPLIT: i64 = 64;
-/// What an id has room for.
+/// The limit of the chunk rank in an id.
 const MAX_CHUNKS: u64 = 1 << 32;
 const MAX_ROWS_OF_CHUNK: u64 = 1 << 24;
 

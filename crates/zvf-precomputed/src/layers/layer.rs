@@ -1,7 +1,7 @@
-//! A store as folders of precomputed objects, one folder a kind of geometry.
+//! A store as folders of precomputed objects, one folder per kind of geometry.
 //!
 //! ```text
-//! info                     a volume without images, for programs that look for meshes and skeletons beside one
+//! info                     a volume without images, for programs that look for meshes and skeletons next to one
 //! point_cloud/             annotations         info, spatial0/X_Y_Z, by_id/ID, object/ID, group/NUMBER
 //! line/                    annotations
 //! polyline/, streamline/,  skeletons           info, ID, segment_properties/info
@@ -12,9 +12,8 @@
 //! KIND@LEVEL/              the same of that level alone
 //! ```
 //!
-//! What a folder needs to know of the store is found out when it is first asked for and kept; objects that were made are
-//! kept as long as there is room. An object of the store is in memory while it is encoded, and nothing else: who asks for
-//! one that is being made waits for it, and few meshes are made at a time.
+//! The facts of a folder are read on the first request and kept; encoded objects are kept up to a limit. One object of
+//! the store is in memory while it is encoded: concurrent requests for it wait, and few meshes are encoded at a time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,7 +62,7 @@ pub struct Precomputed {
     max_cell_rows: u64,
 }
 
-/// What a folder holds.
+/// The contents of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayerForm {
@@ -77,7 +76,7 @@ pub enum LayerForm {
     LegacyMeshes,
 }
 
-/// A folder that a store has.
+/// A folder of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LayerSummary {
@@ -89,7 +88,7 @@ pub struct LayerSummary {
     pub form: LayerForm,
 }
 
-/// What is known of a folder.
+/// The facts of a folder.
 #[derive(Debug)]
 struct Layer {
     content: Content,
@@ -105,7 +104,7 @@ enum Content {
     Legacy(Meshes),
 }
 
-/// The name of a folder in its parts.
+/// The parsed name of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LayerName {
     kind: Kind,
@@ -142,7 +141,7 @@ impl LayerName {
 }
 
 impl Precomputed {
-    /// The store behind `reader`.
+    /// Wraps the store behind `reader`.
     #[must_use]
     pub fn new(reader: Reader) -> Self {
         let space = Space::new(reader.store());
@@ -158,28 +157,28 @@ impl Precomputed {
         }
     }
 
-    /// Keeps at most `max_bytes` of the objects that were made; 256 MiB by default.
+    /// Sets the limit of kept encoded objects in bytes [default: 256 MiB].
     #[must_use]
     pub fn with_cache_bytes(mut self, max_bytes: usize) -> Self {
         self.cache = Cache::new(max_bytes);
         self
     }
 
-    /// Cuts meshes of more than `faces` faces into octrees; a million by default.
+    /// Sets the number of faces above which meshes are cut into octrees [default: a million].
     #[must_use]
     pub const fn with_max_whole_faces(mut self, faces: usize) -> Self {
         self.max_whole_faces = faces;
         self
     }
 
-    /// Halves cells of the spatial index that would hold more than `rows` annotations; 100 000 by default.
+    /// Sets the number of annotations above which cells of the spatial index are halved [default: 100 000].
     #[must_use]
     pub const fn with_max_cell_rows(mut self, rows: u64) -> Self {
         self.max_cell_rows = rows;
         self
     }
 
-    /// The folders that this store has, the usual one of each kind.
+    /// Returns the folders of this store, the default one of each kind.
     ///
     /// # Errors
     ///
@@ -189,7 +188,7 @@ impl Precomputed {
         let kinds = level.kinds().first().copied().into_iter().chain(level.extra_kinds());
         let mut layers = Vec::new();
         for kind in kinds {
-            // A geometry of vertices and links alone has no objects that could be asked for.
+            // A geometry of vertices and links alone has no objects to request.
             match level.of_kind(kind).await {
                 Ok(Some(_)) => {}
                 Ok(None) => continue,
@@ -203,7 +202,7 @@ impl Precomputed {
         Ok(layers)
     }
 
-    /// The object of `key` in a folder; none where there is nothing of that name.
+    /// Returns the object of `key` in a folder; `None` where nothing has that name.
     ///
     /// # Errors
     ///
@@ -221,7 +220,7 @@ impl Precomputed {
             return Ok(Some(bytes));
         }
         let Some(layer) = self.open_layer(layer).await? else { return Ok(None) };
-        // Manifest and data of a mesh are made together.
+        // Manifest and data of a mesh are encoded together.
         let making = Making::begin(self, name.strip_suffix(".index").unwrap_or(&name));
         let _held = making.gate.lock().await;
         if let Some(bytes) = self.cache.get(&name) {
@@ -238,7 +237,7 @@ impl Precomputed {
         self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a folder, found out once.
+    /// Returns the facts of a folder, read once.
     async fn open_layer(&self, name: &str) -> Result<Option<Arc<Layer>>, PrecomputedError> {
         let known = self.layers.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         if known.is_some() {
@@ -264,12 +263,12 @@ impl Precomputed {
         };
         let layer = Arc::new(Layer { content, level });
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
-        // A store has few levels and kinds; names of others were refused above.
+        // A store has few levels and kinds; other names were refused above.
         layers.insert(name.to_owned(), Arc::clone(&layer));
         Ok(Some(layer))
     }
 
-    /// The levels of a folder, the finest first; none where the store has no such kind or level.
+    /// Returns the levels of a folder, the finest first; `None` where the store has no such kind or level.
     async fn levels(&self, name: LayerName) -> Result<Vec<LevelReader>, PrecomputedError> {
         let mut numbers = self.reader.store().level_numbers();
         numbers.sort_unstable();
@@ -334,7 +333,7 @@ impl Precomputed {
         }
     }
 
-    /// Manifest and data of a mesh are made together: what was not asked for is kept for the next request.
+    /// Encodes manifest and data of a mesh together: the other one is kept for the next request.
     async fn make_mesh(
         &self,
         meshes: &Meshes,
@@ -360,7 +359,7 @@ impl Precomputed {
         }
     }
 
-    /// `ID:0` names the fragments of a mesh, and `ID:0:0` is the one it has.
+    /// Encodes a legacy mesh: `ID:0` names its fragments, and `ID:0:0` is the only one.
     async fn make_legacy(
         &self,
         meshes: &Meshes,
@@ -387,7 +386,7 @@ impl Precomputed {
     }
 }
 
-/// An object that is being made, or waited for; others that want it wait at its gate.
+/// An object that is being encoded, or waited for; concurrent requests wait at its gate.
 struct Making<'a> {
     owner: &'a Precomputed,
     object: &'a str,
@@ -402,10 +401,10 @@ impl<'a> Making<'a> {
 }
 
 impl Drop for Making<'_> {
-    /// Also where a request was given up: nothing stays of an object that nobody waits for.
+    /// Removes the gate of an abandoned request, if nobody else waits for the object.
     fn drop(&mut self) {
         let mut making = self.owner.lock_making();
-        // The map has one, this has the other.
+        // One reference is the map's, one is this value's.
         if Arc::strong_count(&self.gate) <= 2 {
             making.remove(self.object);
         }
@@ -428,7 +427,7 @@ fn print(document: &Json) -> Bytes {
     document.to_string().into_bytes().into()
 }
 
-/// A decimal number without a sign or zeros before it: each object has one name.
+/// Parses a decimal number without a sign or leading zeros: each object has one name.
 fn parse_number(text: &str) -> Option<u64> {
     let is_plain =
         text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
@@ -443,13 +442,13 @@ fn parse_cell(text: &str) -> Option<Vec<u64>> {
     text.split('_').map(parse_number).collect()
 }
 
-/// Bytes of objects that are kept.
+/// The default limit of kept objects in bytes.
 const DEFAULT_CACHE_BYTES: usize = 256 << 20;
-/// Meshes that are in memory while they are encoded.
+/// The number of meshes that are encoded concurrently.
 const MAX_MESHES_AT_ONCE: usize = 2;
-/// Annotations of a cell above which cells are halved.
+/// The default number of annotations of a cell above which cells are halved.
 const MAX_CELL_ROWS: u64 = 100_000;
-/// Faces of a mesh that is given whole.
+/// The default number of faces above which a mesh is cut.
 const MAX_WHOLE_FACES: usize = 1_000_000;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Meshes: of several resolutions out of the levels of a store, and legacy ones out of one level.
+//! Meshes: of several resolutions from the levels of a store, and legacy ones from one level.
 //!
-//! A mesh of few faces is given whole in each resolution; a large one is cut into an octree over the chunks of the store, of
-//! which a viewer loads what is in sight.
+//! A mesh of few faces is sent whole in each resolution; a large one is cut into an octree over the chunks of the
+//! store, of which a viewer loads the visible part.
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -24,7 +24,7 @@ pub(crate) struct Meshes {
 }
 
 impl Meshes {
-    /// Those of `levels`, the finest first; those of more faces than `max_whole_faces` as octrees.
+    /// Reads the meshes of `levels`, the finest first; those of more faces than `max_whole_faces` become octrees.
     pub(crate) fn new(levels: &[LevelReader], max_whole_faces: usize) -> Self {
         Self { levels: levels.iter().take(MAX_LODS).cloned().collect(), max_whole_faces }
     }
@@ -43,7 +43,7 @@ impl Meshes {
         json!({"@type": "neuroglancer_legacy_mesh", "segment_properties": "segment_properties"})
     }
 
-    /// A mesh in all its resolutions; none where there is no such object.
+    /// Returns a mesh in all its resolutions; `None` where the object does not exist.
     pub(crate) async fn object(
         &self,
         reader: &Reader,
@@ -56,7 +56,7 @@ impl Meshes {
                 if lods.is_empty() {
                     return Ok(None);
                 }
-                continue; // a coarser level may have lost it
+                continue; // a coarser level may lack it
             };
             let faces = triangles(&batch);
             if faces.is_empty() && !lods.is_empty() {
@@ -83,7 +83,7 @@ impl Meshes {
         }))
     }
 
-    /// A mesh as one fragment, in nanometres.
+    /// Returns a mesh as one fragment, in nanometres.
     pub(crate) async fn legacy(
         &self,
         reader: &Reader,
@@ -112,7 +112,7 @@ fn positions(batch: &Batch) -> Vec<f64> {
     (0..batch.len()).flat_map(place).collect()
 }
 
-/// Faces as fans of triangles.
+/// Divides faces into fans of triangles.
 fn triangles(batch: &Batch) -> Vec<[u32; 3]> {
     let mut all = Vec::new();
     for face in batch.elements().into_iter().flat_map(|elements| elements.iter()) {
@@ -128,7 +128,7 @@ fn triangles(batch: &Batch) -> Vec<[u32; 3]> {
     all
 }
 
-/// The size of a bin, for levels that say nothing of their error.
+/// Returns the size of a bin, for levels without a stated error.
 fn bin_size(level: &LevelReader) -> f64 {
     let bins = level.bins().map(|bins| bins.bin_shape().to_vec());
     let sizes = bins.unwrap_or_else(|| level.chunk_shape().sizes().to_vec());

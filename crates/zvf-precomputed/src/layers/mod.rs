@@ -1,16 +1,16 @@
-//! Stores as layers of these formats: what a request asks for is read from the store and encoded.
+//! Stores as layers of these formats: requested objects are read from the store and encoded.
 //!
 //! ```text
-//! layer         a path to one of the objects below, and the forms that a store has
+//! layer         the path of an object, and the forms that a store has
 //! points        points as annotations, in grids (`grid`) of all levels
 //! annotations   lines and polylines as annotations
 //! skeletons     skeletons and polylines as skeletons
 //! meshes        meshes, of one resolution and of several
-//! segments      the objects of a level and what is said of them
-//! attributes    attributes as properties; `space` axes and units, `view` what viewers show first, `cache` what is kept
+//! segments      the objects of a level and their properties
+//! attributes    attributes as properties; `space` axes and units, `view` the initial view, `cache` kept objects
 //! ```
 //!
-//! Not here: the bytes of one object (`encode`).
+//! The encoding of single objects is in `encode`.
 
 mod annotations;
 mod attributes;

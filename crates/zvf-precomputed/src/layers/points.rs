@@ -24,7 +24,7 @@ pub(crate) struct Points {
     relations: Relations,
 }
 
-/// Rows of a chunk: their positions and the values of each attribute.
+/// The rows of a chunk: their positions and the values of each attribute.
 struct Rows {
     positions: Column,
     columns: Vec<Option<Column>>,
@@ -80,7 +80,7 @@ impl Points {
         })
     }
 
-    /// The list of a cell; none where it is empty.
+    /// Returns the list of a cell; `None` where it is empty.
     pub(crate) async fn cell(
         &self,
         grid: usize,
@@ -100,15 +100,15 @@ impl Points {
                 }
             }
             if records.len() as u64 > MAX_RECORDS {
-                let (found, most) = (records.len() as u64, MAX_RECORDS);
-                return Err(PrecomputedError::TooLarge { what: "a cell", found, most });
+                let (found, max) = (records.len() as u64, MAX_RECORDS);
+                return Err(PrecomputedError::TooLarge { what: "a cell", found, most: max });
             }
         }
         records.sort_by_key(|(id, _)| scatter(*id));
         Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
     }
 
-    /// A point by its id.
+    /// Returns a point by its id.
     pub(crate) async fn by_id(
         &self,
         id: u64,
@@ -128,7 +128,7 @@ impl Points {
         Ok(Some(record.into()))
     }
 
-    /// The points that are related to an object or a group, each once; none where there are none.
+    /// Returns the points related to an object or a group, each once; `None` where there are none.
     pub(crate) async fn related(
         &self,
         reader: &Reader,
@@ -223,7 +223,7 @@ impl Points {
         Ok(Rows { positions, columns })
     }
 
-    /// The attribute at a level, which may lack it or have it in another type.
+    /// Returns the attribute at a level, which may lack it or have another type.
     async fn reader_of(
         &self,
         level: &LevelReader,
@@ -234,12 +234,12 @@ impl Points {
     }
 }
 
-/// A level that answers nothing for a chunk, not even a fault.
+/// Returns the error for a level without an answer for a chunk.
 fn nothing() -> PrecomputedError {
     PrecomputedError::Unsupported("a chunk without an answer".to_owned())
 }
 
-/// The property that tells levels apart.
+/// The property with the level of a point.
 const LEVEL: &str = "zvf_level";
-/// Points of one list.
+/// The largest number of points in a list.
 const MAX_RECORDS: u64 = 2_000_000;

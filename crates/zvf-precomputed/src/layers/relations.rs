@@ -1,7 +1,7 @@
 //! Relationships of annotations: the objects that they belong to, and the groups of these.
 //!
-//! An annotation by its id ends with the ids of each relationship; `object/ID` and `group/NUMBER` list the annotations of one
-//! object and of one group. Negative ids are no ids of viewers: they are left out.
+//! An annotation requested by its id ends with the ids of each relationship; `object/ID` and `group/NUMBER` list the
+//! annotations of one object and of one group. Viewers have no negative ids: these are left out.
 
 use serde_json::{Value as Json, json};
 use zvf_format::key::ChunkKey;
@@ -12,7 +12,7 @@ use zvf_query::Query;
 use super::PrecomputedError;
 use super::segments::object_of;
 
-/// What the annotations of a level are related to.
+/// The relationships of the annotations of a level.
 #[derive(Debug)]
 pub(crate) struct Relations {
     kind: Kind,
@@ -23,7 +23,7 @@ pub(crate) struct Relations {
 /// A relationship.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// To the object that an annotation is of.
+    /// To the object of an annotation.
     Object,
     /// To the groups of that object, by number.
     Group,
@@ -50,18 +50,18 @@ impl Relations {
         Ok(Self { kind, level: level.clone(), kinds })
     }
 
-    /// What `info` says of them.
+    /// Returns their description in `info`.
     pub(crate) fn describe(&self) -> Json {
         let entry = |kind: &Relation| json!({"id": kind.name(), "key": kind.name()});
         self.kinds.iter().map(entry).collect()
     }
 
-    /// The relationship with this name.
+    /// Returns the relationship with this name.
     pub(crate) fn find(&self, name: &str) -> Option<Relation> {
         self.kinds.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// The question for all of a level that is related to the object or the group `id`; none where there is no such one.
+    /// Returns the query for everything related to the object or the group `id`; `None` where it does not exist.
     pub(crate) async fn query(
         &self,
         level: &LevelReader,
@@ -87,7 +87,7 @@ impl Relations {
         Ok(Some(query.limit_bytes(MAX_RELATED_BYTES)))
     }
 
-    /// Adds the ids of each relationship to the record of an annotation of these objects.
+    /// Appends the ids of each relationship to the record of an annotation of these objects.
     pub(crate) async fn push(
         &self,
         objects: &[ObjectId],
@@ -101,11 +101,11 @@ impl Relations {
                 Relation::Group => self.groups_of(objects).await?,
             };
             let found = to_u64(ids.len());
-            let most = u64::from(u32::MAX);
+            let max = u64::from(u32::MAX);
             let count = u32::try_from(ids.len()).map_err(|_many| PrecomputedError::TooLarge {
                 what: "a list of ids",
                 found,
-                most,
+                most: max,
             })?;
             record.extend(count.to_le_bytes());
             record.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
@@ -150,7 +150,7 @@ pub(crate) async fn find_objects(
     Ok(index.ids_of(&rows).await?)
 }
 
-/// Groups whose members are in memory together.
+/// The number of groups whose members are in memory together.
 const GROUPS_AT_ONCE: usize = 256;
-/// Bytes of the geometry that is related to one object or group.
+/// The memory limit of the geometry related to one object or group, in bytes.
 const MAX_RELATED_BYTES: u64 = 1 << 28;

@@ -1,4 +1,4 @@
-//! Objects: their ids as viewers have them, what is said of them, and their geometry out of an answer.
+//! Objects: their ids for viewers, their properties, and their geometry from an answer.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use zvf_query::{Columns, Query, Reader};
 use super::PrecomputedError;
 use super::attributes::Attribute;
 
-/// The object of an id: ids of viewers are not negative.
+/// Returns the object of an id: ids of viewers are not negative.
 pub(crate) fn object_of(id: u64) -> Option<ObjectId> {
     i64::try_from(id).ok().map(ObjectId)
 }
 
-/// The geometry of one object, whole; none where there is no such object. A level without objects has the object 0.
+/// Reads the whole geometry of one object; `None` where it does not exist. A level without objects has the object 0.
 pub(crate) async fn read_object(
     reader: &Reader,
     level: &LevelReader,
@@ -35,7 +35,7 @@ pub(crate) async fn read_object(
     Ok(is_there.then_some(answer.batch))
 }
 
-/// Ids of a level and the rows of its index, up to a number; and whether there are more.
+/// The ids of a level and the rows of its index, up to a limit; and whether there are more.
 pub(crate) struct Ids {
     pub(crate) ids: Vec<u64>,
     pub(crate) rows: Vec<u64>,
@@ -43,11 +43,11 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    pub(crate) async fn read(level: &LevelReader, most: u64) -> Result<Self, PrecomputedError> {
+    pub(crate) async fn read(level: &LevelReader, limit: u64) -> Result<Self, PrecomputedError> {
         let Some(index) = level.objects().await? else {
             return Ok(Self { ids: vec![0], rows: Vec::new(), has_more: false });
         };
-        let end = index.slots().min(most);
+        let end = index.slots().min(limit);
         let (mut ids, mut rows) = (Vec::new(), Vec::new());
         for (row, object) in (0..end).zip(index.ids(0..end).await?) {
             if let Ok(id) = u64::try_from(object.0) {
@@ -59,7 +59,7 @@ impl Ids {
     }
 }
 
-/// The attributes of objects, and how to read them.
+/// Returns the attributes of objects, and their readers.
 pub(crate) async fn object_attributes(
     level: &LevelReader,
 ) -> Result<Vec<(Attribute, RowAttribute)>, PrecomputedError> {
@@ -81,7 +81,7 @@ pub(crate) async fn object_attributes(
     Ok(all)
 }
 
-/// What is said of segments: labels, numbers, and the groups they are in as tags.
+/// Returns the properties of segments: labels, numbers, and their groups as tags.
 pub(crate) async fn segment_properties(level: &LevelReader) -> Result<Json, PrecomputedError> {
     let Ids { ids, rows, has_more } = Ids::read(level, MAX_SEGMENTS).await?;
     let mut properties = Vec::new();
@@ -102,7 +102,7 @@ pub(crate) async fn segment_properties(level: &LevelReader) -> Result<Json, Prec
     Ok(document)
 }
 
-/// The properties of an attribute, one for each number of its rows.
+/// Returns the properties of an attribute, one for each column.
 fn describe(attribute: &Attribute, values: &RowAttribute, read: &RowValues) -> Vec<Json> {
     let field = values.field(read.column().clone());
     let count = read.column().len();
@@ -127,7 +127,7 @@ fn describe(attribute: &Attribute, values: &RowAttribute, read: &RowValues) -> V
     (0..attribute.width).map(property).collect()
 }
 
-/// A number of JSON; what is none is 0, as there is no other number for nothing.
+/// Returns a JSON number; a missing one is 0, because there is no other representation.
 fn number(value: &Value) -> Json {
     match value {
         Value::Bool(flag) => json!(u8::from(*flag)),
@@ -138,14 +138,14 @@ fn number(value: &Value) -> Json {
     }
 }
 
-/// Groups as tags, where there are any and not too many.
+/// Returns groups as tags, where there are any and not too many.
 async fn tags(level: &LevelReader, ids: &[u64]) -> Result<Option<Json>, PrecomputedError> {
     let Some(groups) = level.groups().await? else { return Ok(None) };
     if groups.is_empty() || groups.len() > MAX_TAGS {
         return Ok(None);
     }
     let all: Vec<u64> = (0..groups.len()).collect();
-    // Tags are listed by name, and rows name them by their place in that list.
+    // Tags are ordered by name, and rows name them by their index.
     let mut by_name: Vec<(String, Members)> = all
         .iter()
         .zip(groups.members(&all).await?)
@@ -181,11 +181,11 @@ async fn tags(level: &LevelReader, ids: &[u64]) -> Result<Option<Json>, Precompu
     Ok(Some(json!({"id": "groups", "type": "tags", "tags": names, "values": of_rows})))
 }
 
-/// Attributes that are names.
+/// Attributes that hold names.
 const LABELS: [&str; 3] = ["name", "label", "title"];
-/// Objects whose properties are told.
+/// The largest number of objects with properties.
 const MAX_SEGMENTS: u64 = 200_000;
-/// Groups that are tags.
+/// The largest number of groups that become tags.
 const MAX_TAGS: u64 = 65_535;
-/// Bytes of the geometry of one object.
+/// The memory limit of the geometry of one object, in bytes.
 const MAX_OBJECT_BYTES: u64 = 1 << 30;

@@ -33,7 +33,7 @@ impl Skeletons {
             let categories = found.categories().cloned();
             attributes.push(Attribute { name, dtype: found.dtype(), width, categories });
         }
-        // Readers look for the radius first.
+        // Readers expect the radius first.
         attributes.sort_by_key(|attribute| attribute.name != "radius");
         Ok(Self { kind, level, attributes })
     }
@@ -84,7 +84,7 @@ impl Skeletons {
     }
 }
 
-/// Links of two vertices, or neighbours within the parts of chains.
+/// Returns links of two vertices, or neighbours within the parts of chains.
 fn edges(batch: &Batch) -> Vec<[u32; 2]> {
     let pair = |from: usize, to: usize| Some([u32::try_from(from).ok()?, u32::try_from(to).ok()?]);
     match batch.elements().filter(|elements| elements.width() == 2) {

@@ -1,8 +1,8 @@
-//! Axes and units of a store as these formats say them.
+//! Axes and units of a store in the terms of these formats.
 //!
-//! Annotations have any number of axes, each with a scale and a unit; skeletons and meshes have three, in nanometres, and a
-//! transform that leads there. Positions stay in the unit of the store, so that they keep their bits; lengths without a
-//! unit are taken as they are.
+//! Annotations have any number of axes, each with a scale and a unit; skeletons and meshes have three, in nanometres,
+//! and a transform to them. Positions stay in the unit of the store, so that they keep their bits; lengths without a
+//! unit are not scaled.
 
 use serde_json::{Map, Value as Json, json};
 use zvf_format::num::{saturating_floor_i64, trunc_u64};
@@ -36,14 +36,14 @@ impl Space {
         self.axes.len()
     }
 
-    /// Scale and unit of an axis: metres or seconds where the store has a length or a time.
+    /// Returns scale and unit of an axis: metres or seconds where the store has a length or a time.
     fn scale(&self, axis: usize) -> (f64, &'static str) {
         let unit = self.axes.get(axis).and_then(|(_, unit)| unit.as_deref());
         unit.and_then(|unit| UNITS.iter().find(|(name, ..)| *name == unit))
             .map_or((1.0, ""), |(_, scale, base)| (*scale, *base))
     }
 
-    /// The axes of annotations.
+    /// Returns the axes of annotations.
     pub(crate) fn dimensions(&self) -> Json {
         let entry = |(at, (name, _)): (usize, &(String, _))| {
             let (scale, unit) = self.scale(at);
@@ -52,7 +52,7 @@ impl Space {
         Json::Object(self.axes.iter().enumerate().map(entry).collect::<Map<_, _>>())
     }
 
-    /// The axes that a viewer shows skeletons and meshes in.
+    /// Returns the axes in which a viewer shows skeletons and meshes.
     pub(crate) fn view_dimensions(&self) -> Json {
         let names = self.axes.iter().take(3).enumerate();
         let entry = |(at, (name, _)): (usize, &(String, _))| {
@@ -61,17 +61,17 @@ impl Space {
         Json::Object(names.map(entry).collect::<Map<_, _>>())
     }
 
-    /// Nanometres of a unit of an axis; one where it has none.
+    /// Returns the nanometres of a unit of an axis; one where it has none.
     fn nanometers(&self, axis: usize) -> f64 {
         match self.scale(axis) {
-            // 1e-6 * 1e9 is 1000, whatever the last bit says.
+            // 1e-6 * 1e9 is 1000, whatever its last bit.
             (scale, "m") if scale >= 1e-9 => (scale * 1e9).round(),
             (scale, "m") => scale * 1e9,
             _ => 1.0,
         }
     }
 
-    /// The transform of skeletons and meshes: by rows, three numbers and an offset.
+    /// Returns the transform of skeletons and meshes: by rows, three numbers and an offset.
     ///
     /// # Errors
     ///
@@ -97,12 +97,12 @@ impl Space {
         Ok(rows)
     }
 
-    /// The `info` of a volume without images, whose meshes and skeletons are in the folders beside it; none where there
-    /// are neither, or more axes than three.
+    /// Returns the `info` of a volume without images, whose meshes and skeletons are in the sibling folders; `None`
+    /// where there are neither, or more than three axes.
     ///
     /// # Errors
     ///
-    /// When the bounds lie so far out that not every integer there is a float.
+    /// When the bounds are so far out that not every integer there is a float.
     pub(crate) fn volume(&self, layers: &[LayerSummary]) -> Result<Option<Json>, PrecomputedError> {
         let find = |form| layers.iter().find(|layer| layer.form == form).map(|layer| &layer.name);
         let (mesh, skeletons) = (find(LayerForm::Meshes), find(LayerForm::Skeletons));
@@ -136,12 +136,12 @@ impl Space {
         Ok(Some(info))
     }
 
-    /// What is added to stored positions of annotations.
+    /// Returns the offset that is added to stored positions of annotations.
     pub(crate) fn offset(&self) -> &[f64] {
         &self.offset
     }
 
-    /// The middle and the largest extent of the store, in its unit.
+    /// Returns the centre and the largest extent of the store, in its unit.
     pub(crate) fn view(&self) -> (Vec<f64>, f64) {
         let sides = self.low.iter().zip(&self.high);
         let extent = sides.clone().map(|(low, high)| high - low).fold(0.0, f64::max);
@@ -151,21 +151,21 @@ impl Space {
     }
 }
 
-/// A coordinate of a vertex; an axis that is not there is 0.
+/// Returns a coordinate of a vertex; a missing axis is 0.
 pub(crate) fn coordinate(positions: &Column, row: usize, axis: usize) -> f64 {
     let has_axis = usize::try_from(positions.width()).is_ok_and(|width| axis < width);
     if has_axis { positions.float(row, axis).unwrap_or(f64::NAN) } else { 0.0 }
 }
 
-/// The size of a chunk of a level.
+/// Returns the size of a chunk of a level.
 pub(crate) fn chunk_sizes(level: &LevelReader) -> Vec<f64> {
     level.chunk_shape().sizes().to_vec()
 }
 
-/// Up to here every integer is a float: 2^53.
+/// The range in which every integer is a float: 2^53.
 const MAX_VOXEL: f64 = 9_007_199_254_740_992.0;
 
-/// Units with their scale and base; all others are no units to a viewer.
+/// Units with their scale and base; viewers do not know others.
 const UNITS: &[(&str, f64, &str)] = &[
     ("meter", 1.0, "m"),
     ("decimeter", 1e-1, "m"),

@@ -1,4 +1,4 @@
-//! The state of a viewer that shows a store: all its folders as layers, seen from where all of it is in sight.
+//! The state of a viewer that shows a store: all its folders as layers, with everything in view.
 
 use serde_json::{Value as Json, json};
 
@@ -7,8 +7,8 @@ use super::layer::{LayerForm, Precomputed};
 use super::segments::Ids;
 
 impl Precomputed {
-    /// The state in which Neuroglancer shows all folders of this store, which it finds below `source`, an address without
-    /// the slash at its end.
+    /// Returns the state in which Neuroglancer shows all folders of this store, which are below the address `source`
+    /// without a trailing slash.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl Precomputed {
     }
 }
 
-/// Objects that are shown at first; the others are in the list of segments.
+/// The number of initially visible objects; the others are in the list of segments.
 const MAX_SHOWN: u64 = 200;
-/// Annotations in one colour, as their properties are the store's own.
+/// Annotations in one colour, because the store defines their properties.
 const SHADER: &str = "\nvoid main() { setColor(defaultColor()); }\n";

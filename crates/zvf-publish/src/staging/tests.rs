@@ -1,4 +1,4 @@
-//! What a staging directory does when it is published, given up, or met by others.
+//! Staging directories that are published, abandoned, or meet others.
 
 use super::*;
 
@@ -138,7 +138,7 @@ fn files_of_nobody_are_carried_over() {
     new.publish().unwrap();
     drop(new);
     assert_eq!((place.read("a/m"), place.read("a/notes.txt")), ("2".to_owned(), "mine".to_owned()));
-    // One whose folder goes has no place.
+    // A file whose folder is removed has no place.
     place.write("a/0/notes.txt", "mine");
     place.write("a/0/m", "1");
     let new = place.begin(&Disk::default(), options);

@@ -1,4 +1,4 @@
-//! Who may ask.
+//! Access control.
 
 use super::Served;
 use zvf_serve::{Config, ServeError, Server};

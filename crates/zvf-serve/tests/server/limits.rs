@@ -47,7 +47,7 @@ fn closes_connections_that_say_nothing() {
         let mut stream = served.connect();
         stream.write_all(start.as_bytes()).unwrap();
         let mut rest = Vec::new();
-        // Closed by the server, whatever it says first; a hanging server fails by the read timeout.
+        // Closed by the server, whatever it sends first; a hanging server fails by the read timeout.
         stream.read_to_end(&mut rest).unwrap();
     }
 }
@@ -57,7 +57,7 @@ fn limits_connections_of_one_peer() {
     let served = Served::start(|config| config.limits.max_connections_per_peer = 2);
     let mut held = [served.connect(), served.connect()];
     for stream in &mut held {
-        // An answer on each: they are counted by then.
+        // Each has received an answer, and so is counted.
         stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut byte = [0];
         stream.read_exact(&mut byte).unwrap();

@@ -1,4 +1,4 @@
-//! A server asked over real connections.
+//! Tests of a server over real connections.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ mod limits;
 mod precomputed;
 mod viewer;
 
-/// A served copy of a small store, with a secret beside it.
+/// A served copy of a small store, with a secret file next to it.
 struct Served {
     server: Server,
     scratch: tempfile::TempDir,
@@ -36,7 +36,7 @@ impl Served {
         self.server.address()
     }
 
-    /// Sends a GET of `target` with `headers`, one a line.
+    /// Sends a GET of `target` with `headers`, one per line.
     fn get(&self, target: &str, headers: &[&str]) -> Response {
         self.ask("GET", target, headers, "")
     }
@@ -56,12 +56,12 @@ impl Served {
         self.send(request.as_bytes())
     }
 
-    /// Sends bytes as they are and reads until the server closes.
+    /// Sends bytes unchanged and reads until the server closes.
     fn send(&self, request: &[u8]) -> Response {
         let mut stream = self.connect();
         stream.write_all(request).unwrap();
         let mut bytes = Vec::new();
-        // A reset after the answer is fine: the server does not read what it refuses.
+        // A reset after the answer is fine: the server does not read refused requests.
         let _ = stream.read_to_end(&mut bytes);
         Response::parse(&bytes)
     }
@@ -73,7 +73,7 @@ impl Served {
     }
 }
 
-/// A store of this workspace with points in three cells.
+/// Returns a store of this workspace with points in three cells.
 fn source() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../zvf-store/testdata/three.zarrvectors")
 }
@@ -91,7 +91,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What came back.
+/// A received answer.
 #[derive(Debug)]
 struct Response {
     status: u16,
@@ -130,7 +130,7 @@ impl Response {
     }
 }
 
-/// The chunks of a body in one piece, and whether the last one came.
+/// Joins the chunks of a body, and returns whether the last one arrived.
 fn join_chunks(mut raw: &[u8]) -> (Vec<u8>, bool) {
     let mut body = Vec::new();
     loop {
@@ -147,7 +147,7 @@ fn join_chunks(mut raw: &[u8]) -> (Vec<u8>, bool) {
     }
 }
 
-/// A server whose timers are short.
+/// Sets short timeouts.
 fn impatient(config: &mut Config) {
     config.limits = Limits {
         first_byte_timeout: Duration::from_millis(300),

@@ -1,4 +1,4 @@
-//! `/precomputed`: objects made as they are asked for, and the client out of a folder.
+//! `/precomputed`: objects generated on request, and the client from a folder.
 
 use super::Served;
 

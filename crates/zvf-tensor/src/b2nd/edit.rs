@@ -1,14 +1,14 @@
-//! Changing a block array of this machine: a new one beside it, then its name.
+//! Editing a block array on this machine: a new one is written next to it, and then renamed.
 //!
 //! ```text
-//! chunk that nothing is written to    its stored bytes, as they are; of a folder a link to its file
-//! chunk that is                       decoded unless all of it is written, changed, encoded
+//! unchanged chunk                     its stored bytes; of a folder a link to its file
+//! changed chunk                       decoded unless all of it is written, changed, encoded
 //! ```
 //!
-//! Readers that have the array open go on with what it was. Appending is writing behind the end of one axis:
-//! the chunks that the array ended in are changed, the others keep their bytes under other numbers.
+//! Readers that have the array open continue with the old one. Appending writes beyond the end of one axis: the last
+//! chunks of the axis are changed, the others keep their bytes under other numbers.
 //!
-//! Not here: coding of chunks (`write`).
+//! Encoding of chunks is in `write`.
 
 use async_recursion::async_recursion as boxed;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::memory::Memory;
 use crate::region::{Region, paste};
 use crate::slice::Slice;
 
-/// Changes to a block array, all of which are seen at once.
+/// Changes to a block array, which become visible together.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -56,14 +56,14 @@ pub struct BlockEdit {
     writes: Vec<Written>,
 }
 
-/// Items of a box.
+/// The items of a box.
 #[derive(Debug)]
 struct Written {
     place: Region,
     items: Bytes, // as many as the box has
 }
 
-/// What an edit did.
+/// The totals of an edit.
 ///
 /// ```
 /// assert_eq!(zvf_tensor::Edited::default().rewritten, 0);
@@ -77,7 +77,7 @@ pub struct Edited {
 }
 
 impl BlockEdit {
-    /// Begins to change the array at `path`, a frame or the folder of a sparse one.
+    /// Begins to edit the array at `path`, a frame or the folder of a sparse one.
     ///
     /// # Errors
     ///
@@ -92,13 +92,13 @@ impl BlockEdit {
         Ok(Self { array, path: path.to_owned(), shape, writes: Vec::new() })
     }
 
-    /// The array as it is.
+    /// Returns the array before the edit.
     #[must_use]
     pub const fn array(&self) -> &BlockArray {
         &self.array
     }
 
-    /// The extents it will have.
+    /// Returns the extents after the edit.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
@@ -124,7 +124,7 @@ impl BlockEdit {
         self.push(place, items.into())
     }
 
-    /// Writes items behind the end of `axis`: as many as make the axis longer by a whole number.
+    /// Appends items along `axis`: a whole number of layers.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl BlockEdit {
         Ok(())
     }
 
-    /// Makes the array what was written to it.
+    /// Applies the edit to the array.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl BlockEdit {
         Ok(edited)
     }
 
-    /// The items of a chunk after the writes.
+    /// Returns the items of a chunk after the writes.
     async fn changed(&self, chunk: &Region, memory: &Memory) -> Result<Vec<u8>, TensorError> {
         let item = saturating_usize(self.array.item_size().into());
         let bytes = saturating_usize(chunk.items()) * item;
@@ -204,7 +204,7 @@ impl BlockEdit {
         Ok(items)
     }
 
-    /// Puts a chunk as it is stored.
+    /// Copies a chunk as it is stored.
     async fn keep(
         &self,
         frame: &Frame<'_>,

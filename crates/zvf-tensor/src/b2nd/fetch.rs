@@ -1,13 +1,13 @@
-//! From a selection to its items: fronts of chunks, then blocks, many chunks at once.
+//! Reading a selection: chunk headers, then blocks, many chunks at once.
 //!
 //! ```text
-//! place of each chunk -> front: header and block table -> spans of the blocks that are needed
-//!                     -> decoded, many blocks at once -> runs put into the result
+//! place of each chunk -> front: header and block table -> spans of the selected blocks
+//!                     -> decoded, many blocks at once -> runs copied into the result
 //! ```
 //!
-//! Only the blocks of the selection are decoded, and block 0 of a chunk where a filter needs it. Chunks go in
-//! waves of a fixed number of decoded bytes. Where blocks fill parts of the result that lie apart, each puts its
-//! runs there itself; otherwise they are gathered, and put there when all are.
+//! Only the blocks of the selection are decoded, and block 0 of a chunk where a filter needs it. Chunks are read in
+//! waves of a fixed number of decoded bytes. Where blocks fill disjoint parts of the result, each task copies its runs
+//! there itself; otherwise they are collected and copied at the end.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,11 +22,11 @@ use zvf_store::RangedFile;
 use super::frame::BlockArray;
 use crate::error::TensorError;
 
-/// The items of `selection`, in C order.
+/// Reads the items of `selection`, in C order.
 pub(super) async fn selection(
     array: &BlockArray,
     selection: &Selection<'_>,
-    most: u64,
+    max_bytes: u64,
 ) -> Result<Vec<u8>, TensorError> {
     let mut out = vec![0; saturating_usize(selection.bytes())];
     if out.is_empty() {
@@ -38,8 +38,8 @@ pub(super) async fn selection(
     for part in selection.chunks() {
         let place = places.get(&frame, part.number())?;
         let bytes = part.blocks_touched().saturating_mul(array.geometry().block_size().into());
-        if bytes > most {
-            let (class, expected) = (Class::LimitExceeded, Expected::AtMost(most.into()));
+        if bytes > max_bytes {
+            let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
             let found = zvf_format::Found::from(bytes);
             return Err(TensorError::refused(class, "bytes of blocks", expected, found));
         }
@@ -55,10 +55,10 @@ pub(super) async fn selection(
     Ok(out)
 }
 
-/// What a chunk is read from.
+/// The source of the bytes of a chunk.
 struct Source<'w, 'g> {
     part: &'w ChunkPart<'g>,
-    file: Option<RangedFile>, // of its own
+    file: Option<RangedFile>, // `None` in a frame
     start: u64,               // in its file
     room: u64,
 }
@@ -67,7 +67,7 @@ struct Source<'w, 'g> {
 struct Ready<'w, 'g> {
     part: &'w ChunkPart<'g>,
     layout: Layout,
-    spans: Vec<(u64, Bytes)>, // counted from the start of the chunk
+    spans: Vec<(u64, Bytes)>, // relative to the start of the chunk
 }
 
 async fn flush(
@@ -80,7 +80,7 @@ async fn flush(
     for (part, place) in wave {
         match *place {
             ChunkPlace::Frame(at) => {
-                let start = array.start().saturating_add(at); // too large: past the end
+                let start = array.start().saturating_add(at); // too large: beyond the end
                 sources.push(Source { part, file: None, start, room: frame.room(at) });
             }
             ChunkPlace::File(name) => {
@@ -89,7 +89,7 @@ async fn flush(
                 sources.push(Source { part, file: Some(file), start: 0, room });
             }
             ChunkPlace::Nan => fill(array, part, out),
-            ChunkPlace::Zeros | ChunkPlace::Unwritten => {} // the result begins as zeros
+            ChunkPlace::Zeros | ChunkPlace::Unwritten => {} // the result is initialised with zeros
         }
     }
     let fronts = |source: &Source<'_, '_>| {
@@ -121,7 +121,7 @@ async fn flush(
     decode(array, &ready, out)
 }
 
-/// The spans of a chunk that its blocks take.
+/// Returns the spans of a chunk that its blocks occupy.
 fn needed(array: &BlockArray, part: &ChunkPart<'_>, layout: &Layout) -> Vec<Range<u64>> {
     let mut spans: Vec<Range<u64>> = Vec::new();
     for block in part.blocks() {
@@ -139,14 +139,14 @@ fn needed(array: &BlockArray, part: &ChunkPart<'_>, layout: &Layout) -> Vec<Rang
     merged
 }
 
-/// The decoded bytes of a chunk that are block `number`.
+/// Returns the decoded bytes of a chunk that belong to block `number`.
 fn decoded(array: &BlockArray, number: u32) -> Range<u64> {
     let size = u64::from(array.geometry().block_size());
     let start = u64::from(number) * size;
     start..start + size
 }
 
-/// What `ranges` of each source hold: one batch for all chunks of the frame.
+/// Reads `ranges` of each source: one batch for all chunks of the frame.
 async fn read(
     array: &BlockArray,
     sources: &[Source<'_, '_>],
@@ -168,7 +168,7 @@ async fn read(
     Ok(all)
 }
 
-/// A block to be decoded, and where what is wanted of it goes.
+/// A block to decode, and the destination of its runs.
 struct Task<'r, 'g, 'o> {
     ready: &'r Ready<'r, 'g>,
     block: BlockPart<'g>,
@@ -176,13 +176,13 @@ struct Task<'r, 'g, 'o> {
 }
 
 enum Target<'o> {
-    /// A part of the result, which starts at this byte of it, with room for all runs.
+    /// A slice of the result that starts at this byte and has room for all runs.
     Result(u64, &'o mut [u8]),
-    /// Runs back to back, to be put into the result.
+    /// Contiguous runs, to be copied into the result.
     Gathered(Vec<u8>),
 }
 
-/// Decodes what is ready, and puts what is wanted of it into the result.
+/// Decodes the blocks of `ready` chunks into the result.
 fn decode(array: &BlockArray, ready: &[Ready<'_, '_>], out: &mut [u8]) -> Result<(), TensorError> {
     let blocks =
         ready.iter().flat_map(|ready| ready.part.blocks().map(move |block| (ready, block)));
@@ -211,7 +211,7 @@ fn decode(array: &BlockArray, ready: &[Ready<'_, '_>], out: &mut [u8]) -> Result
     Ok(())
 }
 
-/// Whether the blocks fill parts of the result that follow each other.
+/// Returns whether the blocks fill consecutive parts of the result.
 fn are_disjoint(blocks: &[(&Ready<'_, '_>, BlockPart<'_>)]) -> bool {
     let mut end = 0;
     blocks.iter().all(|(_, block)| {
@@ -222,20 +222,20 @@ fn are_disjoint(blocks: &[(&Ready<'_, '_>, BlockPart<'_>)]) -> bool {
     })
 }
 
-/// Does all tasks, many at once where they are worth a thread. This thread takes part, so that it waits for
-/// others only at the end.
+/// Runs all tasks, in parallel where that is worth the threads. This thread takes part, and waits for others only at
+/// the end.
 fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<(), TensorError> {
     let size = u64::from(array.geometry().block_size());
     let bytes = size * to_u64(tasks.len());
-    let most = if bytes < WORTH_A_THREAD { 1 } else { rayon::current_num_threads() };
-    let others = most.min(tasks.len()).saturating_sub(1);
+    let max_threads = if bytes < WORTH_A_THREAD { 1 } else { rayon::current_num_threads() };
+    let others = max_threads.min(tasks.len()).saturating_sub(1);
     let (rest, outcome) = (Mutex::new(tasks.iter_mut()), Mutex::new(Ok(())));
     let work = || {
-        let mut lent = array.decoder();
+        let mut pooled = array.decoder();
         loop {
-            let next = locked(&rest).next(); // the others may have theirs while it is done
+            let next = locked(&rest).next(); // the lock is released before the task runs
             let Some(task) = next else { return };
-            if let Err(error) = task.run(array, &mut lent.decoder) {
+            if let Err(error) = task.run(array, &mut pooled.decoder) {
                 *locked(&rest) = [].iter_mut();
                 *locked(&outcome) = Err(error);
             }
@@ -255,7 +255,7 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Task<'_, '_, '_> {
-    /// Decodes the block and takes the runs from it.
+    /// Decodes the block and copies its runs.
     fn run(&mut self, array: &BlockArray, decoder: &mut Decoder) -> Result<(), TensorError> {
         let Self { ready, block, target } = self;
         let parts = ready.spans.iter().map(|(at, bytes)| (*at, bytes.as_ref())).collect();
@@ -281,7 +281,7 @@ impl Task<'_, '_, '_> {
         Ok(())
     }
 
-    /// Puts runs that were gathered into the result.
+    /// Copies collected runs into the result.
     fn put(&self, out: &mut [u8]) {
         let Target::Gathered(bytes) = &self.target else { return };
         let mut rest = bytes.as_slice();
@@ -298,7 +298,7 @@ impl Task<'_, '_, '_> {
     }
 }
 
-/// Fills what a chunk of NaN holds of the selection.
+/// Fills the selected items of a chunk of NaN.
 fn fill(array: &BlockArray, part: &ChunkPart<'_>, out: &mut [u8]) {
     let nan: &[u8] = if array.item_size() == 4 { &F32_NAN } else { &F64_NAN };
     for block in part.blocks() {
@@ -314,7 +314,7 @@ fn fill(array: &BlockArray, part: &ChunkPart<'_>, out: &mut [u8]) {
 
 const F32_NAN: [u8; 4] = [0, 0, 0xc0, 0x7f];
 const F64_NAN: [u8; 8] = [0, 0, 0, 0, 0, 0, 0xf8, 0x7f];
-/// Decoded bytes of one wave, but for one chunk that needs more.
+/// The decoded bytes of one wave; a single chunk may exceed them.
 const WAVE: u64 = 32 << 20;
-/// Fewer decoded bytes are decoded sooner than another thread is awake.
+/// Fewer bytes are decoded before another thread wakes up.
 const WORTH_A_THREAD: u64 = 128 << 10;

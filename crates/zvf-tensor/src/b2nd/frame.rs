@@ -1,4 +1,4 @@
-//! An open frame: its geometry, where its chunks are, and what users put beside them.
+//! An open frame: its geometry, the places of its chunks, and user metadata.
 
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use zvf_store::{OpenOptions, RangedFile};
 use zvf_tet::MemoryBudget;
 
 use super::fetch;
-use super::lent::{Decoders, Lent};
+use super::pool::{Decoders, PooledDecoder};
 use super::values::BlockValues;
 use crate::error::TensorError;
 use crate::memory::Memory;
@@ -46,21 +46,21 @@ struct Inner {
     container: Container,
     header: Bytes, // checked when opened, as the tail was
     tail: Bytes,
-    offsets: Option<Offsets>, // none without chunks
+    offsets: Option<Offsets>, // `None` without chunks
     geometry: BlockGeometry,
     dtype: Option<Box<str>>,
     folder: Option<Folder>, // of a sparse frame
     decoders: Decoders,
 }
 
-/// The offsets chunk, decoded as entries are asked for.
+/// The offsets chunk, decoded on demand.
 #[derive(Debug)]
 struct Offsets {
     layout: Layout,
     stored: Bytes,
 }
 
-/// Where the chunk files of a sparse frame are.
+/// The folder of the chunk files of a sparse frame.
 #[derive(Debug)]
 enum Folder {
     Address(String, OpenOptions),
@@ -68,7 +68,7 @@ enum Folder {
 }
 
 impl BlockArray {
-    /// The array at `address`: a path or URL of a frame, or of the directory of a sparse one.
+    /// Opens the array at `address`: a path or URL of a frame, or of the directory of a sparse one.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl BlockArray {
         }
     }
 
-    /// The frame, or the sparse frame, at `path` of the caller's own backend.
+    /// Opens the frame, or the sparse frame, at `path` of the caller's own backend.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl BlockArray {
         }
     }
 
-    /// The frame that `file` is.
+    /// Opens the frame in `file`.
     ///
     /// # Errors
     ///
@@ -122,14 +122,14 @@ impl BlockArray {
         Self::begin(file, 0, container, None).await
     }
 
-    /// The frame that begins at byte `start` of a larger file.
+    /// Opens the frame that begins at byte `start` of a larger file.
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
     #[boxed]
     pub async fn embedded(file: RangedFile, start: u64) -> Result<Self, TensorError> {
-        let container = Container::Embedded(file.len().saturating_sub(start)); // nothing lies behind the end
+        let container = Container::Embedded(file.len().saturating_sub(start)); // nothing follows the frame
         Self::begin(file, start, container, None).await
     }
 
@@ -145,9 +145,9 @@ impl BlockArray {
         folder: Option<Folder>,
     ) -> Result<Self, TensorError> {
         let read = async |range: std::ops::Range<u64>| {
-            // Too large: past the end.
+            // Too large: beyond the end.
             let shifted = start.saturating_add(range.start)..start.saturating_add(range.end);
-            // Copied before they are checked: bytes of a map may be others the next time.
+            // Copied before the check: bytes of a map may change.
             file.read(shifted).await.map(|bytes| Bytes::copy_from_slice(&bytes))
         };
         let room = file.len().saturating_sub(start);
@@ -189,7 +189,7 @@ impl BlockArray {
         Ok(array)
     }
 
-    /// Whether every entry of the offsets chunk is a place that can be.
+    /// Checks that every entry of the offsets chunk is a possible place.
     fn check_places(&self) -> Result<(), TensorError> {
         let frame = self.frame()?;
         let mut places = self.places();
@@ -201,8 +201,8 @@ impl BlockArray {
         Ok(Frame::open(self.0.container, &self.0.header, &self.0.tail)?)
     }
 
-    /// A decoder of blocks, with the buffers of one that was given back if there is one.
-    pub(super) fn decoder(&self) -> Lent<'_> {
+    /// Returns a decoder of blocks, with the buffers of a returned one if there is one.
+    pub(super) fn decoder(&self) -> PooledDecoder<'_> {
         self.0.decoders.acquire(|| {
             // No block is larger, and every chunk is compared with the geometry.
             let cap = self.0.geometry.block_size().into();
@@ -210,7 +210,7 @@ impl BlockArray {
         })
     }
 
-    /// A way to the places of chunks, best in the order of their numbers.
+    /// Returns a reader of chunk places, most efficient in the order of their numbers.
     pub(super) fn places(&self) -> Places<'_> {
         let decoder = Decoder::new(LARGEST_WINDOW);
         Places { offsets: self.0.offsets.as_ref(), decoder, window: Vec::new(), first: 0 }
@@ -224,19 +224,19 @@ impl BlockArray {
         self.0.start
     }
 
-    /// Whether each chunk is a file of its own, in the folder of the frame.
+    /// Returns whether each chunk is a file in the folder of the frame.
     #[must_use]
     pub fn is_sparse(&self) -> bool {
         self.0.folder.is_some()
     }
 
-    /// All bytes of the chunk at `position` of the frame, as they are stored.
+    /// Reads the stored bytes of the chunk at `position` of the frame.
     pub(super) async fn stored_chunk(
         &self,
         frame: &Frame<'_>,
         position: u64,
     ) -> Result<Bytes, TensorError> {
-        let start = self.0.start.saturating_add(position); // too large: past the end
+        let start = self.0.start.saturating_add(position); // too large: beyond the end
         let room = frame.room(position);
         let front = self.0.file.read(start..start.saturating_add(frame.chunk_front(room))).await?;
         let header = ChunkHeader::parse(&front)?;
@@ -245,7 +245,7 @@ impl BlockArray {
         Ok(stored)
     }
 
-    /// The file of one chunk of a sparse frame.
+    /// Opens the file of one chunk of a sparse frame.
     pub(super) async fn chunk_file(&self, name: &str) -> Result<RangedFile, TensorError> {
         let opened = match &self.0.folder {
             Some(Folder::Address(address, options)) => {
@@ -268,47 +268,47 @@ impl BlockArray {
         Ok(opened?)
     }
 
-    /// How the array is cut and stored.
+    /// Returns the geometry of chunks and blocks.
     #[must_use]
     pub fn geometry(&self) -> &BlockGeometry {
         &self.0.geometry
     }
 
-    /// The extents.
+    /// Returns the extents.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         self.0.geometry.shape().as_slice()
     }
 
-    /// The extents of a chunk.
+    /// Returns the extents of a chunk.
     #[must_use]
     pub fn chunk_shape(&self) -> &[u64] {
         self.0.geometry.chunkshape().as_slice()
     }
 
-    /// The extents of a block.
+    /// Returns the extents of a block.
     #[must_use]
     pub fn block_shape(&self) -> &[u64] {
         self.0.geometry.blockshape().as_slice()
     }
 
-    /// Bytes of an item.
+    /// Returns the bytes of an item.
     #[must_use]
     pub fn item_size(&self) -> u32 {
         self.0.geometry.item_size()
     }
 
-    /// What NumPy calls the type of an item, where the array says it.
+    /// Returns the NumPy name of the item type, where the array states it.
     #[must_use]
     pub fn dtype(&self) -> Option<&str> {
         self.0.dtype.as_deref()
     }
 
-    /// The metalayers of the header but for the array's own: name and content, as they are.
+    /// Returns the metalayers of the header except the array's own: name and content.
     ///
     /// # Errors
     ///
-    /// None that opening did not have.
+    /// Only those that opening had.
     pub fn metalayers(&self) -> Result<Vec<(Vec<u8>, Bytes)>, TensorError> {
         let frame = self.frame()?;
         let own = frame.metalayer().name().text().as_bytes();
@@ -319,20 +319,23 @@ impl BlockArray {
         Ok(entries.map(entry).collect())
     }
 
-    /// The user's metadata in the trailer: name and content, decoded.
+    /// Returns the user metadata in the trailer: name and decoded content.
     ///
     /// # Errors
     ///
-    /// When the trailer cannot be read, or an entry does not decode to at most `most` bytes.
+    /// When the trailer cannot be read, or an entry does not decode to at most `max_bytes`.
     #[boxed]
-    pub async fn user_metadata(&self, most: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>, TensorError> {
+    pub async fn user_metadata(
+        &self,
+        max_bytes: u64,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, TensorError> {
         let decoded = |(name, content): (Vec<u8>, Bytes)| {
-            Ok((name, Chunk::parse(&content)?.decode_all(most)?))
+            Ok((name, Chunk::parse(&content)?.decode_all(max_bytes)?))
         };
         self.stored_metadata().await?.into_iter().map(decoded).collect()
     }
 
-    /// The user's metadata in the trailer: name and content, each a chunk.
+    /// Returns the user metadata in the trailer: name and content, each a chunk.
     pub(super) async fn stored_metadata(&self) -> Result<Vec<(Vec<u8>, Bytes)>, TensorError> {
         let range = self.frame()?.trailer_range();
         let at = |from: u64| self.0.start.saturating_add(from);
@@ -344,7 +347,7 @@ impl BlockArray {
         Ok(trailer.entries().map(entry).collect())
     }
 
-    /// How many chunks and blocks a slice needs.
+    /// Returns the number of chunks and blocks that a slice needs.
     ///
     /// # Errors
     ///
@@ -355,8 +358,7 @@ impl BlockArray {
         Ok((selection.chunks_touched(), selection.blocks_touched()))
     }
 
-    /// The items of a slice. With steps, the blocks around them are decoded; a slice without items reads
-    /// nothing.
+    /// Reads the items of a slice. With steps, all blocks between the bounds are decoded; an empty slice reads nothing.
     ///
     /// # Errors
     ///
@@ -365,14 +367,14 @@ impl BlockArray {
     #[boxed]
     pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<BlockValues, TensorError> {
         let (start, stop, steps) = self.bounds(slice)?;
-        let most = memory.limit(MemoryBudget::DEFAULT);
+        let max_bytes = memory.limit(MemoryBudget::DEFAULT);
         let selection = self.0.geometry.select(&start, &stop)?;
-        if selection.bytes() > most {
-            let (class, expected) = (Class::LimitExceeded, Expected::AtMost(most.into()));
+        if selection.bytes() > max_bytes {
+            let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
             let found = zvf_format::Found::from(selection.bytes());
             return Err(TensorError::refused(class, "bytes of a selection", expected, found));
         }
-        let bytes = fetch::selection(self, &selection, most).await?;
+        let bytes = fetch::selection(self, &selection, max_bytes).await?;
         self.0.file.check()?;
         let shape = selection.extent().as_slice().to_vec();
         let (shape, bytes) = match steps.iter().all(|step| *step == 1) {
@@ -383,7 +385,7 @@ impl BlockArray {
         Ok(BlockValues { shape, item_size, dtype, bytes: bytes.into() })
     }
 
-    /// Start, stop and step along each axis.
+    /// Returns start, stop and step along each axis.
     #[expect(clippy::type_complexity, reason = "three lists of one length, taken apart at once")]
     fn bounds(&self, slice: &Slice) -> Result<(Vec<u64>, Vec<u64>, Vec<u64>), TensorError> {
         let axes = slice.axes(self.shape(), |_, _| None)?;
@@ -396,22 +398,22 @@ impl BlockArray {
     }
 }
 
-/// The places of chunks, decoded a window at a time.
+/// Reads the places of chunks, one decoded window at a time.
 pub(super) struct Places<'a> {
     offsets: Option<&'a Offsets>,
     decoder: Decoder,
     window: Vec<u8>,
-    first: u64, // byte of the decoded offsets that the window starts at
+    first: u64, // the offset of the window in the decoded table
 }
 
 impl Places<'_> {
-    /// Where chunk `number` is.
+    /// Returns the place of chunk `number`.
     pub(super) fn get(
         &mut self,
         frame: &Frame<'_>,
         number: u64,
     ) -> Result<ChunkPlace, TensorError> {
-        let at = number.saturating_mul(ENTRY); // too large: past the end of the table
+        let at = number.saturating_mul(ENTRY); // too large: beyond the end of the table
         let entry = match self.entry(at) {
             Some(entry) => entry,
             None => {
@@ -444,7 +446,7 @@ impl Places<'_> {
     }
 }
 
-/// Every so many items along each axis.
+/// Returns every n-th item along each axis.
 fn every(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (Vec<u64>, Vec<u8>) {
     let counts: Vec<u64> =
         shape.iter().zip(steps).map(|(extent, step)| extent.div_ceil((*step).max(1))).collect();
@@ -470,12 +472,12 @@ fn every(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (Vec<u64>, 
 }
 
 pub(super) const INDEX: &str = "chunks.b2frame";
-/// The fixed part of a header, with some of what follows it.
+/// The bytes read for a header: its fixed part, and usually all of it.
 const FRONT: u64 = 512;
 const ENTRY: u64 = 8;
-/// Decoded bytes of the offsets chunk that are held at once: a block of it, as others write it.
+/// The decoded bytes of the offsets chunk that are kept: a block, as other writers make it.
 const WINDOW: u64 = 16 << 10;
-/// The same for blocks that others write larger.
+/// The limit for larger blocks of other writers.
 const LARGEST_WINDOW: u64 = 64 << 20;
 
 #[cfg(test)]

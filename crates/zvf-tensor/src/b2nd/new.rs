@@ -1,6 +1,6 @@
-//! What a block array will be: how it is cut, what its items are called, how chunks are coded.
+//! The description of a new block array: its geometry, its item type, and the encoding of chunks.
 //!
-//! Not here: the chunks (`write`).
+//! The chunks are in `write`.
 
 use bytes::Bytes;
 use zvf_b2nd::{
@@ -13,7 +13,7 @@ use zvf_format::{Class, Expected};
 use super::frame::BlockArray;
 use crate::error::TensorError;
 
-/// A block array to be written.
+/// The description of a block array to write.
 ///
 /// ```
 /// use zvf_tensor::NewBlocks;
@@ -32,8 +32,8 @@ pub struct NewBlocks {
 }
 
 impl NewBlocks {
-    /// An array of items of `item_size` bytes whose type nobody knows, as Caterva has them; chunks are under
-    /// Zstandard behind a shuffle.
+    /// Describes an array of items of `item_size` bytes of unknown type, as Caterva has them; chunks are encoded with a
+    /// shuffle and Zstandard.
     ///
     /// # Errors
     ///
@@ -59,27 +59,27 @@ impl NewBlocks {
         Self { geometry, dtype: None, coding, metalayers: Vec::new(), user: Vec::new() }
     }
 
-    /// The same, of items of this type as NumPy calls it: B2ND.
+    /// Sets the item type by its NumPy name: a B2ND array.
     #[must_use]
     pub fn with_dtype(self, dtype: &str) -> Self {
         Self { dtype: Some(dtype.into()), ..self }
     }
 
-    /// The same, with chunks coded like this; sizes of items and blocks stay those of the array.
+    /// Sets the encoding of chunks; sizes of items and blocks stay those of the array.
     #[must_use]
     pub fn coded(self, coding: Blosc2Settings) -> Self {
         let Blosc2Settings { typesize, block_size, .. } = self.coding;
         Self { coding: Blosc2Settings { typesize, block_size, ..coding }, ..self }
     }
 
-    /// The same, with a metalayer of the user's in the header.
+    /// Adds a user metalayer to the header.
     #[must_use]
     pub fn with_metalayer(mut self, name: &str, content: impl Into<Bytes>) -> Self {
         self.metalayers.push((name.into(), content.into()));
         self
     }
 
-    /// The same, with metadata of the user's in the trailer.
+    /// Adds user metadata to the trailer.
     ///
     /// # Errors
     ///
@@ -96,20 +96,20 @@ impl NewBlocks {
         Ok(self)
     }
 
-    /// How the array is cut and stored.
+    /// Returns the geometry of chunks and blocks.
     #[must_use]
     pub const fn geometry(&self) -> &BlockGeometry {
         &self.geometry
     }
 
-    /// How chunks are coded.
+    /// Returns the encoding of chunks.
     #[must_use]
     pub const fn coding(&self) -> &Blosc2Settings {
         &self.coding
     }
 
-    /// What is to be written in place of `array`, which is now of `shape`: the same in all else. Filters that
-    /// are not written, and compressors, give way to the usual ones; each chunk says what it has.
+    /// Returns the description of a replacement for `array` with the new `shape`. Filters and compressors that cannot
+    /// be written are replaced by the defaults; each chunk states its own.
     pub(super) async fn with_settings_of(
         array: &BlockArray,
         shape: &[u64],
@@ -121,7 +121,7 @@ impl NewBlocks {
         new.with_metadata_of(array).await
     }
 
-    /// The same, with what the user put beside another array.
+    /// Adds the user metadata of another array.
     pub(crate) async fn with_metadata_of(
         mut self,
         array: &BlockArray,
@@ -139,7 +139,7 @@ impl NewBlocks {
         self.user.iter().map(|(name, content)| (&**name, content.as_ref())).collect()
     }
 
-    /// The header of the frame, once the lengths are known.
+    /// Returns the header of the frame, once the lengths are known.
     pub(super) fn header(
         &self,
         kind: FrameKind,
@@ -180,7 +180,7 @@ impl NewBlocks {
     }
 }
 
-/// What a frame says of new chunks, as far as it is written here.
+/// Returns the encoding of new chunks that a frame states, as far as it is supported.
 fn coding_of(fields: &FrameFields, default: &Blosc2Settings) -> Blosc2Settings {
     let compressor = match fields.codec_flags & 0xf {
         0 => Compressor::BloscLz,
@@ -194,7 +194,7 @@ fn coding_of(fields: &FrameFields, default: &Blosc2Settings) -> Blosc2Settings {
     for (slot, (id, meta)) in filters.iter_mut().zip(slots) {
         *slot = FilterSlot { filter: Filter::registered(*id), meta };
     }
-    // What loses precision was asked for when the array was made, and not by who changes a slice of it.
+    // Lossy filters were chosen when the array was created, not by an edit.
     let written = |slot: &FilterSlot| {
         !matches!(
             slot.filter,
@@ -209,7 +209,7 @@ fn coding_of(fields: &FrameFields, default: &Blosc2Settings) -> Blosc2Settings {
     Blosc2Settings { compressor, level, filters, split, ..*default }
 }
 
-/// The name of a metalayer, to be written again.
+/// Returns the name of a metalayer as text.
 fn text(name: Vec<u8>) -> Result<Box<str>, TensorError> {
     String::from_utf8(name).map(Into::into).map_err(|name| {
         let (class, expected) = (Class::Unsupported, Expected::Rule("text, to write it again"));
@@ -218,8 +218,8 @@ fn text(name: Vec<u8>) -> Result<Box<str>, TensorError> {
     })
 }
 
-/// Split modes of a frame: blocks always are, or never.
+/// The split mode of a frame: blocks are always split, or never.
 const SPLIT: u8 = 0;
 const WHOLE: u8 = 1;
-/// Flags of a frame without chunks, as stock writers have them.
+/// The flags of a frame without chunks, as stock writers set them.
 const NO_CHUNKS: u8 = 0x53;

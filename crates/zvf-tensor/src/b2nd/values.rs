@@ -1,4 +1,4 @@
-//! Items that were read of a block array.
+//! Items read from a block array.
 
 use bytes::Bytes;
 
@@ -26,25 +26,25 @@ pub struct BlockValues {
 }
 
 impl BlockValues {
-    /// The extents.
+    /// Returns the extents.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// Bytes of one item.
+    /// Returns the bytes of one item.
     #[must_use]
     pub const fn item_size(&self) -> u32 {
         self.item_size
     }
 
-    /// What NumPy calls the type of an item, where the array says it: `<i4`, or a list of fields.
+    /// Returns the NumPy name of the item type, where the array states it: `<i4`, or a list of fields.
     #[must_use]
     pub fn dtype(&self) -> Option<&str> {
         self.dtype.as_deref()
     }
 
-    /// The items, in C order.
+    /// Returns the items, in C order.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes

@@ -5,11 +5,10 @@
 //! folder    chunks.b2frame: header (written last) | offsets | trailer; 00000000.chunk, 00000001.chunk, ...
 //! ```
 //!
-//! Items outside of the array and of the chunk are stored as zeros. A chunk of zeros is only an entry of the
-//! offsets. In memory are the offsets and the chunks that are being compressed. The same calls give the same
-//! bytes.
+//! Items outside of the array and of the chunk are stored as zeros. A chunk of zeros is only an entry of the offsets.
+//! Memory holds the offsets and the chunks that are being compressed. The same calls give the same bytes.
 //!
-//! Not here: what is written of an array that is there ([`BlockEdit`](super::BlockEdit)).
+//! Editing an existing array is in [`BlockEdit`](super::BlockEdit).
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -30,7 +29,7 @@ use super::new::NewBlocks;
 use crate::error::TensorError;
 use crate::publish::{AtomicTensorFile, NewFolder};
 
-/// What all items of an array are.
+/// The constant value of an array.
 ///
 /// ```
 /// assert_ne!(zvf_tensor::Constant::Zeros, zvf_tensor::Constant::Item(vec![0; 4]));
@@ -96,13 +95,13 @@ impl<W: Write + Seek> BlockWriter<W> {
         Ok(Self { new, out, folder, header_len, data: 0, places, encoder })
     }
 
-    /// The array.
+    /// Returns the description of the array.
     #[must_use]
     pub const fn array(&self) -> &NewBlocks {
         &self.new
     }
 
-    /// First and last corner, the last excluded, of the chunk that comes next; `None` when all are written.
+    /// Returns the box of the next chunk, its end excluded; `None` when all are written.
     #[must_use]
     pub fn next_box(&self) -> Option<(Vec<u64>, Vec<u64>)> {
         let geometry = self.new.geometry();
@@ -116,7 +115,7 @@ impl<W: Write + Seek> BlockWriter<W> {
         Some((start, stop))
     }
 
-    /// Writes the chunk that comes next: the items of its box, in C order.
+    /// Writes the next chunk: the items of its box, in C order.
     ///
     /// # Errors
     ///
@@ -163,7 +162,7 @@ impl<W: Write + Seek> BlockWriter<W> {
         }
     }
 
-    /// Makes all items that were not written this one.
+    /// Fills all items that were not written.
     ///
     /// # Errors
     ///
@@ -193,7 +192,7 @@ impl<W: Write + Seek> BlockWriter<W> {
         Ok(())
     }
 
-    /// Writes offsets, trailer and header, and gives the file back.
+    /// Writes offsets, trailer and header, and returns the file.
     ///
     /// # Errors
     ///
@@ -223,7 +222,7 @@ impl<W: Write + Seek> BlockWriter<W> {
         Ok(self.out)
     }
 
-    /// Writes a chunk as it is stored, of zeros only its place.
+    /// Writes an encoded chunk; one of zeros only as a place.
     pub(super) fn put(&mut self, chunk: &[u8]) -> Result<(), TensorError> {
         if ChunkHeader::parse(chunk)?.body() == Body::Special(Special::Zeros) {
             self.places.push(ChunkPlace::Zeros);
@@ -247,12 +246,12 @@ impl<W: Write + Seek> BlockWriter<W> {
         Ok(())
     }
 
-    /// Puts a place that needs no bytes.
+    /// Adds a place that needs no bytes.
     pub(super) fn put_place(&mut self, place: ChunkPlace) {
         self.places.push(place);
     }
 
-    /// Takes the file of a chunk of another sparse frame, as it is.
+    /// Adds the file of a chunk of another sparse frame, unchanged.
     pub(super) fn put_file(&mut self, from: &Path) -> Result<(), TensorError> {
         let (name, Some(folder)) = (self.next_file()?, &self.folder) else { return Err(no_more()) };
         let to = folder.join(name.to_string());
@@ -275,7 +274,7 @@ impl<W: Write + Seek> BlockWriter<W> {
     }
 }
 
-/// A block array being written to a path, where it is seen once it is whole.
+/// A block array under construction at a path, where it becomes visible once it is complete.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -305,8 +304,8 @@ enum Place {
 }
 
 impl BlockFile {
-    /// Begins the array at `path`: a file, or when `sparse` a folder with a file for each chunk. What is there
-    /// is replaced only when `replace` says so.
+    /// Begins the array at `path`: a file, or when `sparse` a folder with a file for each chunk. An existing array is
+    /// replaced only if `replace`.
     ///
     /// # Errors
     ///
@@ -321,7 +320,7 @@ impl BlockFile {
         Self::create_gated(path, new, sparse, replace, &CommitGate::default())
     }
 
-    /// The same; `gate` is asked right before the array is visible.
+    /// Begins the array as [`create`](Self::create); `gate` is passed right before the array becomes visible.
     ///
     /// # Errors
     ///
@@ -345,12 +344,12 @@ impl BlockFile {
         Ok(Self { writer, place: Place::Sparse(folder) })
     }
 
-    /// Where chunks go.
+    /// Returns the writer of chunks.
     pub const fn writer(&mut self) -> &mut BlockWriter<File> {
         &mut self.writer
     }
 
-    /// Finishes the array and gives it its name.
+    /// Finishes the array and renames it to its path.
     ///
     /// # Errors
     ///
@@ -365,7 +364,7 @@ impl BlockFile {
     }
 }
 
-/// The chunk of which `part` says where its items are in `items`.
+/// Encodes the chunk of `part` from `items`.
 fn encoded(
     encoder: &mut Encoder,
     new: &NewBlocks,
@@ -405,7 +404,7 @@ fn failed(error: std::io::Error) -> TensorError {
     StoreError::io(Op::Write, error).into()
 }
 
-/// The length of a frame while it is not known: enough for any header.
+/// The assumed length of an unfinished frame: enough for any header.
 const PLACEHOLDER: u64 = 1 << 40;
-/// Plain bytes of the chunks that are compressed at once.
+/// The uncompressed bytes of the chunks that are compressed at once.
 const WAVE: u64 = 32 << 20;

@@ -1,4 +1,4 @@
-//! A whole store in one `.tet` file, and back.
+//! Packing a whole store into one `.tet` file, and unpacking it.
 //!
 //! ```text
 //! document of a node     -> zvf/store.json
@@ -7,12 +7,12 @@
 //! array of items         -> a tensor of its shape and chunks
 //! ```
 //!
-//! What an array is follows from its document: items of one size, or of any length; chunks of one item, or of
-//! many. So a store of any version is packed, as it is, and unpacked into the same documents and contents.
-//! Bytes that were compressed are compressed again, which another library may do differently.
+//! The document of an array determines its layout: items of fixed or variable size; chunks of one item, or of many. So
+//! a store of any version is packed, and unpacked into the same documents and contents. Compressed data is compressed
+//! again, which another library may do differently.
 //!
-//! Not here: where the datasets lie and what they are called (`zvf_tet::pack`), and reading a pack
-//! (`zvf_store::Store` opens it like any store).
+//! The names and the order of datasets are in `zvf_tet::pack`, reading a pack in `zvf_store::Store`, which opens it
+//! like any store.
 
 mod plan;
 mod unpack;

@@ -1,7 +1,7 @@
-//! What becomes of each array of a store.
+//! The datasets of each array of a store.
 //!
-//! Sizes of cells are asked for first, because the directory of the file comes before them; the cells are
-//! read when they are written.
+//! Sizes of cells are read first, because the directory of the file precedes them; the cells are read when they are
+//! written.
 
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
@@ -15,7 +15,7 @@ use super::write::PackOptions;
 use crate::error::TensorError;
 use crate::tet::NewTensor;
 
-/// One dataset of the pack, and where its bytes come from.
+/// One dataset of the pack, and the source of its bytes.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) tensor: NewTensor,
@@ -25,24 +25,24 @@ pub(super) struct Part {
 /// The bytes of a dataset.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// These.
+    /// Bytes in memory.
     Bytes(Vec<u8>),
-    /// The payloads of these cells, each as long as it says.
+    /// The payloads of these cells, with their expected lengths.
     Cells(Cells, Vec<(ChunkKey, u64)>),
-    /// These rows, each as long as it says.
+    /// These rows, with their expected lengths.
     Rows(Rows, Vec<(u64, u64)>),
     /// The items of an array.
     Items(DenseArray),
 }
 
-/// The dataset of the documents.
+/// Returns the dataset of the documents.
 pub(super) fn documents(text: Vec<u8>, options: &PackOptions) -> Result<Part, TensorError> {
     let len = to_u64(text.len());
     let tensor = strip(DOCUMENTS, TensorDtype::U8, &[len], options)?;
     Ok(Part { tensor, content: Content::Bytes(text) })
 }
 
-/// The datasets of the array of `doc` at `key`: none when nothing of it is stored.
+/// Returns the datasets of the array of `doc` at `key`: none when nothing of it is stored.
 pub(super) async fn array(
     store: &Store,
     key: &Key,
@@ -70,7 +70,7 @@ pub(super) async fn array(
     }
 }
 
-/// Whether each chunk of an array of bytes is one cell of a grid.
+/// Returns whether each chunk of a byte array is one cell of a grid.
 pub(super) fn is_cells(doc: &ArrayDoc) -> bool {
     let alone = doc.inner_chunk_shape().iter().all(|&items| items == 1);
     let over_grid = doc.rank() > 1
@@ -178,7 +178,7 @@ async fn items(
     Ok(vec![Part { tensor, content: Content::Items(dense) }])
 }
 
-/// A dataset that is read by byte range: one chunk, or chunks of some size along the first axis.
+/// Describes a dataset that is read by byte range: one chunk, or chunks of some size along the first axis.
 fn strip(
     name: &str,
     element: TensorDtype,
@@ -195,7 +195,7 @@ fn strip(
     Ok(NewTensor::new(name, element, shape, &chunk)?.compressed(options.compression))
 }
 
-/// What one row of the payloads of an array is.
+/// The row of the payloads of an array.
 #[derive(Debug)]
 struct Row {
     element: TensorDtype,
@@ -206,7 +206,7 @@ struct Row {
 impl Row {
     const BYTES: Self = Self { element: TensorDtype::U8, shape: Vec::new(), bytes: 1 };
 
-    /// Numbers as the document has them, where all payloads are whole rows of them; otherwise bytes.
+    /// Returns the number type of the document, where all payloads are whole rows of it; otherwise bytes.
     fn from_doc(doc: &ArrayDoc, axes: usize, sizes: impl Iterator<Item = u64>) -> Self {
         let text = |key: &str| doc.attributes.get(key).and_then(|value| value.as_str());
         let shape = match text("zv_array") {
@@ -247,9 +247,9 @@ fn too_large(key: &Key) -> TensorError {
     StoreError::refused(class, zvf_store::Op::Parse, what, expected, "more").with_key(key).into()
 }
 
-/// The data type of texts of a fixed width.
+/// The data type of fixed-width text.
 const TEXT: &str = "fixed_length_utf32";
-/// Cells or rows that are asked for at once.
+/// The number of cells or rows whose sizes are read at once.
 const SIZE_BATCH: usize = 256;
-/// Bytes of one compressed chunk.
+/// The bytes of one compressed chunk.
 const CHUNK: u64 = 1 << 20;

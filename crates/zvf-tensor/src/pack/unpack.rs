@@ -1,10 +1,9 @@
-//! Unpacking: a store out of its documents and what its arrays hold.
+//! Unpacking: a store from documents and the contents of arrays.
 //!
-//! Documents are written as they are. Chunks are encoded as the document of their array says; those that hold
-//! nothing but the fill value are not written, as usual, except where the array lists them. Groups that had no
-//! document get none.
+//! Documents are written unchanged. Chunks are encoded as the document of their array states; those that hold only the
+//! fill value are not written, as usual, except where the array lists them. Groups without a document get none.
 //!
-//! It reads any store, packed or not.
+//! Any store can be read, packed or not.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,7 +19,7 @@ use super::plan::is_cells;
 use crate::error::TensorError;
 use crate::pause::pause;
 
-/// How far unpacking is.
+/// The progress of unpacking.
 ///
 /// ```
 /// assert_eq!(zvf_tensor::Unpacked::default().chunks, 0);
@@ -30,14 +29,14 @@ use crate::pause::pause;
 pub struct Unpacked {
     /// Documents of groups and arrays.
     pub documents: u64,
-    /// Chunks that were written.
+    /// Written chunks.
     pub chunks: u64,
     /// Objects that hold them.
     pub objects: u64,
 }
 
-/// Writes what `store` holds, document by document and chunk by chunk, into `build`, and publishes that.
-/// `told` hears from time to time how far it is.
+/// Writes the contents of `store`, document by document and chunk by chunk, into `build`, and publishes it. Calls
+/// `on_progress` from time to time.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -64,7 +63,7 @@ pub struct Unpacked {
 pub async fn unpack(
     store: &Store,
     build: Build,
-    mut told: impl FnMut(&Unpacked),
+    mut on_progress: impl FnMut(&Unpacked),
 ) -> Result<Unpacked, TensorError> {
     let documents = store.nodes().documents().await?;
     let mut done = Unpacked { documents: to_u64(documents.len()), ..Unpacked::default() };
@@ -86,7 +85,7 @@ pub async fn unpack(
                 let report = array.finish()?;
                 done.chunks += report.chunks;
                 done.objects += report.objects;
-                told(&done);
+                on_progress(&done);
             }
         }
     }
@@ -100,7 +99,7 @@ pub async fn unpack(
     Ok(done)
 }
 
-/// The paths above `nodes` that are none of them, outermost first.
+/// Returns the paths above `nodes` that are not among them, outermost first.
 fn implied<'k>(nodes: impl Iterator<Item = &'k Key>) -> BTreeSet<String> {
     let nodes: BTreeSet<&str> = nodes.map(Key::as_str).collect();
     let above = |node: &'k str| node.match_indices('/').filter_map(move |(at, _)| node.get(..at));
@@ -128,7 +127,7 @@ async fn contents(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(),
     }
 }
 
-/// Cells, shard by shard.
+/// Copies cells, shard by shard.
 async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), TensorError> {
     let Some(cells) = store.nodes().cells(key.as_str()).await? else { return Ok(()) };
     let doc = array.document();
@@ -166,12 +165,12 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), Te
                     batch_bytes += payload.len();
                     array.put_rows(index, &[payload])?;
                 }
-                // What an array lists has to be there.
+                // A listed cell must exist.
                 None if recorded => array.put_rows(index, &[Bytes::new()])?,
                 None => {}
             }
         }
-        // The next ones are about as large: so many of them as weigh what may be held.
+        // The next cells are probably about as large: the batch is chosen to fit the byte limit.
         let mean = (batch_bytes / some.len()).max(1);
         count = (BATCH_BYTES / mean).clamp(1, MAX_CELLS);
         pause().await;
@@ -179,7 +178,7 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), Te
     Ok(())
 }
 
-/// Rows of any length, chunk by chunk.
+/// Copies rows of variable length, chunk by chunk.
 async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<(), TensorError> {
     let step = array.document().inner_chunk_shape().first().copied().unwrap_or(1).max(1);
     let (mut at, mut index, len) = (0_u64, 0_u64, rows.count().await?);
@@ -195,8 +194,12 @@ async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<(), TensorError> {
     Ok(())
 }
 
-/// Items of one size: bands of rows, cut into chunks.
-async fn items(dense: &DenseArray, array: &VerbatimArray, most: u64) -> Result<(), TensorError> {
+/// Copies items of fixed size: bands of rows, cut into chunks.
+async fn items(
+    dense: &DenseArray,
+    array: &VerbatimArray,
+    max_bytes: u64,
+) -> Result<(), TensorError> {
     let chunk: Vec<u64> = array.document().inner_chunk_shape().to_vec();
     let shape = dense.shape();
     if shape.contains(&0) {
@@ -207,8 +210,8 @@ async fn items(dense: &DenseArray, array: &VerbatimArray, most: u64) -> Result<(
     };
     let item = to_u64(dense.fill().len()).max(dense.dtype().size);
     let bytes = chunk.iter().fold(item, |bytes, n| bytes.saturating_mul(*n));
-    if bytes > most {
-        let (class, expected) = (Class::LimitExceeded, Expected::AtMost(most.into()));
+    if bytes > max_bytes {
+        let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
         let found = zvf_format::Found::from(bytes);
         return Err(TensorError::refused(class, "bytes of a chunk", expected, found));
     }
@@ -239,7 +242,7 @@ async fn items(dense: &DenseArray, array: &VerbatimArray, most: u64) -> Result<(
     Ok(())
 }
 
-/// Writes a chunk, unless it holds nothing but the fill value.
+/// Writes a chunk, unless it holds only the fill value.
 fn put(
     array: &VerbatimArray,
     index: &[u64],
@@ -253,7 +256,7 @@ fn put(
     Ok(array.put_items(index, items.clone())?)
 }
 
-/// The chunk at `coords` out of an array of `shape`, in full: fill values beyond the edges.
+/// Returns the chunk at `coords` of an array of `shape`, padded with the fill value at the edges.
 fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &DenseArray) -> Bytes {
     let width = saturating_usize(dense.dtype().size);
     if shape == chunk {
@@ -267,7 +270,7 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
             lo..lo.saturating_add(*chunk).min(*extent)
         })
         .collect();
-    let items = chunk.iter().fold(1_u64, |n, extent| n.saturating_mul(*extent)); // was compared with the budget
+    let items = chunk.iter().fold(1_u64, |n, extent| n.saturating_mul(*extent)); // within the budget
     let mut out = dense.fill().repeat(saturating_usize(items));
     let inner = spans.last().map_or(0..1, Clone::clone);
     let run = saturating_usize(inner.end - inner.start) * width;
@@ -299,7 +302,7 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
     }
 }
 
-/// The next position, last axis fastest; false after the last.
+/// Advances to the next position, last axis fastest; returns false after the last.
 fn count_up(at: &mut [u64], counts: &[u64]) -> bool {
     for (at, count) in at.iter_mut().zip(counts).rev() {
         *at += 1;
@@ -311,7 +314,7 @@ fn count_up(at: &mut [u64], counts: &[u64]) -> bool {
     false
 }
 
-/// The key of the first chunk.
+/// Returns the key of the first chunk.
 fn origin(doc: &ArrayDoc) -> Vec<i64> {
     let listed = doc.attributes.get("chunk_grid_origin").and_then(|value| value.as_array());
     match listed {
@@ -320,8 +323,8 @@ fn origin(doc: &ArrayDoc) -> Vec<i64> {
     }
 }
 
-/// Cells that are read together before it is known how large they are, and at most.
+/// The number of cells read at once before their size is known, and the largest.
 const FIRST_CELLS: usize = 16;
 const MAX_CELLS: usize = 256;
-/// Bytes that the cells that are read together may have.
+/// The largest total of the cells read at once.
 const BATCH_BYTES: usize = 4 << 20;

@@ -1,7 +1,7 @@
-//! Packing: the datasets of every array, one after the other.
+//! Packing: the datasets of all arrays, one after the other.
 //!
-//! Memory holds the documents, the tables of cells, and one batch of cells. A payload that is not as long as
-//! it was when sizes were asked for means that the store changed meanwhile.
+//! Memory holds the documents, the tables of cells, and one batch of cells. A payload whose length changed since the
+//! sizes were read means that the store changed meanwhile.
 
 use std::io::{Seek, Write};
 
@@ -33,7 +33,7 @@ pub struct PackOptions {
 }
 
 impl PackOptions {
-    /// The same, compressed like this.
+    /// Sets the compression.
     #[must_use]
     pub const fn compressed(mut self, compression: Compression) -> Self {
         self.compression = compression;
@@ -41,7 +41,7 @@ impl PackOptions {
     }
 }
 
-/// How far packing is.
+/// The progress of packing.
 ///
 /// ```
 /// assert_eq!(zvf_tensor::Packed::default().cells, 0);
@@ -51,16 +51,16 @@ impl PackOptions {
 pub struct Packed {
     /// Documents of groups and arrays.
     pub documents: u64,
-    /// Arrays of which something is stored.
+    /// Arrays with stored data.
     pub arrays: u64,
     /// Cells and rows.
     pub cells: u64,
-    /// Bytes of what the arrays hold.
+    /// Bytes of the contents of arrays.
     pub bytes: u64,
 }
 
-/// Packs all of `store` into a file that begins where `out` does, and gives that back. `told` hears from time
-/// to time how far it is.
+/// Packs `store` into a file that begins at the position of `out`, and returns `out`. Calls `on_progress` from time to
+/// time.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -91,7 +91,7 @@ pub async fn pack<W: Write + Seek>(
     store: &Store,
     out: W,
     options: &PackOptions,
-    mut told: impl FnMut(&Packed),
+    mut on_progress: impl FnMut(&Packed),
 ) -> Result<(W, Packed), TensorError> {
     let documents = store.nodes().documents().await?;
     let mut packed = Packed { documents: to_u64(documents.len()), ..Packed::default() };
@@ -106,15 +106,15 @@ pub async fn pack<W: Write + Seek>(
         pause().await;
     }
     drop(documents);
-    // After the documents, small ones first: tables of cells and indexes of fragments, which a reader far away then has with
-    // the start of the file.
+    // The documents come first, then small datasets: tables of cells and indexes of fragments, which a remote reader
+    // gets with the first request.
     if let Some((_documents, arrays)) = parts.split_first_mut() {
         arrays.sort_by_key(|part| part.tensor.geometry().byte_len());
     }
     let tensors = parts.iter().map(|part| part.tensor.clone()).collect();
     let mut writer = TetWriter::new(out, tensors, MemoryBudget::DEFAULT)?;
     for part in parts {
-        write(&mut writer, part, &mut packed, &mut told).await?;
+        write(&mut writer, part, &mut packed, &mut on_progress).await?;
     }
     store.check_maps()?;
     Ok((writer.finish(None)?, packed))
@@ -124,7 +124,7 @@ async fn write<W: Write + Seek>(
     writer: &mut TetWriter<W>,
     part: Part,
     packed: &mut Packed,
-    told: &mut impl FnMut(&Packed),
+    on_progress: &mut impl FnMut(&Packed),
 ) -> Result<(), TensorError> {
     let Part { tensor, content } = part;
     packed.bytes += tensor.geometry().byte_len();
@@ -143,7 +143,7 @@ async fn write<W: Write + Seek>(
                 }
                 rest = after;
                 packed.cells += to_u64(some.len());
-                told(packed);
+                on_progress(packed);
                 pause().await;
             }
         }
@@ -157,20 +157,20 @@ async fn write<W: Write + Seek>(
                 }
                 rest = after;
                 packed.cells += to_u64(some.len());
-                told(packed);
+                on_progress(packed);
                 pause().await;
             }
         }
         Content::Items(dense) => {
             items(stream.writer, &dense, tensor.geometry().rank()).await?;
-            told(packed);
+            on_progress(packed);
             return Ok(());
         }
     }
     stream.finish()
 }
 
-/// The items of an array, chunk by chunk where chunks are runs of rows.
+/// Writes the items of an array, chunk by chunk where chunks are runs of rows.
 async fn items<W: Write + Seek>(
     writer: &mut TetWriter<W>,
     dense: &DenseArray,
@@ -200,10 +200,10 @@ async fn items<W: Write + Seek>(
     Ok(())
 }
 
-/// Bytes of one dataset on their way into its chunks.
+/// Divides the bytes of one dataset into its chunks.
 struct Stream<'w, W> {
     writer: &'w mut TetWriter<W>,
-    held: Vec<u8>, // of a chunk that is not whole and will be compressed
+    held: Vec<u8>, // an incomplete chunk to be compressed
     begun: bool,
 }
 
@@ -243,7 +243,7 @@ impl<W: Write + Seek> Stream<'_, W> {
         Ok(())
     }
 
-    /// Whether the dataset is one chunk that is not compressed.
+    /// Returns whether the dataset is one uncompressed chunk.
     fn is_plain(&self) -> bool {
         self.writer.next_chunk().is_some_and(|(tensor, _)| {
             tensor.geometry().tile_count() == 1 && tensor.compression() == Compression::None
@@ -258,7 +258,7 @@ impl<W: Write + Seek> Stream<'_, W> {
     }
 }
 
-/// How many of the payloads of these sizes are read at once.
+/// Returns how many of the payloads of these sizes are read at once.
 fn batch(sizes: impl Iterator<Item = u64>) -> usize {
     let mut held = 0_u64;
     let fits = |size: &u64| {
@@ -276,6 +276,6 @@ fn with_key(error: TensorError, key: &zvf_store::Key) -> TensorError {
     }
 }
 
-/// Payloads that are read at once, and what they may weigh together.
+/// The number of payloads read at once, and their total size in bytes.
 const READ_BATCH_PAYLOADS: usize = 1024;
 const READ_BATCH_BYTES: u64 = 4 << 20;

@@ -7,7 +7,7 @@
 //! byte_stream   every selected element once, in the order of the chunks: for sums, not for shapes
 //! ```
 //!
-//! Zone maps and secondary indexes of a file are never looked at when it is read: they can say anything.
+//! Zone maps and secondary indexes of a file are not used for reading: they may be wrong.
 
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub struct Tensor<'f> {
 }
 
 impl TensorFile {
-    /// The file at `address`: a path, or a URL of one of the backends that this build has.
+    /// Opens the file at `address`: a path, or a URL of one of the backends of this build.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl TensorFile {
         Self::of_file(RangedFile::open(address, options).await?).await
     }
 
-    /// The object at `path` of the caller's own backend.
+    /// Opens the object at `path` of the caller's own backend.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl TensorFile {
         Self::of_file(RangedFile::from_object_store(store, path, options).await?).await
     }
 
-    /// The file at `path`, mapped, if nobody can write to it; `None` where somebody may: see
+    /// Maps the file at `path`, if nobody can write to it; returns `None` where somebody may: see
     /// [`MappedFile::map_if_immutable`](zvf_store::map::MappedFile::map_if_immutable).
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl TensorFile {
         }
     }
 
-    /// A file that is in memory.
+    /// Opens a file in memory.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl TensorFile {
         now(Self::of_file(RangedFile::of_bytes(bytes)))
     }
 
-    /// The container in `file`.
+    /// Opens the container in `file`.
     ///
     /// # Errors
     ///
@@ -128,36 +128,36 @@ impl TensorFile {
         Ok(Self { tet, metadata: Arc::new(metadata) })
     }
 
-    /// The bytes it is made of.
+    /// Returns the file it is read from.
     #[must_use]
     pub fn bytes(&self) -> &RangedFile {
         self.tet.bytes()
     }
 
-    /// Superblock, directory, index and footer, by the layer below.
+    /// Returns superblock, directory, index and footer of the layer below.
     #[must_use]
     pub const fn container(&self) -> &TetFile {
         &self.tet
     }
 
-    /// What the file says about itself and its tensors.
+    /// Returns the metadata of the file and its tensors.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// What it asks readers to stay within.
+    /// Returns the memory that it asks readers to stay within.
     #[must_use]
     pub fn memory_budget(&self) -> MemoryBudget {
         self.tet.memory_budget()
     }
 
-    /// The tensors, by id.
+    /// Returns the tensors, by id.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor<'_>> {
         self.tet.datasets().iter().map(|dataset| Tensor { file: self, dataset })
     }
 
-    /// The first tensor of exactly this name.
+    /// Returns the first tensor of exactly this name.
     ///
     /// # Errors
     ///
@@ -172,43 +172,43 @@ impl TensorFile {
 }
 
 impl<'f> Tensor<'f> {
-    /// Its position in the directory.
+    /// Returns its position in the directory.
     #[must_use]
     pub const fn id(&self) -> u32 {
         self.dataset.id()
     }
 
-    /// Its name as stored: escape it before showing it, and check it before making a path of it.
+    /// Returns its name as stored: escape it before printing it, and check it before deriving a path from it.
     #[must_use]
     pub fn name(&self) -> &'f str {
         self.dataset.name()
     }
 
-    /// Its element type, or `None` when this build does not know it.
+    /// Returns its element type, or `None` when this build does not know it.
     #[must_use]
     pub const fn element(&self) -> Option<TensorDtype> {
         self.dataset.element()
     }
 
-    /// Its extents.
+    /// Returns its extents.
     #[must_use]
     pub fn shape(&self) -> &'f [u64] {
         self.dataset.shape()
     }
 
-    /// The extents of one chunk, which may exceed those of the tensor.
+    /// Returns the extents of one chunk, which may exceed those of the tensor.
     #[must_use]
     pub fn chunk_shape(&self) -> &'f [u64] {
         self.dataset.chunk_shape()
     }
 
-    /// The dataset, by the layer below.
+    /// Returns the dataset of the layer below.
     #[must_use]
     pub const fn dataset(&self) -> &'f TetDataset {
         self.dataset
     }
 
-    /// The numbers of `slice` along each axis.
+    /// Resolves `slice` along each axis.
     ///
     /// # Errors
     ///
@@ -219,7 +219,7 @@ impl<'f> Tensor<'f> {
         slice.axes(self.shape(), label).map_err(|error| error.with_dataset(self.name()))
     }
 
-    /// The elements of `slice`, in memory of their own.
+    /// Reads the elements of `slice` into new memory.
     ///
     /// # Errors
     ///
@@ -229,14 +229,14 @@ impl<'f> Tensor<'f> {
     #[boxed]
     pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<Array, TensorError> {
         let axes = self.axes(slice)?;
-        let most = memory.limit(self.file.memory_budget());
+        let max_bytes = memory.limit(self.file.memory_budget());
         let named = |error: TensorError| error.with_dataset(self.name());
         let geometry = self.dataset.geometry().map_err(|error| named(error.into()))?;
         let read = async {
             if geometry.is_empty() && slice.cuts().is_empty() {
                 return Ok((Bytes::new(), geometry.shape().to_vec()));
             }
-            let bytes = self.file.tet.read(self.dataset, &axes, most).await?;
+            let bytes = self.file.tet.read(self.dataset, &axes, max_bytes).await?;
             let lookup = self.file.tet.lookup(self.dataset)?;
             Ok((bytes, lookup.select(&axes)?.selection().shape().to_vec()))
         };
@@ -244,8 +244,8 @@ impl<'f> Tensor<'f> {
         Ok(Array::new(geometry.element(), shape, bytes))
     }
 
-    /// The elements of `slice` as one span of the file, when there are some, they lie there in their order, and
-    /// the file is in memory or mapped.
+    /// Returns the elements of `slice` as one span of the file, when they are contiguous there in their order, and the
+    /// file is in memory or mapped.
     ///
     /// # Errors
     ///
@@ -258,8 +258,7 @@ impl<'f> Tensor<'f> {
         Ok(view?.flatten())
     }
 
-    /// The elements of `slice` inside of one raw chunk, with the strides of that, when the file is in memory
-    /// or mapped.
+    /// Returns the elements of `slice` inside of one raw chunk, with its strides, when the file is in memory or mapped.
     ///
     /// # Errors
     ///
@@ -273,8 +272,8 @@ impl<'f> Tensor<'f> {
         Ok(view?.flatten())
     }
 
-    /// Every element of `slice` once, in the order of the chunks, when nothing else lies between them and the
-    /// file is in memory or mapped: for what does not depend on the order.
+    /// Returns every element of `slice` once, in the order of the chunks, when they are contiguous and the file is in
+    /// memory or mapped: for results that do not depend on the order.
     ///
     /// # Errors
     ///
@@ -289,7 +288,7 @@ impl<'f> Tensor<'f> {
         Ok(view?.flatten())
     }
 
-    /// The coordinates of the chunks that `slice` touches, last axis fastest.
+    /// Returns the coordinates of the chunks that `slice` touches, last axis fastest.
     ///
     /// # Errors
     ///
@@ -307,7 +306,7 @@ impl<'f> Tensor<'f> {
         View::new(self.file.bytes().clone(), element, shape, bytes)
     }
 
-    /// What `look` sees in the plan of a slice; nothing when the slice is all of a tensor without elements.
+    /// Calls `look` with the plan of a slice; returns `None` when the slice is all of a tensor without elements.
     fn planned<T>(
         &self,
         slice: &Slice,
@@ -326,7 +325,7 @@ impl<'f> Tensor<'f> {
     }
 }
 
-/// Runs a future that never waits: what is read lies in memory.
+/// Runs a future that never waits: the bytes are in memory.
 fn now<T>(future: impl Future<Output = Result<T, TensorError>>) -> Result<T, TensorError> {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());

@@ -1,19 +1,19 @@
-//! What the footer of a `.tet` file says: units, names of axes, labels along them.
+//! The footer of a `.tet` file: units, names of axes, labels along them.
 //!
 //! ```text
 //! {"file": {...}, "datasets": {name: {"attrs": {...}, "dim_names": [...], "coords": {axis: {"labels": [...]}}}}}
 //! ```
 //!
-//! Every key may be missing. A footer that says something of another form says nothing here: the file was
-//! opened, and its elements do not depend on it; verification reports it.
+//! Every key may be missing. A footer of another form is ignored: elements do not depend on it, and verification
+//! reports it.
 //!
-//! Not here: the history of the file, and where the footer lies.
+//! The history of the file and the position of the footer are elsewhere.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What a file says about itself and its tensors.
+/// The metadata of a file and its tensors.
 ///
 /// ```
 /// use zvf_tensor::Metadata;
@@ -30,7 +30,7 @@ pub struct Metadata {
     pub datasets: BTreeMap<String, TensorAbout>,
 }
 
-/// What a file says about one tensor.
+/// The metadata of one tensor.
 ///
 /// ```
 /// use zvf_tensor::TensorAbout;
@@ -60,18 +60,18 @@ struct Coords {
 }
 
 impl Metadata {
-    /// What `text` says; nothing when there is none or it has another form.
+    /// Parses `text`; the result is empty where it is missing or has another form.
     pub(super) fn parse(text: Option<&[u8]>) -> Self {
         text.and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default()
     }
 
-    /// What is said about the tensor of this name.
+    /// Returns the metadata of the tensor of this name.
     #[must_use]
     pub fn tensor(&self, name: &str) -> Option<&TensorAbout> {
         self.datasets.get(name)
     }
 
-    /// Whether nothing is said.
+    /// Returns whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.file.is_empty() && self.datasets.is_empty()
@@ -79,7 +79,7 @@ impl Metadata {
 }
 
 impl TensorAbout {
-    /// The labels along the axis of this name, or number; none when there are none.
+    /// Returns the labels along the axis of this name, or number; `None` when there are none.
     #[must_use]
     pub fn labels(&self, axis: usize) -> &[String] {
         let by_name = self.dim_names.get(axis).and_then(|name| self.coords.get(name));
@@ -87,13 +87,13 @@ impl TensorAbout {
         by_name.or_else(by_number).map_or(&[], |coords| &coords.labels)
     }
 
-    /// Gives the axis of this name, or number, a label for each index.
+    /// Sets a label for each index of the axis of this name, or number.
     pub fn set_labels<L: Into<String>>(&mut self, axis: &str, labels: impl IntoIterator<Item = L>) {
         let labels = labels.into_iter().map(Into::into).collect();
         self.coords.insert(axis.to_owned(), Coords { labels });
     }
 
-    /// The place of a label along an axis; the first when there are several.
+    /// Returns the index of a label along an axis; the first when there are several.
     #[must_use]
     pub fn label(&self, axis: usize, text: &str) -> Option<u64> {
         let place = self.labels(axis).iter().position(|label| label == text)?;

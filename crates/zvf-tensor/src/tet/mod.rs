@@ -1,7 +1,6 @@
 //! `.tet` files: list, slice, view, check and write.
 //!
-//! Not here: the bytes of the format (`zvf_tet`), and how ranges become elements
-//! (`zvf_store::TetFile`).
+//! The bytes of the format are in `zvf_tet`, the mapping from ranges to elements in `zvf_store::TetFile`.
 
 mod file;
 mod metadata;

@@ -1,13 +1,13 @@
-//! Everything there is to say about a `.tet` file: its rules, and on request every payload.
+//! Verification of a `.tet` file: its rules, and on request every payload.
 //!
 //! ```text
 //! O1 to O9, V1 to V6, F1 to F8    structure, by zvf_tet
 //! R1                              a zstd payload decodes, to exactly the bytes of its chunk
-//! Z1                              zone maps say of each chunk what its elements are
+//! Z1                              zone maps agree with the elements of each chunk
 //! ```
 //!
-//! Payloads are decoded a few at a time, and none is kept. There is no checksum in the format: a raw payload
-//! cannot be wrong.
+//! Payloads are decoded a few at a time, and none is kept. The format has no checksum: damage of a raw payload is
+//! undetectable.
 
 use async_recursion::async_recursion as boxed;
 use std::fmt;
@@ -19,7 +19,7 @@ use super::file::TensorFile;
 use crate::error::TensorError;
 use crate::memory::Memory;
 
-/// How much a fault weighs.
+/// The severity of a fault.
 ///
 /// ```
 /// use zvf_tensor::Weight;
@@ -28,15 +28,15 @@ use crate::memory::Memory;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// Worth knowing, and nothing is wrong.
+    /// Information, not a fault.
     Note,
     /// A strict reader refuses it.
     Lint,
-    /// Every reader that looks refuses it.
+    /// Every reader that checks refuses it.
     Error,
 }
 
-/// One thing that verification has to say.
+/// One finding of verification.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -54,7 +54,7 @@ pub enum Weight {
 pub struct Fault {
     /// The rule, by its number.
     pub rule: &'static str,
-    /// What follows from that.
+    /// The severity.
     pub weight: Weight,
     /// What is wrong and where.
     pub error: TensorError,
@@ -67,12 +67,12 @@ impl fmt::Display for Fault {
 }
 
 impl TensorFile {
-    /// All faults of the file, at most as many as anybody reads; with `deep`, every compressed payload is
-    /// decoded too, and zone maps are held against the elements.
+    /// Returns the faults of the file, up to a limit; with `deep`, every compressed payload is decoded too, and zone
+    /// maps are compared with the elements.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read; what is wrong with it is no error.
+    /// When the file cannot be read; its faults are not errors.
     #[boxed]
     pub async fn verify(&self, deep: bool, memory: &Memory) -> Result<Vec<Fault>, TensorError> {
         let mut faults = Vec::new();
@@ -95,8 +95,8 @@ impl TensorFile {
         }
         if deep {
             self.verify_payloads(memory, &mut faults).await?;
-            let most = memory.limit(self.memory_budget()).min(DECODED_CAP);
-            self.verify_zones(most, &mut faults).await?;
+            let max_bytes = memory.limit(self.memory_budget()).min(DECODED_CAP);
+            self.verify_zones(max_bytes, &mut faults).await?;
         }
         Ok(faults)
     }
@@ -106,9 +106,9 @@ impl TensorFile {
         memory: &Memory,
         faults: &mut Vec<Fault>,
     ) -> Result<(), TensorError> {
-        let most = memory.limit(self.memory_budget()).min(DECODED_CAP);
+        let max_bytes = memory.limit(self.memory_budget()).min(DECODED_CAP);
         for tensor in self.tensors() {
-            // What is wrong with a dataset as a whole was said.
+            // Faults of a whole dataset were reported.
             let Ok(lookup) = self.container().lookup(tensor.dataset()) else { continue };
             let Ok(plan) = lookup.select_all() else { continue };
             for touched in plan.tiles() {
@@ -117,7 +117,7 @@ impl TensorFile {
                     continue;
                 }
                 let coords = touched.tile().coords();
-                let read = self.container().read_chunk(tensor.dataset(), coords, most).await;
+                let read = self.container().read_chunk(tensor.dataset(), coords, max_bytes).await;
                 if let Err(error) = read {
                     let error = TensorError::from(error).with_dataset(tensor.name());
                     if !error.class().is_damage() {
@@ -131,5 +131,5 @@ impl TensorFile {
     }
 }
 
-/// More are not listed.
+/// The largest number of listed faults.
 const MAX_FAULTS: usize = 10_000;

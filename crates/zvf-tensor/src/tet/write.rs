@@ -6,10 +6,10 @@
 //! end            footer of version 1             when there is one
 //! ```
 //!
-//! In memory are the rows of the index and the chunks that are being compressed. A chunk is stored compressed
-//! only where that is smaller. The same calls give the same bytes: nothing here looks at a clock.
+//! Memory holds the rows of the index and the chunks that are being compressed. A chunk is stored compressed only where
+//! that is smaller. The same calls give the same bytes: nothing depends on a clock.
 //!
-//! Not here: the file itself, which is anything that can be written and sought in ([`crate::AtomicTensorFile`]).
+//! The output is anything that implements `Write` and `Seek`, such as [`crate::AtomicTensorFile`].
 
 use std::io::{Seek, SeekFrom, Write};
 
@@ -27,7 +27,7 @@ use super::file::TensorFile;
 use super::metadata::Metadata;
 use crate::error::TensorError;
 
-/// A tensor to be written.
+/// The description of a tensor to write.
 ///
 /// ```
 /// use zvf_tet::TensorDtype;
@@ -52,15 +52,15 @@ pub struct NewTensor {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// As they are: what can be read through a map without a copy.
+    /// Uncompressed: readable through a map without a copy.
     #[default]
     None,
-    /// As one zstd frame of this level each, where that is smaller.
+    /// One zstd frame of this level each, where that is smaller.
     Zstd(i32),
 }
 
 impl NewTensor {
-    /// A tensor whose payloads are not compressed and start at multiples of 64.
+    /// Describes a tensor whose payloads are not compressed and start at multiples of 64.
     ///
     /// # Errors
     ///
@@ -84,31 +84,31 @@ impl NewTensor {
         Self { name: name.into(), geometry, alignment, compression }
     }
 
-    /// The same, compressed like this.
+    /// Sets the compression.
     #[must_use]
     pub fn compressed(self, compression: Compression) -> Self {
         Self { compression, ..self }
     }
 
-    /// The same, with payloads at multiples of this power of two.
+    /// Sets the alignment of payloads to this power of two.
     #[must_use]
     pub fn aligned_to(self, alignment: u64) -> Self {
         Self { alignment, ..self }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Grid, tiles and type.
+    /// Returns grid, tiles and type.
     #[must_use]
     pub const fn geometry(&self) -> &TileGeometry {
         &self.geometry
     }
 
-    /// How its payloads are stored.
+    /// Returns the compression.
     #[must_use]
     pub const fn compression(&self) -> Compression {
         self.compression
@@ -141,12 +141,12 @@ pub struct TetWriter<W> {
     tensors: Vec<NewTensor>,
     layout: Layout,
     out: W,
-    at: u64,   // bytes of `out` that are written or skipped
-    open: u64, // bytes that the payload begun still needs
+    at: u64,   // bytes of `out` written or skipped
+    open: u64, // bytes missing from the current payload
 }
 
 impl<W: Write + Seek> TetWriter<W> {
-    /// Begins a file with these tensors, whose payloads come next, in this order.
+    /// Begins a file with these tensors, whose payloads follow in this order.
     ///
     /// # Errors
     ///
@@ -164,8 +164,8 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(Self { tensors, layout, out, at, open: 0 })
     }
 
-    /// Begins a file with the tensors of `old`, whose payloads are copied as they are stored, and with these,
-    /// whose payloads come next. The old file is not touched.
+    /// Begins a file with the tensors of `old`, whose payloads are copied as they are stored, and with new ones, whose
+    /// payloads follow. The old file is not changed.
     ///
     /// # Errors
     ///
@@ -201,14 +201,14 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(writer)
     }
 
-    /// The tensor of the chunk that comes next, and its place; `None` when all are written.
+    /// Returns the tensor of the next chunk, and its coordinates; `None` when all are written.
     #[must_use]
     pub fn next_chunk(&self) -> Option<(&NewTensor, Tile)> {
         let (at, tile) = self.layout.next_tile()?;
         Some((self.tensors.get(at)?, tile))
     }
 
-    /// Writes the chunk that comes next: all of its elements, little-endian and row-major.
+    /// Writes the next chunk: all of its elements, little-endian and row-major.
     ///
     /// # Errors
     ///
@@ -222,8 +222,8 @@ impl<W: Write + Seek> TetWriter<W> {
         self.put_packed(elements, packed.as_deref())
     }
 
-    /// Writes all chunks of the tensor that comes next from its elements in memory, compressing several at
-    /// once on the current rayon pool.
+    /// Writes all chunks of the next tensor from its elements in memory, compressing several at once on the current
+    /// rayon pool.
     ///
     /// # Errors
     ///
@@ -242,7 +242,7 @@ impl<W: Write + Seek> TetWriter<W> {
         while left > 0 {
             let mut wave = Vec::new();
             let mut held = 0_u64;
-            // The layout counts on only when a chunk is placed, so tiles of a wave are counted here.
+            // The layout advances only when a chunk is placed, so tiles of a wave are counted here.
             let mut ahead = Ahead::new(&geometry, geometry.tile_count() - left);
             while let Some(tile) = ahead.next().filter(|_| held < WAVE) {
                 held += tile.byte_len();
@@ -273,18 +273,17 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(())
     }
 
-    /// Begins the chunk that comes next, uncompressed; its elements follow piece by piece through
-    /// [`write`](Self::write).
+    /// Begins the next chunk, uncompressed; its elements follow piece by piece through [`write`](Self::write).
     ///
     /// # Errors
     ///
-    /// When all are written, or one that was begun is not whole.
+    /// When all are written, or the current one is incomplete.
     pub fn begin_chunk(&mut self) -> Result<(), TensorError> {
         let Some((_, tile)) = self.next_chunk() else { return Err(no_more()) };
         self.place(TensorCodec::Raw, tile.byte_len())
     }
 
-    /// Writes the next piece of the chunk that was begun.
+    /// Writes the next piece of the current chunk.
     ///
     /// # Errors
     ///
@@ -302,8 +301,8 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(())
     }
 
-    /// Writes footer and index, and gives the file back. The footer is what `metadata` says, in the version
-    /// that most readers take.
+    /// Writes footer and index, and returns the file. The footer holds `metadata`, in the version that most readers
+    /// support.
     ///
     /// # Errors
     ///
@@ -334,7 +333,7 @@ impl<W: Write + Seek> TetWriter<W> {
         self.write(stored)
     }
 
-    /// Takes the place of the next payload, and goes there.
+    /// Allocates the place of the next payload, and seeks to it.
     fn place(&mut self, codec: TensorCodec, stored: u64) -> Result<(), TensorError> {
         self.check_closed()?;
         let offset = self.layout.place(codec, stored)?;
@@ -344,7 +343,7 @@ impl<W: Write + Seek> TetWriter<W> {
     }
 
     fn pad_to(&mut self, offset: u64) -> Result<(), TensorError> {
-        let mut left = offset.saturating_sub(self.at); // nothing to do past it
+        let mut left = offset.saturating_sub(self.at); // nothing to do beyond it
         while left > 0 {
             let some = ZEROS.get(..saturating_usize(left)).unwrap_or(&ZEROS);
             self.out.write_all(some).map_err(failed)?;
@@ -374,7 +373,7 @@ impl<W: Write + Seek> TetWriter<W> {
     }
 }
 
-/// The tiles of a grid from one position on.
+/// Iterates over the tiles of a grid from one position on.
 struct Ahead<'g> {
     geometry: &'g TileGeometry,
     at: u64,
@@ -400,12 +399,12 @@ impl<'g> Ahead<'g> {
     }
 }
 
-/// The elements of a tile out of those of the whole tensor.
+/// Copies the elements of a tile from those of the whole tensor.
 fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
     let size = all.geometry().element().size();
     let mut chunk = vec![0; saturating_usize(tile.byte_len())];
     for CopyRun { src, dst, count, .. } in all.runs(tile) {
-        // All of a tensor is selected, so runs are side by side on both sides.
+        // All of a tensor is selected, so runs are contiguous on both sides.
         let len = saturating_usize(count * size);
         let [src, dst] = [src, dst].map(saturating_usize);
         let from = elements.get(dst..dst + len);
@@ -416,7 +415,7 @@ fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
     chunk
 }
 
-/// The compressed form of a chunk, where that is smaller.
+/// Compresses a chunk; `None` where that is not smaller.
 fn packed(elements: &[u8], compression: Compression) -> Result<Option<Vec<u8>>, TensorError> {
     let Compression::Zstd(level) = compression else { return Ok(None) };
     let packed = zstd::bulk::compress(elements, level)
@@ -434,5 +433,5 @@ fn no_more() -> TensorError {
 
 const ALIGNMENT: u64 = 64;
 const ZEROS: [u8; 4096] = [0; 4096];
-/// Bytes that are cut and compressed at once, but for one chunk that is larger.
+/// The bytes that are cut and compressed at once; a single chunk may exceed them.
 const WAVE: u64 = 32 << 20;

@@ -1,13 +1,13 @@
-//! Zone maps held against the payloads they speak of: rule Z1.
+//! Comparison of zone maps with the payloads: rule Z1.
 //!
 //! ```text
 //! {"chunks": [{"dataset_id", "chunk_index", "element_count", "null_count", "min_le"?, "max_le"?}, ...]}
 //! ```
 //!
-//! Counts are of a chunk; the extremes are its least and its largest element, little-endian in hexadecimal.
-//! Elements that are no numbers count as null, and writers may count a fill value as null as well: where there
-//! are more nulls than NaN, the extremes may only be narrower than those of all elements. What is not said is
-//! not wrong, and nothing is ever answered from a zone map.
+//! Counts are of a chunk; the extremes are its minimum and maximum element, little-endian in hexadecimal. Elements that
+//! are no numbers count as null, and writers may count a fill value as null as well: where there are more nulls than
+//! NaN, the extremes may only be narrower than those of all elements. Missing members are not checked, and zone maps
+//! are never used for queries.
 
 use serde::Deserialize;
 use zvf_format::num::to_u64;
@@ -23,7 +23,7 @@ struct Zones {
     chunks: Vec<Zone>,
 }
 
-/// What a file says of one chunk.
+/// The statistics of one chunk in the file.
 #[derive(Debug, Deserialize)]
 struct Zone {
     dataset_id: u64,
@@ -35,7 +35,7 @@ struct Zone {
     max_le: Option<String>,
 }
 
-/// An element, compared by its worth.
+/// An element as a comparable number.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Worth {
     Float(f64),
@@ -46,12 +46,12 @@ impl TensorFile {
     /// Compares each zone with its chunk.
     pub(super) async fn verify_zones(
         &self,
-        most: u64,
+        max_bytes: u64,
         faults: &mut Vec<Fault>,
     ) -> Result<(), TensorError> {
         let spill = self.container().parsed()?.footer().and_then(|footer| footer.zone_maps());
         let Some(spill) = spill else { return Ok(()) };
-        let end = spill.offset.saturating_add(spill.len); // too large: past the end
+        let end = spill.offset.saturating_add(spill.len); // too large: beyond the end
         let text = self.bytes().read(spill.offset..end).await?;
         let Ok(zones) = serde_json::from_slice::<Zones>(&text) else {
             faults.push(fault("zone maps", "a JSON object with chunks", "something else"));
@@ -64,8 +64,9 @@ impl TensorFile {
                 faults.push(fault("zone", "a dataset of the file", "another"));
                 continue;
             };
-            let read = self.container().read_chunk(tensor.dataset(), &zone.chunk_index, most).await;
-            // A chunk that cannot be read was reported, or there is none and the count below says so.
+            let read =
+                self.container().read_chunk(tensor.dataset(), &zone.chunk_index, max_bytes).await;
+            // A chunk that cannot be read was reported, or is missing, which the count below reports.
             let found = match read {
                 Ok(bytes) => zone.fault(element, &bytes),
                 Err(error) if error.class() == zvf_format::Class::LimitExceeded => {
@@ -84,7 +85,7 @@ impl TensorFile {
 }
 
 impl Zone {
-    /// What is wrong about a chunk of these elements: which member, and what it must be.
+    /// Returns the wrong member of a zone for these elements, and its rule.
     fn fault(&self, element: TensorDtype, bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         let size = usize::try_from(element.size()).unwrap_or(1);
         let (mut nan, mut ends) = (0_u64, None::<(Worth, Worth)>);
@@ -107,14 +108,14 @@ impl Zone {
             return Some(("null_count", "as many as are no numbers, or more"));
         }
         let exact = self.null_count == nan;
-        let told = |text: &Option<String>| text.as_deref().map(|text| decoded(element, text));
-        let sides = [("min_le", told(&self.min_le), true), ("max_le", told(&self.max_le), false)];
-        for (what, told, least) in sides {
-            let Some(told) = told else { continue };
-            let right = match (told, ends) {
-                (Some(told), Some((low, high))) => {
+        let parse = |text: &Option<String>| text.as_deref().map(|text| decoded(element, text));
+        let sides = [("min_le", parse(&self.min_le), true), ("max_le", parse(&self.max_le), false)];
+        for (what, stated, least) in sides {
+            let Some(stated) = stated else { continue };
+            let right = match (stated, ends) {
+                (Some(stated), Some((low, high))) => {
                     let end = if least { low } else { high };
-                    told == end || (!exact && low <= told && told <= high)
+                    stated == end || (!exact && low <= stated && stated <= high)
                 }
                 _ => false,
             };
@@ -127,7 +128,7 @@ impl Zone {
     }
 }
 
-/// The element that hexadecimal digits are.
+/// Decodes an element from hexadecimal digits.
 fn decoded(element: TensorDtype, text: &str) -> Option<Worth> {
     let digits = text.as_bytes().as_chunks::<2>().0;
     let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
@@ -135,21 +136,21 @@ fn decoded(element: TensorDtype, text: &str) -> Option<Worth> {
     (to_u64(bytes.len()) == element.size()).then(|| worth(element, &bytes)).flatten()
 }
 
-/// What an element is worth; `None` when it is no number.
+/// Returns the number of an element; `None` when it is not a number.
 fn worth(element: TensorDtype, item: &[u8]) -> Option<Worth> {
-    let mut wide = [0_u8; 8];
-    for (to, from) in wide.iter_mut().zip(item) {
+    let mut bytes = [0_u8; 8];
+    for (to, from) in bytes.iter_mut().zip(item) {
         *to = *from;
     }
-    let bits = u64::from_le_bytes(wide);
-    let [a, b, c, d, ..] = wide;
+    let bits = u64::from_le_bytes(bytes);
+    let [a, b, c, d, ..] = bytes;
     let float = match element {
         TensorDtype::F64 => f64::from_bits(bits),
         TensorDtype::F32 => f64::from(f32::from_le_bytes([a, b, c, d])),
         TensorDtype::F16 => half(u16::from_le_bytes([a, b])),
         TensorDtype::I16 => return Some(Worth::Whole(i16::from_le_bytes([a, b]).into())),
         TensorDtype::I32 => return Some(Worth::Whole(i32::from_le_bytes([a, b, c, d]).into())),
-        TensorDtype::I64 => return Some(Worth::Whole(i64::from_le_bytes(wide).into())),
+        TensorDtype::I64 => return Some(Worth::Whole(i64::from_le_bytes(bytes).into())),
         TensorDtype::U8 | TensorDtype::U16 | TensorDtype::U32 | TensorDtype::U64 => {
             return Some(Worth::Whole(bits.into()));
         }
@@ -157,12 +158,12 @@ fn worth(element: TensorDtype, item: &[u8]) -> Option<Worth> {
     (!float.is_nan()).then_some(Worth::Float(float))
 }
 
-/// A float of 16 bits: sign, 5 bits of exponent, 10 of mantissa.
+/// Converts a 16-bit float: sign, 5 bits of exponent, 10 of mantissa.
 fn half(bits: u16) -> f64 {
     let sign = u64::from(bits >> 15) << 63;
     let (exponent, mantissa) = (u64::from(bits >> 10 & 31), u64::from(bits & 1023));
     match exponent {
-        // Multiples of 2 to the -24.
+        // Multiples of 2^-24.
         0 => f64::from_bits(sign | (f64::from(bits & 1023) * 5.960_464_477_539_063e-8).to_bits()),
         31 => f64::from_bits(sign | 0x7ff_u64 << 52 | mantissa << 42),
         _ => f64::from_bits(sign | (exponent + 1008) << 52 | mantissa << 42),
@@ -216,7 +217,7 @@ mod tests {
         for (zone, what) in [
             (zone(4, 1, Some(low), Some(high)), None),
             (zone(4, 1, None, None), None),
-            (zone(4, 2, Some(zero), Some(zero)), None), // another null, which we cannot know
+            (zone(4, 2, Some(zero), Some(zero)), None), // another null, which may be a fill value
             (zone(5, 1, None, None), Some("element_count")),
             (zone(4, 0, None, None), Some("null_count")),
             (zone(4, 5, None, None), Some("null_count")),
@@ -235,7 +236,7 @@ mod tests {
         }
         let whole = [0xff, 0xff, 1, 0];
         assert_eq!(zone(2, 0, Some("ffff"), Some("0100")).fault(TensorDtype::I16, &whole), None);
-        let told = zone(2, 0, Some("ffff"), None).fault(TensorDtype::U16, &whole);
-        assert_eq!(told, Some(("min_le", "the least element")));
+        let fault = zone(2, 0, Some("ffff"), None).fault(TensorDtype::U16, &whole);
+        assert_eq!(fault, Some(("min_le", "the least element")));
     }
 }

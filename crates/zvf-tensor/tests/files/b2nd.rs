@@ -29,7 +29,7 @@ fn memory() -> Memory {
     Memory::of_bytes(1 << 30)
 }
 
-/// The array by path, as an object, and where it is one file also in memory and inside a larger file.
+/// Opens the array by path, as an object, and where it is one file also in memory and inside a larger file.
 async fn everywhere(path: &Path) -> Vec<BlockArray> {
     let options = OpenOptions::default();
     let store = Arc::new(InMemory::new());

@@ -24,7 +24,7 @@ async fn all(array: &AnyArray) -> Vec<u8> {
     array.read(&start, array.shape(), &memory).await.unwrap().to_vec()
 }
 
-/// Values with their lowest byte first.
+/// Returns the values in little-endian order.
 async fn little(array: &AnyArray) -> Vec<u8> {
     let mut bytes = all(array).await;
     if let Some(dtype) = array.dtype().filter(|dtype| dtype.big_endian) {
@@ -56,10 +56,10 @@ async fn from_every_form_to_every_other_and_on() {
         let wanted = little(&source).await;
         for (form, name) in [(Tet, "tet"), (B2nd, "b2nd"), (B2ndFolder, "folder"), (Zarr, "zarr")] {
             let one = path(format!("{number}.{name}"));
-            let mut heard = Vec::new();
-            let told = |done, total| heard.push((done, total));
-            convert(&source, &one, form, &ConvertOptions::default(), told).await.unwrap();
-            assert!(heard.last().is_some_and(|(done, total)| done == total), "{one}");
+            let mut reported = Vec::new();
+            let on_progress = |done, total| reported.push((done, total));
+            convert(&source, &one, form, &ConvertOptions::default(), on_progress).await.unwrap();
+            assert!(reported.last().is_some_and(|(done, total)| done == total), "{one}");
             let array = open(&one).await;
             assert_eq!(array.shape(), source.shape());
             assert_eq!(little(&array).await, wanted, "{one}");
@@ -186,7 +186,7 @@ async fn who_stops_a_conversion_before_its_end_gets_nothing() {
         assert_eq!(error.class(), Class::Cancelled, "{form:?}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{form:?}");
 
-        // Who comes later is told so, and the array is there.
+        // A later request to stop is refused, and the array exists.
         let options = ConvertOptions::default();
         convert(&source, address, form, &options, |_, _| ()).await.unwrap();
         assert!(!options.gate.stop() && path.exists(), "{form:?}");

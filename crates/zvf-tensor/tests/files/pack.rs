@@ -21,7 +21,7 @@ async fn opened(bytes: &[u8]) -> Store {
     Store::open_pack(file, OpenOptions::default()).await.unwrap()
 }
 
-/// Everything two stores hold is the same: documents to the byte, arrays by what they hold.
+/// Asserts that two stores have the same contents: documents byte for byte, arrays by value.
 async fn assert_same(id: &str, one: &Store, other: &Store) {
     let (documents, others) =
         (one.nodes().documents().await.unwrap(), other.nodes().documents().await.unwrap());

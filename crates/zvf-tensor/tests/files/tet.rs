@@ -1,5 +1,5 @@
-//! `.tet` files of other writers: every tensor and slice by its digest, every broken file by its rule; and
-//! files of ours.
+//! `.tet` files of other writers: every tensor and slice by its digest, every broken file by its rule; and files of our
+//! own.
 
 use std::fs;
 use std::io::Cursor;
@@ -41,7 +41,7 @@ fn memory() -> Memory {
     Memory::of_bytes(1 << 30)
 }
 
-/// The file in memory, by ranges of a file and of an object, and mapped.
+/// Opens the file in memory, by ranges of a file and of an object, and mapped.
 async fn everywhere(path: &Path) -> Vec<TensorFile> {
     let bytes = fs::read(path).unwrap();
     let options = OpenOptions::default();
@@ -60,7 +60,7 @@ async fn everywhere(path: &Path) -> Vec<TensorFile> {
 
 #[cfg(all(unix, feature = "map"))]
 fn mapped(path: &Path) -> Option<TensorFile> {
-    // A copy of its own: the file of the test may be written to.
+    // A private copy: the file of the test may be written to.
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("copy.tet");
     fs::copy(path, &copy).unwrap();
@@ -68,7 +68,7 @@ fn mapped(path: &Path) -> Option<TensorFile> {
     let mut permissions = fs::metadata(&copy).unwrap().permissions();
     permissions.set_readonly(true);
     fs::set_permissions(&copy, permissions).unwrap();
-    // Not every file system can say that nobody has it open.
+    // Not every file system can guarantee that nobody has it open.
     TensorFile::map_if_immutable(&copy).unwrap()
 }
 
@@ -137,7 +137,7 @@ async fn check_tensor(file: &str, tensor: &Tensor<'_>, wanted: &Value) {
     }
 }
 
-/// The chunks touched, where all are listed; a long list is given by its ends.
+/// Checks the touched chunks, where all are listed; a long list is given by its ends.
 fn check_touched(name: &str, touched: &[Vec<u64>], wanted: &Value) {
     let Some(wanted) = wanted.as_array() else { return };
     if wanted.iter().all(Value::is_array) {
@@ -146,7 +146,7 @@ fn check_touched(name: &str, touched: &[Vec<u64>], wanted: &Value) {
     }
 }
 
-/// The elements of a strided view, one by one.
+/// Collects the elements of a strided view, one by one.
 fn walk(bytes: &[u8], shape: &[u64], strides: &[u64], size: u64) -> Vec<u8> {
     let mut offsets = vec![0];
     for (n, stride) in shape.iter().zip(strides) {
@@ -326,7 +326,7 @@ async fn appending_makes_a_new_file() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is written is read back, sliced like the array it was, whichever way chunks are stored.
+    /// Written data is read back, sliced like the array, however chunks are stored.
     #[test]
     fn written_and_read(
         axes in prop::collection::vec((1_u64..7, 1_u64..5, 1_u64..4, any::<(u64, u64)>()), 1..5),
@@ -389,18 +389,18 @@ async fn a_zone_map_that_lies_is_told() {
         let tensor = tensor.unwrap();
         let row = *sound.container().parsed().unwrap().index().rows().first().unwrap();
         assert_eq!(row.dataset_id(), u64::from(tensor.id()));
-        // The first element becomes far larger than the map says.
+        // The first element becomes far larger than the map states.
         let mut broken = bytes.clone();
         let place = row.payload_offset() as usize + at;
         broken[place] = if at == 7 { 0x7f } else { 0x7e };
         let file = TensorFile::of_bytes(broken.into()).unwrap();
         assert!(file.verify(false, &memory()).await.unwrap().iter().all(|f| f.rule != "Z1"));
         let faults = file.verify(true, &memory()).await.unwrap();
-        let told: Vec<_> = faults.iter().filter(|fault| fault.rule == "Z1").collect();
-        assert_eq!((told.len(), told[0].weight), (1, Weight::Error), "{name} {faults:?}");
-        let text = told[0].error.to_string();
+        let reported: Vec<_> = faults.iter().filter(|fault| fault.rule == "Z1").collect();
+        assert_eq!((reported.len(), reported[0].weight), (1, Weight::Error), "{name} {faults:?}");
+        let text = reported[0].error.to_string();
         assert!(text.contains("le: expected the "), "{text}");
-        // What is read is what is there.
+        // Reads return the actual elements.
         let element = file.tensors().next().unwrap().element().unwrap();
         assert!(matches!(element, TensorDtype::F32 | TensorDtype::F64));
     }

@@ -1,4 +1,4 @@
-//! Block arrays that we write: read back whole and in part, changed, made longer, in every form.
+//! Block arrays written here: read back whole and in part, edited, extended, in every form.
 
 use std::fs;
 use std::io::Cursor;
@@ -29,13 +29,13 @@ fn count(shape: &[u64]) -> usize {
     shape.iter().product::<u64>() as usize
 }
 
-/// Numbers that compress, of `item` bytes each.
+/// Returns compressible numbers of `item` bytes each.
 fn items(n: usize, item: usize) -> Vec<u8> {
     let bytes = |i: usize| i.to_le_bytes().into_iter().chain(std::iter::repeat(0));
     (0..n).flat_map(|i| bytes(i).take(item)).collect()
 }
 
-/// The items of a box, one by one.
+/// Returns the items of a box, one by one.
 fn naive(bytes: &[u8], item: usize, shape: &[u64], start: &[u64], stop: &[u64]) -> Vec<u8> {
     let mut out = Vec::new();
     for place in 0..count(shape) {
@@ -158,7 +158,7 @@ async fn written(case: &Case) {
         assert_eq!(writer.finish().unwrap().into_inner(), fs::read(&path).unwrap());
     }
 
-    // A slice is changed, then every axis made longer.
+    // A slice is edited, then every axis extended.
     let mut edit = BlockEdit::open(&path).await.unwrap();
     let fresh: Vec<u8> = part.bytes().iter().map(|byte| !byte).collect();
     edit.write(&slice, fresh.clone()).unwrap();
@@ -190,8 +190,8 @@ async fn written(case: &Case) {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
 }
 
-/// Slices that are worth several threads: from blocks that fill parts of the result one after the other, and from
-/// those whose parts lie between each other. Some are read twice, with buffers of the time before.
+/// Slices large enough for several threads: from blocks that fill consecutive parts of the result, and from those whose
+/// parts interleave. Some are read twice, with reused buffers.
 #[tokio::test]
 async fn many_blocks_at_once() {
     let (shape, dir) = ([48, 64, 64], tempfile::tempdir().unwrap());
@@ -255,7 +255,7 @@ async fn arrays_of_others_keep_what_is_not_written() {
         assert_eq!((after.dtype(), after.shape()), (dtype.as_deref(), &shape[..]));
         assert_eq!(after.user_metadata(1 << 20).await.unwrap(), user);
         assert_eq!(after.metalayers().unwrap(), layers);
-        // Who had it open goes on with what it was.
+        // Open readers continue with the old array.
         assert_ne!(all(&before).await, plain);
     }
 }

@@ -81,12 +81,12 @@ impl Placed {
 }
 
 impl Ingest {
-    /// Writes everything at `at`, to the document of which `says` may add to.
+    /// Writes everything at `at`; `edit_level` may change the document there.
     pub(crate) async fn finish(
         mut self,
         build: &Build,
         at: At,
-        says: impl FnOnce(&mut LevelDoc),
+        edit_level: impl FnOnce(&mut LevelDoc),
     ) -> Result<Outcome, WriteError> {
         if self.lost {
             return Err(WriteError::Task {
@@ -96,7 +96,7 @@ impl Ingest {
             });
         }
         if !self.slices.is_empty() {
-            return self.finish_slices(build, at, says).await;
+            return self.finish_slices(build, at, edit_level).await;
         }
         self.rooted.par_sort_unstable();
         let runs = std::mem::take(&mut self.chains.entries);
@@ -151,7 +151,7 @@ impl Ingest {
             grouped,
             explicit,
         };
-        said.write(build, at, says).await?;
+        said.write(build, at, edit_level).await?;
         let dense = to_u64(ids.len());
         let sparse = self.schema.kind.is_chain() && (0_i64..).zip(&ids).any(|(row, id)| row != *id);
         let report = Report {
@@ -238,7 +238,7 @@ impl Ingest {
         mut self,
         build: &Build,
         at: At,
-        says: impl FnOnce(&mut LevelDoc),
+        edit_level: impl FnOnce(&mut LevelDoc),
     ) -> Result<Outcome, WriteError> {
         let stem = self.scratch.stem("slice", self.slices.len())?;
         let last = self.spill(&stem)?;
@@ -248,7 +248,7 @@ impl Ingest {
         let known = known.with_locations(self.tells_places);
         let folder = self.scratch.folder()?;
         let stages = Stages::run(&known, build, &folder)?;
-        let outcome = stages.finish(&known, build, &self.objects, &folder, says).await?;
+        let outcome = stages.finish(&known, build, &self.objects, &folder, edit_level).await?;
         Ok(Outcome { ids: outcome.ids.with_scratch(self.scratch), ..outcome })
     }
 }
@@ -342,18 +342,18 @@ pub(crate) struct Said<'a> {
 }
 
 impl Said<'_> {
-    /// Writes its document as the one at `at`; `says` may add to it.
+    /// Writes its document as the one at `at`; `edit_level` may change it.
     pub(crate) async fn write(
         &self,
         build: &Build,
         at: At,
-        says: impl FnOnce(&mut LevelDoc),
+        edit_level: impl FnOnce(&mut LevelDoc),
     ) -> Result<(), WriteError> {
         let mut level = LevelDoc { level: at.number().into(), ..self.level() };
         // The root has the convention of the first kind.
         let own = at.is_beside().then(|| convention(self.schema.kind, self.explicit).into());
         level.links_convention = own;
-        says(&mut level);
+        edit_level(&mut level);
         Ok(build.group(&at.to_string(), &level.to_group()).await?)
     }
 

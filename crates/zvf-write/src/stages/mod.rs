@@ -141,7 +141,7 @@ impl Stages {
         build: &Build,
         objects: &Objects,
         folder: &Path,
-        says: impl FnOnce(&mut LevelDoc),
+        edit_level: impl FnOnce(&mut LevelDoc),
     ) -> Result<Outcome, WriteError> {
         self.check(known)?;
         index::check_roots(known)?;
@@ -174,7 +174,7 @@ impl Stages {
             grouped,
             explicit: known.explicit(),
         };
-        said.write(build, known.at(), says).await?;
+        said.write(build, known.at(), edit_level).await?;
         let sum = |of: &dyn Fn(&CellsRecord) -> u64| {
             self.cells.iter().map(|(record, _)| of(record)).sum::<u64>()
         };

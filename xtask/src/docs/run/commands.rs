@@ -1,17 +1,17 @@
-//! The commands that a page or a help text shows.
+//! The commands in a page or a help text.
 
 /// One command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     /// Its line on the page.
     pub(super) line: usize,
-    /// What a shell runs.
+    /// The shell command.
     pub(super) command: String,
-    /// The exit code it must have.
+    /// The expected exit code.
     pub(super) exit: i32,
 }
 
-/// The commands in the `sh` and `console` blocks of a page of Markdown.
+/// Returns the commands in the `sh` and `console` blocks of a page of Markdown.
 pub(super) fn of_page(text: &str) -> Vec<Shown> {
     let (mut found, mut block, mut open) = (Vec::new(), None, None);
     for (number, line) in (1..).zip(text.lines()) {
@@ -32,7 +32,7 @@ pub(super) fn of_page(text: &str) -> Vec<Shown> {
     found
 }
 
-/// The commands of a help text: its examples.
+/// Returns the commands of a help text: its examples.
 pub(super) fn of_help(text: &str) -> Vec<Shown> {
     let (mut found, mut open) = (Vec::new(), None);
     let lines = (1..).zip(text.lines());
@@ -44,7 +44,7 @@ pub(super) fn of_help(text: &str) -> Vec<Shown> {
     found
 }
 
-/// The subcommands that a help text lists.
+/// Returns the subcommands that a help text lists.
 pub(super) fn subcommands(text: &str) -> Vec<String> {
     let lines = text.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| !line.is_empty());
@@ -53,7 +53,7 @@ pub(super) fn subcommands(text: &str) -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// Adds a line, which may go on what is open: a loop, or a line that ends in a backslash.
+/// Adds a line, which may continue an open one: a loop, or a line that ends in a backslash.
 fn push(found: &mut Vec<Shown>, open: &mut Option<Shown>, line: usize, text: &str) {
     let (text, exit) = match text.rsplit_once("# exit ") {
         Some((text, code)) => (text, code.trim().parse().unwrap_or(0)),

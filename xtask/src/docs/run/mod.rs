@@ -1,22 +1,22 @@
-//! `docs --run`: every command that the book and `--help` show is run, and its exit code compared.
+//! `docs --run`: runs every command in the book and in `--help`, and compares its exit code.
 //!
 //! ```text
-//! commands.rs   which commands a page has, and the exit code that each must have
+//! commands.rs   the commands of a page, and their expected exit codes
 //! stage.rs      the stores and files that they name
 //! ```
 //!
-//! What is written where:
+//! How commands are written:
 //!
 //! ```text
 //! sh block        every line is a command; a loop is one command up to its `done`
-//! console block   lines that start with `$ ` are commands, the others show what is printed
+//! console block   lines that start with `$ ` are commands, the others are output
 //! # exit N        behind a command: the exit code it must have; without, 0
-//! other blocks    are not run: those that need a server or only illustrate are `text`
+//! other blocks    are not run: commands that need a server, or are only examples, are `text`
 //! ```
 //!
 //! A command that names a URL, and a server, is ended after a moment and fails only when its arguments are refused.
-//! Commands of cargo are what CI itself runs and are left out, but for `cargo run -p zvf-cli`.
-//! Each page, and the help of each subcommand, has a copy of its own of what it names of the stage.
+//! Commands of cargo are run by CI itself and left out, except `cargo run -p zvf-cli`. Each page, and the help of each
+//! subcommand, has its own copy of the files of the stage that it names.
 
 mod commands;
 mod stage;
@@ -31,10 +31,10 @@ use anyhow::{Context, ensure};
 use self::commands::Shown;
 use crate::house::{House, say};
 
-/// Which pages are run: those with a question in SQL need a program of their own.
+/// Which pages are run: those with SQL queries need a program of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// Those that ask in SQL.
+    /// Pages with SQL queries.
     Sql,
     /// All others.
     Others,
@@ -47,7 +47,7 @@ impl Pages {
     }
 }
 
-/// Runs the commands of pages and help texts, and fails when one ends otherwise than it should.
+/// Runs the commands of pages and help texts, and fails when an exit code is not the expected one.
 pub(crate) fn run(house: &House, wanted: Pages) -> anyhow::Result<()> {
     let bin = house.build_programs()?;
     if wanted == Pages::Sql {
@@ -78,7 +78,7 @@ pub(crate) fn run(house: &House, wanted: Pages) -> anyhow::Result<()> {
         }
         if !wanted.include(commands) {
             if wanted == Pages::Others {
-                say(&format!("left to `cargo xtask docs --run --sql`: {name}"));
+                say(&format!("run by `cargo xtask docs --run --sql`: {name}"));
             }
             continue;
         }
@@ -114,7 +114,7 @@ fn help(
     Ok(())
 }
 
-/// Where commands run.
+/// The place where commands run.
 struct Shell {
     bin: PathBuf,
     stage: PathBuf,
@@ -123,7 +123,7 @@ struct Shell {
 }
 
 impl Shell {
-    /// A copy of what the commands name of the stage, without what earlier pages did.
+    /// Copies the files of the stage that the commands name, without those of earlier pages.
     fn fresh_page(&self, commands: &[Shown]) -> anyhow::Result<()> {
         if self.page.exists() {
             fs::remove_dir_all(&self.page)?;
@@ -131,7 +131,7 @@ impl Shell {
         fs::create_dir_all(&self.page)?;
         let mut named: String = commands.iter().map(|shown| shown.command.as_str()).collect();
         if named.contains(RECIPE) {
-            named += &fs::read_to_string(self.stage.join(RECIPE))?; // it names files of its own
+            named += &fs::read_to_string(self.stage.join(RECIPE))?; // it names further files
         }
         for entry in fs::read_dir(&self.stage)? {
             let entry = entry?;
@@ -150,7 +150,7 @@ impl Shell {
         Ok(())
     }
 
-    /// A command of bash that finds `zvf` and stand-ins for tools that may not be installed.
+    /// Returns a bash command that finds `zvf` and stand-ins for tools that may not be installed.
     fn bash(&self, line: &str, folder: &Path) -> anyhow::Result<Command> {
         let path = std::env::var("PATH").context("no PATH")?;
         let mut command = Command::new("bash");
@@ -165,7 +165,7 @@ impl Shell {
         Ok(command)
     }
 
-    /// What is wrong with how a command ended.
+    /// Returns the fault of a command, if its outcome is not the expected one.
     fn check(&self, shown: &Shown) -> anyhow::Result<Option<String>> {
         let mut command = self.bash(&shown.command, &self.page)?;
         if shown.command.contains("://") || shown.command.starts_with("zvf serve") {
@@ -189,7 +189,7 @@ impl Shell {
     }
 }
 
-/// The exit code, or `None` when it was ended at the limit.
+/// Returns the exit code, or `None` when it was ended at the time limit.
 fn ended_within(command: &mut Command, limit: Duration) -> anyhow::Result<Option<i32>> {
     let mut child = command.spawn()?;
     let start = Instant::now();
@@ -204,7 +204,7 @@ fn ended_within(command: &mut Command, limit: Duration) -> anyhow::Result<Option
     Ok(None)
 }
 
-/// Copies a folder and all below.
+/// Copies a folder with its contents.
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
@@ -219,7 +219,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file of the stage that names others.
+/// A file of the stage that names other files.
 const RECIPE: &str = "recipe.yaml";
-/// How long a command that needs a server may try.
+/// The time limit of a command that needs a server.
 const URL_TIME: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The stores and files that the documentation names: made of the demo stores and of small files.
+//! The stores and files that the documentation names, made from the demo stores and small files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use super::{Shell, copy};
 use crate::house::House;
 
-/// Makes the stage.
+/// Creates the stage.
 pub(super) fn build(house: &House, shell: &Shell) -> anyhow::Result<()> {
     fs::create_dir_all(&shell.stage)?;
     folders(shell)?;
@@ -43,7 +43,7 @@ pub(super) fn build(house: &House, shell: &Shell) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A folder of one skeleton of two vertices.
+/// Writes a folder with one skeleton of two vertices.
 fn precomputed(folder: &Path) -> anyhow::Result<()> {
     fs::create_dir(folder)?;
     let info = r#"{"@type":"neuroglancer_skeletons","transform":[1,0,0,0,0,1,0,0,0,0,1,0],"vertex_attributes":[]}"#;
@@ -54,7 +54,7 @@ fn precomputed(folder: &Path) -> anyhow::Result<()> {
     Ok(fs::write(folder.join("7"), [counts, places, edge].concat())?)
 }
 
-/// The home of the shell, with stand-ins for tools that are not part of the project.
+/// Creates the home of the shell, with stand-ins for tools that are not part of the project.
 fn folders(shell: &Shell) -> anyhow::Result<()> {
     for folder in [
         "bin",
@@ -74,7 +74,7 @@ fn folders(shell: &Shell) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Files of other formats.
+/// Writes files of other formats.
 fn files(stage: &Path) -> anyhow::Result<()> {
     let mut points = String::from("x,y,z,w,l\n");
     let mut survey = String::from("lon,lat,height,track\n");
@@ -126,7 +126,7 @@ fn files(stage: &Path) -> anyhow::Result<()> {
     zarr(&stage.join("square.zarr"), [64, 64])
 }
 
-/// A square of 10 x 10 vertices with faces of four corners.
+/// Returns a square of 10 x 10 vertices with faces of four corners.
 fn surface() -> anyhow::Result<String> {
     let mut text = String::from(
         "ply\nformat ascii 1.0\nelement vertex 100\nproperty float x\nproperty float y\nproperty float z\n\
@@ -141,7 +141,7 @@ fn surface() -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Three lines of 30 points in a TRK file: a header of 1000 bytes, then lengths and positions.
+/// Returns three lines of 30 points as a TRK file: a header of 1000 bytes, then lengths and positions.
 fn tracts() -> Vec<u8> {
     let mut bytes = vec![0_u8; 1000];
     let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
@@ -167,7 +167,7 @@ fn tracts() -> Vec<u8> {
     bytes
 }
 
-/// A Zarr v3 array of float32 in one chunk.
+/// Writes a Zarr v3 array of float32 in one chunk.
 fn zarr<const N: usize>(folder: &Path, shape: [u8; N]) -> anyhow::Result<()> {
     let chunk = shape.iter().fold("c".to_owned(), |path, _| path + "/0");
     let chunk = folder.join(chunk);
@@ -200,7 +200,7 @@ fn run(shell: &Shell, line: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Which demo stores the documentation knows under other names.
+/// Demo stores, and their names in the documentation.
 const DEMO_STORES: [(&str, &[&str]); 5] = [
     ("point_cloud", &["scan"]),
     ("polyline", &["roads"]),
@@ -209,7 +209,7 @@ const DEMO_STORES: [(&str, &[&str]); 5] = [
     ("skeleton", &["neurons"]),
 ];
 
-/// Files of other formats, and what pages call them.
+/// Files of other formats, and their names on pages.
 const FORMAT_FILES: [(&str, &str); 19] = [
     ("las/f7.las", "scan.las"),
     ("geojson/points.geojson", "places.geojson"),
@@ -232,11 +232,11 @@ const FORMAT_FILES: [(&str, &str); 19] = [
     ("draco/mesh_l7.drc", "bunny.drc"),
 ];
 
-/// Archived stores that pages show the answers of.
+/// Archived stores whose output pages show.
 const ARCHIVES: [&str; 6] =
     ["gr3_pyramid", "ms3_tri", "pc3_basic", "pc3_objects", "sl3_streamlines", "v070_sl3_pyramid"];
 
-/// What makes the rest.
+/// The commands that make the rest.
 const COMMANDS: [&str; 16] = [
     "zvf create -q scan.ply neurons/*.swc cells.zarrvectors --triangles",
     "zvf pyramid -q brain.zarrvectors --in-place --levels 2",
@@ -256,7 +256,7 @@ const COMMANDS: [&str; 16] = [
     "zvf tensor convert -q square.zarr image.b2nd && zvf tensor convert -q image.b2nd labels.zarr",
 ];
 
-/// What is not needed afterwards.
+/// Files that are not needed afterwards.
 const SCRATCH: [&str; 3] = ["grid.zarr", "square.zarr", "sides"];
 
 /// The script of the pages on editing.

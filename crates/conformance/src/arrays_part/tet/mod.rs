@@ -1,14 +1,14 @@
-//! `.tet` files, traded with tetration: with its program, and with its library through a program of our own.
+//! `.tet` files, exchanged with tetration: with its program, and with its library through a program of our own.
 //!
 //! ```text
-//! ours      files that we write: listed, verified and queried by the program; selections with steps by the
-//!           library, which also adds a dataset; brought to Zarr and from there, by the program, into a file of
-//!           its own that we read
+//! ours      files that we write: listed, verified and queried by the program; strided selections by the
+//!           library, which also adds a dataset; converted to Zarr, and from there by the program into a file
+//!           that we read
 //! theirs    files that the library writes: every type, both codecs, each kind of footer, appended to
 //! packs     golden stores in one file each: verified and queried by the program
 //! ```
 //!
-//! Not asked of the program, because it cannot: to write a slice that holds NaN; to read a Zarr array that has
+//! The program cannot do these, so they are left out: writing a slice that holds NaN; reading a Zarr array that has
 //! chunks beyond its edge, or lacks one.
 
 mod ours;
@@ -69,20 +69,20 @@ struct Stock {
 }
 
 impl Stock {
-    /// Runs the program; what it prints, or what it complains about.
+    /// Runs the program; returns its output, or its error message.
     fn program(&self, words: &[&str], file: &Path) -> anyhow::Result<String> {
-        // It keeps a record of queries at home, unless it is told not to.
+        // It keeps a record of queries in the home directory by default.
         let command: &mut Command = &mut limited(&self.tet, PATIENCE_ONCE);
         peers::run(command.args(words).arg(file).env("TET_NO_QUERY_HISTORY", "1"))
     }
 
-    /// All that is wrong with a file; the program says so with its exit code, too.
+    /// Checks that the program finds no fault in a file; its exit code must agree.
     fn verifies(&self, report: &mut Report, file: &Path) {
         let verified = self.program(&["verify", "--deep"], file);
         report.holds("verified", verified.is_ok(), format!("{:?}", verified.err()));
     }
 
-    /// A box of a dataset, by the program.
+    /// Queries a box of a dataset with the program.
     fn queries(
         &self,
         report: &mut Report,
@@ -109,7 +109,7 @@ impl Stock {
         }
     }
 
-    /// Asks the library for something; its complaint is the error.
+    /// Sends a request to the library; its error message is the error.
     fn library(&mut self, ask: &Value) -> anyhow::Result<Value> {
         let answer = self.library.ask(ask)?;
         let complaint = answer["error"].as_str();
@@ -118,11 +118,11 @@ impl Stock {
     }
 }
 
-/// Whether any of the elements is no number.
+/// Returns whether any of the elements is NaN.
 fn has_nan(element: TensorDtype, bytes: &[u8]) -> bool {
     let mut items = bytes.chunks_exact(element.size() as usize);
     match element {
-        // The bits without the sign, after those of infinity.
+        // The bits without the sign, above those of infinity.
         TensorDtype::F16 => items.any(|b| u16::from_le_bytes([b[0], b[1]]) & 0x7fff > 0x7c00),
         TensorDtype::F32 => items.any(|b| f32::from_le_bytes(b.try_into().unwrap()).is_nan()),
         TensorDtype::F64 => items.any(|b| f64::from_le_bytes(b.try_into().unwrap()).is_nan()),
@@ -130,9 +130,9 @@ fn has_nan(element: TensorDtype, bytes: &[u8]) -> bool {
     }
 }
 
-/// The file that a query is told to write, beside the one that is asked.
+/// The output file of a query, next to the queried one.
 const SPILL: &str = "part.bin";
-/// How the program says that it met NaN, which it takes for elements that it did not read.
+/// The program's message about NaN, which it takes for unread elements.
 const UNSET: &str = "unset elements";
 const ELEMENTS: [TensorDtype; 10] = [
     TensorDtype::F16,
@@ -146,6 +146,6 @@ const ELEMENTS: [TensorDtype; 10] = [
     TensorDtype::U32,
     TensorDtype::U64,
 ];
-/// Seconds that the program has for one file, and the library for all.
+/// The time limits of the program for one file, and of the library for all, in seconds.
 const PATIENCE_ONCE: u32 = 60;
 const PATIENCE: u32 = 3600;

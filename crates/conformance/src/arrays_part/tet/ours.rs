@@ -1,4 +1,4 @@
-//! Files that we write, as tetration sees them; and back through Zarr.
+//! Files that we write, read by tetration; and converted back through Zarr.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::{ELEMENTS, Stock};
 use crate::random::Random;
 use crate::report::Report;
 
-/// One array: ours to the program and the library, then through Zarr to a file of the program's own, and back.
+/// Exchanges one array: ours to the program and the library, then through Zarr to a file of the program, and back.
 pub(super) async fn traded(
     report: &mut Report,
     folder: &Path,
@@ -42,7 +42,7 @@ pub(super) async fn traded(
     through_zarr(report, folder, stock, element, case, random).await
 }
 
-/// Writes the array, half of the time with a footer, sometimes with payloads side by side.
+/// Writes the array, half of the time with a footer, sometimes with adjacent payloads.
 fn written(
     path: &Path,
     element: TensorDtype,
@@ -69,7 +69,7 @@ fn written(
     Ok(new.publish()?)
 }
 
-/// A selection with steps, by the library.
+/// Selects with steps, by the library.
 fn selected(
     report: &mut Report,
     folder: &Path,
@@ -95,7 +95,7 @@ fn selected(
     Ok(())
 }
 
-/// The same array again, added by the library to a copy of the file: which then has a footer, and both.
+/// Adds the same array again with the library to a copy of the file, which then has a footer and both datasets.
 async fn appended(
     report: &mut Report,
     folder: &Path,
@@ -127,7 +127,7 @@ async fn appended(
     Ok(())
 }
 
-/// An array to Zarr by us, from there to `.tet` by the program.
+/// Converts an array to Zarr, and from there to `.tet` by the program.
 async fn through_zarr(
     report: &mut Report,
     folder: &Path,
@@ -162,17 +162,17 @@ async fn through_zarr(
     let Some(file) = report.keep("open", opened) else { return Ok(()) };
     let Some(array) = report.keep("dataset", AnyArray::of_tet(file, None)) else { return Ok(()) };
     report.same("shape", &case.shape.clone().into(), array.shape().to_vec());
-    let whole = array.read(&vec![0; case.shape.len()], &case.shape, &memory()).await;
-    if let Some(all) = report.keep("all", whole) {
+    let read = array.read(&vec![0; case.shape.len()], &case.shape, &memory()).await;
+    if let Some(all) = report.keep("all", read) {
         report.holds("all", all[..] == case.items, "other elements");
     }
     Ok(())
 }
 
-/// As many labels, all different.
+/// Returns `count` distinct labels.
 pub(super) fn labels(count: u64) -> Vec<String> {
     (0..count).map(|at| format!("at {at}")).collect()
 }
 
-/// What the stock program takes along one axis.
+/// The largest number of labels that the stock program accepts along one axis.
 pub(super) const MAX_LABELS: u64 = 64;

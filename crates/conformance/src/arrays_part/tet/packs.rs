@@ -1,4 +1,4 @@
-//! Golden stores in one file each, as they are and compressed, as the stock program sees them.
+//! Golden stores packed into one file each, uncompressed and compressed, read by the stock program.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::super::memory;
 use super::Stock;
 use crate::report::Report;
 
-/// Packs one store, has it verified, and every dataset of it queried.
+/// Packs one store, verifies it, and queries every dataset of it.
 pub(super) async fn packed(
     report: &mut Report,
     folder: &Path,
@@ -33,9 +33,9 @@ pub(super) async fn packed(
         for fault in file.verify(true, &memory()).await? {
             report.holds("verified by us", fault.weight < Weight::Lint, fault);
         }
-        // A dataset without elements cannot be asked for any: the program refuses.
+        // The program refuses queries of a dataset without elements.
         for tensor in file.tensors().filter(|tensor| !tensor.shape().contains(&0)) {
-            // The last half of it along its first axis.
+            // The second half of it along its first axis.
             let mut start = vec![0; tensor.shape().len()];
             start[0] = tensor.shape()[0] / 2;
             let slice = Slice::from_bounds(&start, tensor.shape());

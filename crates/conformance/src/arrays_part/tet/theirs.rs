@@ -14,7 +14,7 @@ use super::{ELEMENTS, Stock};
 use crate::random::Random;
 use crate::report::Report;
 
-/// A dataset that the library is told to write.
+/// A dataset that the library writes.
 struct Dataset {
     name: &'static str,
     element: TensorDtype,
@@ -22,7 +22,7 @@ struct Dataset {
     about: Value,
 }
 
-/// Has one file written, and reads it in every way.
+/// Lets the library write one file, and reads it in every way.
 pub(super) async fn read(
     report: &mut Report,
     folder: &Path,
@@ -137,7 +137,7 @@ impl Dataset {
         report.same("attributes", &self.about["attrs"], json!(about.attrs));
         report.same("axes", &self.about["dim_names"], json!(about.dim_names));
         if self.about.get("coords").is_some() {
-            // The end has a label only where it is not that of the axis.
+            // The end has a label only where it is not the end of the axis.
             cuts[0].start = Some(Bound::Label(format!("at {}", case.start[0]).into()));
             if case.stop[0] < case.shape[0] {
                 cuts[0].stop = Some(Bound::Label(format!("at {}", case.stop[0]).into()));
@@ -155,5 +155,5 @@ fn cut(((start, stop), step): ((&u64, &u64), &u64)) -> Cut {
     Cut { start: Some(Bound::Index(*start)), stop: Some(Bound::Index(*stop)), step: Some(*step) }
 }
 
-/// Datasets are called like this, as many as there are.
+/// The names of datasets, in order.
 const NAMES: [&str; 4] = ["a", "group/array", "Größe ½", "a b"];

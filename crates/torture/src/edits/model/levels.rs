@@ -1,4 +1,4 @@
-//! Coarser levels of a store of the model: built again in part after edits, they must be those that are built as a whole.
+//! Coarser levels of a store of the model: partly rebuilt after edits, they must equal fully rebuilt ones.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use zvf_store::BuildOptions;
 
 use super::super::{NAME, inline, tree};
 
-/// Gives a new store so many levels.
+/// Builds `levels` levels of a new store.
 pub(crate) fn build(store: &Path, kind: Kind, levels: u32) -> anyhow::Result<()> {
     let own = match kind {
         Kind::Line => Options { sparsity: 1.5, ..Options::default() },
@@ -25,7 +25,7 @@ pub(crate) fn build(store: &Path, kind: Kind, levels: u32) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Builds levels again in part, and those of a twin as a whole; the new head.
+/// Rebuilds levels partly, and those of a copy completely; returns the new head.
 pub(crate) fn refresh_and_compare(store: &Path) -> Result<u64, String> {
     let io = |error: std::io::Error| format!("the twin: {error}");
     let twin = archives::scratch();
@@ -45,7 +45,7 @@ pub(crate) fn refresh_and_compare(store: &Path) -> Result<u64, String> {
     let (found, wanted) = (tree(store), tree(&twin));
     let odd = found.keys().chain(wanted.keys()).find(|key| found.get(*key) != wanted.get(*key));
     match odd {
-        Some(key) => Err(format!("{key} is not that of levels built as a whole: {report}")),
+        Some(key) => Err(format!("{key} differs from completely rebuilt levels: {report}")),
         None => report["head"].as_u64().ok_or_else(|| format!("no head: {report}")),
     }
 }

@@ -1,4 +1,4 @@
-//! Stores of the model: made from it, read back, and validated.
+//! Stores of the model: created from it, read back, and validated.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,14 +14,14 @@ use zvf_write::{Schema, WriteOptions, Writer};
 use super::super::inline;
 use super::state::{Point, State};
 
-/// What a store holds: the vertices of each object in order, and links as lists of positions.
+/// The contents of a store: the vertices of each object in order, and links as lists of positions.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) objects: BTreeMap<Option<i64>, Vec<(Point, i64)>>,
     pub(crate) links: Vec<Vec<Point>>,
 }
 
-/// Makes the store of a model.
+/// Creates the store of a model.
 pub(crate) fn create(store: &Path, state: &mut State) -> anyhow::Result<()> {
     state.seed();
     let axes = Axis::spatial(2).ok_or_else(|| anyhow::anyhow!("two axes"))?;
@@ -104,12 +104,12 @@ pub(crate) fn observe(store: &Path, state: &State) -> Result<Found, String> {
 pub(crate) fn validate(store: &Path) -> Result<(), String> {
     let address = store.to_string_lossy().into_owned();
     inline(async {
-        let told = |error: &dyn std::fmt::Display| error.to_string();
+        let to_text = |error: &dyn std::fmt::Display| error.to_string();
         let store = Store::open(&address, OpenOptions::default()).await;
-        let store = store.map_err(|error| told(&error))?;
+        let store = store.map_err(|error| to_text(&error))?;
         let report =
             zvf_validate::validate(&store, &Options::default(), &Observer::default()).await;
-        let report = report.map_err(|error| told(&error))?;
+        let report = report.map_err(|error| to_text(&error))?;
         if report.is_clean() { Ok(()) } else { Err(format!("validation: {:?}", report.findings)) }
     })
 }

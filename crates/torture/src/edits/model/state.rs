@@ -1,6 +1,6 @@
 //! The model: objects as lists of vertices, links as lists of positions, groups as sets of ids.
 //!
-//! Slow and plain, and written from the description of the operations: it shares nothing with the library. Positions
+//! Slow and simple, and written from the description of the operations: it shares no code with the library. Positions
 //! are quarters of units, so that they are exact as float32.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use super::observe::Found;
 /// A position in quarters of units.
 pub(crate) type Point = [i64; 2];
 
-/// A vertex; of a skeleton also the one above it.
+/// A vertex; of a skeleton also its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vertex {
     pub(crate) at: Point,
@@ -31,17 +31,18 @@ pub(crate) struct State {
     pub(crate) free: Vec<Vertex>,
     links: Vec<Vec<Point>>,
     groups: Vec<BTreeSet<i64>>,
-    used: BTreeSet<i64>,    // ids that were ever given
-    taken: BTreeSet<Point>, // positions that were ever held
+    used: BTreeSet<i64>,    // ids that were ever assigned
+    taken: BTreeSet<Point>, // positions that were ever used
     next: i64,
     planned: Option<Planned>,
 }
 
-/// What an operation that was planned does to the model.
+/// The effect of a planned operation on the model.
 #[derive(Clone, Debug)]
 enum Planned {
     Replace(Box<State>),
-    /// The same; each of these lists becomes an object with a new id, a copy of groups included where asked for.
+    /// The new state; each of these lists becomes an object with a new id, including a copy of the groups where
+    /// requested.
     WithNew(Box<State>, Vec<Vec<Vertex>>, Option<i64>),
 }
 
@@ -61,7 +62,7 @@ impl State {
         }
     }
 
-    /// A few objects to begin with.
+    /// Adds a few initial objects.
     pub(crate) fn seed(&mut self) {
         if !self.with_objects {
             self.free = self.fresh(12, 40);
@@ -77,12 +78,12 @@ impl State {
         }
     }
 
-    /// Takes back the ids that were given since.
+    /// Releases the ids assigned since `earlier`.
     pub(crate) fn forget_ids_since(&mut self, earlier: &Self) {
         self.used.clone_from(&earlier.used);
     }
 
-    /// The model as it was, with what was ever used: ids and positions are not used again.
+    /// Returns this model with the ids and positions ever used: they are not used again.
     pub(crate) fn after(mut self, later: &Self) -> Self {
         self.used.extend(&later.used);
         self.taken.extend(&later.taken);
@@ -102,7 +103,7 @@ impl State {
         if self.kind == Kind::Mesh { 3 } else { 2 }
     }
 
-    /// New vertices at positions that nothing ever had, within so many units.
+    /// Returns new vertices at unused positions, within `range` units.
     fn fresh(&mut self, count: usize, range: i64) -> Vec<Vertex> {
         let mut made = Vec::new();
         while made.len() < count {
@@ -119,7 +120,7 @@ impl State {
         made
     }
 
-    /// Of a skeleton: each below the one before.
+    /// Links the vertices of a skeleton: each is the child of the one before.
     fn chain(&self, vertices: &mut [Vertex]) {
         if self.kind == Kind::Skeleton {
             for i in 1..vertices.len() {
@@ -128,7 +129,7 @@ impl State {
         }
     }
 
-    /// Of a graph or mesh: links along the list.
+    /// Links the vertices of a graph or mesh along the list.
     fn link(&mut self, vertices: &[Vertex]) {
         if self.has_links() {
             let width = self.width();
@@ -137,7 +138,7 @@ impl State {
         }
     }
 
-    /// Links that are stored as records: those of graphs and meshes, and of skeletons child and parent.
+    /// Returns the links that are stored as records: those of graphs and meshes, and child and parent of skeletons.
     pub(crate) fn stored_links(&self) -> Vec<Vec<Point>> {
         if self.kind != Kind::Skeleton {
             return self.links.clone();
@@ -160,7 +161,7 @@ impl State {
         Self::pick(&all, choice)
     }
 
-    /// What an operation comes to as lines of a script; none where it makes no sense of this store.
+    /// Returns an operation as a line of a script; `None` where it does not apply to this store.
     pub(crate) fn plan(&mut self, step: Step) -> Option<Value> {
         let mut new = self.clone();
         new.planned = None;
@@ -393,7 +394,7 @@ impl State {
         self.objects.values_mut().flatten().chain(&mut self.free)
     }
 
-    /// Gives a vertex another position, wherever it is named.
+    /// Moves a vertex to another position, wherever it is named.
     fn rename(&mut self, from: Point, to: Point) {
         for one in self.each_mut() {
             one.at = if one.at == from { to } else { one.at };
@@ -411,7 +412,7 @@ impl State {
         self.forget(id);
     }
 
-    /// Takes an id away; its vertices are somewhere else.
+    /// Removes an id; its vertices are in another object.
     fn forget(&mut self, id: i64) {
         self.objects.remove(&id);
         for group in &mut self.groups {
@@ -419,7 +420,7 @@ impl State {
         }
     }
 
-    /// Takes in what the operation that was planned did; `ids` are those that it gave.
+    /// Applies the planned operation; `ids` are those that it assigned.
     pub(crate) fn done(&mut self, line: &Value, ids: &[i64]) -> Result<(), String> {
         match self.planned.take() {
             None => Err(format!("{line} was not planned")),
@@ -449,7 +450,7 @@ impl State {
         }
     }
 
-    /// Lines that hold while groups have the members of the model.
+    /// Returns lines that check that groups have the members of the model.
     pub(crate) fn group_checks(&self) -> impl Iterator<Item = Value> {
         self.groups
             .iter()
@@ -457,7 +458,7 @@ impl State {
             .map(|(number, members)| json!({"op": "expect", "group": number, "members": members}))
     }
 
-    /// Compares with what was read.
+    /// Compares the model with a store.
     pub(crate) fn compare(&self, found: &Found) -> Result<(), String> {
         let ordered = self.is_chain() || self.kind == Kind::Line;
         let list = |vertices: &[Vertex]| -> Vec<(Point, i64)> {
@@ -499,7 +500,7 @@ impl State {
         Ok(())
     }
 
-    /// The ends of a link in the order in which they are compared.
+    /// Returns the ends of a link in a canonical order.
     fn turned(&self, ends: &[Point]) -> Vec<Point> {
         let mut ends = ends.to_vec();
         match self.kind {
@@ -522,7 +523,7 @@ fn positions(vertices: &[Vertex]) -> Vec<[f64; 2]> {
     vertices.iter().map(|v| units(v.at)).collect()
 }
 
-/// The vertex at a position.
+/// Returns a selector of the vertex at a position.
 fn ball(at: Point) -> Value {
     json!({"ball": {"center": units(at), "radius": 0.05}, "count": 1})
 }

@@ -1,4 +1,4 @@
-//! Chunks typed by hand, every refusal, and round trips of everything that can be asked for.
+//! Hand-written chunks, every refusal, and round trips of all settings.
 
 use proptest::prelude::*;
 use zvf_b2nd::Body;
@@ -19,7 +19,7 @@ fn filters(list: &[(Filter, u8)]) -> [FilterSlot; FILTER_SLOTS] {
     slots
 }
 
-/// LZ4 over blocks of 16 bytes with nothing done to them before.
+/// Returns LZ4 over blocks of 16 bytes without filters.
 fn plain_settings() -> Blosc2Settings {
     Blosc2Settings {
         compressor: Compressor::Lz4,
@@ -50,7 +50,7 @@ fn blocks_typed_by_hand() {
     let chunk = encode(&plain, &settings);
     assert_eq!(chunk, wanted.concat());
     assert_eq!(Chunk::parse(&chunk).unwrap().decode_all(80).unwrap(), plain);
-    // With the last block left out nothing is gained, and the filter is named for nothing.
+    // With the last block left out nothing is gained, and the filter is listed without effect.
     let raw = encode(&plain[..64], &settings);
     assert_eq!(raw[..16], *b"\x05\x01\x27\x04\x40\0\0\0\x10\0\0\0\x60\0\0\0");
     assert_eq!((&raw[16..32], &raw[32..]), (HEAD, &plain[..64]));
@@ -101,7 +101,7 @@ fn constants_typed_by_hand() {
         error.to_string(),
         "Misaligned in blosc chunk, nbytes at byte 4: expected a multiple of 3, found 512"
     );
-    // One item is no repetition worth a name; nothing at all is a raw copy of nothing.
+    // One item is no repetition; an empty chunk is a raw copy of nothing.
     assert_eq!(encode(&value, &settings)[31], 0);
     assert_eq!(encode(&[], &settings).len(), 32);
 }
@@ -125,7 +125,7 @@ fn a_split_block_is_a_stream_for_each_byte() {
     ];
     assert_eq!(chunk[36..], streams.concat());
     assert_eq!(Chunk::parse(&chunk).unwrap().decode_all(256).unwrap(), items);
-    // Streams of fewer than 32 bytes are not made.
+    // Streams of fewer than 32 bytes are not written.
     let small = Blosc2Settings { block_size: 124, ..settings };
     assert_eq!(encode(&items, &small)[2] & ONE_STREAM, ONE_STREAM);
 }
@@ -160,7 +160,7 @@ fn byte_delta_says_its_lanes() {
     let chunk = encode(&plain, &settings);
     assert_eq!(chunk[16..18], [35, 35]);
     assert_eq!(chunk[24..26], [1, 3]);
-    // Also for a reader who knows that an item is larger.
+    // Also for a reader that knows a larger item size.
     let parsed = Chunk::parse(&chunk).unwrap();
     let mut decoder = crate::Decoder::new(3000).with_item_size(300);
     assert_eq!(decoder.decode_all(parsed.layout(), &parsed.stored()).unwrap(), plain);
@@ -194,7 +194,7 @@ fn every_refusal_has_its_words() {
     }
 }
 
-/// Bytes that are partly alike, partly small numbers, partly noise.
+/// Returns bytes that are partly equal, partly small numbers, partly noise.
 fn mixed() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         (1_usize..600, any::<u8>()).prop_map(|(n, byte)| vec![byte; n]),

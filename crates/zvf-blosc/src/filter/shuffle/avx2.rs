@@ -1,4 +1,4 @@
-//! Shuffle in vectors of 32 bytes, on machines of x86-64 that have AVX2.
+//! Shuffle with 32-byte vectors, on x86-64 with AVX2.
 //!
 //! ```text
 //! W vectors, one of each lane          a0 a1 a2 ..   b0 b1 b2 ..   c0 c1 c2 ..   d0 d1 d2 ..
@@ -6,11 +6,11 @@
 //! and again, log2 W times in all       a0 b0 c0 d0 a1 b1 c1 d1 ..
 //! ```
 //!
-//! Each step moves one bit of a byte's address, the highest, to the other end: of the 4 + log2 W bits for 16
-//! items. So four more steps would be back at the start, and alone they are the way from items to lanes. The two
-//! halves of a vector are 16 items each and never meet.
+//! Each step moves one bit of a byte's address, the highest, to the other end: of the 4 + log2 W bits for 16 items. So
+//! four more steps would return to the start, and alone they convert items to lanes. The two halves of a vector are 16
+//! items each and never mix.
 //!
-//! Not here: items that are no full group of 32, and other widths.
+//! Items outside of full groups of 32, and other widths, are processed elsewhere.
 #![expect(
     unsafe_code,
     reason = "instructions that not every machine has, and vectors from and to memory"
@@ -25,7 +25,7 @@ use core::ops::Range;
 
 use super::Lanes;
 
-/// Fills `to` with the first of `items`, and says how many were done.
+/// Fills `to` with the first of `items`, and returns the number processed.
 pub(super) fn join(lanes: Lanes<'_>, items: &Range<usize>, to: &mut [u8]) -> usize {
     if items.len() < GROUP || !is_x86_feature_detected!("avx2") {
         return 0;
@@ -42,7 +42,7 @@ pub(super) fn join(lanes: Lanes<'_>, items: &Range<usize>, to: &mut [u8]) -> usi
     }
 }
 
-/// Takes the first items apart, into lanes of `n` bytes, and says how many were done.
+/// Distributes the first items to lanes of `n` bytes, and returns the number processed.
 pub(super) fn part(width: usize, items: &[u8], lanes: &mut [u8], n: usize) -> usize {
     if n < GROUP || !is_x86_feature_detected!("avx2") {
         return 0;
@@ -109,7 +109,7 @@ fn part_groups<const W: usize>(items: &[u8], lanes: &mut [u8], n: usize) -> usiz
     done
 }
 
-/// One step: bytes of the first half of the vectors, each followed by one of the second half.
+/// Interleaves: bytes of the first half of the vectors, each followed by one of the second half.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn interleave<const W: usize>(vectors: [__m256i; W]) -> [__m256i; W] {
@@ -143,9 +143,9 @@ fn store(vector: __m256i, to: &mut [u8; GROUP]) {
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), vector) }
 }
 
-/// Items of a group: one byte of each is a vector.
+/// The items of a group: one byte of each fills a vector.
 const GROUP: usize = 32;
-/// Bits that number the items in half a vector.
+/// The bits of an item number in half a vector.
 const ITEM_BITS: u32 = 4;
 /// The lower halves of two vectors, and the upper ones.
 const LOWER: i32 = 0x20;

@@ -1,4 +1,4 @@
-//! `zvf convert` in parts, each of which a task writes: what is divided, and how a part is written.
+//! `zvf convert` in parts, each written by a task: how work is divided, and how a part is written.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::outcome::Usage;
 use crate::session::Session;
 
 impl Recorded<Convert> {
-    /// Divides what is asked for into parts: about so many of a store, `by_objects` also where links may join them.
+    /// Divides the conversion into about `parts` parts of a store; with `by_objects` also where links may join them.
     pub(crate) async fn plan_parts(
         self,
         session: &Session,
@@ -67,7 +67,7 @@ impl Recorded<Convert> {
 }
 
 impl Convert {
-    /// Refuses what means nothing for parts.
+    /// Refuses options that cannot be applied to parts.
     fn check_divisible(&self) -> Result<(), Usage> {
         let refused = |what: &str, hint: &str| {
             Err(Usage::new(format!("{what} of a folder of parts")).with_hint(hint))
@@ -100,7 +100,7 @@ impl Convert {
     }
 }
 
-/// Writes part `number` of a plan; false where it had been written.
+/// Writes part `number` of a plan; returns false where it had already been written.
 pub(crate) async fn run_part(
     session: &Session,
     (tasks, job): (&Tasks, &ConvertJob),
@@ -134,7 +134,7 @@ pub(crate) async fn run_part(
     Ok(tasks.finish_part(number, run).await?)
 }
 
-/// The same option for processes that work in another folder.
+/// Makes the path of an option absolute, for processes that work in another folder.
 fn with_absolute_path(word: String) -> anyhow::Result<String> {
     for option in ["--nodes=", "--scratch-dir="] {
         if let Some(path) = word.strip_prefix(option) {

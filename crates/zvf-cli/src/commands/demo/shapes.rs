@@ -1,11 +1,11 @@
-//! Geometry to show: what people have of every kind, in a cube of 100, the same every time.
+//! Example geometry of every kind in a cube of 100, the same in every run.
 //!
 //! Fibre bundles, branching neurons, vessels, a folded surface, contours, directions on a ball, and labelled points.
 
 use zvf::metadata::{Dtype, DtypeKind};
 use zvf::{Batch, Column, Elements, Error, Field, Kind, ObjectId, Parts};
 
-/// A batch of that kind.
+/// Returns a batch of the kind.
 pub(super) fn make_batch(kind: Kind) -> Result<Batch, Error> {
     let mut random = Random(0x5eed);
     let mut shape = Shape::default();
@@ -21,7 +21,7 @@ pub(super) fn make_batch(kind: Kind) -> Result<Batch, Error> {
     shape.batch(kind, &mut random)
 }
 
-/// Geometry in the making.
+/// Geometry under construction.
 #[derive(Default)]
 struct Shape {
     points: Vec<[f32; 3]>,
@@ -36,10 +36,10 @@ impl Shape {
         self.ends.push(self.points.len());
     }
 
-    /// Short lines that stand on a ball: directions at places.
+    /// Adds short lines that stand on a ball: directions at positions.
     fn spines(&mut self, random: &mut Random, count: u16) {
         for i in 0..count {
-            // The spiral of Fibonacci spreads places evenly.
+            // The Fibonacci spiral spreads points evenly.
             let z = 1.0 - 2.0 * (f32::from(i) + 0.5) / f32::from(count);
             let (sin, cos) = (f32::from(i) * 2.399_963_2).sin_cos();
             let flat = (1.0 - z * z).sqrt();
@@ -51,7 +51,7 @@ impl Shape {
         }
     }
 
-    /// Lines of equal height on hills.
+    /// Adds contour lines of hills.
     fn contours(&mut self, count: u8, steps: u16) {
         for i in 0..count {
             let height = f32::from(i) / f32::from(count);
@@ -70,7 +70,7 @@ impl Shape {
         }
     }
 
-    /// Bundles of fibres: arches from one side to the other, fanning out at their ends.
+    /// Adds bundles of fibres: arches from one side to the other that fan out at their ends.
     fn bundles(&mut self, random: &mut Random, bundles: u8, fibres: u8, steps: u8) {
         for bundle in 0..bundles {
             let turn = f32::from(bundle) / f32::from(bundles) * TAU * 0.5;
@@ -98,7 +98,7 @@ impl Shape {
         }
     }
 
-    /// Trees of vessels with loops between neighbours.
+    /// Adds trees of vessels with loops between neighbours.
     fn vessels(&mut self, random: &mut Random, count: u8) {
         self.corners = 2;
         for i in 0..count {
@@ -117,7 +117,7 @@ impl Shape {
         }
     }
 
-    /// Neurons: branching trees around a cell body each; the body is the root.
+    /// Adds neurons: branching trees, each with its cell body as the root.
     fn neurons(&mut self, random: &mut Random, count: u8) {
         self.corners = 2;
         for i in 0..count {
@@ -133,7 +133,7 @@ impl Shape {
         }
     }
 
-    /// A branch from the point `from` on, which divides until it has no order left.
+    /// Adds a branch that starts at point `from` and divides `order` times.
     fn grow(&mut self, random: &mut Random, from: usize, toward: [f32; 3], steps: u8, order: u8) {
         let (mut parent, mut toward) = (from, toward);
         for _ in 0..steps {
@@ -164,14 +164,14 @@ impl Shape {
         }
     }
 
-    /// A folded surface of two halves, as a cortex has: balls whose radius goes in and out.
+    /// Adds a folded surface of two halves, like a cortex: balls with a varying radius.
     fn cortex(&mut self, rings: u16) {
         self.corners = 3;
         let around = rings.saturating_mul(2);
         for side in [-1.0_f32, 1.0] {
             let first = self.points.len();
             for ring in 0..=rings {
-                // Nearly from pole to pole: no two vertices are in one place.
+                // Not quite from pole to pole, so that no two vertices coincide.
                 let polar = 0.004 + 0.992 * f32::from(ring) / f32::from(rings);
                 let (flat, z) = (polar * TAU * 0.5).sin_cos();
                 for step in 0..around {
@@ -194,7 +194,7 @@ impl Shape {
         }
     }
 
-    /// Clouds of points around a helix, each with a label.
+    /// Adds clouds of points around a helix, each with a label.
     fn clusters(&mut self, random: &mut Random, clusters: u8, points: u16) {
         for cluster in 0..clusters {
             let at = f32::from(cluster) / f32::from(clusters);
@@ -202,11 +202,11 @@ impl Shape {
                 let along = at + random.unit() * 0.72 / f32::from(clusters);
                 let (sin, cos) = (along * TAU * 1.5).sin_cos();
                 let near = [(); 3].map(|()| random.unit() + random.unit() + random.unit() - 1.5);
-                let wide = 5.0 + 5.0 * (at * TAU).sin().abs();
+                let width = 5.0 + 5.0 * (at * TAU).sin().abs();
                 self.points.push(within([
-                    50.0 + 28.0 * cos + wide * near[0],
-                    50.0 + 28.0 * sin + wide * near[1],
-                    12.0 + 76.0 * along + wide * near[2],
+                    50.0 + 28.0 * cos + width * near[0],
+                    50.0 + 28.0 * sin + width * near[1],
+                    12.0 + 76.0 * along + width * near[2],
                 ]));
                 self.labels.push(cluster);
             }
@@ -216,7 +216,7 @@ impl Shape {
     fn batch(self, kind: Kind, random: &mut Random) -> Result<Batch, Error> {
         let bytes: Vec<u8> = self.points.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
         let batch = Batch::new(kind, column(Dtype::FLOAT32, 3, bytes)?);
-        // Higher means brighter, with some noise: a gradient that shows in every kind.
+        // Values grow with height, plus noise: the gradient is visible in every kind.
         let values = self.points.iter().map(|at| at[2] / 100.0 * 0.9 + 0.1 * random.unit());
         let values = values.flat_map(f32::to_le_bytes).collect();
         let intensity = Field::new("intensity", column(Dtype::FLOAT32, 1, values)?);
@@ -248,7 +248,7 @@ fn no_batch(error: zvf::model::BadBatch) -> Error {
     zvf::write::WriteError::from(error).into()
 }
 
-/// Numbers that look random and are always the same.
+/// A deterministic pseudo-random generator.
 struct Random(u64);
 
 impl Random {
@@ -258,18 +258,18 @@ impl Random {
         u16::try_from(self.0 >> 48).unwrap_or(0)
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     fn unit(&mut self) -> f32 {
         f32::from(self.next()) / f32::from(u16::MAX)
     }
 
-    /// Below `n`, or 0.
+    /// Returns a number below `n`, or 0.
     fn random_below(&mut self, n: usize) -> usize {
         usize::from(self.next()).checked_rem(n).unwrap_or(0)
     }
 }
 
-/// A point of a folded ball, shifted to one side of the middle.
+/// Returns a point of a folded ball, shifted to one side of the middle.
 fn folded(out: [f32; 3], side: f32) -> [f32; 3] {
     let [x, y, z] = out;
     let folds = (9.0 * y + 3.0 * (5.0 * x).sin() + 2.0 * (4.0 * z).cos()).sin()
@@ -285,7 +285,7 @@ fn folded(out: [f32; 3], side: f32) -> [f32; 3] {
     ])
 }
 
-/// The same point, within the cube.
+/// Clamps a point to the cube.
 fn within(at: [f32; 3]) -> [f32; 3] {
     at.map(|x| x.clamp(0.0, 100.0))
 }

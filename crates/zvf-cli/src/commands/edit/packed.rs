@@ -1,4 +1,4 @@
-//! A packed store that is edited: unpacked beside itself, edited there, and packed into a new file that replaces the
+//! Editing a packed store: it is unpacked next to itself, edited there, and packed into a new file that replaces the
 //! old one in one step. It has no history.
 
 use std::io::{BufWriter, Write};
@@ -13,7 +13,7 @@ use zvf::{Error, Timeouts};
 use crate::outcome::Usage;
 use crate::session::Session;
 
-/// A packed store and the folder in which it is edited; that goes when this is dropped.
+/// A packed store and the folder in which it is edited, which is removed on drop.
 #[derive(Debug)]
 pub(crate) struct PackedStore {
     file: PathBuf,
@@ -21,7 +21,7 @@ pub(crate) struct PackedStore {
 }
 
 impl PackedStore {
-    /// Unpacks the store, where `address` is a packed file of this machine.
+    /// Unpacks the store, where `address` is a packed file on this machine.
     pub(crate) async fn unpack(address: &str, session: &Session) -> anyhow::Result<Option<Self>> {
         let file = Path::new(address.strip_prefix("file://").unwrap_or(address));
         if file.extension().is_none_or(|extension| extension != "tet") || file.is_dir() {
@@ -52,12 +52,12 @@ impl PackedStore {
         Ok(Some(packed))
     }
 
-    /// Where it is edited.
+    /// Returns the folder in which the store is edited.
     pub(crate) fn folder(&self) -> String {
         self.scratch.join("store.zarrvectors").to_string_lossy().into_owned()
     }
 
-    /// Replaces the file by the store as it is now.
+    /// Replaces the file by the edited store.
     pub(crate) async fn pack(&self, session: &Session) -> anyhow::Result<()> {
         let failed = || format!("cannot write {}", self.file.display());
         session.release();
@@ -77,10 +77,10 @@ impl PackedStore {
 
 impl Drop for PackedStore {
     fn drop(&mut self) {
-        // What cannot be removed is scratch beside the file.
+        // A folder that cannot be removed is scratch next to the file.
         drop(std::fs::remove_dir_all(&self.scratch));
     }
 }
 
-/// Bytes written at once.
+/// The size of the write buffer in bytes.
 const BUFFER: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! Selectors as arguments: one flag for each field.
+//! Selectors as arguments: one flag per field.
 
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use super::verb::value;
 use crate::outcome::Usage;
 
-/// Which vertices are meant; all flags must hold.
+/// Which vertices are selected; all flags must hold.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Select {
@@ -19,7 +19,7 @@ pub(crate) struct Select {
     /// Vertices of the objects of these groups, by number or name.
     #[arg(long, value_name = "GROUP,..", value_delimiter = ',')]
     groups: Vec<String>,
-    /// Places along the object: one, several, or FROM:TO without TO; negative ones count from the end.
+    /// Positions along the object: one, several, or FROM:TO without TO; negative ones count from the end.
     #[arg(long, value_name = "N,..|FROM:TO", allow_hyphen_values = true)]
     index: Option<String>,
     /// Vertices in a box, its faces included.
@@ -34,28 +34,28 @@ pub(crate) struct Select {
     /// The vertex nearest to a position.
     #[arg(long, value_name = "X,Y,..", allow_hyphen_values = true)]
     nearest: Option<String>,
-    /// How far the nearest may be.
+    /// The largest distance of the nearest vertex.
     #[arg(long, value_name = "DISTANCE", requires = "nearest")]
     within: Option<f64>,
-    /// The chunk that --row is in.
+    /// The chunk of --row.
     #[arg(long, value_name = "I,J,..", requires = "row", allow_hyphen_values = true)]
     chunk: Option<String>,
     /// A row of a chunk.
     #[arg(long, value_name = "N", requires = "chunk")]
     row: Option<u64>,
-    /// The kind, in stores of several.
+    /// The kind, where the store holds several.
     #[arg(long)]
     pub(crate) kind: Option<String>,
     /// All vertices.
     #[arg(long)]
     all: bool,
-    /// Fail unless so many are selected.
+    /// Fail unless exactly N vertices are selected.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 }
 
 impl Select {
-    /// The selector as a script has it.
+    /// Returns the selector in the form of a script.
     pub(crate) fn to_json(&self) -> Result<Json, Usage> {
         let mut fields = Map::new();
         let mut put = |name: &str, value: Option<Json>| {
@@ -88,7 +88,7 @@ impl Select {
         Ok(fields.into())
     }
 
-    /// Whether nothing but whole objects is asked for.
+    /// Returns whether only whole objects are selected.
     pub(crate) fn is_objects_only(&self) -> bool {
         let names = self.to_json().ok();
         let fields = names.as_ref().and_then(Json::as_object);
@@ -96,12 +96,12 @@ impl Select {
     }
 }
 
-/// A group or object: its number, or its name.
+/// Returns a group or object: its number, or its name.
 pub(crate) fn number_or_text(text: &str) -> Json {
     text.parse::<u64>().map_or_else(|_no_number| Json::from(text), Json::from)
 }
 
-/// A position such as `1,2.5,-3`.
+/// Parses a position such as `1,2.5,-3`.
 pub(crate) fn position(text: &str, what: &str) -> Result<Json, Usage> {
     let numbers: Vec<Json> = text.split(',').map(|part| value(part.trim())).collect();
     match numbers.iter().all(Json::is_number) {

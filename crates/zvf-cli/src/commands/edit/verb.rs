@@ -1,4 +1,4 @@
-//! Shorthands: one operation as arguments, which becomes one line of a script.
+//! Subcommands of `zvf edit`: one operation as arguments, which becomes one line of a script.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub(crate) enum Verb {
     Group(Group),
     /// Add, rename and drop columns.
     Column(Column),
-    /// Add what is in a file.
+    /// Add the contents of a file.
     Append(Append),
 }
 
@@ -36,10 +36,10 @@ pub(crate) enum Verb {
 pub(crate) struct Set {
     /// The store.
     store: String,
-    /// Columns and what they get; null for absent.
+    /// Columns and their values; null for absent.
     #[arg(required = true, value_name = "COLUMN=VALUE")]
     values: Vec<String>,
-    /// Whose columns: vertex or object.
+    /// The scope of the columns: vertex or object.
     #[arg(long, default_value = "vertex", value_parser = ["vertex", "object"])]
     of: String,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub(crate) struct Move {
     /// The new position.
     #[arg(long, value_name = "X,Y,..", group = "where-to", allow_hyphen_values = true)]
     to: Option<String>,
-    /// What is added to each position.
+    /// The vector that is added to each position.
     #[arg(long, value_name = "DX,DY,..", group = "where-to", allow_hyphen_values = true)]
     by: Option<String>,
     #[command(flatten)]
@@ -77,19 +77,19 @@ pub(crate) struct Add {
     // Hyphens are not allowed here: the options that follow would be taken for positions (`arguments::shield_positions`).
     #[arg(required = true, value_name = "X,Y,..")]
     positions: Vec<String>,
-    /// The object that gets them; a new one without this, where there are objects.
+    /// The object that the vertices are added to [default: a new one, where the kind has objects].
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     object: Option<i64>,
-    /// Before which vertex of a polyline, or start or end.
+    /// Insert before this vertex of a polyline, or at start or end.
     #[arg(long, value_name = "N|start|end", requires = "object", allow_negative_numbers = true)]
     at: Option<String>,
-    /// The vertex of the skeleton that the first one hangs below; each next one hangs below the one before.
+    /// The skeleton vertex that becomes the parent of the first new one; each next one is a child of the one before.
     #[arg(long, value_name = "N", requires = "object")]
     parent: Option<i64>,
-    /// Columns and what all of them get.
+    /// Columns, and the value of all new vertices.
     #[arg(long = "value", value_name = "COLUMN=VALUE")]
     values: Vec<String>,
-    /// The kind, in stores of several.
+    /// The kind, where the store holds several.
     #[arg(long)]
     kind: Option<String>,
 }
@@ -101,10 +101,10 @@ pub(crate) struct Join {
     /// The objects, in this order.
     #[arg(required = true, num_args = 2.., value_name = "ID", allow_negative_numbers = true)]
     objects: Vec<i64>,
-    /// The one that stays [default: the first].
+    /// The object that remains [default: the first].
     #[arg(long, value_name = "ID")]
     into: Option<i64>,
-    /// How chains are put together: end to start, or where the gap is smallest.
+    /// How chains are joined: end to start, or where the gap is smallest.
     #[arg(long, value_parser = ["concat", "ends"])]
     join: Option<String>,
     /// Drop one of two joined ends at the same position.
@@ -120,13 +120,13 @@ pub(crate) struct Cut {
     /// The object.
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     object: i64,
-    /// A part begins at each of these vertices.
+    /// The first vertices of the new parts.
     #[arg(long, value_name = "N,..", value_delimiter = ',', group = "how")]
     at: Vec<i64>,
-    /// Parts that no link joins.
+    /// Split into parts that no link joins.
     #[arg(long, group = "how")]
     components: bool,
-    /// The vertex where a chain is split belongs to both parts.
+    /// Keep the vertex where a chain is split in both parts.
     #[arg(long, requires = "at")]
     share: bool,
 }
@@ -149,17 +149,17 @@ enum GroupVerb {
         #[arg(value_name = "ID", allow_negative_numbers = true)]
         members: Vec<i64>,
     },
-    /// Change who is in a group.
+    /// Change the members of a group.
     Members {
         /// The group, by number or name.
         group: String,
-        /// These are its members, and no others.
+        /// Replace all members by these.
         #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
         set: Option<Vec<i64>>,
-        /// These join it.
+        /// Add these members.
         #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
         add: Option<Vec<i64>>,
-        /// These leave it.
+        /// Remove these members.
         #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
         remove: Option<Vec<i64>>,
     },
@@ -174,7 +174,7 @@ enum GroupVerb {
     Set {
         /// The group, by number or name.
         group: String,
-        /// Columns and what they get.
+        /// Columns and their values.
         #[arg(required = true, value_name = "COLUMN=VALUE")]
         values: Vec<String>,
     },
@@ -191,10 +191,10 @@ pub(crate) struct Column {
     store: String,
     #[command(subcommand)]
     verb: ColumnVerb,
-    /// Whose columns: vertex, object, link, group or fragment.
+    /// The scope of the columns: vertex, object, link, group or fragment.
     #[arg(long, default_value = "vertex", global = true)]
     scope: String,
-    /// The kind, in stores of several.
+    /// The kind, where the store holds several.
     #[arg(long, global = true)]
     kind: Option<String>,
 }
@@ -208,16 +208,16 @@ enum ColumnVerb {
         /// Its type, such as float32, int64, bool or <U16.
         #[arg(long)]
         dtype: String,
-        /// Values in one row.
+        /// The number of values in one row.
         #[arg(long)]
         width: Option<u32>,
-        /// What rows that are there get.
+        /// The value of existing rows.
         #[arg(long, allow_hyphen_values = true)]
         fill: Option<String>,
         /// Its unit.
         #[arg(long)]
         unit: Option<String>,
-        /// What it means.
+        /// Its description.
         #[arg(long)]
         description: Option<String>,
     },
@@ -244,16 +244,16 @@ pub(crate) struct Append {
     /// Its format [default: by its name].
     #[arg(long)]
     format: Option<String>,
-    /// The kind, in stores of several.
+    /// The kind, where the store holds several.
     #[arg(long)]
     kind: Option<String>,
-    /// Ids stay as they are in the file; one that was used is a fault.
+    /// Keep the ids of the file; an id that was used before is a fault.
     #[arg(long)]
     keep_ids: bool,
 }
 
 impl Verb {
-    /// The store it is about.
+    /// Returns the store of the operation.
     pub(crate) fn store(&self) -> &str {
         match self {
             Self::Set(verb) => &verb.store,
@@ -268,7 +268,7 @@ impl Verb {
         }
     }
 
-    /// The line of a script; `has_objects` tells of a kind whether its vertices belong to objects.
+    /// Returns the line of a script; `has_objects` returns whether the vertices of a kind belong to objects.
     pub(crate) fn to_line(
         &self,
         has_objects: impl FnOnce(Option<&str>) -> anyhow::Result<bool>,
@@ -394,7 +394,7 @@ fn with(mut line: Json, more: Json) -> Json {
     line
 }
 
-/// `COLUMN=VALUE` pairs.
+/// Parses `COLUMN=VALUE` pairs.
 fn values(list: &[String]) -> Result<Map<String, Json>, Usage> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, text)) if !name.is_empty() => Ok((name.to_owned(), value(text))),
@@ -403,7 +403,7 @@ fn values(list: &[String]) -> Result<Map<String, Json>, Usage> {
     list.iter().map(pair).collect()
 }
 
-/// A value as JSON has it; everything else is text.
+/// Parses a value as JSON; anything else is text.
 pub(crate) fn value(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|_text| Json::from(text))
 }

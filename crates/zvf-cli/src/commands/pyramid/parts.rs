@@ -1,4 +1,4 @@
-//! `zvf pyramid` level by level, each made by a task.
+//! `zvf pyramid` by tasks, one per level.
 
 use std::io::Write;
 
@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::table;
 
 impl Recorded<Pyramid> {
-    /// Divides what is asked for: a task for each level.
+    /// Divides the work: a task for each level.
     pub(crate) async fn plan_levels(self, session: &Session) -> anyhow::Result<Plan> {
         let Self { args: pyramid, words } = self;
         pyramid.check_divisible()?;
@@ -30,7 +30,7 @@ impl Recorded<Pyramid> {
 }
 
 impl Pyramid {
-    /// Refuses what tasks do not do.
+    /// Refuses options that tasks do not support.
     fn check_divisible(&self) -> Result<(), Usage> {
         #[cfg(feature = "edit")]
         let refresh = self.refresh;
@@ -58,7 +58,7 @@ impl Pyramid {
         Ok(())
     }
 
-    /// The settings of a plan, which are the same for all its tasks.
+    /// Returns the settings of a plan, which are the same for all its tasks.
     fn read_plan(session: &Session, job: &PyramidJob) -> anyhow::Result<(Self, Options)> {
         let pyramid: Self = recorded::parse(&job.words, &["store"])?;
         let options = Options { memory: job.memory, ..pyramid.options(session) };
@@ -71,7 +71,7 @@ fn building(session: &Session) -> BuildOptions {
     BuildOptions { gate, ..BuildOptions::default() }
 }
 
-/// Makes the level of task `number`.
+/// Builds the level of task `number`.
 pub(crate) async fn run_level(
     session: &Session,
     (tasks, job): (&Tasks, &PyramidJob),
@@ -86,7 +86,7 @@ pub(crate) async fn run_level(
     Ok(done?)
 }
 
-/// Replaces the store by one with the levels that tasks made, and prints them.
+/// Replaces the store by one with the levels that tasks built, and prints them.
 pub(crate) async fn finish_levels(
     session: &Session,
     (tasks, job): (&Tasks, &PyramidJob),

@@ -1,4 +1,4 @@
-//! `zvf query --count`: how much the answer is, in words.
+//! `zvf query --count`: the size of the answer as text.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use zvf::Counts;
 
 use crate::table;
 
-/// Prints what [`Reader::count`](zvf::Reader::count) found.
+/// Prints the result of [`Reader::count`](zvf::Reader::count).
 pub(super) fn print(counts: &Counts, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     let Counts { vertices, parts, elements, .. } = *counts;
     if json {

@@ -1,20 +1,20 @@
-//! What an answer lacks because a backend cannot list: an error, unless the caller allows it.
+//! Answers that may be incomplete because a backend cannot list: an error, unless the caller allows it.
 
 use zvf::{Notice, Store};
 
 use crate::outcome::Usage;
 
-/// What the caller wants, as far as it depends on a listing.
+/// The parts of an answer that depend on a listing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// Every attribute, none of them named.
+    /// All attributes, not named ones.
     pub(super) all_attributes: bool,
     /// Edges or faces.
     pub(super) elements: bool,
 }
 
-/// Refuses an answer that may lack attributes or links: those that `store` had to list and could not, and
-/// that no document declares.
+/// Refuses an answer that may lack attributes or links: those that no document declares and that `store` could not
+/// list.
 ///
 /// # Errors
 ///

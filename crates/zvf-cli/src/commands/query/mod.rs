@@ -34,9 +34,9 @@ use crate::target::{self, NewFile, Out};
 
 /// Read geometry from a store: by region, by object, by value.
 ///
-/// Every filter is optional and narrows the answer. Points are those inside the region; other geometry is
-/// returned whole where it touches the region, unless --mode selects something else. Vertices of graphs,
-/// skeletons and meshes come with the id of their object; formats that can hold edges or faces have them too.
+/// Every filter is optional and restricts the answer. Points are returned if they are inside the region; other geometry
+/// is returned whole where it touches the region, unless --mode selects another relation. Vertices of graphs, skeletons
+/// and meshes have the id of their object; formats that can hold edges or faces include them.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Query {
@@ -47,11 +47,11 @@ pub(crate) struct Query {
     level: LevelRule,
     #[command(flatten)]
     place: Where,
-    /// How geometry must relate to the region, and which part of it is returned.
+    /// The spatial relation between geometry and region, and which part of a match is returned.
     #[arg(long, value_enum)]
     mode: Option<ModeWord>,
-    /// Geometry of this kind, where the store holds several [default: the kind of the first object that is
-    /// named, else the first kind of the store].
+    /// Geometry of this kind, where the store holds several [default: the kind of the first of --objects, else the
+    /// first kind of the store].
     #[arg(long)]
     kind: Option<Kind>,
     /// Only these objects, in this order: 7,9,20..30 (the end of a range is not included).
@@ -78,17 +78,17 @@ pub(crate) struct Query {
     /// Return at most N vertices; an object or element is never cut. 0 returns all.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Answer without cells that are recorded and missing, and without attributes and links that the backend
-    /// cannot list. What is left out is reported.
+    /// Skip cells that are recorded and missing, and attributes and links that the backend cannot list; the command
+    /// reports them.
     #[arg(long)]
     allow_missing: bool,
-    /// Read only what this level adds, where it is an addition to the next coarser one.
+    /// Read only what this level adds, where it is an increment to the next coarser one.
     #[arg(long = "increment-only", alias = "own-level-only")]
     own_level_only: bool,
-    /// Print what will be read, and then what was; data only with --output.
+    /// Print what will be read, and afterwards what was read; the data itself only with --output.
     #[arg(long)]
     explain: bool,
-    /// Print how many vertices, parts and elements the answer has, instead of the answer.
+    /// Print the number of vertices, parts and elements of the answer, instead of the answer.
     #[arg(long, conflicts_with_all = ["explain", "output", "elements", "format"])]
     count: bool,
     /// The format [default: by the extension of the file; csv on standard output, or jsonl with --json].
@@ -131,7 +131,7 @@ impl Query {
         let mut kind = self.kind;
         if kind.is_none() && reader.store().root().zarr_vectors.geometry_types.len() > 1 {
             kind = self.kind_of_objects(&reader).await?;
-            let others = self.kinds_beside(&reader).await.filter(|_| kind.is_none());
+            let others = self.note_other_kinds(&reader).await.filter(|_| kind.is_none());
             session.print_notices(&mut *out, others)?;
             query = kind.into_iter().fold(query, zvf::Query::of_kind);
         }
@@ -190,14 +190,14 @@ impl Query {
         Ok(Outcome::Clean)
     }
 
-    /// The format that the name of the output stands for, where it is no table of vertices.
+    /// Returns the format of the output name, where it is not a table of vertices.
     fn other_format(&self) -> Option<zvf::convert::Format> {
         let path = self.output.as_deref().filter(|_| self.format.is_none())?;
         let format = zvf::convert::Format::from_extension(path);
         format.filter(|format| Format::from_extension(path).is_none() && format.is_written())
     }
 
-    /// Writes the answer with all that is said of its objects, as `zvf convert` does.
+    /// Writes the answer with all attributes of its objects, as `zvf convert` does.
     async fn export(
         &self,
         session: &Session,
@@ -241,7 +241,7 @@ impl Query {
         job.write(session, format, vec![Source::from(export)], Vec::new(), out).await
     }
 
-    /// The files to write; whatever makes them impossible is found before any work.
+    /// Returns the files to write; invalid combinations are refused before any work.
     fn outputs(&self, session: &Session) -> anyhow::Result<Output> {
         let (file, elements) = (self.output.as_deref(), self.elements.as_deref());
         let output = Output::choose(self.format, session.json(), file, elements)?;
@@ -256,15 +256,15 @@ impl Query {
         Ok(output)
     }
 
-    /// Whether the answer is written as it comes without being told so: vertices without edges or faces, of which a file
-    /// holds the same either way, and of which there may be more than memory holds.
+    /// Returns whether the answer is streamed by default: vertices without edges or faces give the same file either
+    /// way, and may exceed memory.
     fn streams_rows(&self, kind: Kind, output: &Output) -> bool {
         let whole = self.objects.is_none() && self.groups.is_empty() && self.limit.is_none();
         let plain = self.order.is_none() && !self.owners && !self.allow_missing;
         output.format.streams() && output.file.is_some() && !kind.has_links() && whole && plain
     }
 
-    /// Refuses an answer that lacks what could not be listed, unless that is allowed.
+    /// Refuses an answer that may lack what could not be listed, unless that is allowed.
     fn check_lacking(&self, reader: &Reader, output: &Output) -> anyhow::Result<()> {
         if self.allow_missing {
             return Ok(());
@@ -277,7 +277,7 @@ impl Query {
         Ok(lacking::check(reader.store(), wanted)?)
     }
 
-    /// The kind that a query without one reads.
+    /// Returns the kind that a query without `--kind` reads.
     async fn first_kind(&self, session: &Session, reader: &Reader) -> anyhow::Result<Kind> {
         let number = self.number().map_or(0, |level| level.0);
         let level = session.level(reader.store(), number).await?;
@@ -285,7 +285,7 @@ impl Query {
         kind.ok_or_else(|| Usage::new(format!("level {number} has no geometry")).into())
     }
 
-    /// The question that the arguments ask.
+    /// Returns the query that the arguments state.
     fn query(&self, axes: &[String]) -> anyhow::Result<zvf::Query> {
         let mut query = zvf::Query::all().level(self.level).unknown_ids(self.unknown.into());
         if let Some(region) = self.place.region(axes)? {
@@ -327,7 +327,7 @@ impl Query {
         Ok(if self.stream { query.uncached() } else { query })
     }
 
-    /// The groups asked for; names are those of the level, or of level 0 where a rule chooses it.
+    /// Returns the requested groups; names are those of the level, or of level 0 where a rule chooses it.
     async fn group_numbers(&self, session: &Session, reader: &Reader) -> anyhow::Result<Vec<u64>> {
         let numbers: Option<Vec<u64>> = self.groups.iter().map(|name| name.parse().ok()).collect();
         if let Some(numbers) = numbers {
@@ -337,12 +337,12 @@ impl Query {
         group::numbers(&session.level(reader.store(), level).await?, &self.groups).await
     }
 
-    /// The level, where it is named.
+    /// Returns the level, where it is given by number.
     const fn number(&self) -> Option<LevelId> {
         if let LevelRule::Number(level) = self.level { Some(level) } else { None }
     }
 
-    /// The kind of the objects that are named, where the store holds several.
+    /// Returns the kind of the requested objects, where the store holds several.
     async fn kind_of_objects(&self, reader: &Reader) -> Result<Option<Kind>, zvf::Error> {
         match (&self.objects, self.number()) {
             (Some(Ids(ids)), Some(level)) => match ids.first() {
@@ -353,18 +353,18 @@ impl Query {
         }
     }
 
-    /// A word about the kinds that are not asked for.
-    async fn kinds_beside(&self, reader: &Reader) -> Option<String> {
+    /// Returns a note about the kinds that are not read.
+    async fn note_other_kinds(&self, reader: &Reader) -> Option<String> {
         let level = reader.level(self.number()?).await.ok()?;
         let first = level.kinds().first()?;
-        let beside: Vec<&str> = level.extra_kinds().map(Kind::token).collect();
-        let others = beside.join(", ");
-        (!beside.is_empty()).then(|| {
-            format!("this is the {first} of the store; it holds also {others}: ask with --kind")
+        let others: Vec<&str> = level.extra_kinds().map(Kind::token).collect();
+        let names = others.join(", ");
+        (!others.is_empty()).then(|| {
+            format!("this is the {first} of the store; it holds also {names}: ask with --kind")
         })
     }
 
-    /// Where the answer goes: the file asked for, or `out`.
+    /// Returns the output of the answer: the file, or `out`.
     fn sink<'a>(
         &self,
         session: &Session,
@@ -390,7 +390,7 @@ impl Query {
     }
 }
 
-/// The query for an answer that is held as a whole: within the memory limit, where one was given, or refused.
+/// Returns the query for an answer that is collected in memory: bounded by the memory limit, where one is given.
 pub(crate) fn collected(query: zvf::Query, session: &Session) -> zvf::Query {
     match session.memory_limit() {
         Some(limit) => query.limit_bytes(limit / MEMORY_OF_AN_ANSWER),
@@ -398,7 +398,8 @@ pub(crate) fn collected(query: zvf::Query, session: &Session) -> zvf::Query {
     }
 }
 
-/// Writes batch by batch; how many vertices there were. No batch at all still makes a file with a header.
+/// Writes batch by batch and returns the number of vertices. An answer without batches still makes a file with a
+/// header.
 async fn stream(
     reader: &Reader,
     query: zvf::Query,
@@ -423,7 +424,7 @@ async fn stream(
     Ok(written)
 }
 
-/// What was found, or the error with advice that only the store can give.
+/// Returns the result, or the error with advice that depends on the store.
 pub(crate) async fn advised<T>(
     reader: &Reader,
     found: Result<T, QueryError>,
@@ -444,7 +445,7 @@ fn wrote(vertices: usize, path: &std::path::Path) -> String {
     format!("{vertices} in {}", path.display())
 }
 
-/// The note about edges or faces that the format has no place for.
+/// Returns the note about edges or faces that the format cannot hold.
 fn left_out_words(kind: Kind, left_out: u64) -> Option<String> {
     let things = if kind == Kind::Mesh { "faces" } else { "edges" };
     (left_out > 0).then(|| {
@@ -456,7 +457,7 @@ fn left_out_words(kind: Kind, left_out: u64) -> Option<String> {
     })
 }
 
-/// What an answer, or the count of one, says besides its geometry.
+/// Notices about an answer, or about the count of one.
 struct Remarks<'a> {
     notices: &'a [Notice],
     missing: &'a [Missing],
@@ -487,7 +488,7 @@ impl<'a> Remarks<'a> {
     }
 }
 
-/// Prints what the store and the answer say besides the geometry.
+/// Prints the notices of the store and of the answer.
 fn print_notices(
     session: &Session,
     out: &mut dyn Write,
@@ -568,15 +569,15 @@ fn answer_json(answer: &Answer) -> Value {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ModeWord {
-    /// With all vertices inside.
+    /// All vertices are inside.
     Inside,
-    /// With a point in the region, whole.
+    /// A point is in the region; returned whole.
     Touch,
     /// Cut at the boundary.
     Clip,
     /// The stored vertices inside, in runs.
     Crop,
-    /// Whatever is in chunks that meet the region, untested.
+    /// All rows of chunks that meet the region, untested.
     Cells,
 }
 
@@ -633,7 +634,7 @@ impl From<Unknown> for UnknownIds {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ids(pub(crate) Vec<ObjectId>);
 
-/// Ids and half-open ranges of them, with commas between.
+/// Parses ids and half-open ranges, separated by commas.
 pub(crate) fn ids(text: &str) -> Result<Ids, String> {
     let wrong = |part: &str| format!("{part:?} is no id and no range such as 20..30");
     let mut ids = Vec::new();
@@ -656,7 +657,7 @@ pub(crate) fn ids(text: &str) -> Result<Ids, String> {
     Ok(Ids(ids))
 }
 
-/// A level by its number, or by what is wanted of it.
+/// Parses a level by its number, or by a rule.
 pub(crate) fn level_rule(text: &str) -> Result<LevelRule, String> {
     let wrong =
         || "expected a number, vertices=N, bytes=SIZE, error=X or screen=WIDTH/PIXELS".to_owned();
@@ -679,7 +680,7 @@ pub(crate) fn level_rule(text: &str) -> Result<LevelRule, String> {
     rule.ok_or_else(wrong)
 }
 
-/// Ids that one range may name.
+/// The largest number of ids in one range.
 const MAX_IDS: u64 = 100_000_000;
 
 const EXAMPLES: &str = "Examples:
@@ -691,7 +692,7 @@ const EXAMPLES: &str = "Examples:
   zvf query net.zarrvectors --ball 5,5,5:2 -o nodes.csv --elements edges.csv
   zvf query s3://bucket/scan.zarrvectors --bbox 0,0,0:1,1,1 --explain";
 
-/// How often the memory limit holds the columns of an answer: they are read, put in order, and written.
+/// The factor between the memory limit and the columns of an answer: they are read, sorted and written.
 const MEMORY_OF_AN_ANSWER: u64 = 6;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which files a query writes and in which formats: decided, and refused, before any work.
+//! The files and formats of a query: chosen, and refused, before any work.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,14 @@ use crate::outcome::Usage;
 pub(super) struct Output {
     /// The format of the answer.
     pub(super) format: Format,
-    /// The file of the answer; standard output without one.
+    /// The file of the answer; `None` for standard output.
     pub(super) file: Option<PathBuf>,
     /// The file of edges or faces, and its format.
     pub(super) elements: Option<(PathBuf, Format)>,
 }
 
 impl Output {
-    /// Decides on formats: the one given, or those of the names of the files.
+    /// Chooses the formats: the given one, or those of the file names.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Output {
     }
 }
 
-/// The format that a name stands for; devices and pipes take CSV.
+/// Returns the format of a file name; devices and pipes take CSV.
 fn named(option: &str, path: &Path) -> Result<Format, Usage> {
     if path.is_dir() {
         return Err(Usage::new(format!("{} is a folder", path.display())).with_hint("name a file"));
@@ -78,7 +78,7 @@ fn named(option: &str, path: &Path) -> Result<Format, Usage> {
     Err(Usage::new(text).with_hint(format!("end it in one of {known}, or give --format")))
 }
 
-/// What the names of files end in that are written as `zvf convert` writes them.
+/// Returns the extensions of the formats that `zvf convert` writes.
 fn other_extensions() -> impl Iterator<Item = String> {
     let written = zvf::convert::Format::ALL.iter().filter(|format| format.is_written());
     let names = written.filter_map(|format| format.extensions().first());

@@ -14,7 +14,7 @@ use zvf::region::{HalfSpace, Region};
 
 use crate::outcome::Usage;
 
-/// Where.
+/// The region.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Spatial filter")]
 pub(crate) struct Where {
@@ -39,7 +39,7 @@ pub(crate) struct Where {
 }
 
 impl Where {
-    /// Whether any of it was asked for.
+    /// Returns whether any region option is given.
     pub(crate) const fn is_given(&self) -> bool {
         self.bbox.is_some()
             || self.ball.is_some()
@@ -47,7 +47,7 @@ impl Where {
             || self.prism.is_some()
     }
 
-    /// The region, in a store with `axes`.
+    /// Returns the region, in a store with `axes`.
     pub(crate) fn region(&self, axes: &[String]) -> anyhow::Result<Option<Region>> {
         if let Some(text) = &self.ball {
             return Ok(Some(ball(text)?));
@@ -72,7 +72,7 @@ impl Where {
     }
 }
 
-/// A box by its two corners.
+/// Parses a box: its two corners.
 pub(crate) fn bbox(text: &str) -> anyhow::Result<Bounds> {
     let wrong = || Usage::new(format!("--bbox {text:?} is no box")).with_hint(BBOX_FORM);
     let (low, high) = text.split_once(':').ok_or_else(wrong)?;
@@ -104,7 +104,7 @@ fn polygon(text: &str) -> anyhow::Result<Vec<[f64; 2]>> {
     Ok(corners.ok_or_else(wrong)?)
 }
 
-/// The places of two axes among `names`.
+/// Returns the indices of two axes among `names`.
 fn prism_axes(text: &str, names: &[String]) -> anyhow::Result<[usize; 2]> {
     let place = |name: &str| {
         let name = name.trim();
@@ -118,7 +118,7 @@ fn prism_axes(text: &str, names: &[String]) -> anyhow::Result<[usize; 2]> {
     Ok([a, b])
 }
 
-/// Everything.
+/// Returns the unbounded box.
 fn open(axes: usize) -> anyhow::Result<Bounds> {
     let bounds = Bounds::new(&vec![f64::NEG_INFINITY; axes], &vec![f64::INFINITY; axes]);
     Ok(bounds.map_err(zvf::Error::from)?)

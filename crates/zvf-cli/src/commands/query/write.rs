@@ -1,4 +1,4 @@
-//! Batches to a file or to standard output, in one of the formats.
+//! Writing batches to a file or to standard output, in one of the formats.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The format that the name of a file ends with.
+    /// Returns the format of the extension of a file.
     pub(crate) fn from_extension(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
@@ -46,23 +46,23 @@ impl Format {
         }
     }
 
-    /// What the name of a file of a known format ends in.
+    /// Returns the extensions of all formats.
     pub(crate) fn extensions() -> Vec<String> {
         let names = Self::value_variants().iter().filter_map(Self::to_possible_value);
         names.map(|name| format!(".{}", name.get_name())).collect()
     }
 
-    /// Whether one file of it holds vertices and what joins them.
+    /// Returns whether one file holds vertices and elements.
     pub(crate) const fn holds_elements(self) -> bool {
         matches!(self, Self::Jsonl | Self::Ply)
     }
 
-    /// Whether it can be written batch by batch.
+    /// Returns whether the format can be written batch by batch.
     pub(crate) const fn streams(self) -> bool {
         !matches!(self, Self::Ply)
     }
 
-    /// Standard output, in the way this format can be written to it.
+    /// Returns standard output, buffered as the format requires.
     pub(crate) fn to_stream(self, out: &mut dyn std::io::Write) -> Out<'_> {
         match self {
             Self::Npy => Out::Held(Cursor::new(Vec::new()), out),
@@ -73,7 +73,7 @@ impl Format {
     }
 }
 
-/// What the answer to a question is written with, batch by batch.
+/// Writes an answer batch by batch.
 #[derive(Debug)]
 pub(crate) struct Sink<'a> {
     vertices: Table<'a>,
@@ -82,7 +82,7 @@ pub(crate) struct Sink<'a> {
     axes: &'a [String],
     written: u64,
     has_elements: bool, // whether the table of elements has its columns
-    left_out: u64,      // elements that the format has no place for
+    left_out: u64,      // elements that the format cannot hold
 }
 
 /// One file.
@@ -99,7 +99,7 @@ enum Table<'a> {
 }
 
 impl<'a> Sink<'a> {
-    /// A sink of `format` to `out`, the axes called `axes`; edges and faces to `elements`, of the same
+    /// Creates a sink of `format` to `out` with the names of the axes; edges and faces go to `elements`, of the same
     /// format, or nowhere when `without_elements`.
     pub(crate) fn new(
         format: Format,
@@ -137,7 +137,7 @@ impl<'a> Sink<'a> {
         Self { vertices, elements, without_elements, axes, written, has_elements, left_out }
     }
 
-    /// The same with buffers that are a part of the memory limit.
+    /// Limits the buffers to a part of the memory limit.
     pub(crate) fn within_memory(self, limit: u64) -> Self {
         #[cfg(feature = "arrow")]
         if let Table::Parquet(writer) = self.vertices {
@@ -174,7 +174,7 @@ impl<'a> Sink<'a> {
         self.vertices.write(batch, self.axes)
     }
 
-    /// Ends the files, which get their names only now. Returns how many elements the format had no place for.
+    /// Completes the files, which get their names only now. Returns the number of elements that the format cannot hold.
     pub(crate) fn finish(mut self, kind: Kind) -> anyhow::Result<u64> {
         if let Some(table) = self.elements.as_mut().filter(|_| !self.has_elements) {
             let nothing = Column::new(Dtype::INT64, EDGE_CORNERS, Vec::new().into())?;
@@ -220,7 +220,7 @@ impl Table<'_> {
     }
 }
 
-/// The vertices of a batch and their attributes.
+/// Returns the vertices of a batch and their attributes.
 fn without_elements(batch: &Batch) -> anyhow::Result<Batch> {
     let mut bare = Batch::new(batch.kind(), batch.positions().clone());
     for field in batch.fields() {
@@ -235,10 +235,10 @@ fn without_elements(batch: &Batch) -> anyhow::Result<Batch> {
     Ok(bare)
 }
 
-/// Row groups that the memory limit would hold; encoding one takes several times its bytes.
+/// The number of row groups that the memory limit could hold; encoding one takes several times its bytes.
 #[cfg(feature = "arrow")]
 const ROW_GROUPS_OF_MEMORY: u64 = 16;
-/// Columns of an empty table of elements.
+/// The columns of an empty table of elements.
 const EDGE_CORNERS: u32 = 2;
-/// Vertices that an element of the format can have.
+/// The largest number of vertices of an element.
 const MAX_CORNERS: usize = 8;

@@ -1,9 +1,9 @@
-//! The text of a recipe as a tree in which every value knows its line and column.
+//! The text of a recipe as a tree in which every value has its line and column.
 //!
-//! YAML is read event by event, and JSON the same way, since it is a part of YAML; TOML by its own parser. Anchors,
-//! tags and second documents are refused: variables do what anchors are for.
+//! YAML is read event by event, and so is JSON, a subset of YAML; TOML has its own parser. Anchors, tags and second
+//! documents are refused: variables replace anchors.
 //!
-//! Not here: what keys mean ([`super::recipe`]).
+//! The meaning of keys is in [`super::recipe`].
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "events and values of other kinds are refused")]
 
@@ -17,7 +17,7 @@ pub(super) struct Mark {
     pub(super) column: usize,
 }
 
-/// A value and where it begins.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) mark: Mark,
@@ -37,7 +37,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// What it is, in words.
+    /// Names the type of the value.
     pub(super) const fn noun(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
@@ -62,7 +62,7 @@ impl Fault {
     }
 }
 
-/// How a recipe is written.
+/// The syntax of a recipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Syntax {
     Yaml,
@@ -71,7 +71,7 @@ pub(super) enum Syntax {
 }
 
 impl Syntax {
-    /// By the end of the name of a file; YAML where it says nothing.
+    /// Returns the syntax for the extension of a file; YAML where it is unknown.
     pub(super) fn from_name(name: &str) -> Self {
         let end = name.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
         match end.as_deref() {
@@ -82,7 +82,7 @@ impl Syntax {
     }
 }
 
-/// Takes a text apart.
+/// Parses a text.
 pub(super) fn parse(text: &str, syntax: Syntax) -> Result<Node, Fault> {
     match syntax {
         Syntax::Toml => parse_toml(text),
@@ -103,7 +103,7 @@ fn to_mark(marker: Marker) -> Mark {
     Mark { line: marker.line().max(1), column: marker.col() + 1 }
 }
 
-/// A list or a table that is not at its end.
+/// A list or a table that is not complete.
 enum Open {
     List(Mark, Vec<Node>),
     Map(Mark, Vec<(String, Mark, Node)>, Option<(String, Mark)>),
@@ -202,7 +202,7 @@ fn check_depth(text: &str) -> Result<(), Fault> {
         for (column, c) in content.chars().enumerate() {
             match c {
                 '[' | '{' => depth += 1,
-                ']' | '}' => depth = depth.saturating_sub(1), // one too many is for the parser
+                ']' | '}' => depth = depth.saturating_sub(1), // a surplus bracket is left to the parser
                 _ => {}
             }
             if depth > MAX_DEPTH {
@@ -214,7 +214,7 @@ fn check_depth(text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Where the lines of a text begin.
+/// The offsets of the lines of a text.
 struct Places<'a> {
     text: &'a str,
     starts: Vec<usize>,

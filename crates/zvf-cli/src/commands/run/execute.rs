@@ -1,7 +1,7 @@
-//! Runs the steps that are not done: in order, and those that do not depend on each other side by side.
+//! Runs the steps that are not done: in order, and independent ones in parallel.
 //!
-//! Each step is a command line that runs in this process on threads of its own. After the first fault no step begins;
-//! those under way come to their end, and the journal has all that were done.
+//! Each step is a command line that runs in this process on its own threads. After the first fault no step begins;
+//! running steps finish, and the journal records all that were done.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,15 +19,15 @@ use crate::progress::Progress;
 /// How steps are run.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// How many at a time.
+    /// The number of steps that run at a time.
     pub(super) jobs: usize,
-    /// Whether steps run that are done.
+    /// Whether steps that are done run again.
     pub(super) again: bool,
-    /// What every command line gets besides: limits, storage options.
+    /// The common options of every command line: limits, storage options.
     pub(super) common: Vec<String>,
     /// Whether results are JSON.
     pub(super) json: bool,
-    /// What stores behind URLs are, by their addresses.
+    /// The identities of stores behind URLs, by address.
     pub(super) remote: BTreeMap<String, String>,
 }
 
@@ -38,14 +38,14 @@ pub(super) struct Status {
     pub(super) why: &'static str,
     key: String,
     origin: BTreeMap<String, String>,
-    /// Whether what is there at its output is what an earlier run left, so that it may be replaced.
+    /// Whether its existing output was left by an earlier run and may be replaced.
     replaces_own: bool,
 }
 
-/// What became of a step.
+/// The result of a step.
 #[derive(Clone, Debug)]
 pub(super) enum Ending {
-    /// It was done before.
+    /// It was done in an earlier run.
     Done,
     /// It did not begin, since an earlier one failed.
     NotRun,
@@ -78,7 +78,7 @@ pub(super) fn statuses(
     Ok(all)
 }
 
-/// What is where, looked up once.
+/// The identities of files and stores, computed once.
 struct Identities<'a> {
     remote: &'a BTreeMap<String, String>,
     known: BTreeMap<String, Option<String>>,
@@ -98,7 +98,7 @@ impl Identities<'_> {
     }
 }
 
-/// The key of a step, and what the stores that it changes in their place were at first.
+/// Returns the key of a step, and the original identities of the stores that it changes in place.
 fn key_of(
     steps: &[Planned],
     before: &[Status],
@@ -132,7 +132,7 @@ fn key_of(
         if !is_first || is_made {
             continue;
         }
-        // Changed in its place: what it was before the first change, where a journal tells.
+        // For a store changed in place: its identity before the first change, where the journal has it.
         let left = journal.find_output(input, &tokens[number]);
         if let Some(first) = left.and_then(|entry| entry.origin.get(input)) {
             let now = std::mem::replace(&mut tokens[number], first.clone());
@@ -145,7 +145,7 @@ fn key_of(
     Ok((hash_step(step, &tokens), origin))
 }
 
-/// The hash of a command line and of what it reads.
+/// Returns the hash of a command line and of its inputs.
 fn hash_step(step: &Planned, tokens: &[String]) -> String {
     let texts = step.args.iter().map(String::as_str);
     let read = step.inputs.iter().zip(tokens);
@@ -153,7 +153,7 @@ fn hash_step(step: &Planned, tokens: &[String]) -> String {
     hash_all(texts.chain(["\n"]).chain(read))
 }
 
-/// Steps whose outputs are gone or were changed by others are not done.
+/// Marks steps whose outputs are missing or were changed as not done.
 fn check_outputs(
     steps: &[Planned],
     all: &mut [Status],
@@ -169,7 +169,7 @@ fn check_outputs(
             .map(|(at, _)| at)
             .collect();
         let found = now.get(output)?;
-        // The first that is not done undoes those behind it.
+        // The first step that is not done invalidates the later ones.
         let done = writers.iter().take_while(|at| all[**at].is_done).count();
         let last = done.checked_sub(1).and_then(|last| journal.find(&all[writers[last]].key));
         let left = last.and_then(|entry| entry.outputs.get(output));
@@ -194,7 +194,7 @@ fn check_outputs(
     Ok(())
 }
 
-/// Runs all steps that are not done; one ending each.
+/// Runs all steps that are not done; returns one ending for each step.
 pub(super) fn run(
     steps: &[Planned],
     statuses: &[Status],
@@ -305,7 +305,7 @@ fn found_problems(reply: &Reply) -> Failure {
     }
 }
 
-/// A step with what became of it.
+/// Returns a step and its result as JSON.
 pub(super) fn to_json(step: &Planned, status: &Status, ending: Option<&Ending>) -> Json {
     let mut entry = json!({
         "name": step.name,
@@ -337,5 +337,5 @@ pub(super) fn to_json(step: &Planned, status: &Status, ending: Option<&Ending>) 
     entry
 }
 
-/// How often a run looks whether it was stopped.
+/// The interval at which a run checks whether it was stopped.
 const POLL: Duration = Duration::from_millis(50);

@@ -1,16 +1,16 @@
-//! What was done before: a line of JSON for each step that came to its end, beside the recipe.
+//! The steps that were done: a line of JSON for each, in a file next to the recipe.
 //!
 //! ```text
 //! {"key", "name", "outputs": {path: identity}, "origin": {path: token}}
 //! ```
 //!
-//! The key of a step is a hash of its command line and of what it reads: the identity of files that were there (size
-//! and time of change of a file, of every file of a folder), and the key of the step that made them where one did. A
-//! step is done when its key is in the journal and what it wrote is still what the last step that wrote it left. A line
-//! that a killed run left unfinished is passed over.
+//! The key of a step is a hash of its command line and of its inputs: the identity of existing files (size and
+//! modification time of a file, or of every file of a folder), and the key of the step that made them where one did. A
+//! step is done when its key is in the journal and its outputs are unchanged since the last step that wrote them. An
+//! unfinished line of a killed run is skipped.
 //!
-//! A step that changes a store in its place changes what it reads: its line keeps as `origin` what the store was before
-//! the first such step, so that the same chain of steps is found again.
+//! A step that changes a store in place changes its own input: its line keeps as `origin` the identity of the store
+//! before the first such step, so that the same chain of steps is found again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -40,7 +40,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal at `path` for a run, which has it for itself.
+    /// Opens the journal at `path` for a run and locks it.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let place = || format!("cannot open {}", path.display());
         let mut options = OpenOptions::new();
@@ -58,7 +58,7 @@ impl Journal {
         Ok(Self { file: Some(file), entries })
     }
 
-    /// Reads the journal at `path`, if there is one, for looking only.
+    /// Reads the journal at `path`, if it exists, without locking it.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let place = || format!("cannot read {}", path.display());
         let entries = match File::open(path) {
@@ -69,18 +69,18 @@ impl Journal {
         Ok(Self { file: None, entries })
     }
 
-    /// The step of this key, as it was done last.
+    /// Returns the last entry with this key.
     pub(super) fn find(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().rev().find(|entry| entry.key == key)
     }
 
-    /// What a step left at `path`, where that is what is there.
+    /// Returns the entry whose output at `path` has this identity.
     pub(super) fn find_output(&self, path: &str, identity: &str) -> Option<&Entry> {
         let left = |entry: &&Entry| entry.outputs.get(path).is_some_and(|known| known == identity);
         self.entries.iter().rev().find(left)
     }
 
-    /// Adds a step that is done, and makes sure that it is written.
+    /// Adds a step that is done, and flushes the file.
     pub(super) fn push(&mut self, name: &str, entry: Entry) -> io::Result<()> {
         if let Some(file) = &mut self.file {
             let line = json!({
@@ -89,7 +89,7 @@ impl Journal {
                 "outputs": entry.outputs,
                 "origin": entry.origin,
             });
-            // Begins on a line of its own, whatever a killed run left.
+            // Begins on a new line, whatever a killed run left.
             file.write_all(format!("\n{line}\n").as_bytes())?;
             file.sync_data()?;
         }
@@ -114,7 +114,8 @@ fn parse(line: &Json) -> Option<Entry> {
     Some(Entry { key, outputs: texts("outputs")?, origin: texts("origin")? })
 }
 
-/// What a file or a folder is now: size and time of change, of all files in it; `None` where there is nothing.
+/// Returns the identity of a file or folder: size and modification time, of all files in it; `None` where nothing
+/// exists.
 pub(super) fn identify(path: &Path) -> io::Result<Option<String>> {
     let about = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -148,13 +149,13 @@ pub(super) fn identify(path: &Path) -> io::Result<Option<String>> {
 }
 
 fn stamp(about: &fs::Metadata) -> String {
-    // A clock before 1970 is a time like any other: the two cannot be told apart, and only change matters.
+    // A clock before 1970 is accepted: the times are only compared.
     let changed = about.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let changed = changed.map_or_else(|| "unknown".to_owned(), |time| time.as_nanos().to_string());
     format!("{} bytes, changed {changed}", about.len())
 }
 
-/// The hash of texts, each with its length before it.
+/// Returns the hash of texts, each with its length before it.
 pub(super) fn hash_all<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let mut hash = Sha256::new();
     for text in texts {

@@ -32,33 +32,33 @@ use crate::target::{NewFile, Out};
 
 /// Run the steps of a recipe: convert, create, pyramid, shard, edit, validate, export.
 ///
-/// A recipe is YAML, TOML or JSON. Steps whose inputs and options are what they were, and whose outputs are still there,
-/// are not run again: a run that was stopped goes on where it was. Paths are relative to the current folder.
+/// A recipe is YAML, TOML or JSON. Steps with unchanged inputs and options whose outputs still exist are not run again:
+/// a run that was stopped continues where it was. Paths are relative to the current folder.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
     /// The recipe: .yaml, .yml, .toml or .json.
     #[arg(required_unless_present = "schema")]
     recipe: Option<PathBuf>,
-    /// Give a variable another value; may be repeated.
+    /// Set a variable; may be repeated.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     vars: Vec<String>,
-    /// Print what would be run and why, and run nothing.
+    /// Print the steps that would run and why, and run nothing.
     #[arg(long)]
     dry_run: bool,
-    /// How many steps run at a time, where they do not depend on each other.
+    /// The number of steps that run at a time, where they do not depend on each other.
     #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
-    /// Run all steps, those that are done too.
+    /// Run all steps, including those that are done.
     #[arg(long)]
     again: bool,
-    /// Write what became of each step to a file of JSON.
+    /// Write the result of each step to a JSON file.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Where it is kept which steps are done [default: beside the recipe, with .journal added to its name].
+    /// The file that records which steps are done [default: next to the recipe, with .journal added to its name].
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
-    /// Print the form of recipes as JSON Schema.
+    /// Print the JSON Schema of recipes.
     #[arg(long)]
     schema: bool,
 }
@@ -200,7 +200,7 @@ fn read(path: &Path) -> anyhow::Result<Result<Recipe, Fault>> {
     Ok(document::parse(&text, syntax).and_then(Recipe::from_node))
 }
 
-/// What the stores behind URLs are: hashes of their root documents.
+/// Returns the identities of the stores behind URLs: hashes of their root documents.
 async fn remote_identities(
     session: &Session,
     steps: &[Planned],

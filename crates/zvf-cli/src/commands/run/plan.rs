@@ -1,8 +1,8 @@
-//! The steps of a recipe as command lines: variables put in, patterns as the files they stand for, one step for each
-//! file where that is asked for.
+//! The steps of a recipe as command lines: variables are expanded, patterns become files, and `each` becomes one step
+//! per file.
 //!
-//! A pattern stands for files that are there and for outputs of earlier steps. Every command line is checked as the
-//! command itself would check it, before anything runs.
+//! A pattern matches existing files and outputs of earlier steps. Every command line is checked by the parser of its
+//! command before anything runs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,22 +19,22 @@ use crate::cli::Cli;
 pub(super) struct Planned {
     pub(super) name: String,
     pub(super) mark: Mark,
-    /// The command line behind `zvf`.
+    /// The command line after `zvf`.
     pub(super) args: Vec<String>,
-    /// What it reads: files, folders and URLs, and files that options name.
+    /// Its inputs: files, folders and URLs, and files that options name.
     pub(super) inputs: Vec<String>,
-    /// What it writes; an input too where that is changed in its place.
+    /// Its outputs; an input too where that is changed in place.
     pub(super) outputs: Vec<String>,
 }
 
 impl Planned {
-    /// The command line for a shell.
+    /// Returns the command line, quoted for a shell.
     pub(super) fn command(&self) -> String {
         let words = self.args.iter().map(|word| quote(word));
         std::iter::once("zvf".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether it has to wait for an earlier one: one writes what the other reads or writes.
+    /// Returns whether it depends on an earlier step: one writes what the other reads or writes.
     pub(super) fn waits_for(&self, earlier: &Self) -> bool {
         let meets = |ones: &[String], others: &[String]| {
             ones.iter().any(|one| others.iter().any(|other| overlaps(one, other)))
@@ -45,7 +45,7 @@ impl Planned {
     }
 }
 
-/// Whether two addresses are the same, or one lies below the other.
+/// Returns whether two addresses are equal, or one lies below the other.
 pub(super) fn overlaps(one: &str, other: &str) -> bool {
     let below = |path: &str, folder: &str| {
         path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -53,7 +53,7 @@ pub(super) fn overlaps(one: &str, other: &str) -> bool {
     below(one, other) || below(other, one)
 }
 
-/// Makes command lines of all steps.
+/// Plans the command lines of all steps.
 pub(super) fn plan(recipe: &Recipe) -> Result<Vec<Planned>, Fault> {
     let mut all: Vec<Planned> = Vec::new();
     for (number, step) in recipe.steps.iter().enumerate() {
@@ -91,20 +91,20 @@ fn push(all: &mut Vec<Planned>, planned: Planned) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The variables that a file stands for.
+/// Returns the variables of an item.
 fn item_vars(vars: &Vars, item: &str, mark: Mark) -> Vars {
     let path = Path::new(item);
     let part = |part: Option<&std::ffi::OsStr>| {
         part.map(|part| part.to_string_lossy().into_owned()).unwrap_or_default()
     };
     let name = part(path.file_name());
-    // Without all of an ending such as .tar.gz; a name that begins with a dot keeps it.
+    // The stem lacks the whole extension, such as .tar.gz; a name that begins with a dot keeps it.
     let stem = name.char_indices().skip(1).find(|(_, c)| *c == '.').map(|(at, _)| at);
     let stem = name.get(..stem.unwrap_or(name.len())).unwrap_or_default().to_owned();
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.map_or_else(|| ".".to_owned(), |folder| folder.display().to_string());
     let mut vars = vars.clone();
-    // What they hold is no text to expand again.
+    // The values are not expanded again.
     let plain = |text: &str| text.replace('$', "$$");
     for (name, value) in [("item", item), ("name", &name), ("stem", &stem), ("folder", &folder)] {
         vars.set(name, &plain(value), mark);
@@ -157,7 +157,7 @@ fn address(vars: &Vars, text: &Text) -> Result<String, Fault> {
     }
 }
 
-/// The command line, once the command takes it: values of a list with commas between, or the option for each.
+/// Builds the command line and checks it: values of a list are joined by commas, or the option is repeated.
 fn arguments(
     step: &Step,
     options: &[(&Setting, Vec<String>)],
@@ -192,14 +192,14 @@ fn arguments(
     if check(&repeated).is_ok() {
         return Ok(repeated);
     }
-    // The first option that the command does not take is where the fault is.
+    // The first option that the command refuses is where the fault is.
     let first = (0..=options.len()).find(|upto| check(&build(true, *upto)).is_err());
     let at = first.and_then(|upto| options.get(upto.checked_sub(1)?));
     let mark = at.map_or(step.mark, |(setting, _)| setting.mark);
     Err(Fault::new(mark, crate::arguments::summarize(&error.render().to_string())))
 }
 
-/// The files that a text stands for: itself where it is no pattern.
+/// Returns the files that a pattern matches; a text that is no pattern stands for itself.
 fn expand(text: &str, mark: Mark, earlier: &[Planned]) -> Result<Vec<String>, Fault> {
     if text.is_empty() || text == "-" {
         return Err(Fault::new(mark, "expected a file, a folder or a URL"));
@@ -225,7 +225,7 @@ fn expand(text: &str, mark: Mark, earlier: &[Planned]) -> Result<Vec<String>, Fa
     Ok(found.into_iter().collect())
 }
 
-/// A word as a shell takes it for one.
+/// Quotes a word for a shell.
 fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! What a recipe says: variables, and steps with their inputs, outputs and options.
+//! The contents of a recipe: variables, and steps with their inputs, outputs and options.
 //!
 //! ```text
 //! vars:     NAME: text                          ${NAME} in any text; ${env:NAME} of the environment; $$ is a dollar
@@ -10,7 +10,7 @@
 //!     options: {option: value}                  those of the command, without their dashes
 //! ```
 //!
-//! Not here: which files patterns stand for ([`super::plan`]).
+//! The expansion of patterns is in [`super::plan`].
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "what is no text, list or map is refused")]
 
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use super::document::{Fault, Mark, Node, Value};
 
-/// A recipe, its variables not put in yet.
+/// A recipe before its variables are expanded.
 #[derive(Clone, Debug)]
 pub(super) struct Recipe {
     pub(super) vars: Vars,
@@ -37,7 +37,7 @@ pub(super) struct Step {
     pub(super) options: Vec<Setting>,
 }
 
-/// Text with the place where it stands.
+/// Text with its position.
 #[derive(Clone, Debug)]
 pub(super) struct Text {
     pub(super) mark: Mark,
@@ -49,11 +49,11 @@ pub(super) struct Text {
 pub(super) struct Setting {
     pub(super) mark: Mark,
     pub(super) name: String,
-    /// None of a flag that is set.
+    /// Empty for a flag.
     pub(super) values: Vec<Text>,
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Convert,
@@ -88,17 +88,17 @@ impl Verb {
         }
     }
 
-    /// Whether it takes several inputs.
+    /// Returns whether it takes several inputs.
     pub(super) const fn takes_several(self) -> bool {
         matches!(self, Self::Convert | Self::Create)
     }
 
-    /// Whether it cannot do without an output.
+    /// Returns whether it requires an output.
     pub(super) const fn needs_output(self) -> bool {
         matches!(self, Self::Convert | Self::Create | Self::Export)
     }
 
-    /// Whether it may have an output.
+    /// Returns whether it may have an output.
     pub(super) const fn takes_output(self) -> bool {
         !matches!(self, Self::Edit | Self::Validate)
     }
@@ -109,12 +109,12 @@ impl Verb {
 pub(super) struct Vars(BTreeMap<String, Text>);
 
 impl Vars {
-    /// The same with one more, or another value of one.
+    /// Sets a variable.
     pub(super) fn set(&mut self, name: &str, text: &str, mark: Mark) {
         self.0.insert(name.to_owned(), Text { mark, text: text.to_owned() });
     }
 
-    /// Puts variables in.
+    /// Expands variables.
     pub(super) fn expand(&self, text: &Text) -> Result<String, Fault> {
         self.expand_within(text, &mut Vec::new())
     }
@@ -183,7 +183,7 @@ impl Recipe {
                     }
                 }
                 "steps" => steps = Some(list(value, "steps")?),
-                // For editors.
+                // Keys for editors.
                 "$schema" | "description" => {}
                 other => return Err(unknown(mark, other, &["vars", "steps", "description"])),
             }
@@ -289,7 +289,7 @@ fn scalar(node: Node, what: &str) -> Result<Text, Fault> {
     }
 }
 
-/// One text, or a list of them.
+/// Reads one text, or a list of them.
 fn texts(node: Node, what: &str) -> Result<Vec<Text>, Fault> {
     match node.value {
         Value::List(items) => items.into_iter().map(|item| scalar(item, what)).collect(),
@@ -297,7 +297,7 @@ fn texts(node: Node, what: &str) -> Result<Vec<Text>, Fault> {
     }
 }
 
-/// Options: `name: value` or a list of values, `true` as a flag; `false` and nothing leave it out.
+/// Reads options: `name: value` or a list of values, `true` as a flag; `false` and null leave it out.
 fn settings(node: Node) -> Result<Vec<Setting>, Fault> {
     let mut settings = Vec::new();
     for (name, mark, value) in entries(node, "options")? {
@@ -325,7 +325,7 @@ fn unknown(mark: Mark, key: &str, known: &[&str]) -> Fault {
     Fault::new(mark, format!("unknown key {key:?}; {advice}"))
 }
 
-/// Whether two words differ by one letter that is wrong, missing, added, or by two that are swapped.
+/// Returns whether two words differ by one letter that is wrong, missing or added, or by two that are swapped.
 fn is_similar(one: &str, other: &str) -> bool {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let same_start = one.iter().zip(&other).take_while(|(a, b)| a == b).count();

@@ -1,10 +1,10 @@
-//! The form of a recipe as JSON Schema, for editors.
+//! The JSON Schema of recipes, for editors.
 
 use serde_json::{Value as Json, json};
 
 use super::recipe::Verb;
 
-/// The schema.
+/// Returns the schema.
 pub(super) fn schema() -> Json {
     let text = json!({"type": ["string", "number", "boolean"]});
     let texts = json!({"anyOf": [text, {"type": "array", "items": text}]});

@@ -23,17 +23,17 @@ use crate::session::Session;
 #[cfg(feature = "write")]
 use crate::table;
 
-/// Check that all tasks are done and whole, and put together what they made.
+/// Check that all tasks are complete, and assemble their results.
 ///
-/// Tasks that are missing are named. May be repeated: the folder stays, unless --remove is given.
+/// Missing tasks are listed. May be repeated: the folder stays, unless --remove is given.
 #[derive(Args, Debug)]
 pub(crate) struct Finish {
     /// The folder of the plan.
     folder: String,
-    /// Of a validation: write SARIF 2.1.0 to this file, or to standard output for "-".
+    /// For a validation: write SARIF 2.1.0 to this file, or to standard output for "-".
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
-    /// Remove the plan and all that tasks left, once the work is done.
+    /// Remove the plan and everything that tasks left, once the work is done.
     #[arg(long)]
     remove: bool,
 }
@@ -69,7 +69,7 @@ impl Finish {
         Ok(outcome)
     }
 
-    /// Prints the report of a validation, and says whether it is complete.
+    /// Prints the report of a validation, and returns whether problems were found.
     async fn validate(
         &self,
         session: &Session,
@@ -91,7 +91,7 @@ impl Finish {
         Ok((shown.print(session, Ok(report), out)?, complete))
     }
 
-    /// Refuses what is said of a validation.
+    /// Refuses options of a validation for other work.
     #[cfg(feature = "write")]
     fn check_no_sarif(&self) -> Result<(), Usage> {
         match &self.sarif {
@@ -100,7 +100,7 @@ impl Finish {
         }
     }
 
-    /// Gives all parts of a conversion their place.
+    /// Publishes all parts of a conversion.
     #[cfg(feature = "write")]
     async fn convert(
         &self,
@@ -123,7 +123,7 @@ impl Finish {
         Ok(Outcome::Clean)
     }
 
-    /// Commits what tasks wrote again, and prints the commit.
+    /// Commits the chunks that tasks rewrote, and prints the commit.
     #[cfg(feature = "edit")]
     async fn vacuum(
         &self,

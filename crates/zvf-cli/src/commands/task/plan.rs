@@ -20,7 +20,7 @@ use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
 
-/// Find out what there is to do, and write the list of tasks.
+/// Scan the input, and write the list of tasks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Plan {
     Validate(Validate),
@@ -32,10 +32,10 @@ pub(crate) enum Plan {
     Vacuum(PlanVacuum),
 }
 
-/// Divide "zvf validate": the report of the last step is that of the whole.
+/// Divide "zvf validate": the report of the last step covers the whole store.
 ///
-/// Cells, links and manifests are divided. Documents, ids, groups and attributes of objects are looked into by
-/// "zvf task finish" itself.
+/// Cells, links and manifests are divided. "zvf task finish" itself checks documents, ids, groups and attributes of
+/// objects.
 #[derive(Args, Debug)]
 pub(crate) struct Validate {
     /// The store: a folder or a URL.
@@ -50,9 +50,9 @@ pub(crate) struct Validate {
 
 /// Divide "zvf convert": OUT becomes a folder with a part for each task.
 ///
-/// Points are divided by chunks and lines by objects: parts one after the other are the whole. Graphs, skeletons and
-/// meshes are one part, unless --by-objects is given. Of several files each is a part. The folder appears when the work is
-/// finished.
+/// Points are divided by chunks and lines by objects: the concatenated parts are the whole. Graphs, skeletons and
+/// meshes are one part, unless --by-objects is given. Of several files each is a part. The folder appears when the work
+/// is finished.
 #[cfg(feature = "write")]
 #[derive(Args, Debug)]
 #[command(after_help = CONVERT_EXAMPLES)]
@@ -61,19 +61,19 @@ pub(crate) struct PlanConvert {
     work: Work,
     #[command(flatten)]
     shares: Shares,
-    /// Divide graphs, skeletons and meshes by objects too: what joins objects of two parts, and what belongs to
-    /// none, is left out.
+    /// Divide graphs, skeletons and meshes by objects too; links between objects of two parts, and geometry without an
+    /// object, are left out.
     #[arg(long)]
     by_objects: bool,
     #[command(flatten)]
     convert: Recorded<convert::Convert>,
 }
 
-/// Divide "zvf pyramid": a task for each level, which needs those before it.
+/// Divide "zvf pyramid": a task for each level, which depends on those before it.
 ///
-/// The store is replaced in one step when the work is finished, and is what "zvf pyramid" makes, byte for byte. Without
-/// --levels the number of levels is a guess: what there is more is made in the last step. Of stores with a journal, and of
-/// levels that add to each other, "zvf pyramid" itself makes levels.
+/// The store is replaced in one step when the work is finished, by the same bytes that "zvf pyramid" writes. Without
+/// --levels the number of levels is estimated: the last step builds further ones. For stores with a journal, and for
+/// additive levels, use "zvf pyramid" itself.
 #[cfg(feature = "pyramid")]
 #[derive(Args, Debug)]
 #[command(after_help = PYRAMID_EXAMPLES)]
@@ -84,10 +84,10 @@ pub(crate) struct PlanPyramid {
     pyramid: Recorded<pyramid::Pyramid>,
 }
 
-/// Divide "zvf vacuum": chunks are written again by tasks, and one commit takes them over.
+/// Divide "zvf vacuum": tasks rewrite chunks, and one commit applies them.
 ///
-/// The store stays as it is until the work is finished, and then is what "zvf vacuum" makes, byte for byte. A store that
-/// somebody committed to after the plan is refused: plan again. Of a repository of versions there is "zvf vacuum" itself.
+/// The store stays as it is until the work is finished, and then has the bytes that "zvf vacuum" writes. A store with a
+/// commit after the plan is refused: plan again. For a repository of versions use "zvf vacuum" itself.
 #[cfg(feature = "edit")]
 #[derive(Args, Debug)]
 #[command(after_help = VACUUM_EXAMPLES)]
@@ -98,23 +98,23 @@ pub(crate) struct PlanVacuum {
     work: Work,
     #[command(flatten)]
     shares: Shares,
-    /// Nobody else writes meanwhile: for backends that cannot create an object only if it is absent.
+    /// Assume a single writer: for backends that cannot create an object only if it is absent.
     #[arg(long)]
     single_writer: bool,
 }
 
-/// The folder of the plan, of a new one.
+/// The folder of a new plan.
 #[derive(Args, Debug)]
 struct Work {
-    /// The folder for the plan and what tasks leave for each other: a folder that every process sees, or a URL.
+    /// The folder for the plan and for data that tasks exchange: a folder that every process sees, or a URL.
     #[arg(long = "work-dir", alias = "work", value_name = "FOLDER")]
     folder: String,
 }
 
-/// Into how many tasks work is divided.
+/// The number of tasks.
 #[derive(Args, Debug)]
 struct Shares {
-    /// Into about how many tasks each stage is divided.
+    /// The approximate number of tasks of each stage.
     #[arg(long, value_name = "N", default_value_t = 16)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     shares: u32,
@@ -203,7 +203,7 @@ impl Shares {
     }
 }
 
-/// The list of tasks, stage by stage, and what is done of it.
+/// Prints the tasks, stage by stage, and how many are done.
 async fn print_plan(
     session: &Session,
     folder: &str,
@@ -233,7 +233,7 @@ async fn print_plan(
     Ok(Outcome::Clean)
 }
 
-/// One line for the tasks of a stage.
+/// Writes one line for the tasks of a stage.
 fn write_stage(
     lines: &[TaskLine],
     first: usize,

@@ -31,7 +31,7 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// Their numbers, where there are `count`.
+    /// Returns the numbers of the tasks, of `count` in all.
     pub(crate) fn numbers(self, count: usize) -> Vec<usize> {
         if self.all { (0..count).collect() } else { self.task }
     }
@@ -39,8 +39,8 @@ impl Chosen {
 
 /// Run tasks of a plan.
 ///
-/// A task that is done and whole is left alone. Tasks of a stage need all those of the stages before: without them
-/// it ends with exit code 5, and may be tried again later.
+/// A task that is complete is skipped. Tasks of a stage depend on all those of the stages before: without them the
+/// command ends with exit code 5, and may be repeated later.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     /// The folder of the plan.
@@ -84,7 +84,7 @@ impl Run {
     }
 }
 
-/// Runs tasks of a validation; which of them had not been done.
+/// Runs tasks of a validation; returns which of them had not been done.
 async fn run_validate(
     session: &Session,
     tasks: &Tasks,
@@ -109,7 +109,7 @@ async fn run_validate(
     Ok(ran)
 }
 
-/// Writes parts of a conversion; which of them had not been written.
+/// Writes parts of a conversion; returns which of them had not been written.
 #[cfg(feature = "write")]
 async fn run_convert(
     session: &Session,
@@ -120,14 +120,14 @@ async fn run_convert(
     for number in numbers {
         let fresh = convert::run_part(session, job, number).await;
         session.interrupt().ask_nobody();
-        // A part is no result yet: a request to stop is noticed before the next part begins.
+        // A part is not a final result: a request to stop is honoured before the next part begins.
         session.interrupt().gate().leave();
         ran.push((number, fresh.with_context(|| format!("cannot run task {number}"))?));
     }
     Ok(ran)
 }
 
-/// Makes levels; which of them had not been made.
+/// Builds levels; returns which of them had not been built.
 #[cfg(feature = "pyramid")]
 async fn run_levels(
     session: &Session,
@@ -142,7 +142,7 @@ async fn run_levels(
     Ok(ran)
 }
 
-/// Writes chunks again; which tasks had not been done.
+/// Rewrites chunks; returns which tasks had not been done.
 #[cfg(feature = "edit")]
 async fn run_vacuum(
     session: &Session,

@@ -20,15 +20,15 @@ use crate::table;
 pub(crate) struct Convert {
     /// The array: a .tet file, a frame, the folder of a sparse frame, a Zarr v3 array, or a URL of one.
     array: String,
-    /// The new one. Its name says the form: .tet, .b2nd, .caterva, .zarr.
+    /// The new file or folder. Its extension determines the form: .tet, .b2nd, .caterva, .zarr.
     new: String,
-    /// The form, where the name does not say it: tet, b2nd, b2nd-folder, caterva or zarr.
+    /// The form, where the extension does not determine it: tet, b2nd, b2nd-folder, caterva or zarr.
     #[arg(long, value_name = "FORM")]
     to: Option<String>,
     /// The dataset of a .tet file; not needed where there is one only.
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
-    /// What the dataset of a new .tet file is called.
+    /// The name of the dataset in a new .tet file.
     #[arg(long, value_name = "NAME", default_value = "data")]
     name: String,
     #[command(flatten)]
@@ -40,20 +40,20 @@ pub(crate) struct Convert {
 pub(crate) struct Pack {
     /// The new .tet file.
     file: PathBuf,
-    /// The arrays, each as FILE, or as NAME=FILE to say what its dataset is called.
+    /// The arrays, each as FILE, or as NAME=FILE with the name of its dataset.
     #[arg(required = true, value_name = "[NAME=]FILE")]
     arrays: Vec<String>,
     #[command(flatten)]
     how: How,
 }
 
-/// How chunks are cut and coded.
+/// How chunks are divided and encoded.
 #[derive(Args, Debug)]
 struct How {
-    /// Extents of a chunk, with commas between; those of the source when not said.
+    /// Extents of a chunk, separated by commas [default: those of the source].
     #[arg(long = "chunk-shape", alias = "chunk", value_name = "N,N", value_delimiter = ',')]
     chunk: Option<Vec<u64>>,
-    /// Extents of a block, or of an inner chunk; those of the source, or about 64 KiB.
+    /// Extents of a block, or of an inner chunk [default: those of the source, or about 64 KiB].
     #[arg(long = "block-shape", alias = "block", value_name = "N,N", value_delimiter = ',')]
     block: Option<Vec<u64>>,
     /// The compressor: none, blosclz, lz4, lz4hc, zlib or zstd, with a level from 0 to 9; in .tet files none
@@ -65,7 +65,7 @@ struct How {
         default_value = "zstd"
     )]
     codec: String,
-    /// The level, as older command lines give it.
+    /// The level, an older spelling.
     #[arg(long, value_name = "N", hide = true)]
     level: Option<u8>,
     /// The filter of blocks: noshuffle, shuffle or bitshuffle.
@@ -127,14 +127,14 @@ impl Convert {
             Some(name) => ArrayForm::named(name)
                 .ok_or_else(|| Usage::new(format!("{name:?} is no form of arrays")))?,
             None => ArrayForm::of_name(&self.new).ok_or_else(|| {
-                Usage::new(format!("{} does not say its form: say it with --to", self.new))
+                Usage::new(format!("the extension of {} is not a known form: give --to", self.new))
             })?,
         };
         let options = self.how.options(session, self.name)?;
         let array = open(session, &self.array, self.dataset.as_deref()).await?;
         let progress = session.progress("converting");
-        let told = |done, total| progress.advance("", done, total, "chunks");
-        let done = zvf::tensor::convert(&array, &self.new, form, &options, told).await;
+        let on_progress = |done, total| progress.advance("", done, total, "chunks");
+        let done = zvf::tensor::convert(&array, &self.new, form, &options, on_progress).await;
         done.map_err(Error::from).with_context(|| format!("cannot write {}", self.new))?;
         drop(progress);
         let new = open(session, &self.new, Some(&options.dataset)).await?;
@@ -180,8 +180,8 @@ impl Pack {
             arrays.push((name, open(session, address, None).await?));
         }
         let progress = session.progress("packing");
-        let told = |done, total| progress.advance("", done, total, "chunks");
-        let done = zvf::tensor::gather(&arrays, &self.file, &options, told).await;
+        let on_progress = |done, total| progress.advance("", done, total, "chunks");
+        let done = zvf::tensor::gather(&arrays, &self.file, &options, on_progress).await;
         let file = self.file.display().to_string();
         done.map_err(Error::from).with_context(|| format!("cannot write {file}"))?;
         drop(progress);
@@ -202,10 +202,10 @@ async fn open(session: &Session, address: &str, dataset: Option<&str>) -> anyhow
     opened.map_err(Error::from).with_context(|| format!("cannot open {address}"))
 }
 
-/// The level of a compressor that is named without one.
+/// The default level of a compressor.
 const DEFAULT_LEVEL: u8 = 5;
 
-/// What a dataset is called after its file.
+/// Returns the name of a dataset for its file.
 fn stem(text: &str) -> anyhow::Result<String> {
     let stem = Path::new(text.trim_end_matches('/')).file_stem().and_then(|stem| stem.to_str());
     let stem = stem.ok_or_else(|| Usage::new(format!("say NAME={text}")))?;

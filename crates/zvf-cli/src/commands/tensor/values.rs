@@ -1,4 +1,4 @@
-//! Items of a slice as people and programs see them: lines of text, JSON, a file of NumPy.
+//! Items of a slice as text, as JSON, or as a NumPy file.
 //!
 //! ```text
 //! number    as text that gives the same number again
@@ -6,7 +6,7 @@
 //! other     its bytes in hexadecimal
 //! ```
 //!
-//! JSON has no word for what is not finite: there these are the texts `NaN`, `Infinity` and `-Infinity`.
+//! JSON cannot represent numbers that are not finite: these are the texts `NaN`, `Infinity` and `-Infinity`.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 use zvf::tensor::{Array, BlockValues};
 use zvf::tet::TensorDtype;
 
-/// Items of a known or unknown type, and how NumPy calls it.
+/// Items of a known or unknown type, and its NumPy name.
 pub(super) struct Values<'a> {
     shape: &'a [u64],
     descr: String,
@@ -47,7 +47,7 @@ impl<'a> Values<'a> {
         Self { shape: values.shape(), descr, item, bytes: values.bytes() }
     }
 
-    /// A file of NumPy: magic, version, header with the shape, items.
+    /// Writes a NumPy file: magic, version, header with the shape, items.
     pub(super) fn npy(&self, out: &mut dyn Write) -> io::Result<()> {
         let comma = if self.shape.len() == 1 { "," } else { "" };
         let shape: Vec<String> = self.shape.iter().map(u64::to_string).collect();
@@ -72,13 +72,13 @@ impl<'a> Values<'a> {
         out.write_all(self.bytes)
     }
 
-    /// Shape, type and items, in order.
+    /// Returns shape, type and items, in order.
     pub(super) fn json(&self) -> Value {
         let values: Vec<Value> = self.items().map(Shown::into_json).collect();
         serde_json::json!({ "shape": self.shape, "dtype": self.descr, "values": values })
     }
 
-    /// One line for each run along the last axis.
+    /// Prints one line for each run along the last axis.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let width = self.shape.last().copied().unwrap_or(1).max(1);
         let width = usize::try_from(width).unwrap_or(usize::MAX);
@@ -95,7 +95,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// One item.
+/// One formatted item.
 enum Shown {
     /// A number or a boolean: text that is JSON, unless the number is not finite.
     Plain(String),
@@ -134,7 +134,7 @@ impl Shown {
     }
 }
 
-/// A number or a boolean as text, little-endian; `None` when the type is of something else.
+/// Formats a little-endian number or boolean; `None` for other types.
 fn number(kind: &str, item: &[u8]) -> Option<String> {
     Some(match kind {
         "f2" => f16::from_le_bytes(item.try_into().ok()?).to_string(),

@@ -1,11 +1,11 @@
-//! Findings as lines of JSON, what was not looked into among them, and a last one that sums up.
+//! Findings as lines of JSON, those about skipped checks included, and a last line with the totals.
 
 use std::io::Write;
 
 use serde_json::{Map, Value, json};
 use zvf::validate::{Finding, Report, Severity};
 
-/// A line for each finding and for what was not looked into, and the sum.
+/// Writes a line for each finding and skipped check, and the totals.
 pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     for finding in &report.findings {
         serde_json::to_writer(&mut *out, &value(finding))?;
@@ -51,7 +51,7 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
     Ok(())
 }
 
-/// One finding; keys that have nothing to say are left out.
+/// Returns one finding as JSON, without empty fields.
 pub(crate) fn value(finding: &Finding) -> Value {
     let mut all = Map::new();
     let mut put = |key: &str, value: Value| all.insert(key.to_owned(), value);

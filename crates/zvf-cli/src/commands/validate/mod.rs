@@ -28,9 +28,9 @@ use crate::target::{NewFile, Out};
 
 /// Check a store against every rule of the format, and list everything that is wrong.
 ///
-/// Nothing is changed. Each finding has the rule, the array, the chunk, the byte, what should be there and
-/// what is. The exit code is 1 when something is an error. Ctrl-C ends it early, with what was found so
-/// far; the rules are in the manual, under "Rules".
+/// Nothing is changed. Each finding has the rule, the array, the chunk, the byte, the expected and the found value. The
+/// exit code is 1 when there is an error. Ctrl-C ends the command early, with the findings so far; the rules are in the
+/// manual, under "Rules".
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf validate brain.zarrvectors
@@ -49,7 +49,7 @@ pub(crate) struct Validate {
     sarif: Option<PathBuf>,
 }
 
-/// What is asked of the store.
+/// The checks.
 #[derive(Args, Debug)]
 pub(crate) struct Asked {
     /// How deep to check: 1 structure, 2 metadata, 3 consistency, 4 geometry, 5 pyramid.
@@ -75,7 +75,7 @@ pub(crate) struct Asked {
     /// Check only this share of the cells and manifests, chosen by a seed [default seed: 0].
     #[arg(long, value_name = "SHARE[:SEED]", value_parser = sample)]
     sample: Option<Sample>,
-    /// Also check the journal: that its records follow each other, and that the store holds what they wrote.
+    /// Also check the journal: that its records are consecutive, and that the store holds what they wrote.
     #[cfg(feature = "edit")]
     #[arg(long)]
     journal: bool,
@@ -98,30 +98,30 @@ impl Validate {
     }
 }
 
-/// A report that is to be printed.
+/// A report to print.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'a> {
     /// The address of the store.
     pub(crate) store: &'a str,
     /// Whether the journal is checked first.
     pub(crate) journal: bool,
-    /// Where findings go as SARIF.
+    /// The file for SARIF output.
     pub(crate) sarif: Option<&'a Path>,
 }
 
 impl Shown<'_> {
-    /// Prints it, and what is left beside the store; how the command ends.
+    /// Prints the report and a note about leftovers next to the store; returns the outcome.
     pub(crate) fn print(
         self,
         session: &Session,
         report: anyhow::Result<Report>,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        // Also where there is no store: a build may not be finished.
+        // Also without a store: a build may be unfinished.
         #[cfg(all(feature = "local", feature = "write"))]
         for left in zvf::leftovers::list(self.store).unwrap_or_default() {
-            let mend = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
-            let note = if left.goes_on { left.to_string() } else { format!("{left}; {mend}") };
+            let hint = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
+            let note = if left.goes_on { left.to_string() } else { format!("{left}; {hint}") };
             session.print_notices(out, [note])?;
         }
         let report = report?;
@@ -134,7 +134,7 @@ impl Shown<'_> {
         Ok(if report.is_clean() && !has_faults { Outcome::Clean } else { Outcome::Findings })
     }
 
-    /// Prints what is wrong with the journal, where that is asked; whether anything is.
+    /// Prints the faults of the journal, where that is requested; returns whether there are any.
     #[cfg(feature = "edit")]
     fn check_journal(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<bool> {
         if !self.journal {
@@ -181,7 +181,7 @@ impl Shown<'_> {
 }
 
 impl Asked {
-    /// Whether the journal is checked too.
+    /// Returns whether the journal is checked too.
     #[cfg(feature = "edit")]
     pub(crate) const fn journal(&self) -> bool {
         self.journal
@@ -192,7 +192,7 @@ impl Asked {
         false
     }
 
-    /// The same for the library.
+    /// Returns the options of the library.
     pub(crate) fn options(&self, session: &Session) -> anyhow::Result<Options> {
         let mut rules = Vec::new();
         for id in &self.rules {
@@ -213,24 +213,24 @@ impl Asked {
     }
 }
 
-/// How many fragments and ids fit into the memory that is allowed.
+/// Returns how many fragments and ids fit into the memory limit.
 pub(crate) fn kept(session: &Session) -> u64 {
     let by_memory = session.memory_limit().and_then(|bytes| bytes.checked_div(KEPT_BYTES));
     by_memory.unwrap_or(Options::default().kept)
 }
 
-/// What there is to say about the store at `address`, also when it does not open.
+/// Validates the store at `address`; a store that does not open gives a report as well.
 pub(crate) async fn look(
     session: &Session,
     address: &str,
     options: &Options,
     out: &mut dyn Write,
 ) -> anyhow::Result<Report> {
-    let told = |error: zvf::StoreError| anyhow::Error::from(zvf::Error::from(error));
+    let to_error = |error: zvf::StoreError| anyhow::Error::from(zvf::Error::from(error));
     let store = match session.unchecked_store(address).await {
         Ok(store) => store,
         Err(error) => {
-            let report = unopened(error, options).map_err(told);
+            let report = unopened(error, options).map_err(to_error);
             return report.with_context(|| format!("cannot open {address}"));
         }
     };
@@ -240,10 +240,10 @@ pub(crate) async fn look(
     drop(observer);
     drop(progress);
     session.print_store_notices(out, &store)?;
-    report.map_err(told).with_context(|| format!("cannot validate {address}"))
+    report.map_err(to_error).with_context(|| format!("cannot validate {address}"))
 }
 
-/// What shows how far a validation is, and stops it; the latter shows it until it is dropped.
+/// Returns an observer that shows progress and stops the validation, and the progress line, shown until it is dropped.
 pub(crate) fn observe(session: &Session) -> (Observer, Arc<crate::progress::Progress>) {
     let progress = Arc::new(session.progress("validating"));
     let shown = Arc::clone(&progress);
@@ -257,7 +257,7 @@ pub(crate) fn observe(session: &Session) -> (Observer, Arc<crate::progress::Prog
     (observer, progress)
 }
 
-/// A share, and a seed where there is one.
+/// Parses a share, and an optional seed.
 fn sample(text: &str) -> Result<Sample, String> {
     let (share, seed) = text.split_once(':').unwrap_or((text, "0"));
     let share = share.parse().ok();
@@ -266,5 +266,5 @@ fn sample(text: &str) -> Result<Sample, String> {
         .ok_or_else(|| "expected a share above 0 and at most 1, such as 0.01 or 0.01:7".to_owned())
 }
 
-/// What a fragment or an id takes in memory, everything that is kept of it together.
+/// Bytes of memory per fragment or id, for all tables together.
 const KEPT_BYTES: u64 = 64;

@@ -1,9 +1,9 @@
 //! Findings as SARIF 2.1.0: one run, all rules, a result for each finding.
 //!
-//! What was not looked into is no result but a notification of the run, as is an early end.
+//! A skipped check is a notification of the run, not a result; so is an early end.
 //!
-//! A place is the object or node, below a base that is the store. The byte is one of the decoded cell, which
-//! the file does not have where it is compressed, so it stands among the properties and is no region.
+//! A location is an object or node, relative to a base that is the store. The byte is one of the decoded cell; where
+//! the file is compressed it does not have that byte, so it is a property and not a region.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 use zvf::validate::{Finding, RULES, Report, Rule, Severity};
 
-/// The whole log.
+/// Writes the whole log.
 pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     let results: Vec<Value> = report.findings.iter().map(result).collect();
     let rules: Vec<Value> = RULES.iter().map(|rule| descriptor(rule)).collect();
@@ -48,7 +48,7 @@ fn descriptor(rule: &Rule) -> Value {
     })
 }
 
-/// What keeps the results from being all there is.
+/// Returns the reasons why the results may be incomplete.
 fn notifications(report: &Report) -> Vec<Value> {
     let mut all: Vec<Value> = report.skipped.iter().map(unseen).collect();
     let mut say = |text: String| all.push(json!({"level": "warning", "message": {"text": text}}));
@@ -92,7 +92,7 @@ fn result(finding: &Finding) -> Value {
     })
 }
 
-/// Where the rule stands among all.
+/// Returns the index of the rule among all rules.
 fn index(finding: &Finding) -> Option<usize> {
     RULES.iter().position(|rule| rule.id == finding.rule.id)
 }
@@ -118,20 +118,20 @@ fn location(finding: &Finding) -> Value {
     location
 }
 
-/// A path as a reference: what may not stand in one is escaped.
+/// Escapes a path for a URI reference.
 fn escaped(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => text.push(char::from(byte)),
             b'-' | b'.' | b'_' | b'~' | b'/' | b'+' | b':' => text.push(char::from(byte)),
-            _ => drop(write!(text, "%{byte:02X}")), // a string takes everything
+            _ => drop(write!(text, "%{byte:02X}")), // writing to a string does not fail
         }
     }
     text
 }
 
-/// What all paths are below.
+/// The base that all paths are relative to.
 const BASE: &str = "STORE";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Findings for people: by rule, worst first.
+//! Findings as text: by rule, worst first.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use zvf::validate::{Finding, Report, Severity};
 
 use crate::table::{bytes, count};
 
-/// The report in words.
+/// Writes the report as text.
 pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut rest = report.findings.as_slice();
     while let Some(first) = rest.first() {
@@ -41,13 +41,13 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
         count(checked.objects),
         count(checked.links),
     )?;
-    unseen(report, out)?;
+    write_skipped(report, out)?;
     writeln!(out, "{address}: {}", sum(report))?;
     Ok(())
 }
 
-/// What was not looked into, with the reason that some of it shares.
-fn unseen(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Writes the skipped checks, grouped by reason.
+fn write_skipped(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     let reason = |finding: &Finding| match finding.subject.as_str() {
         "names" => "nothing lists it here".to_owned(),
         what => format!("{} {what}, where {} are kept", finding.found, finding.expected),
@@ -71,7 +71,7 @@ fn unseen(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rules none of whose findings were kept.
+/// Writes the rules none of whose findings were kept.
 fn hidden(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     for (rule, severity, n) in report.counts.iter().rev() {
         let kept = report.findings.iter().any(|f| (f.rule, f.severity) == (*rule, *severity));
@@ -82,14 +82,14 @@ fn hidden(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where it is, and what is wrong.
+/// Returns the location and the fault of a finding.
 fn place(finding: &Finding) -> String {
     let text = finding.to_string();
     let head = format!("{} {} ", finding.severity, finding.rule.id);
     text.strip_prefix(&head).unwrap_or(&text).to_owned()
 }
 
-/// One line.
+/// Returns one line with the totals.
 pub(crate) fn sum(report: &Report) -> String {
     let words = |n: u64, word: &str| match n {
         1 => format!("1 {word}"),

@@ -1,6 +1,6 @@
 //! The job scripts of the page on schedulers, run for every kind of work, as SLURM and Kubernetes would start them.
 //!
-//! The store and the folder of the plan lie on a double of S3. Levels are made in a folder: there both are folders.
+//! The store and the folder of the plan are on an emulated S3. Levels are built in a folder: there both are folders.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -15,7 +15,7 @@ use super::rows;
 
 /// The page.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/guide/schedulers.md");
-/// The store and the folder of the plan, as the page has them in the job of Kubernetes.
+/// The store and the folder of the plan in the page's job for Kubernetes.
 const STORE: &str = "s3://bucket/brain.zarrvectors";
 const WORK: &str = "s3://bucket/plan";
 
@@ -26,7 +26,7 @@ enum Scheduler {
     Kubernetes,
 }
 
-/// A bucket with a store, and a folder in which commands are run.
+/// A bucket with a store, and a folder in which commands run.
 struct Cluster {
     s3: S3,
     folder: TempDir,
@@ -44,7 +44,7 @@ impl Cluster {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// What a shell does with a line: it finds `zvf`, and the bucket.
+    /// Runs a line in a shell that finds `zvf` and the bucket.
     fn shell(&self, line: &str, number: Option<usize>) -> Output {
         let program = Path::new(env!("CARGO_BIN_EXE_zvf")).parent().unwrap();
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -67,7 +67,7 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The numbers of the tasks of each stage of a plan, which is made by `line`.
+    /// Plans with `line` and returns the numbers of the tasks of each stage.
     fn plan(&self, line: &str) -> Vec<Vec<usize>> {
         let plan = self.done(&format!("{line} --json"), None);
         let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
@@ -83,14 +83,14 @@ impl Cluster {
             Scheduler::Slurm => {
                 let script = slurm_script(&self.page).replace("/scratch/plan", work);
                 fs::write(self.at("task.sh"), script).unwrap();
-                // Each array waits for the one before; within one, the order is the scheduler's.
+                // Each array waits for the one before; within one, the scheduler chooses the order.
                 for number in stages.iter().flat_map(|stage| stage.iter().rev()) {
                     self.done("bash task.sh", Some(*number));
                 }
             }
             Scheduler::Kubernetes => {
                 let line = kubernetes_line(&self.page).replace(WORK, work);
-                // Pods that come too early are tried again, and nothing else is.
+                // Only pods that start too early are repeated.
                 let mut pods: VecDeque<_> =
                     stages.iter().flatten().rev().map(|n| (*n, 0)).collect();
                 while let Some((number, tries)) = pods.pop_front() {
@@ -109,7 +109,7 @@ impl Cluster {
     }
 }
 
-/// The script that the page hands to `sbatch`.
+/// Returns the script that the page hands to `sbatch`.
 fn slurm_script(page: &str) -> String {
     let start = page.find("#!/bin/bash").unwrap();
     let script = page[start..].split("```").next().unwrap();
@@ -117,7 +117,7 @@ fn slurm_script(page: &str) -> String {
     script.to_owned()
 }
 
-/// The command line of the pod on the page.
+/// Returns the command line of the pod on the page.
 fn kubernetes_line(page: &str) -> String {
     let line = page.lines().find_map(|line| line.trim().strip_prefix("args: ['")).unwrap();
     let line = line.strip_suffix("']").unwrap();
@@ -125,7 +125,7 @@ fn kubernetes_line(page: &str) -> String {
     line.to_owned()
 }
 
-/// What the page has in code: `zvf task plan validate ...` and so on, with fewer tasks.
+/// Returns a command from the page, such as `zvf task plan validate ...`, with fewer tasks.
 fn command_of(page: &str, start: &str) -> String {
     let mut codes = page.split('`').filter(|code| code.starts_with(start) && code.contains(WORK));
     codes.next().unwrap().replace("--shares 64", "--shares 2")

@@ -1,4 +1,4 @@
-//! A vacuum that processes divide.
+//! A vacuum that several processes do.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use archives::{Unpacked, tree};
 
 use super::{done, names, run, run_roughly, start};
 
-/// A store with waste in many chunks, its address, and a folder beside it.
+/// Returns a store with waste in many chunks, its address, and a sibling folder.
 fn place() -> (Unpacked, String, String) {
     let store = Unpacked::from_files(&archives::files_with_waste("sl3_streamlines"));
     let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
@@ -22,7 +22,7 @@ fn plan(address: &str, work: &str, shares: &str) -> usize {
     plan["tasks"].as_array().unwrap().len()
 }
 
-/// The report of a commit without its names.
+/// Returns the report of a commit without its names.
 fn report(text: &str) -> serde_json::Value {
     let mut report: serde_json::Value = serde_json::from_str(text).unwrap();
     report["store"].take();
@@ -34,7 +34,7 @@ fn report(text: &str) -> serde_json::Value {
 fn the_store_becomes_that_of_zvf_vacuum() {
     let ((whole, single, _), (store, address, work)) = (place(), place());
     let before = tree(store.path());
-    let told = done(&["vacuum", &single, "--json"]);
+    let single_report = done(&["vacuum", &single, "--json"]);
     assert_eq!(plan(&address, &work, "2"), 2);
     let (one, two) = (["task", "run", &work, "--task", "0"], ["task", "run", &work, "--task", "1"]);
     let early = run(&["task", "finish", &work]);
@@ -44,7 +44,7 @@ fn the_store_becomes_that_of_zvf_vacuum() {
     assert_eq!(said, ["task 0, chunks: done\n", "task 1, chunks: done\n"]);
     assert_eq!(tree(store.path()), before, "tasks do not change the store");
     let finished = done(&["task", "finish", &work, "--json"]);
-    assert_eq!(report(&finished), report(&told));
+    assert_eq!(report(&finished), report(&single_report));
     assert_eq!(tree(store.path()), tree(whole.path()));
     assert_eq!(run(&["validate", "-q", &address]).status.code(), Some(0));
     let again = done(&["task", "finish", &work, "--json"]);
@@ -70,7 +70,7 @@ fn tasks_and_the_last_step_may_be_killed() {
     assert_eq!(tree(store.path()), tree(whole.path()));
     let left = names(store.path().parent().unwrap().to_str().unwrap());
     assert_eq!(left, ["store.zarrvectors", "store.zarrvectors.zvf"]);
-    // Nothing is left to do: that is said, and changes nothing.
+    // Without work left, the command reports that and changes nothing.
     assert!(plan(&address, &work, "3") > 1);
     done(&["task", "run", &work, "--all"]);
     assert_eq!(done(&["task", "finish", &work]), "nothing changed; the head is 1\n");

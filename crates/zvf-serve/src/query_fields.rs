@@ -1,4 +1,4 @@
-//! Questions as fields of a query string, or as an object of JSON with the same names.
+//! Queries as fields of a query string, or as a JSON object with the same names.
 //!
 //! ```text
 //! bbox        x,y,z:x,y,z (or all six with commas)   ball        x,y,z:r
@@ -9,35 +9,35 @@
 //! order       storage, objects                        limit       vertices
 //! ```
 //!
-//! Numbers are parsed by type and must be finite; what is not known is refused, so that a misspelt filter is never
-//! left out in silence.
+//! Numbers are parsed by type and must be finite; unknown fields are refused, so that a misspelt filter is not silently
+//! ignored.
 
 use zvf::region::{HalfSpace, Region};
 use zvf::{Bounds, Columns, Kind, LevelId, LevelRule, Mode, ObjectId, Order, Query};
 
 use crate::refusal::Refusal;
 
-/// A question and what it wants besides the fields of [`Query`].
+/// A parsed query and its settings outside of [`Query`].
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct ParsedQuery {
     pub(crate) query: Query,
     pub(crate) level: LevelRule,
     pub(crate) kind: Option<Kind>,
     pub(crate) groups: Vec<String>,
-    /// Whether a limit was asked for: an answer that is cut there is what was wanted.
+    /// Whether a limit was requested: an answer that is cut there is complete.
     pub(crate) is_limited: bool,
-    /// The fields that are not of a question, in order.
+    /// The fields that do not belong to the query, in order.
     pub(crate) others: Vec<(String, String)>,
 }
 
-/// Reads a question from the fields of a request. `max_rows` limits every answer; `allowed` are the fields that the
-/// caller reads itself.
-pub(crate) fn parse_question(
+/// Parses a query from the fields of a request. `max_rows` limits every answer; `allowed` are the fields that the
+/// caller parses itself.
+pub(crate) fn parse_query(
     fields: Vec<(String, String)>,
     max_rows: u64,
     allowed: &[&str],
-) -> Result<Question, Refusal> {
-    let mut question = Question {
+) -> Result<ParsedQuery, Refusal> {
+    let mut parsed = ParsedQuery {
         query: Query::all(),
         level: LevelRule::Number(LevelId(0)),
         kind: None,
@@ -53,27 +53,27 @@ pub(crate) fn parse_question(
         if name != "half_space" && !seen.insert(name.clone()) {
             return Err(Refusal::bad_request(format!("{name} is given twice")));
         }
-        let query = question.query.clone();
+        let query = parsed.query.clone();
         match name.as_str() {
             "bbox" => region = Some(parse_box(&value)?.into()),
             "ball" => region = Some(parse_ball(&value)?),
             "half_space" => spaces.push(parse_half_space(&value)?),
-            "objects" => question.query = query.of_objects(parse_ids(&value)?),
+            "objects" => parsed.query = query.of_objects(parse_ids(&value)?),
             "groups" => {
-                question.groups = value.split(',').map(|name| name.trim().to_owned()).collect()
+                parsed.groups = value.split(',').map(|name| name.trim().to_owned()).collect()
             }
             "where" => {
                 let predicate: zvf::predicate::Predicate =
                     value.parse().map_err(|error: zvf::predicate::BadPredicate| {
                         refuse("where", &value, &error.to_string())
                     })?;
-                question.query = query.filter(predicate);
+                parsed.query = query.filter(predicate);
             }
-            "kind" => question.kind = Some(parse_kind(&value)?),
-            "level" => question.level = parse_level(&value)?,
-            "mode" => question.query = query.mode(parse_mode(&value)?),
-            "attributes" | "columns" => question.query = query.columns(parse_columns(&value)),
-            "order" => question.query = query.order(parse_order(&value)?),
+            "kind" => parsed.kind = Some(parse_kind(&value)?),
+            "level" => parsed.level = parse_level(&value)?,
+            "mode" => parsed.query = query.mode(parse_mode(&value)?),
+            "attributes" | "columns" => parsed.query = query.columns(parse_columns(&value)),
+            "order" => parsed.query = query.order(parse_order(&value)?),
             "limit" => {
                 let wanted: u64 = value
                     .parse()
@@ -82,10 +82,10 @@ pub(crate) fn parse_question(
                     return Err(too_many_rows(max_rows).with_key("limit"));
                 }
                 if wanted > 0 {
-                    (limit, question.is_limited) = (wanted, true);
+                    (limit, parsed.is_limited) = (wanted, true);
                 }
             }
-            other if allowed.contains(&other) => question.others.push((name, value)),
+            other if allowed.contains(&other) => parsed.others.push((name, value)),
             _ => {
                 let message = format!("there is no field {name:?}");
                 return Err(Refusal::bad_request(message).with_hint("see /api/openapi.json"));
@@ -102,18 +102,18 @@ pub(crate) fn parse_question(
     if seen.contains("bbox") && seen.contains("ball") {
         return Err(Refusal::bad_request("bbox and ball cannot be together"));
     }
-    let mut query = question.query.level(question.level).limit(limit);
+    let mut query = parsed.query.level(parsed.level).limit(limit);
     if let Some(region) = region {
         query = query.in_region(region);
     }
-    if let Some(kind) = question.kind {
+    if let Some(kind) = parsed.kind {
         query = query.of_kind(kind);
     }
-    question.query = query;
-    Ok(question)
+    parsed.query = query;
+    Ok(parsed)
 }
 
-/// The fields of a body: an object of JSON whose values are texts, numbers or lists of them.
+/// Returns the fields of a body: a JSON object whose values are texts, numbers or lists of them.
 pub(crate) fn parse_body(body: &[u8]) -> Result<Vec<(String, String)>, Refusal> {
     let wrong = |message: String| Refusal::bad_request(message);
     let document: serde_json::Value = serde_json::from_slice(body)
@@ -145,7 +145,7 @@ fn word(value: &serde_json::Value) -> Option<String> {
     }
 }
 
-/// A box: two corners with a colon between, or the numbers of both in one list.
+/// Parses a box: two corners separated by a colon, or the numbers of both in one list.
 pub(crate) fn parse_box(text: &str) -> Result<Bounds, Refusal> {
     let wrong = |found: &str| refuse("bbox", found, "both corners, as in 0,0,0:10,10,10");
     let (low, high) = match text.split_once(':') {
@@ -179,7 +179,7 @@ fn parse_half_space(text: &str) -> Result<HalfSpace, Refusal> {
     HalfSpace::new(&normal, offset).map_err(|_error| wrong())
 }
 
-/// Ids and half-open ranges of them.
+/// Parses ids and half-open ranges.
 pub(crate) fn parse_ids(text: &str) -> Result<Vec<ObjectId>, Refusal> {
     let wrong = || refuse("objects", text, "ids and ranges, as in 7,9,20..30");
     let mut ids = Vec::new();
@@ -263,12 +263,12 @@ fn parse_numbers(text: &str) -> Option<Vec<f64>> {
         .filter(|all| all.len() <= MAX_AXES)
 }
 
-/// A finite number.
+/// Parses a finite number.
 fn parse_number(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|x: &f64| x.is_finite())
 }
 
-/// 413: an answer has more vertices than this server gives.
+/// Returns status 413: an answer has more vertices than the limit.
 pub(crate) fn too_many_rows(max_rows: u64) -> Refusal {
     let message = format!("an answer has at most {max_rows} vertices");
     Refusal::new(hyper::StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", message)
@@ -280,25 +280,25 @@ fn refuse(field: &str, found: &str, expected: &str) -> Refusal {
     Refusal::bad_request(format!("{field}: expected {expected}, found {found:?}")).with_key(field)
 }
 
-/// Ids in one question.
+/// The largest number of ids in one query.
 const MAX_RANGE_IDS: u64 = 1_000_000;
-/// Numbers of a corner, or of two.
+/// The largest number of coordinates of a corner, or of two.
 const MAX_AXES: usize = 64;
-/// Characters of a wrong value that are repeated to the client.
+/// The largest number of characters of a wrong value in a message.
 const SHOWN_CHARS: usize = 80;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ask(fields: &[(&str, &str)]) -> Result<Question, Refusal> {
+    fn ask(fields: &[(&str, &str)]) -> Result<ParsedQuery, Refusal> {
         let fields = fields.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-        parse_question(fields.collect(), 1000, &["format"])
+        parse_query(fields.collect(), 1000, &["format"])
     }
 
     #[test]
     fn reads_each_field() {
-        let question = ask(&[
+        let parsed = ask(&[
             ("bbox", "0,0,0:1,1,1"),
             ("objects", "7,9,20..30"),
             ("groups", "0,left"),
@@ -311,10 +311,10 @@ mod tests {
             ("format", "csv"),
         ])
         .unwrap();
-        assert_eq!(question.groups, ["0", "left"]);
-        assert_eq!(question.kind, Some(Kind::Mesh));
-        assert_eq!(question.level, LevelRule::MaxVertices(10));
-        assert_eq!(question.others, [("format".to_owned(), "csv".to_owned())]);
+        assert_eq!(parsed.groups, ["0", "left"]);
+        assert_eq!(parsed.kind, Some(Kind::Mesh));
+        assert_eq!(parsed.level, LevelRule::MaxVertices(10));
+        assert_eq!(parsed.others, [("format".to_owned(), "csv".to_owned())]);
     }
 
     #[test]

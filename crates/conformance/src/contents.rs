@@ -1,4 +1,4 @@
-//! A level read whole, cell by cell, with nothing chosen: what brute force starts from.
+//! All cells of a level: the input of brute force.
 
 use zvf_format::fragment::Fragment;
 use zvf_format::key::ChunkKey;
@@ -9,12 +9,12 @@ use crate::facts::Rows;
 
 /// All positions and fragments of a level.
 #[derive(Debug)]
-pub(crate) struct Whole {
+pub(crate) struct LevelContents {
     pub(crate) reader: LevelReader,
     pub(crate) cells: Vec<Cell>,
 }
 
-/// One chunk of it.
+/// One chunk.
 #[derive(Debug)]
 pub(crate) struct Cell {
     pub(crate) key: ChunkKey,
@@ -26,12 +26,12 @@ pub(crate) struct Cell {
 /// The rows of one fragment.
 #[derive(Clone, Debug)]
 pub(crate) struct Rowset {
-    /// The first row, where the fragment is a range: one may be empty and yet begin somewhere.
+    /// The first row, where the fragment is a range: an empty one may still have a start.
     pub(crate) start: Option<u64>,
     pub(crate) rows: Vec<usize>,
 }
 
-impl Whole {
+impl LevelContents {
     /// Reads everything.
     pub(crate) async fn read(reader: LevelReader) -> Result<Self, ModelError> {
         let keys: Vec<ChunkKey> = reader.chunks().await?.iter().collect();
@@ -47,13 +47,13 @@ impl Whole {
         Ok(Self { reader, cells })
     }
 
-    /// The values of an attribute, chunk by chunk, rows as stored.
+    /// Returns the values of an attribute, chunk by chunk, rows as stored.
     pub(crate) async fn values(&self, of: &AttributeReader) -> Result<Vec<Column>, ModelError> {
         let keys: Vec<ChunkKey> = self.cells.iter().map(|cell| cell.key).collect();
         of.values(&keys, Caching::Once).await.into_iter().collect()
     }
 
-    /// Rows of columns beside the positions, in the order of vertices: chunks by number, fragments of a
+    /// Returns rows of columns parallel to the positions, in the order of vertices: chunks by number, fragments of a
     /// chunk in order, rows of a fragment in order.
     pub(crate) fn in_order(&self, columns: &[&Column]) -> Rows {
         let mut rows = Vec::new();
@@ -65,12 +65,12 @@ impl Whole {
         Rows(rows)
     }
 
-    /// The positions in the order of vertices.
+    /// Returns the positions in the order of vertices.
     pub(crate) fn positions(&self) -> Rows {
         self.in_order(&self.cells.iter().map(|cell| &cell.positions).collect::<Vec<_>>())
     }
 
-    /// The positions in the order of vertices, as numbers.
+    /// Returns the positions in the order of vertices, as numbers.
     pub(crate) fn points(&self) -> Vec<Vec<f64>> {
         let mut points = Vec::new();
         for cell in &self.cells {
@@ -82,7 +82,7 @@ impl Whole {
     }
 }
 
-/// One row of positions as numbers.
+/// Returns one row of positions as numbers.
 pub(crate) fn point(positions: &Column, row: usize) -> Vec<f64> {
     let coordinate = |c| positions.float(row, c).unwrap_or(f64::NAN);
     (0..positions.width() as usize).map(coordinate).collect()
