@@ -11,7 +11,7 @@
 use futures_util::join;
 use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_model::{AttributeReader, Batch, Column, LevelId};
 use zvf_store::Caching;
 
@@ -83,7 +83,8 @@ impl Context {
             let batch = self.gathered(&pieces, &positions, &columns)?;
             return self.join_columns(batch, &keys, &pieces.list, None).await;
         }
-        let rows = self.rows_reserved(asked, limit);
+        // The columns grow with what was read: what fragments claim was not compared with the chunks yet.
+        let rows = 0;
         let level = &self.warm.level;
         let axes = saturating_u32(to_u64(level.axes()));
         let mut positions = Gathered::new(level.dtype(), axes, rows)?;
@@ -110,17 +111,6 @@ impl Context {
             batch = batch.with_field(field.field(column.finish()?))?;
         }
         self.join_columns(batch, &keys, &pieces.list, None).await
-    }
-
-    /// For how many rows there is room before they are read: all where nothing leaves any out, within what costs nothing
-    /// until it is written to. What fragments claim was not compared with the chunks yet; where some rows are left out, the
-    /// columns grow with what is found.
-    fn rows_reserved(&self, asked: u64, limit: usize) -> usize {
-        if self.query.region.is_some() || !self.conditions.rows.is_empty() {
-            return 0;
-        }
-        let fitting = MAX_BYTES_BEFORE_READING.checked_div(self.row_bytes()).unwrap_or(0);
-        saturating_usize(asked.min(fitting)).min(limit)
     }
 
     /// The chunks at `places` with the rows of them that can matter.
@@ -404,7 +394,3 @@ const WORTH_A_THREAD: usize = 1 << 20;
 const MAX_BYTES_READ_AT_ONCE: u64 = 16 << 20;
 /// The same of files, where more requests are no more waiting: what was read is copied while it is near the processor.
 const MAX_BYTES_READ_FROM_FILES_AT_ONCE: u64 = 4 << 20;
-/// Zeros that are asked of the system before anything is read: pages that nobody writes to take no memory where addresses
-/// are plenty.
-const MAX_BYTES_BEFORE_READING: u64 =
-    if cfg!(all(target_pointer_width = "64", not(target_family = "wasm"))) { 1 << 30 } else { 0 };
