@@ -212,8 +212,11 @@ mod tests {
         let error = EditError::from(io::Error::other(Refused(deepest))).with_place("0/vertices");
         let error = error.at(3, Some("move"));
         assert_eq!(error.to_string(), "Io at line 3 (move): 0/vertices: the server refuses");
-        let chain = std::iter::successors(error.source(), |error| error.source());
-        let chain: Vec<String> = chain.map(ToString::to_string).collect();
+        let (mut chain, mut next) = (Vec::new(), error.source());
+        while let Some(cause) = next {
+            chain.push(cause.to_string());
+            next = cause.source();
+        }
         assert_eq!(chain, ["the key has expired"]);
         assert!(error.cause().is_some_and(|cause| cause.is::<io::Error>()));
     }

@@ -37,7 +37,7 @@ fn polylines(ids: &[i64]) -> (tempfile::TempDir, PathBuf) {
         at.extend([x + 1.0, 1.0, x + 5.0, 2.0, x + 8.0, 1.0]);
     }
     let bytes: Vec<u8> = at.iter().flat_map(|x: &f32| x.to_le_bytes()).collect();
-    let places = Column::new(Dtype::parse("float32").unwrap(), 2, bytes.into()).unwrap();
+    let places = Column::new("float32".parse::<Dtype>().unwrap(), 2, bytes.into()).unwrap();
     let parts = Parts::new(
         (0..=ids.len()).map(|n| n * 3).collect(),
         ids.iter().copied().map(ObjectId).collect(),

@@ -20,8 +20,8 @@ async fn no_level_or_link_of_another_generation_is_left() {
     assert_eq!(reports.len(), 3);
     let linked = open(&address).await;
     assert_eq!(linked.level_numbers(), [0, 1, 2, 3]);
-    assert!(linked.group("0/links/+3").await.unwrap().is_some());
-    assert!(linked.group("3/links/-2").await.unwrap().is_some());
+    assert!(linked.nodes().group("0/links/+3").await.unwrap().is_some());
+    assert!(linked.nodes().group("3/links/-2").await.unwrap().is_some());
 
     build(&address, &Options { levels: Some(1), size: Some(0.1), ..Options::default() }).await;
     let store = open(&address).await;

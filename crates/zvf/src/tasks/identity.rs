@@ -51,11 +51,11 @@ impl StoreIdentity {
         add(&mut sum, "zarr.json", &now.root_json());
         add(&mut sum, "opened", &store.root_json());
         if head.is_none() && now.can_list() {
-            for (key, bytes) in now.objects("").await? {
+            for (key, bytes) in now.nodes().objects("").await? {
                 add(&mut sum, key.as_str(), &bytes.to_le_bytes());
                 objects += 1;
             }
-            for (key, text) in now.documents().await? {
+            for (key, text) in now.nodes().documents().await? {
                 add(&mut sum, key.as_str(), &text);
             }
         }
