@@ -79,7 +79,7 @@ async fn levels_are_compressed_as_level_0_or_not_built() {
     let options = Options { levels: Some(1), size: Some(0.2), ..Options::default() };
     build(&address, &options).await;
     let store = open(&address).await;
-    let node = store.node("1/vertices").await.unwrap();
+    let node = store.nodes().node("1/vertices").await.unwrap();
     let Some(zvf_metadata::Node::Array(doc)) = node.as_deref() else { panic!() };
     let names: Vec<&str> = doc.codecs.iter().map(zvf_metadata::CodecSpec::name).collect();
     assert_eq!(names, ["vlen-bytes", "zstd"]);
