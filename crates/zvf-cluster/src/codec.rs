@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! table   ZVF-TABLE-1  JSON of the address, table, level, kind and the words for more columns
-//! scan    ZVF-SCAN-1   length of the schema (u32, little endian), the schema as the engine sends it, JSON of the rest
+//! scan    ZVF-SCAN-2   length of the schema (u32, little endian), the schema as the engine sends it, JSON of the rest
 //! ```
 //!
 //! What does not begin so is Ballista's own.
@@ -76,6 +76,8 @@ struct ScanMessage {
     scan: Scan,
     groups: Vec<Vec<Task>>,
     limit: Option<usize>,
+    /// Chunks that planning left out, which `EXPLAIN ANALYZE` shows.
+    pruned_cells: u64,
 }
 
 fn malformed(what: &str, expected: &str, found: &str) -> DataFusionError {
@@ -233,7 +235,8 @@ fn encode_scan(config: &FileScanConfig, source: &ZvfSource, buf: &mut Vec<u8>) -
     buf.extend_from_slice(&length.to_le_bytes());
     buf.extend_from_slice(&schema);
     let (store, scan) = (for_others(source.address())?, source.scan().clone());
-    to_json(&ScanMessage { store, scan, groups, limit: config.limit }, buf)
+    let (limit, pruned_cells) = (config.limit, source.pruned_cells());
+    to_json(&ScanMessage { store, scan, groups, limit, pruned_cells }, buf)
 }
 
 fn decode_scan(message: &[u8], context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
@@ -244,12 +247,12 @@ fn decode_scan(message: &[u8], context: &TaskContext) -> Result<Arc<dyn Executio
     let schema = protobuf::Schema::decode(schema)
         .map_err(|error| malformed("a scan", "a schema", &error.to_string()))?;
     let schema = Schema::try_from(&schema)?;
-    let ScanMessage { store, scan, groups, limit } = from_json("a scan", json)?;
-    let source = ZvfSource::at(store, scan, Arc::new(schema));
+    let ScanMessage { store, scan, groups, limit, pruned_cells } = from_json("a scan", json)?;
+    let source = ZvfSource::at(store, scan, Arc::new(schema)).with_pruned_cells(pruned_cells);
     let source = source.with_pool(Arc::clone(context.memory_pool()));
     // Partitions of one plan may run in several processes: none may take the tasks of another one.
     Ok(data_source(source, groups, None, limit, true))
 }
 
 const TABLE: &[u8] = b"ZVF-TABLE-1";
-const SCAN: &[u8] = b"ZVF-SCAN-1";
+const SCAN: &[u8] = b"ZVF-SCAN-2";

@@ -6,6 +6,8 @@
 //! floats                    <, <=, =, >, >=, between     a superset: NaN is greatest and -0 below 0 in SQL, and neither is here
 //! object                    =, in, short ranges          a superset
 //! chunk                     =, in                        a superset
+//! object or chunk           the same, of each end        a superset
+//!   at an end of a link
 //! group, name of a group    =, in; short ranges          a superset
 //! lists of groups           array_has, = any             a superset
 //! attributes of fragments   as those of vertices         as those of vertices, and "is not null"
@@ -29,9 +31,9 @@ use crate::columns::{Layout, Origin, TableColumn};
 pub(crate) enum Pushed {
     /// Of values of a row.
     Rows(Predicate),
-    /// The object is one of these.
+    /// The object, or that of one end of a link, is one of these.
     Objects(Vec<i64>),
-    /// The chunk is one of these.
+    /// The chunk, or that of one end of a link, is one of these.
     Chunks(Vec<ChunkKey>),
     /// The group is one of these.
     Groups(Vec<u64>),
@@ -70,11 +72,11 @@ fn lists(expr: &Expr, layout: &Layout) -> Option<Pushed> {
     let own = |name: &'static str| {
         move |column: &TableColumn| column.origin == Origin::Own && column.field.name() == name
     };
-    if let Some(ids) = listed(expr, layout, &|column| column.origin == Origin::Object(0)) {
+    if let Some(ids) = listed(expr, layout, &|column| matches!(column.origin, Origin::Object(_))) {
         return Some(Pushed::Objects(ids.iter().map(as_i64).collect::<Option<_>>()?));
     }
     // What is no key is the name of no chunk, and what is below 0 the number of no group.
-    if let Some(keys) = listed(expr, layout, &|column| column.origin == Origin::Chunk(0)) {
+    if let Some(keys) = listed(expr, layout, &|column| matches!(column.origin, Origin::Chunk(_))) {
         let key = |value: &Value| as_text(value).and_then(|text| text.parse::<ChunkKey>().ok());
         return Some(Pushed::Chunks(keys.iter().filter_map(key).collect()));
     }

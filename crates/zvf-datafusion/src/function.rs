@@ -1,4 +1,4 @@
-//! `zvf('path', 'objects', 1, 'mesh')`: a table of a store where SQL wants a table.
+//! `zvf('path', 'objects', level => 1, kind => 'mesh')`: a table of a store where SQL wants a table.
 
 use std::sync::Arc;
 
@@ -9,13 +9,30 @@ use datafusion::scalar::ScalarValue;
 use zvf::{Kind, OpenOptions};
 
 use crate::bad_request;
+use crate::columns::TableName;
 use crate::handle::{StoreHandle, wait};
 use crate::provider::{TableOptions, ZvfTable};
 
 /// The table function: the store, then the table, the level and the kind, each where it is not the first.
 ///
 /// A word that names a table is one, a word that names a kind of geometry is that, a number is the level, and `geometry`,
-/// `fragment_attributes` and `group_attributes` ask for more columns ([`TableOptions`]).
+/// `fragment_attributes` and `group_attributes` ask for more columns ([`TableOptions`]). In a session that
+/// [`register`](crate::register) prepared they may have names: `path`, `table`, `level`, `kind`, and the words for more
+/// columns, which are then `true` or `false`.
+///
+/// Planning waits until the store is open, on the thread that plans.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// let context = datafusion::prelude::SessionContext::new();
+/// zvf_datafusion::register(&context, zvf::OpenOptions::default());
+/// let sql = format!("SELECT * FROM zvf('{path}', level => 0, kind => 'point_cloud')");
+/// assert_eq!(context.sql(&sql).await?.count().await?, 3);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ZvfFunction {
     options: OpenOptions,
@@ -45,19 +62,29 @@ fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
     let bad = || bad_request("zvf()", "the path or URL of a store in quotes", "something else");
     let (first, rest) = args.split_first().ok_or_else(bad)?;
     let Argument::Word(address) = argument(first)? else { return Err(bad()) };
-    let mut table = TableOptions::default();
+    let (mut options, mut table, mut level) = (TableOptions::default(), None, None);
     for arg in rest {
-        match argument(arg)? {
-            Argument::Level(level) => table.level = level,
-            Argument::Word(word) if table.add_columns(&word) => {}
+        let before = options;
+        let is_new = match argument(arg)? {
+            Argument::Level(number) => level.replace(number).is_none(),
+            Argument::Word(word) if options.add_columns(&word) => options != before,
             Argument::Word(word) => match word.parse::<Kind>() {
-                Ok(kind) => table.kind = Some(kind),
-                Err(_) => table.table = word.parse()?,
+                Ok(kind) => options.kind.replace(kind).is_none(),
+                Err(_) => table.replace(word.parse::<TableName>()?).is_none(),
             },
+        };
+        if !is_new {
+            let expected = "a table, a level, a kind and columns, each once";
+            return Err(bad_request("the arguments of zvf()", expected, &format!("{arg} as well")));
         }
     }
-    Ok((address, table))
+    options.table = table.unwrap_or_default();
+    options.level = level.unwrap_or_default();
+    Ok((address, options))
 }
+
+/// What it is called in a statement.
+pub(crate) const NAME: &str = "zvf";
 
 enum Argument {
     Word(String),

@@ -47,6 +47,8 @@ mod geometry;
 mod handle;
 mod join_filter;
 mod joined;
+mod links;
+mod named;
 mod provider;
 mod read;
 mod scan;

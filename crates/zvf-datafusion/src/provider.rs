@@ -22,6 +22,7 @@ use zvf::{Kind, OpenOptions};
 use crate::columns::{Layout, Origin, TableName, open_level};
 use crate::filter::{Pushed, Translated, translate};
 use crate::handle::{StoreAddress, StoreHandle, wait};
+use crate::links::stored_with;
 use crate::scan::{Scan, Task};
 use crate::sink::StoreSink;
 use crate::source::{ZvfSource, data_source};
@@ -172,6 +173,7 @@ impl ZvfTable {
                 Pushed::Objects(_) | Pushed::Groups(_) | Pushed::GroupNames(_),
             ) => self.has_one_object,
             (TableName::Vertices, Pushed::Rows(_) | Pushed::Chunks(_)) => true,
+            (TableName::Links, Pushed::Objects(_) | Pushed::Chunks(_)) => true,
             (TableName::Objects, Pushed::Objects(_)) => true,
             (TableName::Groups, Pushed::Groups(_) | Pushed::GroupNames(_)) => true,
             (TableName::Members, Pushed::Groups(_)) => true,
@@ -253,12 +255,48 @@ impl ZvfTable {
                 let tasks = row_tasks(index.map_or(0, |index| index.slots()), most);
                 Ok(Planned { tasks, chunks: None })
             }
-            TableName::Objects
-            | TableName::Groups
-            | TableName::Members
-            | TableName::Links
-            | TableName::Levels => Ok(Planned { tasks: vec![Task::All], chunks: None }),
+            TableName::Links => self.link_tasks(scan, named, most).await,
+            TableName::Objects | TableName::Groups | TableName::Members | TableName::Levels => {
+                Ok(Planned { tasks: vec![Task::All], chunks: None })
+            }
         }
+    }
+
+    /// The tasks of links: the chunks with which they are stored.
+    async fn link_tasks(
+        &self,
+        scan: &Scan,
+        named: Option<Vec<ChunkKey>>,
+        most: usize,
+    ) -> Result<Planned> {
+        let reader = self.store.reader();
+        let level = open_level(&reader, scan.level, self.options.kind).await?;
+        let all = reader.chunks(&scan.base_query()?.vertices_only()).await.map_err(external)?;
+        let total = to_u64(all.len());
+        let ends = match (named, &scan.objects) {
+            (Some(named), _) => Some(named),
+            (None, Some(_)) => Some(reader.chunks(&scan.vertex_query()?).await.map_err(external)?),
+            (None, None) => None,
+        };
+        let kept = match ends {
+            Some(ends) => stored_with(&level, &ends).await?,
+            None => None,
+        };
+        let (tasks, kept) = match kept {
+            Some(kept) if kept.len() <= MAX_SINGLE_CHUNKS => {
+                (kept.iter().map(alone).collect::<Result<Vec<_>>>()?, to_u64(kept.len()))
+            }
+            // Links without chunks break the rules: whoever reads them says so.
+            Some(_) | None if all.is_empty() => (vec![Task::All], 0),
+            Some(_) | None => (ranges(&all, self.worthwhile(most)), total),
+        };
+        Ok(Planned { tasks, chunks: Some((kept, total.max(kept))) })
+    }
+
+    /// How many tasks are worth starting, at most `most`: each from some tens of thousands of rows on.
+    fn worthwhile(&self, most: usize) -> usize {
+        let rows = self.statistics.rows.get_value().copied().unwrap_or(usize::MAX);
+        most.min(rows / ROWS_OF_A_TASK + 1)
     }
 
     async fn chunk_tasks(
@@ -276,12 +314,7 @@ impl ZvfTable {
                 keys.retain(|key| named.contains(key));
                 keys.iter().map(alone).collect::<Result<Vec<_>>>()?
             }
-            None => {
-                // A task is worth starting from some tens of thousands of rows on.
-                let rows = self.statistics.rows.get_value().copied().unwrap_or(usize::MAX);
-                let most = most.min(rows / ROWS_OF_A_TASK + 1);
-                ranges(&keys, most)
-            }
+            None => ranges(&keys, self.worthwhile(most)),
         };
         Ok(Planned { tasks, chunks: Some((to_u64(keys.len()), to_u64(total))) })
     }
@@ -374,13 +407,13 @@ impl TableProvider for ZvfTable {
         let projection = projection.map(Vec::as_slice);
         let statistics = self.statistics_of(projection, &scan, !filters.is_empty(), chunks);
         let finds_objects = scan.table == TableName::Vertices && self.has_one_object;
+        let (kept, all) = chunks.unwrap_or_default();
         let mut source = ZvfSource::new(self.store.clone(), scan, schema)
-            .with_pool(Arc::clone(&state.runtime_env().memory_pool));
+            .with_pool(Arc::clone(&state.runtime_env().memory_pool))
+            .with_pruned_cells(all.saturating_sub(kept));
         if finds_objects {
             source = source.finding_objects();
         }
-        let (kept, all) = chunks.unwrap_or_default();
-        source.count_pruned(all.saturating_sub(kept));
         let limit = limit.filter(|_| exact);
         Ok(data_source(source, divide(tasks, partitions), Some(statistics), limit, false))
     }
@@ -452,6 +485,8 @@ fn divide(tasks: Vec<Task>, partitions: usize) -> Vec<Vec<Task>> {
 
 /// Tasks that one partition can take: a long one then holds nobody up.
 const TASKS_OF_A_PARTITION: usize = 4;
+/// So many chunks of links are read one by one, at most: each looks through the list of all cells of links.
+const MAX_SINGLE_CHUNKS: usize = 256;
 /// Rows that are worth a task.
 const ROWS_OF_A_TASK: usize = 1 << 15;
 /// Objects that are worth a task.

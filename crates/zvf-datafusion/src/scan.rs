@@ -57,7 +57,8 @@ pub struct Scan {
 /// A part of a scan. The tasks of a scan together give each row once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
-    /// The chunks from the first key on, before the other: see [`Query::in_chunks`].
+    /// The chunks from the first key on, before the other: see [`Query::in_chunks`], and for links
+    /// [`Query::with_links_of_chunks`].
     Chunks {
         /// The first key.
         first: Option<String>,
@@ -136,7 +137,15 @@ impl Scan {
 }
 
 impl Task {
-    /// The part of `query` that the task is.
+    /// The part of a question for links that the task is.
+    pub(crate) fn narrow_links(&self, query: Query) -> Result<Query> {
+        Ok(match self.keys()? {
+            Some((first, end)) => query.with_links_of_chunks(first, end),
+            None => query,
+        })
+    }
+
+    /// The part of a question for vertices that the task is.
     pub(crate) fn narrow(&self, query: Query) -> Result<Query> {
         Ok(match self.keys()? {
             Some((first, end)) => query.in_chunks(first, end),

@@ -16,14 +16,15 @@ use zvf::OpenOptions;
 
 use crate::bad_request;
 use crate::columns::TableName;
-use crate::function::ZvfFunction;
+use crate::function::{self, ZvfFunction};
 use crate::handle::StoreHandle;
+use crate::named::NamedArguments;
 use crate::provider::{TableOptions, ZvfTable};
 use crate::sink::StoreFormatFactory;
 use crate::spatial;
 
-/// Adds the table function `zvf`, functions of geometry, `STORED AS ZVF` and stores as what `COPY` writes to a session; stores
-/// are opened with `options`.
+/// Adds the table function `zvf` with named arguments, functions of geometry, `STORED AS ZVF` and stores as what `COPY` writes
+/// to a session; stores are opened and written with `options`.
 ///
 /// ```
 /// let context = datafusion::prelude::SessionContext::new();
@@ -32,19 +33,23 @@ use crate::spatial;
 /// ```
 pub fn register(context: &SessionContext, options: OpenOptions) {
     let function: Arc<dyn TableFunctionImpl> = Arc::new(ZvfFunction::new(options.clone()));
-    context.register_udtf("zvf", function);
+    context.register_udtf(function::NAME, function);
     for function in spatial::functions() {
         context.register_udf(function);
     }
     #[cfg(feature = "geo")]
     geodatafusion::register(context);
+    let formats = ["zarrvectors", "zvf"];
+    let formats = formats.map(|word| StoreFormatFactory { word, options: options.clone() });
     let factory: Arc<dyn TableProviderFactory> = Arc::new(ZvfTableFactory { options });
     let state = context.state_ref();
     let mut state = state.write();
+    // It never fails, as it is documented; without it, arguments have no names.
+    drop(state.register_relation_planner(Arc::new(NamedArguments)));
     state.table_factories_mut().insert("ZVF".to_owned(), factory);
-    for word in ["zarrvectors", "zvf"] {
+    for format in formats {
         // It fails only where a format of that name is known and may not be replaced.
-        drop(state.register_file_format(Arc::new(StoreFormatFactory { word }), true));
+        drop(state.register_file_format(Arc::new(format), true));
     }
 }
 

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The rows are written to a file first: a store is laid out by how many vertices there are and where, which is known at
-//! the end. Memory is that of the writer.
+//! the end. The writer holds as much as the session lets stores hold, and no more than the memory pool of the engine has.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,16 +27,18 @@ use datafusion::datasource::physical_plan::{FileScanConfig, FileSinkConfig, File
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::object_store::{ObjectMeta, ObjectStore};
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::physical_expr::LexRequirement;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures_util::StreamExt as _;
+use zvf::OpenOptions;
 use zvf::create::{Recipe, create};
-use zvf::format::num::to_u64;
+use zvf::format::num::{saturating_usize, to_u64};
 
-use crate::columns::{Layout, Origin};
+use crate::columns::{Layout, Origin, TableColumn};
 use crate::handle::{StoreAddress, StoreHandle};
 use crate::{bad_request, external};
 
@@ -44,6 +46,8 @@ use crate::{bad_request, external};
 #[derive(Clone, Debug)]
 pub(crate) struct StoreFormatFactory {
     pub(crate) word: &'static str,
+    /// How stores are reached, and what they may hold.
+    pub(crate) options: OpenOptions,
 }
 
 impl GetExt for StoreFormatFactory {
@@ -58,11 +62,12 @@ impl FileFormatFactory for StoreFormatFactory {
         _state: &dyn Session,
         options: &HashMap<String, String>,
     ) -> Result<Arc<dyn FileFormat>> {
-        Ok(Arc::new(StoreFormat { options: StoreOptions::parse(options)? }))
+        let parsed = StoreOptions::parse(options)?;
+        Ok(Arc::new(StoreFormat { options: parsed, open: self.options.clone() }))
     }
 
     fn default(&self) -> Arc<dyn FileFormat> {
-        Arc::new(StoreFormat::default())
+        Arc::new(StoreFormat { options: StoreOptions::default(), open: self.options.clone() })
     }
 }
 
@@ -102,8 +107,14 @@ impl StoreOptions {
         Ok(parsed)
     }
 
-    fn recipe(&self) -> Recipe {
+    /// How the store is made, by a writer that holds at most `memory` bytes and reaches the store with `open`.
+    fn recipe(&self, open: &OpenOptions, memory: u64) -> Recipe {
         let mut recipe = Recipe { chunk: self.chunk.clone(), keep_ids: true, ..Recipe::default() };
+        recipe.write.memory = memory;
+        // What is on its way to the store has room for a shard, whatever the limit is.
+        let budget_bytes = memory.max(MIN_UPLOAD_BYTES);
+        recipe.write.build.store = OpenOptions { budget_bytes, cache_bytes: 0, ..open.clone() };
+        recipe.read.memory = memory / 2;
         recipe.read.kind = self.kind;
         recipe.read.columns.positions.clone_from(&self.positions);
         recipe.read.columns.object.clone_from(&self.object);
@@ -112,9 +123,10 @@ impl StoreOptions {
 }
 
 /// A store as a file that is written.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct StoreFormat {
     options: StoreOptions,
+    open: OpenOptions,
 }
 
 fn is_no_file() -> DataFusionError {
@@ -173,7 +185,7 @@ impl FileFormat for StoreFormat {
             address: config.original_url.trim_end_matches('/').to_owned(),
             store: None,
             schema: Arc::clone(config.output_schema()),
-            purpose: Purpose::Create(self.options.clone()),
+            purpose: Purpose::Create(self.options.clone(), self.open.clone()),
         };
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), order)))
     }
@@ -189,18 +201,47 @@ impl FileFormat for StoreFormat {
 /// What is done with rows.
 #[derive(Clone, Debug)]
 enum Purpose {
-    Create(StoreOptions),
+    Create(StoreOptions, OpenOptions),
     Append(Appended),
 }
 
-/// What columns of added rows are.
+/// What columns of added rows are, by their names in the file of rows.
 #[derive(Clone, Debug)]
 struct Appended {
     kind: zvf::Kind,
     positions: Vec<String>,
     object: Option<String>,
-    /// The attributes, by the names of their columns.
+    /// The attributes, by the names that the store has for them.
     attributes: Vec<String>,
+    /// The names of all columns in the file of rows.
+    columns: Vec<String>,
+}
+
+impl Appended {
+    /// Attributes are called as in the store, where the table shows them under another name beside a column of theirs;
+    /// that column gives way.
+    fn new(layout: &Layout, kind: zvf::Kind) -> Self {
+        let attributes: Vec<String> = layout.attributes().map(str::to_owned).collect();
+        let in_file = |column: &TableColumn| {
+            if let Origin::Attribute(name) = &column.origin {
+                return name.clone();
+            }
+            let mut name = column.field.name().clone();
+            while attributes.contains(&name) {
+                name.insert(0, '_');
+            }
+            name
+        };
+        let columns: Vec<String> = layout.columns.iter().map(in_file).collect();
+        let named = |test: fn(&Origin) -> bool| {
+            let all = layout.columns.iter().zip(&columns);
+            let own = all.filter(|(column, _)| test(&column.origin));
+            own.map(|(_, name)| name.clone()).collect::<Vec<_>>()
+        };
+        let positions = named(|origin| matches!(origin, Origin::Axis { .. }));
+        let object = named(|origin| matches!(origin, Origin::Object(_))).pop();
+        Self { kind, positions, object, attributes, columns }
+    }
 }
 
 /// Where rows go.
@@ -216,17 +257,7 @@ pub(crate) struct StoreSink {
 impl StoreSink {
     /// Adds rows of a table of vertices to a store, which holds geometry of `kind`.
     pub(crate) fn append(store: &StoreHandle, layout: &Layout, kind: zvf::Kind) -> Self {
-        let named = |test: &dyn Fn(&Origin) -> bool| {
-            let own = layout.columns.iter().filter(|column| test(&column.origin));
-            own.map(|column| column.field.name().clone()).collect::<Vec<_>>()
-        };
-        let appended = Appended {
-            kind,
-            positions: named(&|origin| matches!(origin, Origin::Axis { .. })),
-            object: named(&|origin| matches!(origin, Origin::Object(_))).pop(),
-            attributes: named(&|origin| matches!(origin, Origin::Attribute(_))),
-        };
-        let purpose = Purpose::Append(appended);
+        let purpose = Purpose::Append(Appended::new(layout, kind));
         Self {
             address: store.address().path().to_owned(),
             store: Some(store.clone()),
@@ -251,20 +282,26 @@ impl DataSink for StoreSink {
     async fn write_all(
         &self,
         data: SendableRecordBatchStream,
-        _context: &Arc<TaskContext>,
+        context: &Arc<TaskContext>,
     ) -> Result<u64> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("rows.parquet");
-        let rows = spool(data, &path).await?;
+        let (names, memory) = match &self.purpose {
+            Purpose::Create(_, open) => (None, writer_bytes(open, context.memory_pool().as_ref())),
+            Purpose::Append(appended) => (Some(appended.columns.as_slice()), MAX_SPOOL_BYTES),
+        };
+        let rows = spool(data, &path, names, memory).await?;
         if rows == 0 {
             return match self.purpose {
                 Purpose::Append(_) => Ok(0),
-                Purpose::Create(_) => Err(bad_request("a new store", "a vertex", "no rows")),
+                Purpose::Create(..) => Err(bad_request("a new store", "a vertex", "no rows")),
             };
         }
         match &self.purpose {
-            Purpose::Create(options) => make(&self.address, path, options.recipe()).await?,
-            Purpose::Append(Appended { kind, positions, object, attributes }) => {
+            Purpose::Create(options, open) => {
+                make(&self.address, path, options.recipe(open, memory)).await?;
+            }
+            Purpose::Append(Appended { kind, positions, object, attributes, .. }) => {
                 if rows > MAX_ROWS_OF_A_TRANSACTION {
                     let expected = format!("at most {MAX_ROWS_OF_A_TRANSACTION} rows");
                     return Err(bad_request("INSERT", &expected, &rows.to_string()));
@@ -287,29 +324,53 @@ impl DataSink for StoreSink {
     }
 }
 
-/// Writes rows to a file of this machine.
-async fn spool(mut rows: SendableRecordBatchStream, path: &Path) -> Result<u64> {
-    let schema = plain(&rows.schema());
+/// Bytes that the writer of a store may hold.
+fn writer_bytes(open: &OpenOptions, pool: &dyn MemoryPool) -> u64 {
+    match pool.memory_limit() {
+        MemoryLimit::Finite(bytes) => to_u64(bytes).min(open.budget_bytes),
+        MemoryLimit::Infinite | MemoryLimit::Unknown => open.budget_bytes,
+    }
+}
+
+/// Writes rows to a file of this machine, with the columns under `names` where there are any; groups of rows are closed
+/// before they hold much of `memory`.
+async fn spool(
+    mut rows: SendableRecordBatchStream,
+    path: &Path,
+    names: Option<&[String]>,
+    memory: u64,
+) -> Result<u64> {
+    let schema = plain(&rows.schema(), names);
     let mut writer = ArrowWriter::try_new(File::create(path)?, Arc::clone(&schema), None)?;
+    let most = saturating_usize(memory.min(MAX_SPOOL_BYTES) / 4);
     let mut count = 0_u64;
     while let Some(batch) = rows.next().await {
         let batch = batch?;
         count += to_u64(batch.num_rows());
         writer.write(&plain_batch(&batch, &schema)?)?;
+        if writer.memory_size() > most {
+            writer.flush()?;
+        }
     }
     writer.close()?;
     Ok(count)
 }
 
-/// The schema with text as every reader has it.
-fn plain(schema: &Schema) -> SchemaRef {
-    let field = |field: &Arc<Field>| match field.data_type() {
-        DataType::Utf8View | DataType::LargeUtf8 => {
-            field.as_ref().clone().with_data_type(DataType::Utf8)
+/// The schema with text as every reader has it, and with these names.
+fn plain(schema: &Schema, names: Option<&[String]>) -> SchemaRef {
+    let field = |(place, field): (usize, &Arc<Field>)| {
+        let field = match field.data_type() {
+            DataType::Utf8View | DataType::LargeUtf8 => {
+                field.as_ref().clone().with_data_type(DataType::Utf8)
+            }
+            _ => field.as_ref().clone(),
+        };
+        match names.and_then(|names| names.get(place)) {
+            Some(name) => field.with_name(name),
+            None => field,
         }
-        _ => field.as_ref().clone(),
     };
-    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Fields>()))
+    Arc::new(Schema::new(schema.fields().iter().enumerate().map(field).collect::<Fields>()))
 }
 
 fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
@@ -343,6 +404,10 @@ async fn add(store: &StoreHandle, line: serde_json::Value) -> Result<()> {
     tokio::task::spawn_blocking(work).await.map_err(gone)?
 }
 
+/// What is on its way to a new store may hold at least so much: a shard of the usual size.
+const MIN_UPLOAD_BYTES: u64 = 64 << 20;
+/// The file of rows is written from at most so much memory.
+const MAX_SPOOL_BYTES: u64 = 256 << 20;
 /// Rows that one transaction takes: it holds them in memory.
 const MAX_ROWS_OF_A_TRANSACTION: u64 = 1_000_000;
 
@@ -354,4 +419,45 @@ fn append(store: &StoreHandle, line: &serde_json::Value) -> Result<()> {
         Editor::open(place, Path::new(""), CommitOptions::default()).map_err(failed)?;
     editor.line(1, &line.to_string()).map_err(failed)?;
     editor.finish().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, UnboundedMemoryPool};
+
+    use super::*;
+
+    #[test]
+    fn a_new_store_is_written_as_the_session_opens_stores() {
+        let open = OpenOptions { budget_bytes: 32 << 20, ..OpenOptions::default() };
+        let open = open.with_storage_option("aws_region", "here");
+        let small = GreedyMemoryPool::new(8 << 20);
+        assert_eq!(writer_bytes(&open, &small), 8 << 20);
+        let memory = writer_bytes(&open, &UnboundedMemoryPool::default());
+        assert_eq!(memory, 32 << 20);
+        let recipe = StoreOptions::default().recipe(&open, memory);
+        assert_eq!((recipe.write.memory, recipe.read.memory), (32 << 20, 16 << 20));
+        let store = &recipe.write.build.store;
+        assert_eq!(store.storage_options, [("aws_region".to_owned(), "here".to_owned())]);
+        assert_eq!((store.budget_bytes, store.cache_bytes), (64 << 20, 0));
+    }
+
+    #[test]
+    fn attributes_are_added_under_their_own_names() {
+        let mut layout = Layout::default();
+        layout.push("x", DataType::Float32, false, Origin::Axis { axis: 0, named: false });
+        layout.push("object", DataType::Int64, true, Origin::Object(0));
+        layout.push("chunk", DataType::Utf8, true, Origin::Chunk(0));
+        for (shown, own) in [("vertex.x", "x"), ("vertex.chunk", "chunk"), ("mass", "mass")] {
+            layout.push(shown, DataType::Int32, false, Origin::Attribute(own.to_owned()));
+        }
+        let appended = Appended::new(&layout, zvf::Kind::PointCloud);
+        assert_eq!(appended.positions, ["_x"]);
+        assert_eq!(appended.object.as_deref(), Some("object"));
+        assert_eq!(appended.attributes, ["x", "chunk", "mass"]);
+        assert_eq!(appended.columns, ["_x", "object", "_chunk", "x", "chunk", "mass"]);
+        let schema = plain(&layout.schema(), Some(&appended.columns));
+        assert_eq!(schema.field(4).name(), "chunk");
+        assert_eq!(schema.field(4).data_type(), &DataType::Int32);
+    }
 }

@@ -46,6 +46,8 @@ pub struct ZvfSource {
     metrics: ExecutionPlanMetricsSet,
     pool: Option<Arc<dyn MemoryPool>>,
     batch_size: usize,
+    /// Chunks that planning left out.
+    pruned_cells: u64,
     /// Whether rows are found by the object that they have.
     finds_objects: bool,
     /// Conditions on the object that joins fill in while the plan runs, and what they leave.
@@ -73,6 +75,7 @@ impl ZvfSource {
             metrics: ExecutionPlanMetricsSet::new(),
             pool: None,
             batch_size: 8192,
+            pruned_cells: 0,
             finds_objects: false,
             join_filters: Vec::new(),
             narrowed: Arc::default(),
@@ -108,10 +111,16 @@ impl ZvfSource {
         &self.scan
     }
 
-    /// Counts what planning left out.
-    pub(crate) fn count_pruned(&self, cells: u64) {
-        let counter = MetricBuilder::new(&self.metrics).global_counter("cells_pruned");
-        counter.add(saturating_usize(cells));
+    /// Lets `EXPLAIN ANALYZE` show that planning left out so many chunks.
+    #[must_use]
+    pub fn with_pruned_cells(self, cells: u64) -> Self {
+        Self { pruned_cells: cells, ..self }
+    }
+
+    /// Chunks that planning left out.
+    #[must_use]
+    pub const fn pruned_cells(&self) -> u64 {
+        self.pruned_cells
     }
 
     async fn reading(&self) -> Result<Reading> {
@@ -208,6 +217,10 @@ impl FileSource for ZvfSource {
             bytes: counter("bytes_read"),
             pruned: counter("cells_pruned"),
         };
+        if partition == 0 {
+            // Once for the whole plan, whose partitions may run in several processes.
+            counters.pruned.add(saturating_usize(self.pruned_cells));
+        }
         Ok(Arc::new(ZvfOpener { source: self.clone(), counters }))
     }
 

@@ -639,7 +639,7 @@ def test_tasks_wait_for_those_that_they_need(tmp_path, xyz):
 
     np.savetxt(tmp_path / "a.csv", xyz[:50], delimiter=",", header="x,y,z", comments="")
     plan = zvf.tasks(tmp_path / "a.csv", tmp_path / "a.zarrvectors", shares=2)
-    with pytest.raises(ValueError, match="to be done before"):
+    with pytest.raises(zvf.errors.BackendError, match="to be done before"):
         plan.run(len(plan) - 1, wait=0)
     with ThreadPoolExecutor(len(plan)) as pool:
         assert sorted(pool.map(plan.run, reversed(list(plan)))) == list(plan)

@@ -67,6 +67,7 @@ pub struct Query {
     pub(crate) places: bool,
     pub(crate) vertices_only: bool,
     pub(crate) chunks: (Option<ChunkKey>, Option<ChunkKey>),
+    pub(crate) links_of_chunks: bool,
     pub(crate) own_level_only: bool,
     pub(crate) uncached: bool,
 }
@@ -258,6 +259,36 @@ impl Query {
         Self { vertices_only: true, chunks: (first, end), ..self }
     }
 
+    /// The elements whose links are stored with some chunks: keys are not below `first` and below `end`, in numeric order,
+    /// without a bound where it is `None`. For whoever divides a question between machines: of ranges that cover all keys
+    /// each element is in one answer, with the vertices that it joins; vertices of other chunks may be in several. For graphs,
+    /// skeletons and meshes: other kinds of geometry have no links of their own.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
+    /// # let store = zvf_store::Store::open(path, Default::default()).await?;
+    /// use futures_util::TryStreamExt;
+    /// use zvf_query::{Query, Reader};
+    ///
+    /// let reader = Reader::new(store);
+    /// let second = reader.chunks(&Query::all().vertices_only()).await?.get(1).copied();
+    /// let mut links = 0;
+    /// for (first, end) in [(None, second), (second, None)] {
+    ///     let query = Query::all().with_links_of_chunks(first, end);
+    ///     let batches: Vec<_> = reader.stream(query).try_collect().await?;
+    ///     links += batches.iter().filter_map(|batch| batch.elements()).map(|own| own.len()).sum::<usize>();
+    /// }
+    /// assert_eq!(links, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_links_of_chunks(self, first: Option<ChunkKey>, end: Option<ChunkKey>) -> Self {
+        Self { links_of_chunks: true, chunks: (first, end), ..self }
+    }
+
     /// Reads what a level itself holds, where it is an addition to the next coarser one.
     #[must_use]
     pub fn increment_only(self) -> Self {
@@ -364,6 +395,12 @@ impl Query {
     #[must_use]
     pub const fn chunk_range(&self) -> (Option<&ChunkKey>, Option<&ChunkKey>) {
         (self.chunks.0.as_ref(), self.chunks.1.as_ref())
+    }
+
+    /// Whether of the links those are asked for that are stored with the chunks of [`chunk_range`](Self::chunk_range).
+    #[must_use]
+    pub const fn has_links_of_chunks(&self) -> bool {
+        self.links_of_chunks
     }
 
     /// Whether levels that this one builds on are left out.

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
+use tokio::runtime::Handle;
 
 use crate::arguments::Arguments;
 use crate::fault::Fault;
@@ -63,7 +64,7 @@ async fn answer(context: &SessionContext, arguments: &Arguments, text: &str) -> 
     }
     for statement in statements {
         let is_question = is_question(&statement);
-        let plan = context.state().statement_to_plan(statement).await?;
+        let plan = plan(context, statement).await?;
         if arguments.cluster.is_some() && matches!(plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_))
         {
             let text = "a cluster answers questions: run statements that write without --cluster";
@@ -74,6 +75,14 @@ async fn answer(context: &SessionContext, arguments: &Arguments, text: &str) -> 
         give(frame, arguments).await?;
     }
     Ok(())
+}
+
+/// The plan of a statement, made on a thread of its own: a store that it names is opened meanwhile, however long that
+/// takes, and an interrupt is seen.
+async fn plan(context: &SessionContext, statement: Statement) -> Result<LogicalPlan, Fault> {
+    let (state, runtime) = (context.state(), Handle::current());
+    let work = move || runtime.block_on(state.statement_to_plan(statement));
+    Ok(tokio::task::spawn_blocking(work).await.map_err(io::Error::other)??)
 }
 
 fn parse(text: &str) -> Result<Vec<Statement>, Fault> {

@@ -6,6 +6,7 @@ usage: compare_with_duckdb.py ZVF_SQL STORE...
 import csv
 import io
 import math
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,12 @@ from pathlib import Path
 import duckdb
 
 TABLES = ["vertices", "objects", "groups", "members", "links", "levels"]
+
+# What a store may lack, and what is said of it then; tables of other names may be empty, and are always there.
+LACKS = {
+    "objects": re.compile(r"the table objects of level 0: expected a level with objects, found"),
+    "links": re.compile(r"the table links of level 0: expected a level with links, found"),
+}
 
 
 def ask(program, statement, *more):
@@ -63,7 +70,8 @@ def main(program, stores):
                 done = subprocess.run(
                     [program, f"SELECT * FROM {source}", "-o", str(file)], capture_output=True, text=True
                 )
-                if done.returncode == 2:
+                lack = LACKS.get(table)
+                if done.returncode == 2 and lack and lack.search(done.stderr):
                     lacking += 1
                     print(f"{Path(store).name} has no {table}: {done.stderr.strip()}")
                     continue

@@ -230,6 +230,43 @@ fn an_interrupt_ends_the_statement() {
     assert_eq!(String::from_utf8(done.stderr).unwrap(), "zvf-sql: Cancelled, interrupted\n");
 }
 
+#[cfg(unix)]
+#[test]
+fn an_interrupt_is_seen_while_a_store_is_opened() {
+    use std::net::TcpListener;
+    use std::process::{Command, Stdio};
+    // Somebody who takes connections and never answers.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/slow.zarrvectors", listener.local_addr().unwrap());
+    for arguments in [format!("'{url}'"), format!("path => '{url}', level => 0")] {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("zvf-sql"));
+        command.arg(format!("SELECT count(*) FROM zvf({arguments})"));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // It waits for an answer from now on.
+        let (_connection, _peer) = listener.accept().unwrap();
+        let number = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &number]).status().unwrap().success());
+        let done = child.wait_with_output().unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(
+            (done.status.code(), said.as_str()),
+            (Some(130), "zvf-sql: Cancelled, interrupted\n")
+        );
+    }
+}
+
+#[test]
+fn arguments_of_tables_have_names() {
+    let place = Place::new();
+    let named = "SELECT count(*) FROM zvf('points.zarrvectors', level => 0, kind => 'point_cloud')";
+    assert_eq!(place.number(named), 200);
+    let (code, said) = place.refused(&["SELECT * FROM zvf('points.zarrvectors', lod => 0)"]);
+    assert!(code == 2 && said.contains("expected path, table, level, kind"), "{code} {said}");
+    let mut command = place.command(&["--format", "csv"]);
+    let output = command.write_stdin(format!("{named};")).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "count(*)\n200\n");
+}
+
 #[test]
 fn statements_come_from_standard_input() {
     let place = Place::new();

@@ -147,6 +147,16 @@ pub enum WriteError {
         /// What is there.
         found: String,
     },
+    /// A step came before the steps that it needs were done, or while another process keeps it out: the same later succeeds.
+    #[error("{task}: expected {expected}, found {found}")]
+    TooEarly {
+        /// The step, or the folder that is in use.
+        task: String,
+        /// What was to be done before.
+        expected: String,
+        /// What is not done, or who is at work.
+        found: String,
+    },
     /// Cells that a step wrote and that are not where it put them.
     #[error("{array}: expected every cell that was written, found {} not there", .chunks.len())]
     Lost {
@@ -209,6 +219,9 @@ impl Diagnose for WriteError {
             Self::Stopped => own(Class::Cancelled),
             Self::Task { expected, found, .. } => {
                 own(Class::CountMismatch).with_values(expected, found)
+            }
+            Self::TooEarly { expected, found, .. } => {
+                own(Class::Unavailable).with_values(expected, found)
             }
             Self::Lost { .. } => own(Class::CountMismatch),
             Self::Setting { expected, found, .. } | Self::Unfit { expected, found, .. } => {

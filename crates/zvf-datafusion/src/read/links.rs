@@ -11,14 +11,15 @@ use zvf::{Batch, Columns, Elements};
 use super::vertices::{chunk_names, places};
 use super::{Reading, Rows, nulls};
 use crate::columns::{Origin, object_number, open_level};
+use crate::scan::Task;
 use crate::{bad_request, external};
 
-/// All links of the level.
-pub(super) async fn rows(reading: Reading) -> Result<Rows> {
+/// The links of a task.
+pub(super) async fn rows(reading: Reading, task: &Task) -> Result<Rows> {
     let reader = reading.store.reader();
     let level = open_level(&reader, reading.scan.level, reading.scan.kind()?).await?;
     let chunks = level.chunks().await.map_err(external)?;
-    let mut query = reading.scan.base_query()?.with_places();
+    let mut query = task.narrow_links(reading.scan.base_query()?)?.with_places();
     let names: Vec<String> =
         reading.layout.attributes().map(|name| format!("link.{name}")).collect();
     if !names.is_empty() {

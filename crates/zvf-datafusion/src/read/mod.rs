@@ -60,7 +60,7 @@ impl Reading {
             TableName::Objects => objects::rows(self, task).await,
             TableName::Groups => groups::rows(self).await,
             TableName::Members => groups::members(self).await,
-            TableName::Links => links::rows(self).await,
+            TableName::Links => links::rows(self, task).await,
             TableName::Levels => levels::rows(self).await,
         }
     }

@@ -5,6 +5,8 @@
 
 #[path = "joined.rs"]
 mod joined;
+#[path = "values.rs"]
+mod values;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -30,7 +32,7 @@ pub(crate) struct Verdict {
 impl Verdict {
     fn same(&mut self, what: &str, sql: f64, expected: f64) {
         // Sums are added up in another order.
-        let near = (sql - expected).abs() <= 1e-6 * expected.abs().max(1.0);
+        let near = sql == expected || (sql - expected).abs() <= 1e-6 * expected.abs().max(1.0);
         if near || (sql.is_nan() && expected.is_nan()) {
             self.passed += 1;
         } else {
@@ -137,11 +139,14 @@ impl Asked<'_> {
         self.vertices(context, &answer.batch, verdict).await?;
         self.boxes(context, &answer.batch, verdict).await?;
         self.attributes(context, verdict).await?;
+        self.vertex_values(context, verdict).await?;
         if self.add(context, "o", TableName::Objects).await? {
             self.objects(context, &answer.batch, verdict).await?;
+            self.object_values(context, verdict).await?;
         }
         if self.add(context, "g", TableName::Groups).await? {
             self.groups(context, verdict).await?;
+            self.group_values(context, verdict).await?;
             self.vertices_of_groups(context, &answer.batch, verdict).await?;
         }
         self.attributes_of_fragments(context, verdict).await?;
@@ -368,18 +373,26 @@ impl Asked<'_> {
         let sql = "SELECT count(*) FROM e";
         verdict.same(&self.name(sql), number(context, sql).await?, count(links));
         let schema = context.table("e").await?.schema().inner().clone();
-        let first = schema.field(0).name().trim_end_matches("_chunk").to_owned();
-        let sql = format!(
-            "SELECT count(*) FROM e JOIN v ON v.chunk = e.{first}_chunk AND v.row = e.{first}_row"
-        );
-        verdict.same(&self.name(&sql), number(context, &sql).await?, count(links));
-        let ends = all
-            .elements()
-            .map(|all| all.iter().filter_map(|one| one.first().copied()).collect::<HashSet<_>>());
-        let sql =
-            format!("SELECT count(*) FROM (SELECT DISTINCT {first}_chunk, {first}_row FROM e)");
-        let distinct = ends.map_or(0, |ends| ends.len());
-        verdict.same(&self.name(&sql), number(context, &sql).await?, count(distinct));
+        let ends: Vec<String> = schema
+            .fields()
+            .iter()
+            .filter_map(|field| Some(field.name().strip_suffix("_chunk")?.to_owned()))
+            .collect();
+        for (at, end) in ends.iter().enumerate() {
+            let sql = format!(
+                "SELECT count(*) FROM e JOIN v ON v.chunk = e.{end}_chunk AND v.row = e.{end}_row"
+            );
+            verdict.same(&self.name(&sql), number(context, &sql).await?, count(links));
+            let ended = all.elements().map(|all| {
+                all.iter().filter_map(|one| one.get(at).copied()).collect::<HashSet<_>>()
+            });
+            let sql =
+                format!("SELECT count(*) FROM (SELECT DISTINCT {end}_chunk, {end}_row FROM e)");
+            let distinct = ended.map_or(0, |ended| ended.len());
+            verdict.same(&self.name(&sql), number(context, &sql).await?, count(distinct));
+        }
+        self.link_values(context, &ends, verdict).await?;
+        self.link_conditions(context, &ends, verdict).await?;
         Ok(())
     }
 }

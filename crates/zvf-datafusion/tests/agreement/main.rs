@@ -4,6 +4,7 @@ mod check;
 #[cfg(feature = "geo")]
 mod geometry;
 mod plans;
+mod statements;
 mod zeros;
 
 use datafusion::prelude::{SessionConfig, SessionContext};

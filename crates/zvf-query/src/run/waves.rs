@@ -16,6 +16,7 @@ use super::elements::Work;
 use super::{Context, MAX_CELLS_OF_A_WAVE, Purpose, SizedWave, WorkUnit};
 use crate::error::{BadQuery, QueryError};
 use crate::query::Order;
+use crate::select::candidates::all_chunks;
 
 /// The waves of a question.
 pub(crate) async fn waves(
@@ -64,11 +65,15 @@ impl Context {
         let chunks = self.candidates();
         self.yield_before_many(chunks.len()).await;
         let chunks = self.places_asked(chunks).await?;
+        // Links that are stored with some chunks may end in any.
+        let ends =
+            if self.query.links_of_chunks { all_chunks(&self.chunks) } else { chunks.clone() };
         let cells = match self.family().await? {
-            Some(family) => self.link_cells(&family, &chunks).await?,
+            Some(family) => self.link_cells(&family, &ends).await?,
             None => Vec::new(),
         };
-        if purpose == Purpose::Collect && !self.is_large(&chunks).await {
+        let is_whole = !self.query.links_of_chunks && purpose == Purpose::Collect;
+        if is_whole && !self.is_large(&chunks).await {
             return Ok(vec![WorkUnit::Elements(Work { chunks, cells, told: Vec::new() })]);
         }
         self.split(chunks, cells).await
@@ -99,8 +104,11 @@ impl Context {
             for cell in run {
                 let between = listed.chunks(cell.1)?;
                 let source = listed.source(cell.1).or_else(|| between.first().copied());
+                let is_asked = self.links_asked(source.as_ref());
                 let source = source.and_then(|source| place_of(&source)).unwrap_or(u32::MAX); // those of no chunk together
-                by_source.entry(source).or_default().cells.push(*cell);
+                if is_asked {
+                    by_source.entry(source).or_default().cells.push(*cell);
+                }
                 if !self.follows_rows() {
                     continue;
                 }
@@ -113,6 +121,17 @@ impl Context {
         }
         let all: Vec<Work> = by_source.into_values().collect();
         Ok(all.chunks(each).map(|works| WorkUnit::Several(works.to_vec())).collect())
+    }
+
+    /// Whether links that are stored with the chunk `source` are asked for. Those of no chunk come with the first ones.
+    fn links_asked(&self, source: Option<&ChunkKey>) -> bool {
+        if !self.query.links_of_chunks {
+            return true;
+        }
+        let (first, end) = &self.query.chunks;
+        let Some(source) = source else { return first.is_none() };
+        first.as_ref().is_none_or(|first| source.cmp_numeric(first).is_ge())
+            && end.as_ref().is_none_or(|end| source.cmp_numeric(end).is_lt())
     }
 
     async fn object_waves(&self, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {

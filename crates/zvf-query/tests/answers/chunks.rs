@@ -1,10 +1,11 @@
 //! Stored vertices alone, and in parts by ranges of chunks.
 
-use zvf_model::{Bounds, Kind, ObjectId};
+use futures_util::TryStreamExt as _;
+use zvf_model::{Batch, Bounds, Kind, ObjectId};
 use zvf_query::{Order, Query};
 
 use crate::made::Data;
-use crate::modes::{Random, numbers, random};
+use crate::modes::{Random, elements, numbers, random};
 
 const KINDS: [Kind; 5] =
     [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh];
@@ -37,6 +38,34 @@ fn parts_cover_every_vertex_once() {
                     let rest = if next.is_some() { rest.len() } else { 0 };
                     assert_eq!(one.len() + rest, above.len(), "{kind} {query:?} at {at}");
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn links_of_ranges_cover_every_link_once() {
+    for seed in 0..6 {
+        let mut numbers_of = Random::new(seed + 70);
+        for kind in [Kind::Graph, Kind::Skeleton, Kind::Mesh] {
+            let made = random(kind, 2, &mut numbers_of).made();
+            let mut whole = elements(&made.run(&Query::all()).unwrap().batch);
+            whole.sort_unstable();
+            assert!(whole.len() > 3, "{kind}");
+            let chunks = made.wait(made.reader.chunks(&Query::all().vertices_only())).unwrap();
+            let cuts = chunks.iter().copied().map(Some).chain([None]);
+            let (mut answered, mut streamed, mut first) = (Vec::new(), Vec::new(), None);
+            for cut in cuts {
+                let query = Query::all().with_links_of_chunks(first, cut);
+                answered.extend(elements(&made.run(&query).unwrap().batch));
+                let batches: Vec<Batch> =
+                    made.wait(made.reader.stream(query).try_collect()).unwrap();
+                streamed.extend(batches.iter().flat_map(elements));
+                first = cut;
+            }
+            for mut parts in [answered, streamed] {
+                parts.sort_unstable();
+                assert_eq!(parts, whole, "{kind}, seed {seed}");
             }
         }
     }

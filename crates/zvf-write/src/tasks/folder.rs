@@ -55,7 +55,7 @@ pub(super) fn hold(folder: &Path, alone: bool) -> Result<Option<File>, WriteErro
             let task = folder.display().to_string();
             let expected = if alone { "no process that runs tasks" } else { "nobody who finishes" };
             let (expected, found) = (expected.to_owned(), "one at work".to_owned());
-            Err(WriteError::Task { task, expected, found })
+            Err(WriteError::TooEarly { task, expected, found })
         }
         Err(TryLockError::Error(_unsupported)) => Ok(None),
     }

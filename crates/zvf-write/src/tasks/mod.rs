@@ -248,7 +248,7 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// When a task that it needs is not done, it is one that reads input, or it fails.
+    /// [`WriteError::TooEarly`] when a task that it needs is not done; when it is one that reads input, or it fails.
     #[boxed]
     pub async fn run(&self, task: Task) -> Result<bool, WriteError> {
         if task.stage == Stage::Route {
@@ -286,7 +286,7 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// When a task is not done, the records do not add up, or the store cannot be written. Then there is no
+    /// [`WriteError::TooEarly`] when a task is not done; when the records do not add up, or the store cannot be written. Then there is no
     /// store, and what is done stays done.
     #[boxed]
     pub async fn finish(&self) -> Result<Option<Report>, WriteError> {
@@ -348,7 +348,9 @@ impl Tasks {
         let mut slices = Vec::with_capacity(self.plan.slices.len());
         for task in self.tasks_of_stage(Stage::Route) {
             let Some(Record::Route(mut slice)) = self.journal.read(task)? else {
-                return Err(refused(task, "to be done", "no record of it"));
+                let (task, expected) = (task.to_string(), "to be done before".to_owned());
+                let found = "no record of it".to_owned();
+                return Err(WriteError::TooEarly { task, expected, found });
             };
             slice.stem = self.journal.stem(task);
             slices.push(*slice);
@@ -409,7 +411,7 @@ impl Tasks {
         }
         let expected = format!("every {} task to be done before", stage.name());
         let found = format!("{} not done: {}", missing.len(), shortened(&missing));
-        Err(WriteError::Task { task: wanted.to_owned(), expected, found })
+        Err(WriteError::TooEarly { task: wanted.to_owned(), expected, found })
     }
 }
 

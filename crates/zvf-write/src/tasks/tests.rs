@@ -192,9 +192,10 @@ fn what_is_missing_is_named_and_what_is_damaged_is_done_again() {
         let tasks = open();
         let cells = Task { stage: Stage::Cells, number: 0 };
         route(&tasks, kind, 1);
-        let error = tasks.run(cells).await.unwrap_err().to_string();
+        let error = tasks.run(cells).await.unwrap_err();
+        assert_eq!(error.diagnosis().class, Class::Unavailable, "it may be tried again");
         assert_eq!(
-            error,
+            error.to_string(),
             "cells: expected every route task to be done before, found 2 not done: route 0, route 2"
         );
         route(&tasks, kind, 0);
@@ -208,9 +209,10 @@ fn what_is_missing_is_named_and_what_is_damaged_is_done_again() {
         let text = fs::read(&record).unwrap();
         fs::write(&record, &text[..text.len() / 2]).unwrap();
         assert!(open().run(cells).await.unwrap());
-        let error = open().finish().await.unwrap_err().to_string();
+        let error = open().finish().await.unwrap_err();
+        assert_eq!(error.diagnosis().class, Class::Unavailable, "it may be tried again");
         assert_eq!(
-            error,
+            error.to_string(),
             "finish: expected every cells task to be done before, found 1 not done: cells 1"
         );
         for task in open().all().into_iter().filter(|task| task.stage != Stage::Route) {
@@ -253,7 +255,9 @@ fn nobody_finishes_while_a_task_runs() {
     plan(kind, false, 1).create(&work).unwrap();
     let tasks = Tasks::open("a.zv", &work, schema(kind, false), options()).unwrap();
     let router = tasks.router(0).unwrap();
-    let error = run(tasks.finish()).unwrap_err().to_string();
+    let error = run(tasks.finish()).unwrap_err();
+    assert_eq!(error.diagnosis().class, Class::Unavailable, "it may be tried again");
+    let error = error.to_string();
     assert!(error.ends_with(": expected no process that runs tasks, found one at work"), "{error}");
     drop(router);
     let alone = folder::hold(&work, true).unwrap();

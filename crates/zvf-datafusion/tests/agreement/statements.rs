@@ -1,0 +1,160 @@
+//! Statements with named arguments, on links in several tasks, and those that write stores.
+
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use archives::s3::S3;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use zvf::OpenOptions;
+use zvf::create::{Layout, Recipe, create};
+
+use crate::check::number;
+
+fn session(options: OpenOptions) -> SessionContext {
+    let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
+    zvf_datafusion::register(&context, options);
+    context
+}
+
+async fn run(context: &SessionContext, sql: &str) -> String {
+    let rows = context.sql(sql).await.unwrap().collect().await.unwrap();
+    pretty_format_batches(&rows).unwrap().to_string()
+}
+
+async fn refused(context: &SessionContext, sql: &str) -> String {
+    context.sql(sql).await.unwrap_err().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arguments_have_names() {
+    let folder = archives::scratch();
+    let path = archives::kept(folder.path(), "sl3_pyramid").display().to_string();
+    // Sessions made of one that was prepared know the names, too.
+    let plain = session(OpenOptions::default());
+    let with_paths = zvf_datafusion::with_paths_as_tables(plain.clone(), OpenOptions::default());
+    for context in [plain, with_paths] {
+        let by_place = format!("SELECT count(*) FROM zvf('{path}', 'vertices', 1, 'streamline')");
+        let expected = number(&context, &by_place).await.unwrap();
+        let finest =
+            number(&context, &format!("SELECT count(*) FROM zvf('{path}')")).await.unwrap();
+        assert!(expected > 0.0 && expected != finest, "{expected} of {finest}");
+        for arguments in [
+            format!("'{path}', level => 1, kind => 'streamline'"),
+            format!("'{path}', 'vertices', level => 1"),
+            format!("level => 1, table => 'vertices', path => '{path}'"),
+            format!("'{path}', 1, kind => 'streamline', group_attributes => true"),
+            format!("'{path}', level := 1"),
+        ] {
+            for sql in [
+                format!("SELECT count(*) FROM zvf({arguments})"),
+                format!("WITH v AS (SELECT * FROM zvf({arguments}) AS z) SELECT count(*) FROM v"),
+                format!(
+                    "SELECT max(n) FROM (SELECT 1 AS a) AS one, LATERAL (SELECT count(*) AS n FROM zvf({arguments})) AS two"
+                ),
+            ] {
+                assert_eq!(number(&context, &sql).await.unwrap(), expected, "{sql}");
+            }
+        }
+        for (arguments, expected) in [
+            ("levle => 1", "the name of an argument of zvf(): expected path, table, level"),
+            (
+                "level => 1, level => 1",
+                "the argument level of zvf(): expected one value, found several",
+            ),
+            (
+                "1, level => 1",
+                "the arguments of zvf(): expected a table, a level, a kind and columns, each once",
+            ),
+            ("'links', 'objects'", "each once, found Utf8(\"objects\") as well"),
+            ("kind => 'objects'", "the argument kind of zvf(): expected a kind of geometry"),
+        ] {
+            let said =
+                refused(&context, &format!("SELECT * FROM zvf('{path}', {arguments})")).await;
+            assert!(said.contains(expected), "{arguments}: {said}");
+        }
+    }
+}
+
+/// A grid of 190 x 190 vertices, in 16 chunks, with two triangles between each four of them.
+async fn grid(folder: &Path) -> String {
+    const SIDE: usize = 190;
+    let mut text = String::new();
+    for n in 0..SIDE * SIDE {
+        writeln!(text, "v {} {} 0", n % SIDE, n / SIDE).unwrap();
+    }
+    for n in (0..SIDE * (SIDE - 1)).filter(|n| (n + 1) % SIDE != 0) {
+        let [a, b, c, d] = [n + 1, n + 2, n + 1 + SIDE, n + 2 + SIDE];
+        writeln!(text, "f {a} {b} {c}\nf {b} {d} {c}").unwrap();
+    }
+    let (file, store) = (folder.join("grid.obj"), folder.join("grid.zarrvectors"));
+    std::fs::write(&file, text).unwrap();
+    let recipe = Recipe { chunk: Some(vec![50.0; 3]), ..Recipe::default() };
+    let go = &mut |_, _| ControlFlow::Continue(());
+    let layout = Layout::scan(&file, &recipe, go).unwrap();
+    let store = store.to_str().unwrap().to_owned();
+    create(&file, &store, &layout, &recipe, go).await.unwrap();
+    store
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn links_are_read_in_tasks_and_conditions_leave_cells_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = grid(folder.path()).await;
+    let context = session(OpenOptions::default());
+    let links = format!("zvf('{store}', 'links')");
+    let count = |condition: &str| format!("SELECT count(*) FROM {links} {condition}");
+    assert_eq!(number(&context, &count("")).await.unwrap(), 71_442.0);
+    let plan = run(&context, &format!("EXPLAIN ANALYZE {}", count(""))).await;
+    assert!(plan.contains("file_groups={2 groups"), "{plan}");
+    for (end, chunk) in [(1, "0.0.0"), (2, "1.2.0"), (3, "3.3.0")] {
+        let condition = format!("WHERE corner{end}_chunk = '{chunk}'");
+        // No condition passes a limit: the engine tests all links.
+        let all = format!("SELECT count(*) FROM (SELECT * FROM {links} LIMIT 1000000) {condition}");
+        let expected = number(&context, &all).await.unwrap();
+        assert!(expected > 1000.0, "{all}: {expected}");
+        assert_eq!(number(&context, &count(&condition)).await.unwrap(), expected, "{condition}");
+        let plan = run(&context, &format!("EXPLAIN ANALYZE {}", count(&condition))).await;
+        assert!(plan.contains("cells_pruned=") && !plan.contains("cells_pruned=0"), "{plan}");
+    }
+    let none = count("WHERE corner1_chunk = '9.9.9'");
+    assert_eq!(number(&context, &none).await.unwrap(), 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attributes_called_like_columns_are_inserted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.zarrvectors").display().to_string();
+    let context = session(OpenOptions::default());
+    let made = format!(
+        "COPY (SELECT CAST(value AS FLOAT) AS x, CAST(0 AS FLOAT) AS y, CAST(value AS INT) AS chunk \
+         FROM generate_series(1, 10)) TO '{path}' OPTIONS ('positions' 'x,y')"
+    );
+    run(&context, &made).await;
+    let table = format!("CREATE EXTERNAL TABLE p STORED AS ZVF LOCATION '{path}'");
+    run(&context, &table).await;
+    let sum = "SELECT sum(\"vertex.chunk\") FROM p";
+    assert_eq!(number(&context, sum).await.unwrap(), 55.0);
+    run(&context, "INSERT INTO p (x, y, \"vertex.chunk\") VALUES (3, 0, 45)").await;
+    assert_eq!(number(&context, sum).await.unwrap(), 100.0);
+    assert_eq!(number(&context, "SELECT count(*) FROM p WHERE x = 3").await.unwrap(), 2.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_is_copied_to_a_bucket_with_the_options_of_the_session() {
+    let server = S3::start().unwrap();
+    let options =
+        server.options().into_iter().fold(OpenOptions::default(), |options, (key, value)| {
+            options.with_storage_option(key, value)
+        });
+    let context = session(options);
+    let address = "s3://bucket/copied.zarrvectors";
+    let made = format!(
+        "COPY (SELECT CAST(value AS FLOAT) AS x, CAST(1 AS FLOAT) AS y FROM generate_series(1, 100)) \
+         TO '{address}' OPTIONS ('positions' 'x,y')"
+    );
+    run(&context, &made).await;
+    let sum = format!("SELECT sum(x) FROM zvf('{address}')");
+    assert_eq!(number(&context, &sum).await.unwrap(), 5050.0);
+}

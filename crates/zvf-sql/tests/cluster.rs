@@ -1,0 +1,128 @@
+//! `zvf-sql --cluster`: the program asks a scheduler with an executor, which run in this process.
+#![cfg(feature = "cluster")]
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Output;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command;
+use zvf_cluster::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
+
+/// Runs a scheduler and an executor for as long as the test does; where the scheduler listens.
+fn start(folder: &Path) -> SocketAddr {
+    let [scheduler, executor, control] = [(); 3].map(|()| free_address());
+    let options = SchedulerOptions {
+        listen: scheduler,
+        external_host: None,
+        executor_timeout: Duration::from_secs(60),
+        min_executors: 1,
+    };
+    spawn(async move { run_scheduler(&options).await });
+    wait_for(scheduler, "/healthz");
+    let options = ExecutorOptions {
+        scheduler_host: scheduler.ip().to_string(),
+        scheduler_port: scheduler.port(),
+        listen: executor,
+        control_port: control.port(),
+        external_host: None,
+        cores: 2,
+        memory_limit: 256 << 20,
+        work_dir: Some(folder.to_owned()),
+        heartbeat: Duration::from_secs(1),
+    };
+    spawn(async move { run_executor(&options).await });
+    wait_for(scheduler, "/readyz");
+    scheduler
+}
+
+/// Runs `work` on a thread of its own, which ends with the process.
+fn spawn(work: impl Future<Output = datafusion::error::Result<()>> + Send + 'static) {
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(work).unwrap();
+    });
+}
+
+/// An address that nobody had a moment ago.
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Waits until a page of the scheduler says 200.
+fn wait_for(address: SocketAddr, page: &str) {
+    let begun = Instant::now();
+    while !says_ok(address, page) {
+        assert!(begun.elapsed() < PATIENCE, "the scheduler never says {page}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn says_ok(address: SocketAddr, page: &str) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    let request = format!("GET {page} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
+    let mut text = String::new();
+    let done = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text));
+    done.is_ok() && text.starts_with("HTTP/1.1 200")
+}
+
+fn ask(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("zvf-sql").unwrap();
+    command.current_dir(folder).args(words).args(["--format", "csv"]).output().unwrap()
+}
+
+/// The lines of an answer.
+fn lines(folder: &Path, words: &[&str]) -> Vec<String> {
+    let output = ask(folder, words);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words:?}: {said}");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_program_asks_a_cluster() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let made = "COPY (SELECT CAST(value % 40 AS FLOAT) AS x, CAST(value / 40 AS FLOAT) AS y, value % 7 AS w \
+                FROM generate_series(0, 999)) TO 'p.zarrvectors' \
+                OPTIONS ('positions' 'x,y', 'chunk_shape' '10,10')";
+    assert_eq!(lines(here, &[made]), ["count", "1000"]);
+    let work = here.join("work");
+    std::fs::create_dir(&work).unwrap();
+    let address = start(&work).to_string();
+    let cluster = ["--cluster", &address];
+    // Paths are those of the program; tables by path, by function and by name.
+    for (words, expected) in [
+        (&["SELECT count(*) AS n FROM 'p.zarrvectors' WHERE x < 10"][..], &["n", "250"][..]),
+        (&["SELECT sum(w) AS s FROM zvf('p.zarrvectors', level => 0)"], &["s", "2997"]),
+        (
+            &[
+                "--table",
+                "p=p.zarrvectors",
+                "SELECT chunk, count(*) AS n FROM p WHERE y < 10 GROUP BY chunk ORDER BY chunk",
+            ],
+            &["chunk,n", "0.0,100", "1.0,100", "2.0,100", "3.0,100"],
+        ),
+        (&["--table", "p=p.zarrvectors", "SELECT vertices FROM p.levels"], &["vertices", "1000"]),
+    ] {
+        assert_eq!(lines(here, &[&cluster[..], words].concat()), expected, "{words:?}");
+        assert_eq!(lines(here, words), expected, "in one process: {words:?}");
+    }
+    let output =
+        ask(here, &[&cluster[..], &["COPY (SELECT 1.0 AS x) TO 'q.zarrvectors'"]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("run statements that write without --cluster"), "{said}");
+    let output = ask(
+        here,
+        &["--cluster", &free_address().to_string(), "SELECT count(*) FROM 'p.zarrvectors'"],
+    );
+    assert!(!output.status.success(), "nobody is there");
+    let has_results = std::fs::read_dir(&work).unwrap().next().is_some();
+    assert!(has_results, "the executor has worked");
+}
+
+/// After this nothing is going to happen.
+const PATIENCE: Duration = Duration::from_secs(120);
