@@ -5,9 +5,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
-use zvf_format::{Class, Expected};
+use zvf_format::{Class, Expected, Found};
 
-use crate::error::{Op, StoreError};
+use crate::error::{Op, Seen, StoreError};
 use crate::key::Key;
 use crate::versions::VersionsHook;
 
@@ -278,7 +278,7 @@ impl Timeouts {
     pub fn with_min_bytes_per_second(self, bytes: u64) -> Result<Self, StoreError> {
         match NonZeroU64::new(bytes) {
             Some(min_bytes_per_second) => Ok(Self { min_bytes_per_second, ..self }),
-            None => Err(refuse_timeout("min_bytes_per_second", "at least 1", "0")),
+            None => Err(refuse_timeout("min_bytes_per_second", "at least 1", Found::from(0_u64))),
         }
     }
 
@@ -290,7 +290,7 @@ impl Timeouts {
     pub fn with_max_tries(self, tries: u32) -> Result<Self, StoreError> {
         match NonZeroU32::new(tries) {
             Some(max_tries) => Ok(Self { max_tries, ..self }),
-            None => Err(refuse_timeout("max_tries", "at least 1", "0")),
+            None => Err(refuse_timeout("max_tries", "at least 1", Found::from(0_u64))),
         }
     }
 
@@ -345,12 +345,12 @@ fn check_wait(name: &'static str, wait: Duration) -> Result<Duration, StoreError
         true => Ok(wait),
         false => {
             let rule = "more than nothing and at most 365 days";
-            Err(refuse_timeout(name, rule, &format!("{wait:?}")))
+            Err(refuse_timeout(name, rule, &*format!("{wait:?}")))
         }
     }
 }
 
-fn refuse_timeout(name: &'static str, rule: &'static str, found: &str) -> StoreError {
+fn refuse_timeout(name: &'static str, rule: &'static str, found: impl Into<Seen>) -> StoreError {
     StoreError::refused(Class::InvalidArgument, Op::Open, name, Expected::Rule(rule), found)
 }
 
@@ -404,12 +404,15 @@ mod tests {
         let long = Timeouts::MAX_WAIT + Duration::from_nanos(1);
         let rule = "expected more than nothing and at most 365 days";
         for (answer, message) in [
-            (usual.with_connect(none), format!("connect: {rule}, found 0ns")),
-            (usual.with_first_byte(none), format!("first_byte: {rule}, found 0ns")),
-            (usual.with_request(none), format!("request: {rule}, found 0ns")),
-            (usual.with_total(none), format!("total: {rule}, found 0ns")),
-            (usual.with_total(long), format!("total: {rule}, found 31536000.000000001s")),
-            (usual.with_max_pause(long), format!("max_pause: {rule}, found 31536000.000000001s")),
+            (usual.with_connect(none), format!("connect: {rule}, found \"0ns\"")),
+            (usual.with_first_byte(none), format!("first_byte: {rule}, found \"0ns\"")),
+            (usual.with_request(none), format!("request: {rule}, found \"0ns\"")),
+            (usual.with_total(none), format!("total: {rule}, found \"0ns\"")),
+            (usual.with_total(long), format!("total: {rule}, found \"31536000.000000001s\"")),
+            (
+                usual.with_max_pause(long),
+                format!("max_pause: {rule}, found \"31536000.000000001s\""),
+            ),
             (usual.with_max_tries(0), "max_tries: expected at least 1, found 0".to_owned()),
             (
                 usual.with_min_bytes_per_second(0),

@@ -227,7 +227,8 @@ mod tests {
     #[cfg(not(feature = "s3"))]
     fn a_backend_that_is_not_built_in_is_named() {
         let url = Url::parse("s3://bucket/x").unwrap();
-        let error = build(Scheme::AmazonS3, &url, &OpenOptions::default()).unwrap_err();
+        let error =
+            build(Scheme::AmazonS3, &url, Path::default(), &OpenOptions::default()).unwrap_err();
         assert_eq!(error.to_string(), "Unsupported, scheme \"s3\": this build cannot read it");
     }
 }
