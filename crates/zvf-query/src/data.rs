@@ -17,6 +17,7 @@
 //! limit, limit_bytes                       a number
 //! unknown_ids     "report"  "skip"  "error"
 //! first_chunk, end_chunk                   "3.-1"
+//! links_of_chunks                          true: of links those stored with the chunks of that range
 //! allow_missing, with_owners, with_places, vertices_only, increment_only, uncached       true
 //! ```
 //!
@@ -75,6 +76,8 @@ pub(crate) struct QueryData {
     #[serde(skip_serializing_if = "is_default")]
     end_chunk: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
+    links_of_chunks: bool,
+    #[serde(skip_serializing_if = "is_default")]
     increment_only: bool,
     #[serde(skip_serializing_if = "is_default")]
     uncached: bool,
@@ -121,6 +124,7 @@ impl From<Query> for QueryData {
             vertices_only: query.vertices_only,
             first_chunk: first.map(|key| key.to_string()),
             end_chunk: end.map(|key| key.to_string()),
+            links_of_chunks: query.links_of_chunks,
             increment_only: query.own_level_only,
             uncached: query.uncached,
         }
@@ -150,8 +154,9 @@ impl TryFrom<QueryData> for Query {
             owners: data.with_owners,
             places: data.with_places,
             // As `Query::in_chunks` has it.
-            vertices_only: data.vertices_only || chunks != (None, None),
+            vertices_only: data.vertices_only || (chunks != (None, None) && !data.links_of_chunks),
             chunks,
+            links_of_chunks: data.links_of_chunks,
             own_level_only: data.increment_only,
             uncached: data.uncached,
         })

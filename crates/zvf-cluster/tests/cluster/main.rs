@@ -161,7 +161,8 @@ async fn tables(path: &str) -> Vec<String> {
     let mut levels: Vec<u32> =
         [numbers.first(), numbers.last()].into_iter().flatten().copied().collect();
     levels.dedup();
-    let all = levels.iter().flat_map(|level| TableName::ALL.iter().map(move |table| (*table, level)));
+    let all =
+        levels.iter().flat_map(|level| TableName::ALL.iter().map(move |table| (*table, level)));
     all.map(|(table, level)| format!("zvf('{path}', table => '{table}', level => {level})"))
         .collect()
 }

@@ -80,6 +80,10 @@ fn every_field_goes_both_ways() {
         (all().vertices_only(), r#"{"vertices_only":true}"#),
         (all().in_chunks(key("3.-1"), None), r#"{"vertices_only":true,"first_chunk":"3.-1"}"#),
         (all().in_chunks(None, key("0")), r#"{"vertices_only":true,"end_chunk":"0"}"#),
+        (
+            all().with_links_of_chunks(key("1"), key("2")),
+            r#"{"first_chunk":"1","end_chunk":"2","links_of_chunks":true}"#,
+        ),
         (all().increment_only(), r#"{"increment_only":true}"#),
         (all().uncached(), r#"{"uncached":true}"#),
     ] {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use archives::tree;
 use proptest::prelude::*;
 use zvf_format::grid::ChunkShape;
+use zvf_format::{Class, Diagnose as _};
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Elements, Kind, Parts};
 
