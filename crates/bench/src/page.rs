@@ -173,7 +173,7 @@ impl Page {
                 }
             }
         }
-        text.push_str(&self.behind());
+        text.push_str(&behind(self.rows.iter().filter(|row| !wanted::is_met(row))));
         Ok(fs::write(file, text.trim_end().to_owned() + "\n")?)
     }
 
@@ -187,28 +187,12 @@ impl Page {
     ) -> anyhow::Result<()> {
         let minutes = took.as_secs_f64() / 60.0;
         let tables = self.tables_of(part);
-        let text = format!("{about}\n* {minutes:.0} minutes in all\n{}\n{tables}", machine());
+        let mut text = format!("{about}\n* {minutes:.0} minutes in all\n{}\n{tables}", machine());
+        // Work for which no figure is written down is not behind one.
+        let misses =
+            |row: &&Row| row.part == part.name && !row.bars.is_empty() && !wanted::is_met(row);
+        text.push_str(&behind(self.rows.iter().filter(misses)));
         Ok(fs::write(file, text.trim_end().to_owned() + "\n")?)
-    }
-
-    /// The rows that are not where they are wanted, and where their time goes.
-    fn behind(&self) -> String {
-        let mut text = String::from(BEHIND);
-        for row in self.rows.iter().filter(|row| !wanted::is_met(row)) {
-            let wanted: Vec<String> = row.bars.iter().map(ToString::to_string).collect();
-            let profile = match &row.profile {
-                Some(Ok(profile) | Err(profile)) => profile.replace('|', " "),
-                None => String::new(),
-            };
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {profile} |",
-                row.part,
-                line(row),
-                wanted.join("; ")
-            );
-        }
-        text
     }
 
     /// The tables, as Markdown.
@@ -246,6 +230,21 @@ impl Page {
         }
         text
     }
+}
+
+/// The rows that are not where they are wanted, and where their time goes.
+fn behind<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
+    let mut text = String::from(BEHIND);
+    for row in rows {
+        let wanted: Vec<String> = row.bars.iter().map(ToString::to_string).collect();
+        let profile = match &row.profile {
+            Some(Ok(profile) | Err(profile)) => profile.replace('|', " "),
+            None => String::new(),
+        };
+        let _ =
+            writeln!(text, "| {} | {} | {} | {profile} |", row.part, line(row), wanted.join("; "));
+    }
+    text
 }
 
 /// The commit and the machine, as far as they can be known.
@@ -473,7 +472,7 @@ mod tests {
         let (work, bars) = ("2000 objects".into(), vec![Bar::Seconds(0.5), Bar::Ahead(25.0)]);
         let row = Row { part: "ask", work, count: None, bars, sides, profile };
         let page = Page { rows: vec![row], ..Page::default() };
-        let text = page.behind();
+        let text = behind(page.rows.iter().filter(|row| !wanted::is_met(row)));
         assert_eq!(
             text.lines().last().unwrap(),
             "| ask | 2000 objects: 1.00 s, 10.00 times the limit | at most 500 ms; 25 times as fast | the system 50 % |"
