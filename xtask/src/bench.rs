@@ -11,7 +11,7 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask bench [--quick] [--part NAME].. [WORKLOAD] [--turns N] [--scale X]
        cargo xtask bench --validate | --tensor [--threads N] | --pyramid DIR | --write DIR [--write DIR..]
-       cargo xtask bench --billion [--points N]
+       cargo xtask bench --billion [--points N] [--only points|streamlines] [--no-sql]
        cargo xtask bench --loops [FILTER] [OPTIONS OF CRITERION]
 
 Without --loops: installs the reference and what else does the same work below the target folder, makes
@@ -25,8 +25,9 @@ are such parts too, the last two with folders to write into: of a disk, or of a 
 --profile, our side alone does the work of questions, --validate, --tensor or --write. With --fast-codecs our
 side is built with the feature of that name.
 With --billion: stores of a hundredth, a tenth and all of N vertices, ingested in tasks, with levels, validated, asked and
-drawn, and asked in SQL by one process and by executors; writes docs/billion.md. Takes three hours and 80 GB for a billion,
-and builds what brings an SQL engine.
+drawn, and asked in SQL by one process and by executors; writes docs/billion.md, with small pictures in docs/billion. Takes
+three hours and 80 GB for a billion, and builds what brings an SQL engine. --only takes one kind of data, --no-sql asks
+nothing in SQL and builds no engine; then no page is written.
 With --loops: every bench of zvf-format and zvf-tet whose name contains FILTER.",
     run,
 };
@@ -44,10 +45,11 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let features = if fast { "bench/remote,bench/fast-codecs" } else { "bench/remote" };
     house.cargo(&both).args(&["--features", features]).run()?;
     let folder = house.target().join("bench");
-    if args.peek("--billion") {
+    let is_billion = args.peek("--billion");
+    if is_billion && !args.peek("--no-sql") {
         let engines = ["build", "--quiet", "--release", "-p", "zvf-sql", "-p", "zvf-cluster"];
         house.cargo(&engines).args(&["--features", "zvf-sql/cluster"]).run()?;
-    } else if wants_python(&args) {
+    } else if !is_billion && wants_python(&args) {
         // The part tests the package as it is released.
         python::release_wheel(house, &folder.join("wheel"))?;
     }

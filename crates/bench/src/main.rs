@@ -94,6 +94,12 @@ struct Arguments {
     /// For --billion: another number of vertices.
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, requires = "billion")]
     points: u64,
+    /// For --billion: only this data; no page is written.
+    #[arg(long, value_name = "DATA", requires = "billion")]
+    only: Option<billion::Data>,
+    /// For --billion: nothing is asked in SQL; no page is written.
+    #[arg(long, requires = "billion")]
+    no_sql: bool,
     /// Folders to write into.
     #[arg(long, hide = true, value_name = "DIR")]
     place: Vec<PathBuf>,
@@ -109,7 +115,9 @@ fn main() -> anyhow::Result<()> {
     }
     if arguments.billion {
         let file = arguments.page.as_ref().map(|page| page.with_file_name("billion.md"));
-        return billion::run(&bench, arguments.points, file.as_deref());
+        let (vertices, sql) = (arguments.points, !arguments.no_sql);
+        let extent = billion::Extent { vertices, only: arguments.only, sql };
+        return billion::run(&bench, extent, file.as_deref());
     }
     let chosen = arguments.parts()?;
     let mut page = Page::new();

@@ -182,7 +182,7 @@ impl Page {
                 }
             }
         }
-        text.push_str(&self.behind());
+        text.push_str(&self.behind(None));
         Ok(fs::write(file, text.trim_end().to_owned() + "\n")?)
     }
 
@@ -196,14 +196,17 @@ impl Page {
     ) -> anyhow::Result<()> {
         let minutes = took.as_secs_f64() / 60.0;
         let tables = self.tables_of(part);
-        let text = format!("{about}\n* {minutes:.0} minutes in all\n{}\n{tables}", machine());
+        let mut text = format!("{about}\n* {minutes:.0} minutes in all\n{}\n{tables}", machine());
+        text.push_str(&self.behind(Some(part.name)));
         Ok(fs::write(file, text.trim_end().to_owned() + "\n")?)
     }
 
-    /// The rows and the growth that are not where they are wanted, and where the time goes; then what is not judged.
-    fn behind(&self) -> String {
+    /// The rows and the growth that are not where they are wanted, and where the time goes; then what is not judged. Of one part
+    /// by itself, rows for which no figure is written down are left out.
+    fn behind(&self, part: Option<&str>) -> String {
         let (mut text, mut not_judged) = (String::from(BEHIND), String::new());
-        for row in &self.rows {
+        let is_shown = |name: &str, judged: bool| part.is_none_or(|part| part == name && judged);
+        for row in self.rows.iter().filter(|row| is_shown(row.part, !row.bars.is_empty())) {
             let wanted: Vec<String> = row.bars.iter().map(ToString::to_string).collect();
             let (part, line, wanted) = (row.part, line(row), wanted.join("; "));
             let _ = match wanted::judge(row) {
@@ -216,7 +219,8 @@ impl Page {
                 }
             };
         }
-        for one in self.series.iter().filter(|one| one.is_ours) {
+        let ours = self.series.iter().filter(|one| one.is_ours && is_shown(one.part, true));
+        for one in ours {
             let (part, work, who) = (one.part, &one.work, &one.who);
             let most = wanted::find_growth(part, work, who);
             if one.steps.len() < 2 {
@@ -531,7 +535,7 @@ mod tests {
         let (work, bars) = ("2000 objects".into(), vec![Bar::Seconds(0.5), Bar::Ahead(25.0)]);
         let row = Row { part: "ask", work, count: None, bars, sides, profile };
         let page = Page { rows: vec![row], ..Page::default() };
-        let text = page.behind();
+        let text = page.behind(None);
         assert_eq!(
             text.lines().last().unwrap(),
             "| ask | 2000 objects: 1.00 s, 10.00 times the limit | at most 500 ms; 25 times as fast | the system 50 % |"
@@ -556,7 +560,7 @@ mod tests {
             page.grown(&row, "all points", Amount { elements, ..Amount::default() });
             page.row(row);
         }
-        let text = page.behind();
+        let text = page.behind(None);
         let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("| grow")).collect();
         assert_eq!(
             lines,

@@ -8,6 +8,7 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::codec::{LogicalCodec, PhysicalCodec};
+use crate::names::PlainNames;
 
 /// A session whose statements are answered by the cluster with its scheduler at `url`: `HOST:PORT`, or with a scheme
 /// before it. Tables are those that are added to the session, as ever; nothing is sent before the first statement.
@@ -27,7 +28,9 @@ use crate::codec::{LogicalCodec, PhysicalCodec};
 /// ```
 pub async fn connect(url: &str) -> Result<SessionContext> {
     let with_scheme = if url.contains("://") { url.to_owned() } else { format!("df://{url}") };
-    SessionContext::remote_with_state(&with_scheme, state(config())?).await
+    let context = SessionContext::remote_with_state(&with_scheme, state(config())?).await?;
+    context.register_relation_planner(Arc::new(PlainNames))?;
+    Ok(context)
 }
 
 /// The configuration that all processes of a cluster share.

@@ -3,6 +3,7 @@
 //! ```text
 //! codec    our tables and our scans as messages, beside those of Ballista
 //! client   a session whose statements a cluster answers
+//! names    what tables whose names have a dot are called in plans
 //! server   the scheduler and the executor, which know the messages
 //! ```
 //!
@@ -21,6 +22,7 @@
 
 mod client;
 mod codec;
+mod names;
 #[cfg(feature = "server")]
 mod server;
 

@@ -235,10 +235,11 @@ fn an_interrupt_ends_the_statement() {
 fn an_interrupt_is_seen_while_a_store_is_opened() {
     use std::net::TcpListener;
     use std::process::{Command, Stdio};
-    // Somebody who takes connections and never answers.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/slow.zarrvectors", listener.local_addr().unwrap());
-    for arguments in [format!("'{url}'"), format!("path => '{url}', level => 0")] {
+    for level in ["", ", level => 0"] {
+        // Somebody who takes connections and never answers.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/slow.zarrvectors", listener.local_addr().unwrap());
+        let arguments = format!("'{url}'{level}");
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("zvf-sql"));
         command.arg(format!("SELECT count(*) FROM zvf({arguments})"));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -41,6 +41,11 @@ impl Cluster {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// The numbers of its processes.
+    pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
+        self.processes.iter().map(Child::id)
+    }
+
     fn spawn(&mut self, program: &Path, words: &[&str]) -> anyhow::Result<()> {
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

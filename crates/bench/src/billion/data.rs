@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::parts::made::{Random, SIDE};
 
 /// What a table holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Data {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Data {
     /// Points as scanners write them: neighbours in the file are neighbours in space.
     Points,
     /// Walks of a hundred vertices.
@@ -54,7 +54,7 @@ impl Data {
 pub(super) fn write(data: Data, vertices: u64, path: &Path) -> std::io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     header(data, vertices, &mut file)?;
-    let mut random = Random::new(0x5851_f42d_4c95_7f2d);
+    let mut random = Random::new(SEED);
     let (mut at, mut heading) = ([0.0; 3], [0.0; 3]);
     for n in 0..vertices {
         if n % run(data) == 0 {
@@ -97,6 +97,8 @@ const fn run(data: Data) -> u64 {
     }
 }
 
+/// What the random numbers begin with.
+pub(super) const SEED: u64 = 0x5851_f42d_4c95_7f2d;
 /// Vertices of a streamline.
 pub(super) const LENGTH: u64 = 100;
 

@@ -1,13 +1,13 @@
 //! Stores of a billion vertices: what one machine takes for them, from files to pictures.
 //!
 //! ```text
-//! ingest      plan, every task, finish
+//! ingest      plan, every task in a process of its own, finish
 //! levels      three coarser ones
 //! validate    with everything that is usual
 //! boxes       a thousand, each with about a thousand vertices; objects: a thousand
 //! stream      all vertices into one file, beside `cat` of the cells
 //! pictures    the coarsest level, the finest that fits a screen, a small box of level 0
-//! SQL         five statements: in one process, on one executor and on three
+//! SQL         five statements on points and two on streamlines: in one process, on one executor and on three
 //! ```
 //!
 //! The same is done with a hundredth and a tenth of the data, so that growth is seen. Everything but boxes and objects is
@@ -19,6 +19,7 @@
 
 mod cluster;
 mod data;
+mod processes;
 mod sql;
 
 use std::fs;
@@ -37,28 +38,58 @@ use crate::page::{Amount, Page};
 use crate::parts::made::{boxes, open, text, within};
 use crate::parts::packed::turn;
 use crate::parts::{Bench, Part};
-use crate::pyramid::{watched, zvf};
+use crate::pyramid::zvf;
+use crate::wanted;
 use crate::watch::Seen;
+use processes::Done;
 
-use data::Data;
+pub(crate) use data::Data;
 
-/// Runs all of it, and writes the page to `file`.
-pub(crate) fn run(bench: &Bench, vertices: u64, file: Option<&Path>) -> anyhow::Result<()> {
+/// What is run of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// Vertices of the largest stores.
+    pub(crate) vertices: u64,
+    /// The data, where it is not all.
+    pub(crate) only: Option<Data>,
+    /// Whether questions are asked in SQL.
+    pub(crate) sql: bool,
+}
+
+impl Extent {
+    /// Whether nothing is left out.
+    const fn is_whole(&self) -> bool {
+        self.only.is_none() && self.sql
+    }
+}
+
+/// Runs it, and writes the page to `file` where nothing is left out.
+pub(crate) fn run(bench: &Bench, extent: Extent, file: Option<&Path>) -> anyhow::Result<()> {
+    let (vertices, file) = (extent.vertices, file.filter(|_| extent.is_whole()));
     ensure!(vertices >= LEAST, "--points: expected at least {LEAST}, found {vertices}");
     let folder = bench.below("billion")?;
     fs::remove_dir_all(&folder)?; // of a run that was stopped
     fs::create_dir_all(&folder)?;
     let (mut page, begun) = (Page::new(), Instant::now());
+    let (mut pictures, largest) = (Vec::new(), vertices);
     for vertices in [vertices / 100, vertices / 10, vertices] {
         for data in [Data::Points, Data::Streamlines] {
+            if extent.only.is_some_and(|only| only != data) {
+                continue;
+            }
             let took = begun.elapsed().as_secs_f64();
             eprintln!("== {vertices} vertices of {}, after {took:.0} s", data.name());
             let mut trial = Trial::new(&mut page, data, vertices, &folder);
             trial.build()?;
             trial.ask()?;
             trial.draw()?;
+            if let Some(file) = file.filter(|_| vertices == largest) {
+                pictures.extend(trial.keep_pictures(file)?);
+            }
             if data == Data::Points {
                 trial.stream()?;
+            }
+            if extent.sql {
                 sql::ask(&mut trial, bench, vertices <= LARGEST_BESIDE_PARQUET)?;
             }
             trial.end()?;
@@ -66,10 +97,10 @@ pub(crate) fn run(bench: &Bench, vertices: u64, file: Option<&Path>) -> anyhow::
     }
     remove_discarded()?;
     println!("{}", page.tables_of(&PART));
-    match file {
-        Some(file) => page.write_alone(file, &PART, TITLE, begun.elapsed()),
-        None => Ok(()),
-    }
+    let Some(file) = file else { return Ok(()) };
+    page.table(PART.name, pictures.concat());
+    let title = format!("{TITLE}\n* seed: {:#x}", data::SEED);
+    page.write_alone(file, &PART, &title, begun.elapsed())
 }
 
 /// One store, and what is done to it.
@@ -97,13 +128,40 @@ impl<'a> Trial<'a> {
         data::write(self.data, self.vertices, &input)?;
         let store = text(&self.store)?.to_owned();
         let plan = ["ingest", "plan", text(&input)?, &store, "--kind", self.data.kind()];
-        self.command("ingest, plan", &plan)?;
-        self.command("ingest, every task", &["ingest", "run", &store, "--all"])?;
+        let done = self.measured(zvf()?, &[&plan[..], &["--json"]].concat())?;
+        self.add(
+            "ingest, plan",
+            vec![side("zvf", Role::Zvf, Ok(turn_of(done.seconds, &done.seen)))],
+        );
+        self.ingest(&store, &done.said)?;
         self.command("ingest, finish", &["ingest", "finish", &store])?;
         fs::remove_file(&input)?;
         let levels = ["pyramid", &store, "--levels", "3"];
         self.command("three levels", &[&levels[..], self.data.levels()].concat())?;
         self.command("validate", &["validate", &store])
+    }
+
+    /// Every task of an ingest in a process of its own, stage by stage, as many at once as there are processors.
+    fn ingest(&mut self, store: &str, plan: &str) -> anyhow::Result<()> {
+        let plan: serde_json::Value = serde_json::from_str(plan)?;
+        let tasks = plan["tasks"].as_array().context("a plan lists its tasks")?;
+        let (program, at_once) = (zvf()?, std::thread::available_parallelism()?.get());
+        let command = |task: usize| {
+            let mut command = Command::new(&program);
+            command.args(["ingest", "run", store, "--task", &task.to_string()]);
+            command.args(["--memory-limit", MEMORY, "--quiet"]);
+            command
+        };
+        let (mut seconds, mut all, mut first) = (0.0, Seen::default(), 0);
+        for stage in tasks.chunk_by(|a, b| a["stage"] == b["stage"]) {
+            let numbers: Vec<usize> = (first..first + stage.len()).collect();
+            let (took, seen) = processes::run_all(&numbers, at_once, command)?;
+            (seconds, all) = (seconds + took, processes::beside(all, &seen, u64::max));
+            first += stage.len();
+        }
+        let work = format!("ingest, a process for each task, {at_once} at once");
+        self.add(&work, vec![side("zvf", Role::Zvf, Ok(turn_of(seconds, &all)))]);
+        Ok(())
     }
 
     /// Boxes and objects.
@@ -131,22 +189,34 @@ impl<'a> Trial<'a> {
     fn draw(&mut self) -> anyhow::Result<()> {
         let (store, picture) = (text(&self.store)?.to_owned(), self.folder.join("picture.png"));
         let picture = text(&picture)?.to_owned();
-        for (work, words) in [
-            ("a picture of level 3", ["--level", "3"]),
-            ("a picture, the level by the screen", ["--level", "screen=1000/1000"]),
-            ("a picture of a small box", ["--bbox", "40,40,40:44,44,44"]),
-        ] {
+        for (work, _, words) in PICTURES {
             let draw = ["render", &store, "-o", &picture, "--overwrite"];
             self.command(work, &[&draw[..], &words].concat())?;
         }
         Ok(fs::remove_file(picture)?)
     }
 
+    /// Small pictures in a folder beside the page of that name; the lines that show them.
+    fn keep_pictures(&self, page: &Path) -> anyhow::Result<Vec<String>> {
+        let folder = page.with_extension("");
+        fs::create_dir_all(&folder)?;
+        let mut lines = Vec::new();
+        for (work, name, words) in PICTURES {
+            let name = format!("{}-{name}.png", self.data.name());
+            let (store, out) = (text(&self.store)?.to_owned(), folder.join(&name));
+            let draw = ["render", &store, "-o", text(&out)?, "--overwrite", "--size", SMALL];
+            self.measured(zvf()?, &[&draw[..], &words].concat())?;
+            let beside = folder.file_name().unwrap_or_default().to_string_lossy();
+            lines.push(format!("![{}: {work}]({beside}/{name})\n", self.data.name()));
+        }
+        Ok(lines)
+    }
+
     /// All vertices into one file, beside reading the same cells.
     fn stream(&mut self) -> anyhow::Result<()> {
         let all = self.folder.join("all.npy");
         let (store, out) = (text(&self.store)?.to_owned(), text(&all)?.to_owned());
-        let (seconds, seen) = self.measured(zvf()?, &["query", &store, "-o", &out])?;
+        let Done { seconds, seen, .. } = self.measured(zvf()?, &["query", &store, "-o", &out])?;
         fs::remove_file(all)?;
         let cells = limit::files(&self.store.join("0"))?;
         let begun = Instant::now();
@@ -166,16 +236,16 @@ impl<'a> Trial<'a> {
 
     /// A command of ours as a row.
     fn command(&mut self, work: &str, words: &[&str]) -> anyhow::Result<()> {
-        let (seconds, seen) = self.measured(zvf()?, words)?;
+        let Done { seconds, seen, .. } = self.measured(zvf()?, words)?;
         self.add(work, vec![side("zvf", Role::Zvf, Ok(turn_of(seconds, &seen)))]);
         Ok(())
     }
 
-    fn measured(&self, program: PathBuf, words: &[&str]) -> anyhow::Result<(f64, Seen)> {
+    fn measured(&self, program: PathBuf, words: &[&str]) -> anyhow::Result<Done> {
         let mut command = Command::new(program);
         command.args(words).args(["--memory-limit", MEMORY, "--quiet"]);
         let said = || format!("{} of {} {}", words.join(" "), self.vertices, self.data.name());
-        watched(command.stdout(Stdio::null())).with_context(said)
+        processes::run(&mut command).with_context(said)
     }
 
     /// Adds a row, and its step to the growth of all who did it.
@@ -190,7 +260,7 @@ impl<'a> Trial<'a> {
             part: PART.name,
             work: work.clone(),
             count,
-            bars: Vec::new(),
+            bars: wanted::find(PART.name, &work),
             sides,
             profile: None,
         };
@@ -227,11 +297,22 @@ const TITLE: &str = "# A billion vertices
 Made by `cargo xtask bench --billion [--points N]`; not written by hand. One machine takes a table of points with an
 attribute, and one of streamlines of 100 vertices, from a file to a validated store with three levels, and asks it. Every
 command is a process of its own with `--memory-limit 256MiB`; *processors*, *memory*, *requests* (calls that read) and
-*bytes read* are those that the system counts of it, a moment before its end. A thousand boxes, of about a thousand points
-each, and a thousand objects are asked through one handle; *requests* are those of the handle. Time of SQL is that of the
-process of `zvf-sql`, from its start to its end; of DuckDB the start of Python is left out. All must give the same answer.
-Of streamlines each level keeps one in eight.
+*bytes read* are those that the system counts of it, a moment before its end. Tasks of an ingest are processes of their own, as many at once as there are processors: *memory*
+is that of the largest of them, all else is the sum. A thousand boxes, of about a thousand points
+each, and a thousand objects are asked through one handle; *requests* are those of the handle. What SQL takes is what the
+process of `zvf-sql` takes from its start to its end, and on executors all processes of the cluster with it, *memory* being
+the sum of the most that each held. From the time of DuckDB the start of Python is left out; all else is of the process.
+All must give the same answer. Of streamlines each level keeps one in eight.
 ";
+
+/// What is drawn: the work, the name of the file, and the arguments.
+const PICTURES: [(&str, &str, [&str; 2]); 3] = [
+    ("a picture of level 3", "level", ["--level", "3"]),
+    ("a picture, the level by the screen", "screen", ["--level", "screen=1000/1000"]),
+    ("a picture of a small box", "box", ["--bbox", "40,40,40:44,44,44"]),
+];
+/// The size of pictures that are kept.
+const SMALL: &str = "400x400";
 
 /// What a command may hold.
 const MEMORY: &str = "256MiB";

@@ -1,15 +1,15 @@
-//! Five statements: by one process, by one executor and by three; and beside them DataFusion and DuckDB on Parquet that
-//! is sorted by the same cells.
+//! Statements: by one process, by one executor and by three; and beside them, for points, DataFusion and DuckDB on Parquet
+//! that is sorted by the same cells.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
 use super::cluster::Cluster;
-use super::{MEMORY, Trial, side, turn_of};
+use super::processes::{self, Done};
+use super::{Data, MEMORY, Trial, side, turn_of};
 use crate::contest::{Role, Side, Turn};
 use crate::parts::Bench;
 use crate::parts::made::text;
@@ -23,7 +23,7 @@ macro_rules! in_the_box {
     };
 }
 
-/// Asks the store of a trial; `beside` also Parquet of the same rows.
+/// Asks the store of a trial; `beside` also Parquet of the same rows, where they are points.
 pub(super) fn ask(trial: &mut Trial<'_>, bench: &Bench, beside: bool) -> anyhow::Result<()> {
     let (sql, cluster) = match (program("zvf-sql"), program("zvf-cluster")) {
         (Ok(sql), Ok(cluster)) => (sql, cluster),
@@ -33,22 +33,24 @@ pub(super) fn ask(trial: &mut Trial<'_>, bench: &Bench, beside: bool) -> anyhow:
             return Ok(());
         }
     };
-    let store = trial.store.clone();
-    beside_query(trial, &sql)?;
-    let parquet = match beside {
-        true => Some(export(trial, &sql)?),
-        false => None,
+    let (store, statements) = (trial.store.clone(), statements(trial.data));
+    let parquet = match trial.data {
+        Data::Points => {
+            beside_query(trial, &sql)?;
+            if beside { Some(export(trial, &sql)?) } else { None }
+        }
+        Data::Streamlines => None,
     };
-    let mut rows: Vec<(Vec<f64>, Vec<Side>)> = Vec::new();
-    for (_, statement) in STATEMENTS {
+    let mut rows: Vec<Asked> = Vec::new();
+    for (work, statement) in statements {
         let (turn, answer) = local(&sql, &store, statement)?;
-        rows.push((answer, vec![side("zvf-sql", Role::Zvf, Ok(turn))]));
+        let sides = vec![side("zvf-sql", Role::Zvf, Ok(turn))];
+        rows.push(Asked { work, statement, answer, sides });
     }
     for (executors, name) in [(1, "one executor"), (3, "three executors")] {
         let running = Cluster::start(&cluster, executors)?;
-        let address = running.address();
         ask_all(&mut rows, name, Role::Variant, |statement| {
-            run(&sql, &store, &["--cluster", &address], statement)
+            ask_cluster(&sql, &store, &running, statement)
         })?;
     }
     if let Some(parquet) = &parquet {
@@ -60,17 +62,25 @@ pub(super) fn ask(trial: &mut Trial<'_>, bench: &Bench, beside: bool) -> anyhow:
                 ask_duckdb(duckdb.python(), parquet, statement)
             })?,
             Err(why) => {
-                for (_, sides) in &mut rows {
-                    sides.push(side("DuckDB, Parquet", Role::Peer, Err(format!("{why:#}"))));
+                for row in &mut rows {
+                    row.sides.push(side("DuckDB, Parquet", Role::Peer, Err(format!("{why:#}"))));
                 }
             }
         }
         fs::remove_file(parquet)?;
     }
-    for ((work, _), (_, sides)) in STATEMENTS.iter().zip(rows) {
-        trial.add(work, sides);
+    for row in rows {
+        trial.add(row.work, row.sides);
     }
     Ok(())
+}
+
+/// A statement, what it says, and who was asked.
+struct Asked {
+    work: &'static str,
+    statement: &'static str,
+    answer: Vec<f64>,
+    sides: Vec<Side>,
 }
 
 /// The same rows in SQL and by `zvf query`, each into a file of Arrow.
@@ -94,7 +104,7 @@ fn beside_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
             ("zvf-sql", Role::Zvf, sql.to_owned(), &select[..]),
             ("zvf query", Role::Variant, zvf()?, &query),
         ] {
-            let (seconds, seen) = trial.measured(program, words)?;
+            let Done { seconds, seen, .. } = trial.measured(program, words)?;
             sides.push(side(name, role, Ok(turn_of(seconds, &seen))));
         }
         trial.add(work, sides);
@@ -106,12 +116,12 @@ type Answer = (Turn, Vec<f64>);
 
 /// Has somebody answer every statement; all must say the same.
 fn ask_all(
-    rows: &mut [(Vec<f64>, Vec<Side>)],
+    rows: &mut [Asked],
     name: &str,
     role: Role,
     ask: impl Fn(&str) -> anyhow::Result<Answer>,
 ) -> anyhow::Result<()> {
-    for ((work, statement), (expected, sides)) in STATEMENTS.iter().zip(rows) {
+    for Asked { work, statement, answer: expected, sides } in rows {
         let (turn, found) = ask(statement).with_context(|| format!("{work}: {name}"))?;
         let same = expected.len() == found.len()
             && expected.iter().zip(&found).all(|(a, b)| is_same(*a, *b));
@@ -121,35 +131,46 @@ fn ask_all(
     Ok(())
 }
 
-/// Whether two say the same, but for how they round; what is nothing is NaN.
+/// Whether two say the same; what is nothing is NaN. Counts and other whole numbers are equal; values with a fraction are
+/// numbers of 32 bits, of which some write more digits than others.
 fn is_same(a: f64, b: f64) -> bool {
-    a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-5 * a.abs().max(1.0)
+    let is_fraction = a.fract() != 0.0 || b.fract() != 0.0;
+    a == b || (a.is_nan() && b.is_nan()) || (is_fraction && a as f32 == b as f32)
 }
 
 fn local(sql: &Path, table: &Path, statement: &str) -> anyhow::Result<Answer> {
-    run(sql, table, &["--memory-limit", MEMORY], statement)
+    let Done { seconds, seen, said } = run(sql, table, &["--memory-limit", MEMORY], statement)?;
+    Ok((turn_of(seconds, &seen), numbers(said.lines().skip(1))?))
+}
+
+/// The same on executors, whose part is in what it took.
+fn ask_cluster(
+    sql: &Path,
+    table: &Path,
+    cluster: &Cluster,
+    statement: &str,
+) -> anyhow::Result<Answer> {
+    let watches = processes::watch(cluster.processes())?;
+    let Done { seconds, seen, said } =
+        run(sql, table, &["--cluster", &cluster.address()], statement)?;
+    let all = processes::beside(processes::since(&watches)?, &seen, |a, b| a + b);
+    Ok((turn_of(seconds, &all), numbers(said.lines().skip(1))?))
 }
 
 /// A process of zvf-sql, from its start to its end.
-fn run(sql: &Path, table: &Path, words: &[&str], statement: &str) -> anyhow::Result<Answer> {
-    let begun = Instant::now();
+fn run(sql: &Path, table: &Path, words: &[&str], statement: &str) -> anyhow::Result<Done> {
     let mut command = Command::new(sql);
     command.args(["--table", &format!("t={}", text(table)?), "--format", "csv", "--quiet"]);
-    let output = command.args(words).arg(statement).stdin(Stdio::null()).output()?;
-    let turn = Turn::from_seconds(begun.elapsed().as_secs_f64());
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
-    let said = String::from_utf8(output.stdout)?;
-    Ok((turn, numbers(said.lines().skip(1))?))
+    processes::run(command.args(words).arg(statement))
 }
 
 fn ask_duckdb(python: &Path, parquet: &Path, statement: &str) -> anyhow::Result<Answer> {
     let mut command = Command::new(python);
-    let output = command.args(["-c", DUCKDB]).arg(parquet).arg(statement).output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
-    let said = String::from_utf8(output.stdout)?;
+    let Done { seen, said, .. } =
+        processes::run(command.args(["-c", DUCKDB]).arg(parquet).arg(statement))?;
     let mut lines = said.lines();
     let seconds = lines.next().context("DuckDB says nothing")?.parse()?;
-    Ok((Turn::from_seconds(seconds), numbers(lines)?))
+    Ok((turn_of(seconds, &seen), numbers(lines)?))
 }
 
 /// All numbers of an answer, line by line; NaN for nothing, which `zvf-sql` leaves empty and Python calls None.
@@ -166,7 +187,7 @@ fn export(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<PathBuf> {
     let path = trial.folder.join("all.parquet");
     let (table, out) = (format!("t={}", text(&trial.store)?), text(&path)?.to_owned());
     let words = ["--table", &table, "--overwrite", "-o", &out, EXPORT];
-    let (seconds, seen) = trial.measured(sql.to_owned(), &words)?;
+    let Done { seconds, seen, .. } = trial.measured(sql.to_owned(), &words)?;
     let row = vec![side("zvf-sql", Role::Zvf, Ok(turn_of(seconds, &seen)))];
     trial.add("SQL, all rows to Parquet", row);
     Ok(path)
@@ -182,8 +203,16 @@ fn program(name: &str) -> anyhow::Result<PathBuf> {
 const EXPORT: &str =
     "SET datafusion.execution.target_partitions = 1; SELECT x, y, z, intensity FROM t";
 
+/// The statements on a store of that data.
+const fn statements(data: Data) -> &'static [(&'static str, &'static str)] {
+    match data {
+        Data::Points => &ON_POINTS,
+        Data::Streamlines => &ON_STREAMLINES,
+    }
+}
+
 /// Answers that do not depend on the order in which rows are added.
-const STATEMENTS: [(&str, &str); 5] = [
+const ON_POINTS: [(&str, &str); 5] = [
     ("SQL, count", "SELECT count(*) FROM t"),
     (
         "SQL, a box",
@@ -201,6 +230,18 @@ const STATEMENTS: [(&str, &str); 5] = [
     ),
 ];
 
+const ON_STREAMLINES: [(&str, &str); 2] = [
+    (
+        "SQL, vertices by object",
+        "SELECT object, count(*), min(x), max(x) FROM t WHERE object < 1000 GROUP BY object ORDER BY object",
+    ),
+    (
+        "SQL, vertices joined with objects",
+        "SELECT count(*), min(v.intensity), max(v.intensity) FROM t AS v JOIN t.objects AS o ON v.object = o.object \
+         WHERE o.row % 1000 = 7",
+    ),
+];
+
 const DUCKDB: &str = "import sys, time, duckdb
 con = duckdb.connect()
 con.execute(f\"create view t as select * from '{sys.argv[1]}'\")
@@ -210,3 +251,23 @@ print(time.perf_counter() - start)
 for row in rows:
     print(','.join(str(value) for value in row))
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_equal_and_fractions_are_numbers_of_32_bits() {
+        assert!(is_same(1e9, 1e9) && !is_same(1e9, 1e9 + 1.0) && !is_same(0.0, 1.0));
+        assert!(is_same(99.999_99, 99.999_992_370_605_47), "the same number of 32 bits");
+        assert!(!is_same(99.999_99, 99.999_98) && !is_same(f64::NAN, 0.0));
+        assert!(is_same(f64::NAN, f64::NAN));
+    }
+
+    #[test]
+    fn answers_are_read_with_what_is_nothing() {
+        let found = numbers(["1,2.5", ",None"].into_iter()).unwrap();
+        assert_eq!(found[..2], [1.0, 2.5]);
+        assert!(found[2].is_nan() && found[3].is_nan() && numbers(["x"].into_iter()).is_err());
+    }
+}

@@ -44,7 +44,9 @@ async fn arguments_have_names() {
             format!("'{path}', level => 1, kind => 'streamline'"),
             format!("'{path}', 'vertices', level => 1"),
             format!("level => 1, table => 'vertices', path => '{path}'"),
-            format!("'{path}', 1, kind => 'streamline', group_attributes => true"),
+            format!(
+                "'{path}', 1, kind => 'streamline', geometry => true, group_attributes => false"
+            ),
             format!("'{path}', level := 1"),
         ] {
             for sql in [

@@ -1,0 +1,130 @@
+//! Commands as processes: what they say, what each takes, and many of them at once.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+
+use crate::pyramid::watched;
+use crate::watch::{Seen, Watch};
+
+/// What a process took and said.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) seconds: f64,
+    pub(super) seen: Seen,
+    pub(super) said: String,
+}
+
+/// Runs a command to its end; what it says goes to a file, so that nobody has to read it meanwhile.
+pub(super) fn run(command: &mut Command) -> anyhow::Result<Done> {
+    let folder = tempfile::tempdir()?;
+    let [said, faults] = ["said", "faults"].map(|name| folder.path().join(name));
+    command.stdin(Stdio::null()).stdout(fs::File::create(&said)?);
+    command.stderr(fs::File::create(&faults)?);
+    match watched(command) {
+        Ok((seconds, seen)) => Ok(Done { seconds, seen, said: fs::read_to_string(said)? }),
+        Err(error) => Err(error.context(fs::read_to_string(faults)?.trim().to_owned())),
+    }
+}
+
+/// Runs the commands that `command` makes for each of `numbers`, `at_once` at a time; calls, bytes and time of processors
+/// are sums, and memory is that of the largest.
+pub(super) fn run_all(
+    numbers: &[usize],
+    at_once: usize,
+    command: impl Fn(usize) -> Command + Sync,
+) -> anyhow::Result<(f64, Seen)> {
+    let (begun, next) = (Instant::now(), AtomicUsize::new(0));
+    let all: Mutex<anyhow::Result<Seen>> = Mutex::new(Ok(Seen::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..at_once.max(1) {
+            scope.spawn(|| {
+                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let done = run(&mut command(*number)).context(format!("task {number}"));
+                    let Ok(mut all) = all.lock() else { return };
+                    match (all.as_mut(), done) {
+                        (Ok(sum), Ok(done)) => *sum = beside(*sum, &done.seen, u64::max),
+                        (Ok(_), Err(error)) => *all = Err(error),
+                        (Err(_), _) => return,
+                    }
+                }
+            });
+        }
+    });
+    let all = all.into_inner().map_err(|_panic| anyhow::anyhow!("a thread panicked"))?;
+    Ok((begun.elapsed().as_secs_f64(), all?))
+}
+
+/// What two processes took together; `memory` says what that is of their most.
+pub(super) fn beside(one: Seen, other: &Seen, memory: fn(u64, u64) -> u64) -> Seen {
+    Seen {
+        calls: one.calls + other.calls,
+        bytes: one.bytes + other.bytes,
+        held: one.held + other.held,
+        peak: memory(one.peak, other.peak),
+        processor: one.processor + other.processor,
+    }
+}
+
+/// What processes that go on took since `watches` began, all together with the most that each held.
+pub(super) fn since(watches: &[Watch]) -> anyhow::Result<Seen> {
+    let mut all = Seen::default();
+    for watch in watches {
+        let mut seen = watch.end().context("a process of the cluster is gone")?;
+        seen.peak += watch.before.held;
+        all = beside(all, &seen, |a, b| a + b);
+    }
+    Ok(all)
+}
+
+/// Begins to watch processes.
+pub(super) fn watch(processes: impl Iterator<Item = u32>) -> anyhow::Result<Vec<Watch>> {
+    let begun =
+        |process| Watch::begin(process).context("the system does not say what a process takes");
+    let watches = processes.map(begun).collect::<anyhow::Result<Vec<_>>>()?;
+    ensure!(!watches.is_empty(), "expected a process to watch, found none");
+    Ok(watches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn what_a_process_says_is_kept_and_what_it_complains_of_is_told() {
+        assert_eq!(run(&mut shell("echo 7; echo no >&2")).unwrap().said, "7\n");
+        let error = run(&mut shell("echo no >&2; exit 3")).unwrap_err();
+        assert!(format!("{error:#}").starts_with("no: "), "{error:#}");
+    }
+
+    #[test]
+    fn every_number_has_its_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().display().to_string();
+        let numbers: Vec<usize> = (0..7).collect();
+        run_all(&numbers, 3, |number| shell(&format!("touch {path}/{number}"))).unwrap();
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 7);
+        let error = run_all(&numbers, 2, |number| shell(&format!("[ {number} -lt 5 ]")));
+        let said = format!("{:#}", error.unwrap_err());
+        assert!(said.starts_with("task 5") || said.starts_with("task 6"), "{said}");
+    }
+
+    #[test]
+    fn sums_and_the_larger_memory_are_of_several_processes() {
+        let one = Seen { calls: 1, bytes: 10, peak: 100, ..Seen::default() };
+        let other = Seen { calls: 2, bytes: 20, peak: 300, ..Seen::default() };
+        let both = beside(one, &other, u64::max);
+        assert_eq!((both.calls, both.bytes, both.peak), (3, 30, 300));
+        assert_eq!(beside(one, &other, |a, b| a + b).peak, 400);
+    }
+}
