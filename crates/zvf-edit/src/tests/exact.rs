@@ -9,7 +9,7 @@ use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
 use zvf_format::manifest::ManifestBuilder;
 use zvf_metadata::{Axis, Dtype};
-use zvf_model::{Batch, Column, Kind, ObjectId, Parts};
+use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 use zvf_pyramid::{Method, Options, build};
 use zvf_store::BuildOptions;
 use zvf_write::{Schema, WriteOptions, Writer};
@@ -43,14 +43,36 @@ fn polylines(ids: &[i64]) -> (tempfile::TempDir, PathBuf) {
         ids.iter().copied().map(ObjectId).collect(),
     );
     let batch = Batch::new(Kind::Polyline, places).with_parts(parts.unwrap()).unwrap();
+    let ids: Vec<ObjectId> = ids.iter().copied().map(ObjectId).collect();
+    let mass: Vec<u8> = ids.iter().flat_map(|_| 1.5_f32.to_le_bytes()).collect();
+    let mass = Column::new(Dtype::parse("float32").unwrap(), 1, mass.into()).unwrap();
+    write(&store, &batch, |writer| {
+        writer.object_fields(&ids, &[Field::new("mass", mass)]).unwrap();
+    });
+    (folder, store)
+}
+
+/// A folder that goes, and a store in it of three points: two of object 0, and one of none.
+fn points() -> (tempfile::TempDir, PathBuf) {
+    let folder = archives::scratch();
+    let store = folder.path().join("store.zarrvectors");
+    let bytes: Vec<u8> = [0.5_f32; 6].iter().flat_map(|x| x.to_le_bytes()).collect();
+    let places = Column::new(Dtype::parse("float32").unwrap(), 2, bytes.into()).unwrap();
+    let owners = vec![Some(ObjectId(0)), Some(ObjectId(0)), None];
+    let batch = Batch::new(Kind::PointCloud, places).with_vertex_objects(owners).unwrap();
+    write(&store, &batch, |_writer| {});
+    (folder, store)
+}
+
+fn write(store: &Path, batch: &Batch, more: impl FnOnce(&mut Writer)) {
     let chunk = ChunkShape::new(&[10.0, 10.0]).unwrap();
-    let schema = Schema::new(Kind::Polyline, Axis::spatial(2).unwrap(), chunk).unwrap();
+    let schema = Schema::new(batch.kind(), Axis::spatial(2).unwrap(), chunk).unwrap();
     let mut options = WriteOptions::default();
     options.build.sync = false;
     let mut writer = wait(Writer::create(store.to_str().unwrap(), schema, options)).unwrap();
-    writer.push(&batch).unwrap();
+    writer.push(batch).unwrap();
+    more(&mut writer);
     wait(writer.finish()).unwrap();
-    (folder, store)
 }
 
 fn add_level(store: &Path, options: Options) {
@@ -137,51 +159,32 @@ fn an_id_that_a_type_does_not_hold_exactly_is_refused() {
     }
 }
 
-/// A store with a table beside it.
-fn with_table(id: &str, text: &str) -> (Unpacked, PathBuf) {
-    let store = Unpacked::new(id);
-    let table = store.path().parent().unwrap().join("table.csv");
-    std::fs::write(&table, text).unwrap();
-    (store, table)
-}
-
-fn append(table: &Path, more: &Json) -> Json {
-    let mut line = json!({"op": "append", "file": table, "object": "object"});
-    for (name, value) in more.as_object().into_iter().flatten() {
-        line[name] = value.clone();
-    }
-    line
+/// Appends a table to a store.
+fn append(store: &Path, table: &str) -> Result<Json, crate::EditError> {
+    let file = store.parent().unwrap().join("table.csv");
+    std::fs::write(&file, table).unwrap();
+    run(store, &[json!({"op": "append", "file": file, "object": "object"})])
 }
 
 #[test]
 fn appended_points_without_an_object_stay_without_one() {
-    let rows = "x,y,z,object\n1,1,1,\n2,2,2,0\n3,3,3,4\n4,4,4,\n";
-    let (store, table) = with_table("pc3_objects", rows);
-    let before = positions(store.path());
-    let next = before.keys().flatten().max().unwrap() + 1;
-    let line = append(&table, &json!({"columns": []}));
-    let report = run(store.path(), &[line]).unwrap();
-    assert_eq!(report["commits"][0]["objects"]["added"], json!([next, next + 4]));
-    let after = positions(store.path());
-    assert_eq!(after[&Some(next)], [[2.0, 2.0, 2.0]]);
-    assert_eq!(after[&Some(next + 4)], [[3.0, 3.0, 3.0]]);
-    let free = |all: &super::Positions| all.get(&None).map_or(0, Vec::len);
-    assert_eq!(free(&after), free(&before) + 2);
-    for place in [[1.0, 1.0, 1.0], [4.0, 4.0, 4.0]] {
-        assert!(after[&None].iter().any(|found| *found == place), "{place:?}");
-    }
+    let (_folder, store) = points();
+    let report = append(&store, "x,y,object\n1,1,\n2,2,0\n3,3,4\n4,4,\n").unwrap();
+    assert_eq!(report["commits"][0]["objects"]["added"], json!([1, 5]));
+    let after = positions(&store);
+    assert_eq!(after[&Some(0)], [[0.5, 0.5], [0.5, 0.5]]);
+    assert_eq!(after[&Some(1)], [[2.0, 2.0]]);
+    assert_eq!(after[&Some(5)], [[3.0, 3.0]]);
+    assert_eq!(after[&None], [[0.5, 0.5], [1.0, 1.0], [4.0, 4.0]]);
 }
 
 #[test]
 fn appended_objects_with_negative_ids_get_new_ones_and_ids_beyond_64_bits_are_refused() {
-    let rows = "x,y,z,object\n1,1,1,-2\n2,2,2,-2\n3,3,3,1\n4,4,4,1\n";
-    let (store, table) = with_table("sl3_streamlines", rows);
-    let next = positions(store.path()).keys().flatten().max().unwrap() + 1;
-    let report = run(store.path(), &[append(&table, &json!({"columns": []}))]).unwrap();
-    assert_eq!(report["commits"][0]["objects"]["added"], json!([next, next + 3]));
-    let rows = format!("x,y,z,object\n1,1,1,{}\n2,2,2,{}\n", i64::MAX, i64::MAX);
-    let (store, table) = with_table("sl3_streamlines", &rows);
-    let error = run(store.path(), &[append(&table, &json!({"columns": []}))]).unwrap_err();
+    let (_folder, store) = polylines(&[0, 1]);
+    let report = append(&store, "x,y,object\n1,1,-2\n2,2,-2\n3,3,1\n4,4,1\n").unwrap();
+    assert_eq!(report["commits"][0]["objects"]["added"], json!([2, 5]));
+    let table = "x,y,object\n1,1,9223372036854775807\n2,2,9223372036854775807\n";
+    let error = append(&store, table).unwrap_err();
     assert_eq!(error.class, Class::Overflow, "{error}");
 }
 
@@ -212,8 +215,7 @@ fn restate(store: &Path, path: &str, change: impl Fn(&mut Json)) {
 /// The class of the fault with which a store is not edited.
 fn refusal(store: &Path) -> Class {
     let before = archives::tree(store);
-    let all = json!({"all": true});
-    let line = json!({"op": "vertex.move", "vertices": all, "by": vec![1.0; super::axes(store)]});
+    let line = json!({"op": "object.remove", "objects": [0]});
     let error = run(store, &[line]).unwrap_err();
     assert!(archives::tree(store) == before, "{error}");
     error.class
@@ -248,8 +250,6 @@ fn an_id_is_never_given_again_because_the_next_one_cannot_be_read() {
 #[test]
 fn columns_of_objects_whose_width_cannot_be_read_are_refused() {
     let (_folder, store) = polylines(&[0, 1]);
-    let add = json!({"op": "column.add", "scope": "object", "name": "mass", "dtype": "float32"});
-    run(&store, &[add]).unwrap();
     let path = "0/object_attributes/mass";
     for wrong in [json!([2, 1_u64 << 32]), json!([2, -1]), json!([2, 1, 1]), json!("2")] {
         let doc = |doc: &mut Json| doc["shape"] = wrong.clone();
