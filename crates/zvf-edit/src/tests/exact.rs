@@ -45,7 +45,7 @@ fn polylines(ids: &[i64]) -> (tempfile::TempDir, PathBuf) {
     let batch = Batch::new(Kind::Polyline, places).with_parts(parts.unwrap()).unwrap();
     let ids: Vec<ObjectId> = ids.iter().copied().map(ObjectId).collect();
     let mass: Vec<u8> = ids.iter().flat_map(|_| 1.5_f32.to_le_bytes()).collect();
-    let mass = Column::new(Dtype::parse("float32").unwrap(), 1, mass.into()).unwrap();
+    let mass = Column::new("float32".parse::<Dtype>().unwrap(), 1, mass.into()).unwrap();
     write(&store, &batch, |writer| {
         writer.object_fields(&ids, &[Field::new("mass", mass)]).unwrap();
     });
@@ -57,7 +57,7 @@ fn points() -> (tempfile::TempDir, PathBuf) {
     let folder = archives::scratch();
     let store = folder.path().join("store.zarrvectors");
     let bytes: Vec<u8> = [0.5_f32; 6].iter().flat_map(|x| x.to_le_bytes()).collect();
-    let places = Column::new(Dtype::parse("float32").unwrap(), 2, bytes.into()).unwrap();
+    let places = Column::new("float32".parse::<Dtype>().unwrap(), 2, bytes.into()).unwrap();
     let owners = vec![Some(ObjectId(0)), Some(ObjectId(0)), None];
     let batch = Batch::new(Kind::PointCloud, places).with_vertex_objects(owners).unwrap();
     write(&store, &batch, |_writer| {});
