@@ -33,7 +33,7 @@ use zvf_format::{Class, Expected, FormatError, Part};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// The name, at max_entries 31 bytes.
+    /// The name, at most 31 bytes.
     pub name: &'a [u8],
     /// The content.
     pub content: &'a [u8],

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! * Any input gives bytes or a [`BloscError`]. Memory is bounded by the cap of the caller: a claim of the chunk is
-//! compared with it, or with the available bytes, first.
+//!   compared with it, or with the available bytes, first.
 //! * Codecs: BloscLZ, LZ4, zlib, Zstandard. Snappy and registered codecs are refused as `Unsupported`, and
 //!   so are chunks with blocks of varying length.
 //! * Filters: all reversible ones, and those with nothing to undo.

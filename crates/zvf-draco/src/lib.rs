@@ -185,7 +185,7 @@ impl Limits {
     /// Adds the limit that follows from the length of a stream.
     fn within(self, stream: usize) -> Self {
         let max_meant = stream.saturating_mul(MAX_POINTS_OF_A_BYTE).saturating_add(MIN_POINTS);
-        Self { max_meant: max_meant, ..self }
+        Self { max_meant, ..self }
     }
 
     fn check(self, points: usize, faces: usize, byte: usize) -> Result<(), DracoError> {

@@ -78,6 +78,9 @@ struct Table {
     rows: Vec<Vec<String>>,
 }
 
+/// Rows of a table, each with the object that it names, and how many rows name none.
+type Matched<'a> = (Vec<(ObjectPlace, &'a [String])>, u64);
+
 impl Table {
     fn read(path: &Path) -> Result<Self> {
         let bytes = fs::read(path)
@@ -116,7 +119,7 @@ impl Table {
         key: usize,
         by_key: &BTreeMap<String, ObjectPlace>,
         strict: bool,
-    ) -> Result<(Vec<(ObjectPlace, &[String])>, u64)> {
+    ) -> Result<Matched<'_>> {
         let mut matched = Vec::new();
         let mut seen: HashMap<String, usize> = HashMap::new();
         let mut unmatched = 0;

@@ -55,6 +55,7 @@ pub struct Region {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a question has one, and never lists of them")]
 pub(crate) enum Shape {
     Box(Convex),
     Ball(Ball),

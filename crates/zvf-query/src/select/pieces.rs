@@ -180,7 +180,7 @@ impl<'a> Rows<'a> {
     fn new(held: &'a Held, stride: usize) -> Self {
         match held {
             Held::Whole(column) if column.stride() == stride => Self::Whole(column.bytes()),
-            _ => Self::Parts(held),
+            Held::Nothing | Held::Whole(_) | Held::Parts(_) => Self::Parts(held),
         }
     }
 

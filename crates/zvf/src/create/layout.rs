@@ -297,6 +297,10 @@ fn extend_box(low: &mut [f64], high: &mut [f64], positions: &Column) -> Option<(
 
 /// The same of rows of three coordinates: four of them at a time, and a look at each where a block of them has a coordinate
 /// that is not finite.
+#[expect(
+    clippy::eq_op,
+    reason = "a number without itself is 0 where it is finite, and NaN elsewhere"
+)]
 fn extend_box_of_three<T>(
     low: &mut [f64],
     high: &mut [f64],
