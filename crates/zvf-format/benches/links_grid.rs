@@ -4,7 +4,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{
-    Body, Endpoint, LinkCell, LinkInteger, LinkPolicy, Permutation, RowShape, Store,
+    Body, Endpoint, LinkCell, LinkInteger, LinkPolicy, LinkStorage, Permutation, RowShape,
 };
 
 /// The same numbers on every run, spread over 0..1.
@@ -67,7 +67,11 @@ fn links(c: &mut Criterion) {
         ("place edges, undirected", 2, LinkPolicy::new(2, 3).unwrap()),
         ("place faces, undirected", 3, LinkPolicy::new(3, 3).unwrap()),
         ("place faces, directed", 3, LinkPolicy::new(3, 3).unwrap().directed()),
-        ("place faces, duplicate", 3, LinkPolicy::new(3, 3).unwrap().stored(Store::Duplicate)),
+        (
+            "place faces, duplicate",
+            3,
+            LinkPolicy::new(3, 3).unwrap().stored(LinkStorage::Duplicate),
+        ),
     ] {
         group.bench_function(name, |b| {
             b.iter(|| {
