@@ -108,7 +108,7 @@ fn open_fifo(path: &Path) -> anyhow::Result<File> {
     Ok(rustix::fs::open(path, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty())?.into())
 }
 
-/// This process and the children that it has: those that it starts later are heard without being named.
+/// Lists this process and its children, separated by commas. `perf` follows children that start later by itself.
 fn processes() -> String {
     let own = std::process::id();
     let mut all = vec![own.to_string()];

@@ -295,6 +295,7 @@ impl ZvfTable {
 
     /// How many tasks are worth starting, at most `most`: each from some tens of thousands of rows on.
     fn worthwhile(&self, most: usize) -> usize {
+        // Without a count every task is worth starting.
         let rows = self.statistics.rows.get_value().copied().unwrap_or(usize::MAX);
         most.min(rows / ROWS_OF_A_TASK + 1)
     }

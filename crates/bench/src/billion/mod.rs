@@ -156,7 +156,7 @@ impl<'a> Trial<'a> {
         for stage in tasks.chunk_by(|a, b| a["stage"] == b["stage"]) {
             let numbers: Vec<usize> = (first..first + stage.len()).collect();
             let (took, seen) = processes::run_all(&numbers, at_once, command)?;
-            (seconds, all) = (seconds + took, processes::beside(all, &seen, u64::max));
+            (seconds, all) = (seconds + took, processes::combine(all, &seen, u64::max));
             first += stage.len();
         }
         let work = format!("ingest, a process for each task, {at_once} at once");

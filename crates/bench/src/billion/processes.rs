@@ -1,4 +1,4 @@
-//! Commands as processes: what they say, what each takes, and many of them at once.
+//! Commands as processes: their output, their cost, and many of them at once.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 use crate::pyramid::watched;
 use crate::watch::{Seen, Watch};
 
-/// What a process took and said.
+/// The cost of a process, and its standard output.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) seconds: f64,
@@ -19,7 +19,7 @@ pub(super) struct Done {
     pub(super) said: String,
 }
 
-/// Runs a command to its end; what it says goes to a file, so that nobody has to read it meanwhile.
+/// Runs a command to its end. Its output goes to files, so that no pipe fills up meanwhile.
 pub(super) fn run(command: &mut Command) -> anyhow::Result<Done> {
     let folder = tempfile::tempdir()?;
     let [said, faults] = ["said", "faults"].map(|name| folder.path().join(name));
@@ -47,7 +47,7 @@ pub(super) fn run_all(
                     let done = run(&mut command(*number)).context(format!("task {number}"));
                     let Ok(mut all) = all.lock() else { return };
                     match (all.as_mut(), done) {
-                        (Ok(sum), Ok(done)) => *sum = beside(*sum, &done.seen, u64::max),
+                        (Ok(sum), Ok(done)) => *sum = combine(*sum, &done.seen, u64::max),
                         (Ok(_), Err(error)) => *all = Err(error),
                         (Err(_), _) => return,
                     }
@@ -59,8 +59,8 @@ pub(super) fn run_all(
     Ok((begun.elapsed().as_secs_f64(), all?))
 }
 
-/// What two processes took together; `memory` says what that is of their most.
-pub(super) fn beside(one: Seen, other: &Seen, memory: fn(u64, u64) -> u64) -> Seen {
+/// Returns the cost of two processes together; `memory` combines their peaks.
+pub(super) fn combine(one: Seen, other: &Seen, memory: fn(u64, u64) -> u64) -> Seen {
     Seen {
         calls: one.calls + other.calls,
         bytes: one.bytes + other.bytes,
@@ -70,13 +70,13 @@ pub(super) fn beside(one: Seen, other: &Seen, memory: fn(u64, u64) -> u64) -> Se
     }
 }
 
-/// What processes that go on took since `watches` began, all together with the most that each held.
+/// Returns the cost of running processes since `watches` began; the peak is the sum of their peaks.
 pub(super) fn since(watches: &[Watch]) -> anyhow::Result<Seen> {
     let mut all = Seen::default();
     for watch in watches {
         let mut seen = watch.end().context("a process of the cluster is gone")?;
         seen.peak += watch.before.held;
-        all = beside(all, &seen, |a, b| a + b);
+        all = combine(all, &seen, |a, b| a + b);
     }
     Ok(all)
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_says_is_kept_and_what_it_complains_of_is_told() {
+    fn output_is_kept_and_errors_begin_with_what_was_written_to_standard_error() {
         assert_eq!(run(&mut shell("echo 7; echo no >&2")).unwrap().said, "7\n");
         let error = run(&mut shell("echo no >&2; exit 3")).unwrap_err();
         assert!(format!("{error:#}").starts_with("no: "), "{error:#}");
@@ -123,8 +123,8 @@ mod tests {
     fn sums_and_the_larger_memory_are_of_several_processes() {
         let one = Seen { calls: 1, bytes: 10, peak: 100, ..Seen::default() };
         let other = Seen { calls: 2, bytes: 20, peak: 300, ..Seen::default() };
-        let both = beside(one, &other, u64::max);
+        let both = combine(one, &other, u64::max);
         assert_eq!((both.calls, both.bytes, both.peak), (3, 30, 300));
-        assert_eq!(beside(one, &other, |a, b| a + b).peak, 400);
+        assert_eq!(combine(one, &other, |a, b| a + b).peak, 400);
     }
 }

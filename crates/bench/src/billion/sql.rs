@@ -153,7 +153,7 @@ fn ask_cluster(
     let watches = processes::watch(cluster.processes())?;
     let Done { seconds, seen, said } =
         run(sql, table, &["--cluster", &cluster.address()], statement)?;
-    let all = processes::beside(processes::since(&watches)?, &seen, |a, b| a + b);
+    let all = processes::combine(processes::since(&watches)?, &seen, |a, b| a + b);
     Ok((turn_of(seconds, &all), numbers(said.lines().skip(1))?))
 }
 

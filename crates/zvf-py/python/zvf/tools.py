@@ -330,7 +330,7 @@ class Tasks:
         options = [word for key, value in self.storage for word in ("--storage-option", f"{key}={value}")]
         return [sys.executable, "-m", "zvf", "--quiet", *options, *self._work, "run", self.address, "--task", str(task)]
 
-    def finish(self) -> Any:
+    def finish(self) -> Dataset:
         """Make the store visible, when every task is done."""
         command(*self._work, "finish", self.address, storage=self.storage)
         return Dataset(self.address, self.storage)

@@ -27,6 +27,11 @@ pub(crate) struct Named {
     followed: Option<HashMap<ChunkKey, Vec<Owner>>>,
 }
 
+/// Returns whether one of the `owners`, which are sorted by fragment, has this fragment.
+pub(super) fn is_owned(owners: &[Owner], fragment: u32) -> bool {
+    owners.binary_search_by_key(&fragment, |owner| owner.fragment).is_ok()
+}
+
 impl Context {
     /// The objects that are named; `None` when none are, and all count.
     pub(super) async fn named(&self) -> Result<Option<&Named>, QueryError> {

@@ -16,6 +16,7 @@ use zvf_model::{AttributeReader, Batch, Column, LevelId};
 use zvf_store::Caching;
 
 use super::Context;
+use super::asked::is_owned;
 use super::fetch::{Need, Of};
 use crate::answer::Plan;
 use crate::error::QueryError;
@@ -140,7 +141,7 @@ impl Context {
             let mut runs = runs(&view, extent, bins.as_ref(), tell).map_err(|e| e.in_chunk(key))?;
             if let Some(asked) = &asked {
                 let own = asked.get(at).map(Vec::as_slice).unwrap_or_default();
-                runs.retain(|fragment| own.binary_search_by_key(&fragment, |o| o.fragment).is_ok());
+                runs.retain(|fragment| is_owned(own, fragment));
             }
             Ok::<_, QueryError>(Chunk { key: *key, runs, rows: extent })
         };

@@ -23,6 +23,7 @@ use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, ModelError, Owne
 use zvf_store::Caching;
 
 use super::Context;
+use super::asked::is_owned;
 use super::fetch::{Need, Of};
 use super::vertices::check_end;
 use crate::error::QueryError;
@@ -365,11 +366,6 @@ fn allowed(chunks: &[Chunk], asked: &[Vec<Owner>]) -> Vec<Vec<bool>> {
         allowed
     });
     each.collect()
-}
-
-/// Whether one of the `owners`, which are sorted by fragment, has this one.
-fn is_owned(owners: &[Owner], fragment: u32) -> bool {
-    owners.binary_search_by_key(&fragment, |owner| owner.fragment).is_ok()
 }
 
 /// All rows of chunks whose vertices count, and of the others those that records end at.
