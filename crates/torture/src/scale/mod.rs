@@ -9,12 +9,14 @@
 //! a box           of 2^3 chunks
 //! another box     elsewhere, by the same handle
 //! an object       by its id
+//! a refresh       of one level after an edit of one chunk, of stores on disk (`refresh`)
 //! ```
 //!
-//! Chunks that are asked for must not depend on how many there are. Documents do: the format lists the chunks that hold
-//! something in the document of each array. So do ids of objects, 8 bytes each, which are read as a whole when the
-//! first object is looked for.
+//! Requests for chunks and their bytes must not depend on how many chunks there are, but only on the number of shards that
+//! a box crosses. Documents do depend on it: the format lists the chunks that hold something in the document of each array.
+//! So do ids of objects, 8 bytes each, which are read as a whole when the first object is looked for.
 
+mod refresh;
 mod synthetic;
 
 use std::sync::Arc;
@@ -44,6 +46,8 @@ pub(crate) struct Scale {
 #[derive(Clone, Debug)]
 struct Step {
     name: &'static str,
+    /// Shards of an array that it reads from.
+    shards: u64,
     asked: Asked,
     peak: usize,
 }
@@ -65,6 +69,18 @@ impl Scale {
             }
             before = Some((store.chunks(), steps));
         }
+        let mut smaller: Option<refresh::Refreshed> = None;
+        for side in [16, 32, 64] {
+            if smaller.is_some() && side * side * side > self.chunks {
+                break;
+            }
+            let refreshed = refresh::measure(side)?;
+            report.say(&refreshed.line());
+            if let Some(smaller) = &smaller {
+                report.count(smaller.compare(&refreshed));
+            }
+            smaller = Some(refreshed);
+        }
         Ok(report)
     }
 }
@@ -84,17 +100,18 @@ fn sizes(chunks: u64) -> Vec<u64> {
 /// Every step on one store.
 fn measure(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
     let (runtime, mut steps) = (Runtime::new()?, Vec::new());
-    let mut step = |name, work: &mut dyn FnMut() -> anyhow::Result<()>| {
+    let mut step = |name, shards, work: &mut dyn FnMut() -> anyhow::Result<()>| {
         store.take_asked();
         HEAP.reset_peak_usage();
         let held = HEAP.current_usage();
         work()?;
-        steps.push(Step { name, asked: store.take_asked(), peak: HEAP.peak_usage() - held });
+        let peak = HEAP.peak_usage().saturating_sub(held); // never below it, but for rounding of the meter
+        steps.push(Step { name, shards, asked: store.take_asked(), peak });
         anyhow::Ok(())
     };
     let mut opened = None;
     let (behind, options) = (Arc::clone(store), OpenOptions::default());
-    step("open", &mut || {
+    step("open", 1, &mut || {
         let behind: Arc<dyn object_store::ObjectStore> = Arc::clone(&behind) as _;
         opened = Some(runtime.block_on(Store::from_object_store(
             behind,
@@ -104,9 +121,9 @@ fn measure(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
         Ok(())
     })?;
     let reader = Reader::new(opened.context("it is opened")?);
-    let corner = (store.side() / 2 + 3) as f64;
-    for (name, low) in [("a box", corner), ("another box", 3.0)] {
-        step(name, &mut || {
+    for (name, first) in [("a box", store.side() / 2 + 3), ("another box", 3)] {
+        let low = first as f64;
+        step(name, count_crossed_shards(first), &mut || {
             let bounds = Bounds::new(&[low; 3], &[low + 1.999; 3])?;
             let answer = runtime.block_on(reader.run(&Query::within(bounds)))?.batch;
             ensure!(answer.len() as u64 == 8 * POINTS, "{} points in the box", answer.len());
@@ -114,7 +131,7 @@ fn measure(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
         })?;
     }
     let id = store.chunks() / 2 + 11;
-    step("an object", &mut || {
+    step("an object", 1, &mut || {
         let answer =
             runtime.block_on(reader.run(&Query::all().of_objects([ObjectId(id as i64)])))?.batch;
         ensure!(answer.len() as u64 == POINTS, "{} points of the object", answer.len());
@@ -138,19 +155,39 @@ fn line(store: &Synthetic, step: &Step) -> String {
     )
 }
 
-/// Whether a step asks a larger store, of so many more objects, for no more than a smaller one, but for what documents
-/// list and for ids.
+/// Counts the shards that a box of two chunks on each axis crosses, whose first chunk is this one on each.
+const fn count_crossed_shards(first: u64) -> u64 {
+    ((first + 1) / SHARD - first / SHARD + 1).pow(3)
+}
+
+/// Checks that a step asks a larger store, of so many more objects, for no more than a smaller one for each shard that it
+/// crosses, except for what documents list and for ids.
 fn compare(small: &Step, large: &Step, objects: u64) -> Result<(), String> {
     let (few, many) = (&small.asked, &large.asked);
     if many.documents.0 > few.documents.0 || many.lists > few.lists {
         return Err(format!("{}: more documents or lists: {few:?}, {many:?}", small.name));
     }
-    let more = if small.name == "an object" { objects.div_ceil(ROWS) } else { 0 };
-    if many.chunks.0 > few.chunks.0 + more {
+    let chunks_of_ids = if small.name == "an object" { objects.div_ceil(ROWS) } else { 0 };
+    let per_shard = |few: u64| (few * large.shards).div_ceil(small.shards);
+    if many.chunks.0 > per_shard(few.chunks.0) + chunks_of_ids {
         return Err(format!("{}: more requests for chunks: {few:?}, {many:?}", small.name));
+    }
+    if many.chunks.1 > per_shard(few.chunks.1) + chunks_of_ids * ROWS * ID_BYTES {
+        return Err(format!("{}: more bytes of chunks: {few:?}, {many:?}", small.name));
+    }
+    // By a warm handle nothing is held that grows with the store.
+    let peak_limit = per_shard(small.peak as u64) + PEAK_TOLERANCE_BYTES;
+    if small.name == "another box" && large.peak as u64 > peak_limit {
+        return Err(format!("{}: more memory: {small:?}, {large:?}", small.name));
     }
     Ok(())
 }
+
+/// Bytes of an id.
+const ID_BYTES: u64 = 8;
+
+/// What the same work may hold more in one run than in another.
+const PEAK_TOLERANCE_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,166 @@
+//! What refreshing one level asks of a store on disk of more and more chunks, after an edit of one chunk.
+//!
+//! A refresh reads and writes files, so that these stores are real: points in shards, some in every chunk, and one level
+//! that halves the resolution. The edit changes nothing, and only says that one chunk did: what is read for it and for the
+//! level's unchanged part is counted by the system (calls of the process that read, and their bytes; what is mapped is not
+//! counted).
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use tokio::runtime::Runtime;
+use zvf_format::grid::ChunkShape;
+use zvf_metadata::{Axis, Dtype};
+use zvf_model::{Batch, Column, Kind};
+use zvf_pyramid::{Options, PyramidEvent, Stale};
+use zvf_store::BuildOptions;
+use zvf_write::{Schema, WriteOptions, Writer};
+
+use super::synthetic::{POINTS, SHARD};
+use crate::HEAP;
+
+/// The cost of one refresh.
+#[derive(Clone, Debug)]
+pub(super) struct Refreshed {
+    pub(super) chunks: u64,
+    /// Chunks of the level that were built again.
+    pub(super) built: u64,
+    /// Files of the store.
+    pub(super) files: u64,
+    read_calls: u64,
+    read_bytes: u64,
+    peak_bytes: usize,
+}
+
+impl Refreshed {
+    pub(super) fn line(&self) -> String {
+        let Self { chunks, built, files, read_calls, read_bytes, peak_bytes } = self;
+        format!(
+            "{chunks} chunks, refresh of a level: {built} of {} chunks built again, {read_calls} reads of {read_bytes} bytes, \
+             a store of {files} files, {} KiB held at most",
+            chunks / 8,
+            peak_bytes >> 10
+        )
+    }
+
+    /// Checks that a larger store has no more chunks built again, and that reads grow no faster than its files and memory
+    /// no faster than its chunks.
+    pub(super) fn compare(&self, large: &Self) -> Result<(), String> {
+        if large.built > self.built {
+            return Err(format!(
+                "refresh of a level: more chunks built again: {self:?}, {large:?}"
+            ));
+        }
+        if large.read_calls > self.read_calls * large.files.div_ceil(self.files) {
+            return Err(format!(
+                "refresh of a level: more reads for each file: {self:?}, {large:?}"
+            ));
+        }
+        let growth = large.chunks.div_ceil(self.chunks);
+        let peak_limit = self.peak_bytes as u64 * growth;
+        if large.read_bytes > self.read_bytes * growth || large.peak_bytes as u64 > peak_limit {
+            return Err(format!("refresh of a level: more for each chunk: {self:?}, {large:?}"));
+        }
+        Ok(())
+    }
+}
+
+/// Makes a store with `side` chunks on each axis and one level, and refreshes the level after an edit of one chunk.
+pub(super) fn measure(side: u64) -> anyhow::Result<Refreshed> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("points.zarrvectors");
+    let address = path.to_str().context("a path that is no text")?;
+    let runtime = Runtime::new()?;
+    runtime.block_on(create(address, side))?;
+    let options = Options { levels: Some(1), size: Some(1.0), ..Options::default() };
+    let build = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
+    runtime.block_on(zvf_pyramid::build(address, &options, &build, |_| {}))?;
+    let files = count_files(&path)?;
+    let low = side as f64 / 2.0;
+    let stale = Stale { boxes: vec![[vec![low; 3], vec![low + 1.0; 3]]], objects: Vec::new() };
+    let mut built = None;
+    let (before, held) = (ProcessReads::now()?, HEAP.current_usage());
+    HEAP.reset_peak_usage();
+    runtime.block_on(zvf_pyramid::refresh(address, &options, &stale, &build, |event| {
+        if let PyramidEvent::Rebuilt(rebuilt) = event {
+            built = Some(rebuilt.built);
+        }
+    }))?;
+    let (after, peak) = (ProcessReads::now()?, HEAP.peak_usage());
+    let built = built.context("the refresh reports nothing")?;
+    ensure!(built > 0, "nothing was built again");
+    Ok(Refreshed {
+        chunks: side.pow(3),
+        built,
+        files,
+        read_calls: after.calls - before.calls,
+        read_bytes: after.bytes - before.bytes,
+        peak_bytes: peak - held,
+    })
+}
+
+/// Writes [`POINTS`] points into each of `side`³ chunks.
+async fn create(address: &str, side: u64) -> anyhow::Result<()> {
+    let axes = Axis::spatial(3).context("three axes")?;
+    let schema = Schema::new(Kind::PointCloud, axes, ChunkShape::new(&[1.0; 3])?)?;
+    let schema = schema.sharded(&[SHARD; 3])?;
+    let build = BuildOptions { sync: false, ..BuildOptions::default() };
+    let options = WriteOptions { build, ..WriteOptions::default() };
+    let mut writer = Writer::create(address, schema, options).await?;
+    for x in 0..side {
+        let mut values = Vec::new();
+        for chunk in 0..side * side {
+            let low = [x, chunk / side, chunk % side];
+            for point in 0..POINTS {
+                let offset = 0.2 * (1.0 + point as f32);
+                values.extend(low.iter().flat_map(|low| (*low as f32 + offset).to_le_bytes()));
+            }
+        }
+        let positions = Column::new(Dtype::FLOAT32, 3, values.into())?;
+        writer.push(&Batch::new(Kind::PointCloud, positions))?;
+    }
+    writer.finish().await?;
+    Ok(())
+}
+
+fn count_files(folder: &Path) -> anyhow::Result<u64> {
+    let mut files = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        files += if entry.file_type()?.is_dir() { count_files(&entry.path())? } else { 1 };
+    }
+    Ok(files)
+}
+
+/// Reads of this process, as the system counts them.
+struct ProcessReads {
+    calls: u64,
+    bytes: u64,
+}
+
+impl ProcessReads {
+    fn now() -> anyhow::Result<Self> {
+        let text = fs::read_to_string("/proc/self/io").context("the system counts no reads")?;
+        let field = |name: &str| {
+            let value =
+                text.lines().find_map(|line| line.strip_prefix(name)).context("no count")?;
+            value.trim().parse::<u64>().context("no number")
+        };
+        Ok(Self { calls: field("syscr:")?, bytes: field("rchar:")? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refresh_builds_no_more_of_a_larger_store() {
+        let [small, large] = [16, 32].map(|side| measure(side).unwrap());
+        assert_eq!((small.built, large.built), (1, 1));
+        small.compare(&large).unwrap();
+        let worse = Refreshed { built: 2, ..large };
+        assert!(small.compare(&worse).is_err());
+    }
+}
