@@ -17,6 +17,10 @@
 //! would have refused it.
 //!
 //! Not here: what a document means for the layout.
+#![cfg_attr(
+    not(test),
+    deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
+)]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -52,8 +52,9 @@ pub(crate) struct Job {
 impl Job {
     /// What ordinary data of this length holds at most.
     fn ordinary(&self) -> u64 {
-        let most = to_u64(self.stored.len()) * PLAUSIBLE_RATIO + SMALL;
-        most.min(self.caps.chunk)
+        // Saturates above every cap.
+        let max = to_u64(self.stored.len()).saturating_mul(PLAUSIBLE_RATIO).saturating_add(SMALL);
+        max.min(self.caps.chunk)
     }
 
     /// As much of it as several threads may make at once.
@@ -115,7 +116,7 @@ fn decode_late(
             let bytes = job.decode(cap, scratch)?;
             // A chunk may well hold less than ordinary data could: then it takes nothing.
             let beyond = to_u64(bytes.len()).saturating_sub(ordinary);
-            left -= beyond; // `cap` kept it below
+            left = left.saturating_sub(beyond); // `cap` kept it below
             Ok(bytes)
         }));
     }

@@ -10,6 +10,10 @@
 //! a header claims. A codec without steps costs nothing: the stored bytes are handed on as they are.
 //!
 //! Not here: which bytes are stored where (`layout`), and the parsing of documents.
+#![cfg_attr(
+    not(test),
+    deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
+)]
 
 use bytes::Bytes;
 use zvf_blosc::Decoder;
@@ -101,9 +105,7 @@ impl Chain {
         scratch: &mut Scratch,
     ) -> Result<Bytes, StoreError> {
         let mut bytes = stored;
-        let mut left = self.steps.len();
-        for step in self.steps.iter().rev() {
-            left -= 1;
+        for (left, step) in self.steps.iter().enumerate().rev() {
             // Between two steps there may be a little more than in the end, but not much.
             let cap =
                 if left == 0 { cap } else { cap.saturating_add(cap / 8).saturating_add(SLACK) };
@@ -144,7 +146,7 @@ impl Step {
 
 /// What was decoded, without the room that its buffer grew by in vain: whoever keeps it counts its bytes.
 fn fitted(mut decoded: Vec<u8>) -> Bytes {
-    if decoded.capacity() - decoded.len() > decoded.len() / 8 {
+    if decoded.capacity().saturating_sub(decoded.len()) > decoded.len() / 8 {
         decoded.shrink_to_fit();
     }
     decoded.into()

@@ -70,7 +70,7 @@ fn decode_with(context: &mut DCtx<'_>, input: &[u8], cap: u64) -> Result<Vec<u8>
 /// What is reserved before anything is decoded: what the frame states, as far as the input and
 /// the cap make that plausible.
 fn first_capacity(input: &[u8], cap: u64) -> usize {
-    let plausible = input.len() * PLAUSIBLE_RATIO + SMALLEST;
+    let plausible = input.len().saturating_mul(PLAUSIBLE_RATIO).saturating_add(SMALLEST);
     let stated = zstd_safe::get_frame_content_size(input).ok().flatten().unwrap_or(0);
     saturating_usize(stated).min(plausible).min(room(cap, 0))
 }

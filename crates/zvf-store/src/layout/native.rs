@@ -162,7 +162,7 @@ impl Native {
     fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
         let told = |error: FormatError| StoreError::from(error).with_key(&self.key);
         let (rank, mut other) = (self.rank(), None);
-        let mut coords = Vec::with_capacity(keys.len() * rank);
+        let mut coords = Vec::with_capacity(keys.len().saturating_mul(rank));
         for text in keys.iter() {
             let key = text.parse::<ChunkKey>().map_err(|error| {
                 StoreError::refused(
@@ -216,8 +216,8 @@ impl Native {
         };
         for (object, size) in shared.source.list(&folder).await? {
             // The root has no name, and no slash after it.
-            let before = if key.is_root() { 0 } else { key.as_str().len() + 1 };
-            let name = object.as_str().get(before..);
+            let name = object.as_str().strip_prefix(key.as_str());
+            let name = name.map(|name| name.strip_prefix('/').unwrap_or(name));
             let path = name.and_then(|name| parse_chunk_name(array.names, name));
             let Some(path) = path else { continue };
             match &array.shards {
@@ -229,7 +229,7 @@ impl Native {
                         continue;
                     };
                     let there = spans.iter().filter(|(_, span)| {
-                        !array.chain.is_empty() || span_len(span) != EMPTY_CELL
+                        !array.chain.is_empty() || part::length(span) != EMPTY_CELL
                     });
                     indexes
                         .extend(there.filter_map(|(inner, _)| shards.chunk(path.index(), inner)));
@@ -495,11 +495,7 @@ fn linear(index: &[u64], grid: &[u64]) -> Option<u64> {
         .try_fold(0_u64, |sum, (&index, &extent)| sum.checked_mul(extent)?.checked_add(index))
 }
 
-fn span_len(span: &Range<u64>) -> u64 {
-    span.end - span.start
-}
-
-/// A source that rather reads this much in vain than sends another request.
+/// The merge gap, in bytes, from which requests are expensive: a Blosc chunk outside of a shard is then read whole.
 const EXPENSIVE_REQUEST_GAP_BYTES: u64 = 64 << 10;
 /// A frame around nothing.
 const EMPTY_CELL: u64 = 8;

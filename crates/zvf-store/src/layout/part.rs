@@ -72,7 +72,7 @@ pub(super) async fn sizes(
 fn gets(&(place, ranges): &Ask<'_>) -> Result<Vec<Get>, StoreError> {
     let Some(place) = place else { return Ok(Vec::new()) };
     let shifted = ranges.iter().map(|range| shifted(place, range));
-    let mut gets = Vec::with_capacity(ranges.len() + 1);
+    let mut gets = Vec::with_capacity(ranges.len().saturating_add(1));
     let frame = place.known_payload().is_none().then_some(Ok(0..FRAME));
     for part in frame.into_iter().chain(shifted) {
         let part = part?;
@@ -129,9 +129,9 @@ fn payload(place: &Place, frame: &Got) -> Result<Range<u64>, StoreError> {
         .map_err(|error| place.blame(error.into()))
 }
 
-/// The length of a span or a payload, which do not go backwards.
+/// The length of a span or a payload; one that goes backwards is empty.
 pub(super) fn length(range: &Range<u64>) -> u64 {
-    range.end - range.start
+    range.end.saturating_sub(range.start)
 }
 
 /// The bytes `range` of a payload that is the bytes `payload` of something.
@@ -140,8 +140,9 @@ pub(super) fn inside(payload: &Range<u64>, range: &Range<u64>) -> Result<Range<u
     if range.start > range.end || range.end > whole {
         return Err(out_of_payload(whole, range.end));
     }
-    let at = |from: u64| payload.start + from;
-    Ok(at(range.start)..at(range.end))
+    let at = |from: u64| payload.start.checked_add(from);
+    let span = at(range.start).zip(at(range.end)).map(|(start, end)| start..end);
+    span.ok_or_else(|| out_of_payload(whole, range.end))
 }
 
 /// The slices `ranges` of a payload that is in memory.

@@ -16,6 +16,7 @@
 //! Not here: what a row is, and which of the rows count.
 
 use async_recursion::async_recursion as boxed;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -67,7 +68,7 @@ pub(crate) struct RowsCore {
 
 #[derive(Debug)]
 enum Body {
-    Chunked { len: u64, chunk: u64, id: u32, array: Result<ZarrArray, StoreError> },
+    Chunked { len: u64, chunk: NonZeroU64, id: u32, array: Result<ZarrArray, StoreError> },
     Flat { data: Key, offsets: Key, content: OnceCell<Flat> },
     Packed { len: u64, cells: PackedCells },
 }
@@ -91,6 +92,11 @@ impl RowsCore {
             let (expected, found) = (Expected::Exactly(1), Found::from(doc.rank()));
             let what = "axes of an array of rows";
             return Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, found)
+                .with_key(key));
+        };
+        let Some(chunk) = NonZeroU64::new(chunk) else {
+            let (expected, what) = (Expected::AtLeast(1), "chunk_shape of an array of rows");
+            return Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, "0")
                 .with_key(key));
         };
         if let Source::Pack(pack) = &shared.source {
@@ -195,10 +201,14 @@ impl Rows {
             }
             Body::Flat { .. } => {
                 let flat = self.flat().await?;
-                Ok(places
-                    .iter()
-                    .map(|&place| flat.map_or_else(Bytes::new, |f| f.row(place)))
-                    .collect())
+                let row = |&place: &u64| match flat {
+                    Some(flat) => {
+                        let end = place.saturating_add(1); // no range ends beyond 2^64 - 1
+                        flat.row(place).ok_or_else(|| self.past_the_end(end, len))
+                    }
+                    None => Ok(Bytes::new()),
+                };
+                places.iter().map(row).collect()
             }
         }
     }
@@ -208,12 +218,11 @@ impl Rows {
     async fn chunked(
         &self,
         array: &ZarrArray,
-        chunk: u64,
+        chunk: NonZeroU64,
         id: u32,
         places: &[u64],
     ) -> Result<Vec<Bytes>, StoreError> {
-        let of = |place: u64| place / chunk; // which is not empty
-        let mut touched: Vec<u64> = places.iter().map(|&place| of(place)).collect();
+        let mut touched: Vec<u64> = places.iter().map(|place| place / chunk).collect();
         touched.sort_unstable();
         touched.dedup();
         let slots: Vec<Option<u64>> = touched.iter().copied().map(Some).collect();
@@ -226,7 +235,7 @@ impl Rows {
             let indexed = chunks.into_iter().map(|stored| match stored? {
                 None => Ok(None),
                 Some((place, bytes)) => {
-                    with_ends(bytes, chunk).map(Some).map_err(|error| place.blame(error.into()))
+                    with_ends(bytes, chunk.get()).map(Some).map_err(|error| place.blame(error.into()))
                 }
             });
             indexed.collect()
@@ -235,11 +244,14 @@ impl Rows {
         let kept: Result<Vec<Option<Bytes>>, StoreError> = kept.into_iter().collect();
         let kept = kept?;
         let row = |&place: &u64| {
-            let number = of(place);
+            let number = place / chunk;
             let at = touched.partition_point(|touched| *touched < number);
-            // Of a chunk that was never written all rows are empty.
-            let Some(bytes) = &kept[at] else { return Ok(Bytes::new()) };
-            row(bytes, chunk, place % chunk).ok_or_else(|| self.no_table(number))
+            let found = match kept.get(at) {
+                Some(Some(bytes)) => row(bytes, chunk.get(), place % chunk),
+                Some(None) => Some(Bytes::new()), // of a chunk that was never written all rows are empty
+                None => None,
+            };
+            found.ok_or_else(|| self.no_table(number))
         };
         places.iter().map(row).collect()
     }
@@ -279,18 +291,18 @@ impl Rows {
 }
 
 impl Flat {
-    fn row(&self, place: u64) -> Bytes {
-        let place = saturating_usize(place);
-        let start = self.starts[place]; // there are as many as rows
-        let end = self.starts.get(place + 1).copied().unwrap_or(self.data.len()); // the last row
-        self.data.slice(start..end)
+    /// Row `place`, or `None` past the end.
+    fn row(&self, place: u64) -> Option<Bytes> {
+        let (start, later) = self.starts.get(saturating_usize(place)..)?.split_first()?;
+        let end = later.first().copied().unwrap_or(self.data.len()); // the last row
+        Some(self.data.slice(*start..end))
     }
 }
 
 /// Where rows start, checked against the length of what they lie in.
 fn starts_of(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
     let refuse = |class, at: usize, expected, found: Found| {
-        let at = to_u64(at) * 8;
+        let at = to_u64(at).saturating_mul(8); // a byte of what was read
         FormatError::new(class, Part::Manifest, "offsets", at, expected, found)
     };
     let (numbers, rest) = bytes.as_chunks::<8>();
@@ -320,9 +332,10 @@ fn starts_of(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
 fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
     let rows = VlenRows::parse(&bytes, count)?;
     let mut end = FIRST_ITEM;
-    let mut ends = Vec::with_capacity(rows.len() * END_BYTES);
+    // Each row has a length in front of it, as wide as its end: nothing here is larger than the chunk.
+    let mut ends = Vec::with_capacity(rows.len().saturating_mul(END_BYTES));
     for payload in rows.iter() {
-        end += ITEM_HEAD + payload.len();
+        end = end.saturating_add(ITEM_HEAD).saturating_add(payload.len());
         // A chunk is at most the cap of one, far below 2^32.
         let end = u32::try_from(end).map_err(|_large| too_long(end))?;
         ends.extend_from_slice(&end.to_le_bytes());

@@ -13,6 +13,7 @@
 //! Not here: the bytes of an index (`zvf_format::shard`), and the codecs of the chunks in it.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,8 +32,8 @@ use crate::source::{Get, Got, Source, Version};
 /// How the chunks of one array are gathered in shards.
 #[derive(Debug)]
 pub(crate) struct Shards {
-    /// Chunks of one shard along each axis; none is zero, the product fits.
-    per: Box<[u64]>,
+    /// Chunks of one shard along each axis; the product fits.
+    per: Box<[NonZeroU64]>,
     cells: u64,
     location: IndexLocation,
     checksum: bool,
@@ -83,10 +84,11 @@ impl Spans {
 
 impl Shards {
     /// Shards of `per` chunks along each axis; `None` when that is not a number of chunks.
-    pub(crate) fn new(per: Box<[u64]>, location: IndexLocation, checksum: bool) -> Option<Self> {
-        let cells = per.iter().try_fold(1_u64, |cells, &axis| cells.checked_mul(axis))?;
-        let known = Mutex::default();
-        (cells > 0).then_some(Self { per, cells, location, checksum, known })
+    pub(crate) fn new(per: &[u64], location: IndexLocation, checksum: bool) -> Option<Self> {
+        let per: Box<[NonZeroU64]> =
+            per.iter().map(|&axis| NonZeroU64::new(axis)).collect::<Option<_>>()?;
+        let cells = per.iter().try_fold(1_u64, |cells, axis| cells.checked_mul(axis.get()))?;
+        Some(Self { per, cells, location, checksum, known: Mutex::default() })
     }
 
     /// The shards of the array of `doc`, whose index is encoded as `index` says; none when it has none.
@@ -96,10 +98,10 @@ impl Shards {
     ) -> Result<Option<Self>, StoreError> {
         let Some(IndexCoding { at_start, checksum }) = index else { return Ok(None) };
         let shard = doc.chunk_shape.iter().zip(doc.inner_chunk_shape());
-        let per: Option<Box<[u64]>> =
+        let per: Option<Vec<u64>> =
             shard.map(|(shard, inner)| shard.checked_div(*inner)).collect();
         let location = if at_start { IndexLocation::Start } else { IndexLocation::End };
-        match per.and_then(|per| Self::new(per, location, checksum)) {
+        match per.and_then(|per| Self::new(&per, location, checksum)) {
             Some(shards) => Ok(Some(shards)),
             None => {
                 let (what, found) = ("chunks of a shard", Found::Text("more than 64 bits count"));
@@ -121,7 +123,8 @@ impl Shards {
         let mut inner = 0_u64;
         shard.clear();
         shard.extend(index.iter().zip(&self.per).map(|(&index, &per)| {
-            inner = inner * per + index % per; // below `cells`
+            // Nothing saturates: the number stays below `cells`.
+            inner = inner.saturating_mul(per.get()).saturating_add(index % per);
             index / per
         }));
         saturating_usize(inner)
@@ -133,8 +136,8 @@ impl Shards {
         let mut rest = to_u64(inner);
         let mut chunk = shard.to_vec();
         for (index, &per) in chunk.iter_mut().zip(&self.per).rev() {
-            *index = index.checked_mul(per)?.checked_add(rest.checked_rem(per)?)?;
-            rest = rest.checked_div(per)?;
+            *index = index.checked_mul(per.get())?.checked_add(rest % per)?;
+            rest = rest / per;
         }
         Some(chunk)
     }
@@ -212,12 +215,12 @@ mod tests {
             (&[4, 1], &[3, 9], &[0, 9], 3),
         ];
         for (per, chunk, shard, inner) in table {
-            let shards = Shards::new(per.into(), IndexLocation::End, true).unwrap();
+            let shards = Shards::new(per, IndexLocation::End, true).unwrap();
             assert_eq!(shards.locate(chunk), (shard.to_vec(), inner));
             assert_eq!(shards.chunk(shard, inner).as_deref(), Some(chunk));
         }
         for per in [&[0, 2][..], &[1 << 32, 1 << 32]] {
-            assert!(Shards::new(per.into(), IndexLocation::End, true).is_none());
+            assert!(Shards::new(per, IndexLocation::End, true).is_none());
         }
     }
 }

@@ -41,7 +41,7 @@ impl KeyTable {
         let keys = keys.into_iter();
         // Any key of that rank will do to have the rank itself checked by the one place that knows.
         ChunkKey::new(&vec![0; rank.min(MORE_THAN_ANY_RANK)])?;
-        let mut coords = Vec::with_capacity(rank * keys.size_hint().0);
+        let mut coords = Vec::with_capacity(rank.saturating_mul(keys.size_hint().0));
         for key in keys {
             let components = key.components();
             if components.len() != rank {
@@ -125,7 +125,7 @@ impl KeyTable {
         while low < high {
             let middle = low.midpoint(high);
             if self.row(middle).is_some_and(|row| row < components) {
-                low = middle + 1;
+                low = middle.saturating_add(1); // at most `high`
             } else {
                 high = middle;
             }
@@ -244,7 +244,7 @@ impl Grid {
             if at >= *extent {
                 return None;
             }
-            offset = offset * extent + at; // below the volume, which was counted
+            offset = offset.checked_mul(*extent)?.checked_add(at)?;
         }
         usize::try_from(offset).ok()
     }

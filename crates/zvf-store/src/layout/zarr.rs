@@ -16,7 +16,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::ChunkKeyEncoding;
 
 use super::names::{name_chunk, spelling};
-use super::part::FRAME;
+use super::part::{FRAME, length};
 use super::shard::{Shards, Spans};
 use crate::codec::{Caps, Chain, Job, decode_many, stopped};
 use crate::error::StoreError;
@@ -86,7 +86,7 @@ impl Place {
     pub(crate) fn total(&self, got: &Got) -> u64 {
         match &self.span {
             None => got.size,
-            Some((span, _)) => span.end - span.start,
+            Some((span, _)) => length(span),
         }
     }
 
@@ -108,8 +108,7 @@ impl Place {
     }
 
     fn get(&self, span: &Range<u64>, version: &Version) -> Get {
-        let len = span.end - span.start;
-        Get::at(self.key.clone(), span.start, len).with_version(version.clone())
+        Get::at(self.key.clone(), span.start, length(span)).with_version(version.clone())
     }
 }
 
@@ -139,8 +138,9 @@ impl ZarrArray {
             let number = match last.filter(|last| objects.get(*last) == Some(&shard)) {
                 Some(last) => last,
                 None => *numbers.entry(shard.clone()).or_insert_with(|| {
+                    let number = objects.len();
                     objects.push(shard.clone());
-                    objects.len() - 1
+                    number
                 }),
             };
             located.push((number, inner));

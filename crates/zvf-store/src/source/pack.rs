@@ -7,6 +7,10 @@
 //!
 //! Documents are where a folder would have them, so that everything that is learned from documents and
 //! their names is learned from a pack too. Nothing else is an object here.
+#![cfg_attr(
+    not(test),
+    deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
+)]
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};

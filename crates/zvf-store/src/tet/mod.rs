@@ -11,6 +11,10 @@
 //! first use. Packs are read through this too ([`strip`]).
 //!
 //! Not here: writing, names with a meaning, labels, validation (`zvf-tensor`).
+#![cfg_attr(
+    not(test),
+    deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
+)]
 
 mod copy;
 mod fetch;
