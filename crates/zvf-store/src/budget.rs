@@ -44,7 +44,7 @@ impl Budget {
     /// The limits that `options` name: what the cache leaves of the budget, and at least one request.
     #[must_use]
     pub fn new(options: &OpenOptions) -> Self {
-        let max_bytes = options.in_flight_bytes().min(MAX_BYTES);
+        let max_bytes = options.in_flight_bytes().min(MAX_BUDGET_BYTES);
         let requests = options.requests_in_flight.clamp(1, Semaphore::MAX_PERMITS);
         // At most what a semaphore holds.
         let units = usize::try_from(units(max_bytes)).unwrap_or(Semaphore::MAX_PERMITS);
@@ -87,7 +87,7 @@ impl Budget {
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         zvf_format::num::to_u64(self.bytes.available_permits())
-            .saturating_mul(UNIT)
+            .saturating_mul(PERMIT_BYTES)
             .min(self.max_bytes)
     }
 
@@ -118,12 +118,12 @@ async fn take(from: &Arc<Semaphore>, permits: u32) -> Option<OwnedSemaphorePermi
 }
 
 fn units(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX) // below 2^28
+    u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX) // below 2^28
 }
 
-const UNIT: u64 = 1 << 10;
+const PERMIT_BYTES: u64 = 1 << 10;
 /// What 31 bits of kibibytes can count, and fits the semaphore of a 32-bit target.
-const MAX_BYTES: u64 = (1 << 28) * UNIT;
+const MAX_BUDGET_BYTES: u64 = (1 << 28) * PERMIT_BYTES;
 
 #[cfg(test)]
 mod tests {

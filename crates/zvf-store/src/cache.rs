@@ -278,7 +278,7 @@ impl State {
 
 /// What an entry is charged: its bytes, and about what the maps take for it.
 fn weight(bytes: Option<&Bytes>) -> u64 {
-    to_u64(bytes.map_or(0, Bytes::len)) + ENTRY
+    to_u64(bytes.map_or(0, Bytes::len)) + ENTRY_OVERHEAD_BYTES
 }
 
 fn set(answers: &mut [Option<Answer>], at: usize, answer: Option<Answer>) {
@@ -293,7 +293,7 @@ fn too_few(expected: usize, found: usize) -> StoreError {
     StoreError::refused(class, Op::Read, "answers of a batch", expected, found)
 }
 
-const ENTRY: u64 = 128;
+const ENTRY_OVERHEAD_BYTES: u64 = 128;
 
 #[cfg(test)]
 mod tests {
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(ask(&cache, yes, &[13]).await, (refused, vec![13]));
         assert_eq!(ask(&cache, Keep::No, &[5, 1]).await, (all(&[5, 1]), vec![5]));
         assert_eq!(ask(&cache, yes, &[5]).await, (all(&[5]), vec![5]));
-        assert_eq!(cache.bytes(), 5 + 6 * ENTRY);
+        assert_eq!(cache.bytes(), 5 + 6 * ENTRY_OVERHEAD_BYTES);
         cache.clear();
         assert_eq!(cache.bytes(), 0);
         assert_eq!(ask(&cache, yes, &[1]).await, (all(&[1]), vec![1]));
@@ -376,15 +376,15 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_goes_unless_it_was_used() {
-        let cache = Cache::new(3 * (ENTRY + 1));
+        let cache = Cache::new(3 * (ENTRY_OVERHEAD_BYTES + 1));
         for n in [1, 2, 3] {
             ask(&cache, Keep::Yes, &[n]).await;
         }
         ask(&cache, Keep::Yes, &[1]).await;
         ask(&cache, Keep::Yes, &[4]).await; // 1 was used, so 2 goes
-        assert_eq!(cache.bytes(), 3 * (ENTRY + 1));
+        assert_eq!(cache.bytes(), 3 * (ENTRY_OVERHEAD_BYTES + 1));
         assert_eq!(ask(&cache, Keep::No, &[1, 2, 3, 4]).await.1, [2]);
-        for max_bytes in [0, ENTRY] {
+        for max_bytes in [0, ENTRY_OVERHEAD_BYTES] {
             let none = Cache::new(max_bytes);
             assert_eq!(ask(&none, Keep::Yes, &[1]).await.1, [1]);
             assert_eq!((ask(&none, Keep::Yes, &[1]).await.1, none.bytes()), (vec![1], 0));
@@ -506,7 +506,7 @@ mod tests {
 
     #[test]
     fn threads_agree_on_every_slot() {
-        let cache = Cache::new(40 * (ENTRY + 2));
+        let cache = Cache::new(40 * (ENTRY_OVERHEAD_BYTES + 2));
         std::thread::scope(|scope| {
             for seed in 0..4_u64 {
                 let cache = &cache;
@@ -519,7 +519,7 @@ mod tests {
                         let answers = runtime.block_on(ask(cache, Keep::Yes, &wanted)).0;
                         let expected: Vec<_> = slots(wanted).into_iter().map(stored).collect();
                         assert_eq!(answers, shown(&expected));
-                        assert!(cache.bytes() <= 40 * (ENTRY + 2));
+                        assert!(cache.bytes() <= 40 * (ENTRY_OVERHEAD_BYTES + 2));
                     }
                 });
             }

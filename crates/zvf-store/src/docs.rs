@@ -149,7 +149,7 @@ impl Docs {
             read.push((key, kept.map(|kept| (kept.print, kept.version))));
         }
         let gets: Result<Vec<Get>, StoreError> =
-            read.iter().map(|(key, _)| Ok(Get::all(document(key)?))).collect();
+            read.iter().map(|(key, _)| Ok(Get::object(document(key)?))).collect();
         for (now, (_, before)) in source.read_many(&gets?).await.into_iter().zip(&read) {
             let same = match (now?, before) {
                 (Some(now), Some((print, version))) => {
@@ -250,7 +250,7 @@ async fn begin(source: &Source, key: &Key) -> Result<Doc, StoreError> {
 
 async fn fetch(source: &Source, key: &Key) -> Result<Option<Kept>, StoreError> {
     let document = document(key)?;
-    let got = source.read_many(&[Get::all(document.clone())]).await.pop().unwrap_or(Ok(None))?;
+    let got = source.read_many(&[Get::object(document.clone())]).await.pop().unwrap_or(Ok(None))?;
     got.map(|got| parse(&got.bytes, got.version, &document)).transpose()
 }
 

@@ -5,7 +5,7 @@
 //! shares the cause, because single flight hands one fault to everyone who waited for it.
 //!
 //! Printed, it is one line: `Truncated in 0/vertices/c/3/1/0 at 16..104, object: expected 104 bytes,
-//! found 40; the object is cut short: …`. What a backend said is linked as the [`source`](std::error::Error::source) and is
+//! found 40; the object is cut short: …`. What a backend reports is linked as the [`source`](std::error::Error::source) and is
 //! not shown, because it may hold addresses and secrets. Of what the operating system said the kind and the number are shown;
 //! it is the source where it says more, and [`StoreError::io_error`] in any case.
 //!
@@ -91,7 +91,7 @@ impl StoreError {
     }
 
     /// What was written is visible, and whether it stays so is not known.
-    fn unsure(source: io::Error) -> Self {
+    fn durability_unknown(source: io::Error) -> Self {
         Self::new(Op::Publish, Fault::Io { class: Class::CommitUnknown, error: source })
     }
 
@@ -116,14 +116,14 @@ impl StoreError {
     }
 
     /// A backend's fault, classified by who knows the backend.
-    pub(crate) fn backend(class: Class, op: Op, said: Said, source: object_store::Error) -> Self {
-        Self::new(op, Fault::Backend { class, said, source: Some(source) })
+    pub(crate) fn backend(class: Class, op: Op, answer: BackendAnswer, source: object_store::Error) -> Self {
+        Self::new(op, Fault::Backend { class, answer, source: Some(source) })
     }
 
     /// No answer within `after`.
     pub(crate) fn timeout(op: Op, what: &'static str, after: Duration) -> Self {
-        let said = Said::Nothing { what, after };
-        Self::new(op, Fault::Backend { class: Class::Timeout, said, source: None })
+        let answer = BackendAnswer::Nothing { what, after };
+        Self::new(op, Fault::Backend { class: Class::Timeout, answer, source: None })
     }
 
     fn fault(&self) -> &Fault {
@@ -270,7 +270,7 @@ impl From<PublishError> for StoreError {
                     Err(_not_a_key) => error,
                 }
             }
-            PublishError::Unknown(source) => Self::unsure(source),
+            PublishError::Unknown(source) => Self::durability_unknown(source),
             PublishError::Taken { found } => {
                 let rule = "a name that is free, or leave to replace what is there";
                 let (class, expected) = (Class::AlreadyExists, Expected::Rule(rule));
@@ -353,7 +353,7 @@ impl Error for StoreError {
     /// What caused it and says more than the message.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self.io_error() {
-            Some(error) if says_more(error) => Some(error),
+            Some(error) if has_own_text(error) => Some(error),
             Some(_) => None,
             None => self.fault().source(),
         }
@@ -426,7 +426,7 @@ impl From<Found> for Seen {
 
 impl From<&str> for Seen {
     fn from(text: &str) -> Self {
-        match text.char_indices().nth(QUOTED) {
+        match text.char_indices().nth(MAX_QUOTED_CHARS) {
             Some((end, _)) => {
                 Self::Text([text.get(..end).unwrap_or_default(), "..."].concat().into())
             }
@@ -475,7 +475,7 @@ impl Change {
 
 /// What a backend said, in our words.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Said {
+pub(crate) enum BackendAnswer {
     /// An HTTP status.
     Status(u16),
     /// Nothing, for this long.
@@ -493,7 +493,7 @@ pub(crate) enum Said {
     Other,
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for BackendAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Status(status) => write!(f, "the store answered {status}"),
@@ -533,8 +533,8 @@ enum Fault {
     Codec { class: Class, name: &'static str, source: Box<dyn Error + Send + Sync> },
     #[error("{}", io_text(.error))]
     Io { class: Class, error: io::Error },
-    #[error("{said}")]
-    Backend { class: Class, said: Said, source: Option<object_store::Error> },
+    #[error("{answer}")]
+    Backend { class: Class, answer: BackendAnswer, source: Option<object_store::Error> },
     #[error("{text}")]
     Words { class: Class, text: String },
     #[error("store: {error}")]
@@ -583,7 +583,7 @@ fn io_text(error: &io::Error) -> String {
 }
 
 /// Whether an error has words besides its kind and its number.
-fn says_more(error: &io::Error) -> bool {
+fn has_own_text(error: &io::Error) -> bool {
     error.raw_os_error().is_none() && error.to_string() != error.kind().to_string()
 }
 
@@ -602,7 +602,7 @@ fn change_text(change: &Change) -> String {
 }
 
 /// Characters of a quotation.
-const QUOTED: usize = 61;
+const MAX_QUOTED_CHARS: usize = 61;
 
 #[cfg(test)]
 mod tests {
@@ -653,9 +653,9 @@ mod tests {
                 "FileChanged, the object was replaced while it was being read", Class::FileChanged, false),
             (StoreError::changed(Change::length(5, 4)),
                 "FileChanged, reply: expected 5 bytes, found 4", Class::FileChanged, false),
-            (StoreError::backend(Class::Throttled, Op::Read, Said::Status(429), backend()),
+            (StoreError::backend(Class::Throttled, Op::Read, BackendAnswer::Status(429), backend()),
                 "Throttled, the store answered 429", Class::Throttled, true),
-            (StoreError::backend(Class::Unavailable, Op::Read, Said::Connection, backend()),
+            (StoreError::backend(Class::Unavailable, Op::Read, BackendAnswer::Connection, backend()),
                 "Unavailable, the connection failed", Class::Unavailable, true),
             (StoreError::timeout(Op::Read, "first byte", Duration::from_secs(5)),
                 "Timeout, no first byte within 5s", Class::Timeout, true),

@@ -70,7 +70,7 @@ impl Key {
         &self,
         segments: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, StoreError> {
-        let mut path = String::with_capacity(self.0.len().saturating_add(ROOM_OF_SEGMENTS));
+        let mut path = String::with_capacity(self.0.len().saturating_add(SEGMENTS_CAPACITY_BYTES));
         path.push_str(&self.0);
         let mut depth = self.segments().count();
         for segment in segments {
@@ -103,7 +103,7 @@ impl Key {
         prefix: Option<&str>,
         numbers: &[u64],
     ) -> Result<Self, StoreError> {
-        let room = numbers.len().saturating_add(1).saturating_mul(ROOM_OF_A_NUMBER);
+        let room = numbers.len().saturating_add(1).saturating_mul(NUMBER_CAPACITY_BYTES);
         let mut path = String::with_capacity(self.0.len().saturating_add(room));
         path.push_str(&self.0);
         if let Some(prefix) = prefix {
@@ -177,7 +177,7 @@ fn broken_rule(segment: &str, depth: usize) -> Option<&'static str> {
         Some("a name that is not empty")
     } else if segment == "." || segment == ".." {
         Some("a name that is not \".\" or \"..\"")
-    } else if segment.len() > MAX_SEGMENT {
+    } else if segment.len() > MAX_SEGMENT_BYTES {
         Some("at most 255 bytes")
     } else if segment.contains(['/', '\\']) {
         Some("a name without a slash")
@@ -190,12 +190,12 @@ fn broken_rule(segment: &str, depth: usize) -> Option<&'static str> {
     }
 }
 
-const MAX_SEGMENT: usize = 255;
+const MAX_SEGMENT_BYTES: usize = 255;
 const MAX_SEGMENTS: usize = 32;
 /// The bytes reserved for the segments below a key.
-const ROOM_OF_SEGMENTS: usize = 48;
+const SEGMENTS_CAPACITY_BYTES: usize = 48;
 /// The bytes reserved for a number of a chunk and the slash before it.
-const ROOM_OF_A_NUMBER: usize = 8;
+const NUMBER_CAPACITY_BYTES: usize = 8;
 
 #[cfg(test)]
 mod tests {

@@ -238,7 +238,7 @@ impl Store {
     ) -> Result<Self, StoreError> {
         if is_pack_file(path) {
             let file = match MappedFile::open(path, promise)? {
-                Some(file) => RangedFile::of_map(file)?,
+                Some(file) => RangedFile::from_map(file)?,
                 None => RangedFile::open_path(path, &options).await?,
             };
             return Self::open_pack(file, options).await;

@@ -169,10 +169,10 @@ fn what_was_fetched_before_a_clear_is_not_answered_after_it() {
 fn room_that_leaves_is_waited_for_by_threads() {
     check(|| {
         let room = MemoryLimiter::new(100, true);
-        let leaving = room.pass(80);
+        let leaving = room.acquire_blocking(80);
         let (passes, keeps) = (room.clone(), room.clone());
-        let passes = thread::spawn(move || drop(passes.pass(50)));
-        let keeps = thread::spawn(move || keeps.keep(40).map(drop));
+        let passes = thread::spawn(move || drop(passes.acquire_blocking(50)));
+        let keeps = thread::spawn(move || keeps.try_acquire(40).map(drop));
         drop(leaving);
         passes.join().unwrap();
         keeps.join().unwrap().unwrap();
@@ -184,9 +184,9 @@ fn room_that_leaves_is_waited_for_by_threads() {
 fn room_that_leaves_is_waited_for_by_tasks() {
     check(|| {
         let room = MemoryLimiter::new(100, false);
-        let leaving = room.pass(80);
+        let leaving = room.acquire_blocking(80);
         let other = room.clone();
-        let waits = thread::spawn(move || drop(block_on(other.pass_later(50))));
+        let waits = thread::spawn(move || drop(block_on(other.acquire(50))));
         drop(leaving);
         waits.join().unwrap();
         assert_eq!(room.held(), 0);

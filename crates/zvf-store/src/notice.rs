@@ -104,7 +104,7 @@ impl Notices {
     /// Adds `notice`, unless it is there already or there is no more room.
     pub(crate) fn add(&self, notice: Notice) {
         let mut kept = self.kept();
-        if kept.len() < KEPT && !kept.contains(&notice) {
+        if kept.len() < MAX_NOTICES && !kept.contains(&notice) {
             kept.push(notice);
         }
     }
@@ -120,7 +120,7 @@ impl Notices {
 }
 
 /// More would not be read.
-const KEPT: usize = 256;
+const MAX_NOTICES: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -169,7 +169,7 @@ mod tests {
             notices.add(Notice::MissingPresence { key: key(&i.to_string()) });
         }
         let kept = notices.all();
-        assert_eq!(kept.len(), KEPT);
+        assert_eq!(kept.len(), MAX_NOTICES);
         assert_eq!(kept[7], Notice::MissingPresence { key: key("7") });
     }
 }

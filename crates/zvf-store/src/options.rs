@@ -113,10 +113,10 @@ impl fmt::Display for Retrying {
 pub struct RetryHook(Arc<dyn Fn(&Retrying) + Send + Sync>);
 
 impl RetryHook {
-    /// A hook that calls `tell`.
+    /// A hook that calls `callback`.
     #[must_use]
-    pub fn new(tell: impl Fn(&Retrying) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(tell))
+    pub fn new(callback: impl Fn(&Retrying) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(callback))
     }
 
     pub(crate) fn call(&self, retrying: &Retrying) {

@@ -138,7 +138,7 @@ fn map_zero_page(address: usize) -> bool {
     unsafe {
         let errno = errno_place();
         let saved = errno.read();
-        let mended = libc::mmap(
+        let mapped = libc::mmap(
             std::ptr::with_exposed_provenance_mut(start),
             page,
             libc::PROT_READ,
@@ -147,7 +147,7 @@ fn map_zero_page(address: usize) -> bool {
             0,
         );
         errno.write(saved);
-        mended != libc::MAP_FAILED
+        mapped != libc::MAP_FAILED
     }
 }
 

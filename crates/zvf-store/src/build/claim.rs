@@ -107,7 +107,7 @@ impl Claim {
     }
 
     /// Removes the claims of the build `id`, if there are any.
-    pub(crate) async fn remove_of(remote: &Remote, id: &str) -> Result<(), StoreError> {
+    pub(crate) async fn remove_claims(remote: &Remote, id: &str) -> Result<(), StoreError> {
         let folder = Key::root().child(FOLDER)?;
         let (key, own_key) = (folder.child(CLAIM)?, folder.child(id)?);
         let mut keys = Vec::new();
@@ -124,7 +124,7 @@ impl Claim {
 
     async fn take_once(&self) -> Result<bool, StoreError> {
         let bytes = self.record.encode(0);
-        for _ in 0..TRIES {
+        for _ in 0..MAX_CLAIM_READS {
             match self.remote.create(&self.key, &bytes).await {
                 Ok(Created::Guarded) => return Ok(false),
                 Ok(Created::Looked) => return self.take_listed().await,
@@ -161,7 +161,7 @@ impl Claim {
     async fn take_listed(&self) -> Result<bool, StoreError> {
         self.state.is_listed.store(true, Ordering::Relaxed);
         let mut is_inherited = false;
-        for turn in 0..TURNS {
+        for turn in 0..MAX_TURNS {
             self.write_own(0).await?;
             let mut rivals = Vec::new();
             for key in self.list_claims().await? {
@@ -184,10 +184,10 @@ impl Claim {
                 return Ok(is_inherited);
             };
             // Of two that see each other this one withdraws; the other one waits for that.
-            if first < self.own_key || turn + 1 == TURNS {
+            if first < self.own_key || turn + 1 == MAX_TURNS {
                 return Err(rival.in_use(&first));
             }
-            self.remote.sleep(TURN).await;
+            self.remote.sleep(TURN_PAUSE).await;
         }
         Ok(is_inherited)
     }
@@ -214,7 +214,7 @@ impl Claim {
         let mut found = self.read_record(key).await?;
         if found.is_none() {
             // What is claimed does not vanish; an answer may be wrong once.
-            self.remote.sleep(TURN).await;
+            self.remote.sleep(TURN_PAUSE).await;
             found = self.read_record(key).await?;
         }
         if found.is_some_and(|(found, _)| found.build == self.record.build) {
@@ -248,7 +248,7 @@ impl Claim {
     }
 
     /// Lets the next build take the prefix over, with what lies there.
-    pub(crate) async fn bequeath(&self) {
+    pub(crate) async fn offer_takeover(&self) {
         let is_listed = self.state.is_listed.load(Ordering::Relaxed);
         let key = if is_listed { &self.own_key } else { &self.key };
         self.end_renewal();
@@ -466,9 +466,9 @@ const LEASE: Duration = Duration::from_secs(600);
 /// The same of a build by many processes, with pauses between them.
 const SHARED_LEASE: Duration = Duration::from_secs(24 * 3600);
 /// How often a claim may change while it is looked at.
-const TRIES: u32 = 8;
+const MAX_CLAIM_READS: u32 = 8;
 /// How often, and how far apart, a build without conditions looks whether others have withdrawn.
-const TURNS: u32 = 20;
-const TURN: Duration = Duration::from_millis(500);
+const MAX_TURNS: u32 = 20;
+const TURN_PAUSE: Duration = Duration::from_millis(500);
 /// What a replacement answers that came too late.
 const LOST: [Class; 3] = [Class::FileChanged, Class::AlreadyExists, Class::NotFound];

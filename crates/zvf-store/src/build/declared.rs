@@ -24,7 +24,7 @@ pub(super) struct Declared(Mutex<Vec<(&'static str, String, AttributeSpec)>>);
 
 impl Declared {
     /// Remembers the array at `key`, where it is an attribute.
-    pub(super) fn note(&self, key: &Key, doc: &ArrayDoc) {
+    pub(super) fn remember(&self, key: &Key, doc: &ArrayDoc) {
         let (Some((scope, name)), Some(spec)) = (attribute(key), spec(&doc.attributes)) else {
             return;
         };
@@ -121,7 +121,7 @@ mod tests {
         for (path, attributes) in arrays {
             let mut doc = ArrayDoc::new(vec![1], vec![1], DataType::variable_length_bytes());
             doc.attributes = attributes.as_object().unwrap().clone();
-            declared.note(&Key::root().below(path).unwrap(), &doc);
+            declared.remember(&Key::root().below(path).unwrap(), &doc);
         }
         declared
     }

@@ -165,7 +165,7 @@ impl Build {
         let node = document.as_str().rsplit_once('/').map_or("", |(node, _)| node);
         let node = Key::root().below(node)?;
         if let Some(doc) = array {
-            self.0.declared.note(&node, doc);
+            self.0.declared.remember(&node, doc);
         }
         self.copied(node, array.is_some());
         Ok(())

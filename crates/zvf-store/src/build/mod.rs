@@ -249,8 +249,8 @@ impl Build {
         options: &BuildOptions,
     ) -> Result<Remote, StoreError> {
         let prefix = Path::parse(prefix).map_err(|error| {
-            let said = crate::error::Said::Refusal;
-            StoreError::backend(Class::InvalidKey, Op::Name, said, error.into())
+            let answer = crate::error::BackendAnswer::Refusal;
+            StoreError::backend(Class::InvalidKey, Op::Name, answer, error.into())
         })?;
         let budget = Budget::new(&options.store);
         let backend = Backend::from_caller(store, prefix, &options.store);
@@ -510,7 +510,7 @@ impl Build {
             Site::Common(work) => work.put(key.as_str(), &parts).map_err(StoreError::from),
             Site::Remote(uploads) => uploads.put(key, parts, &self.0.room),
         };
-        self.note(put)
+        self.keep_fault(put)
     }
 
     /// [`object`](Self::object) for a task, which waits for room without its thread.
@@ -518,7 +518,7 @@ impl Build {
         match &self.0.place {
             Site::Remote(uploads) => {
                 let put = uploads.put_later(key, parts, &self.0.room).await;
-                self.note(put)
+                self.keep_fault(put)
             }
             #[cfg(feature = "local")]
             Site::Local(_) | Site::Common(_) => self.object(key, parts),
@@ -526,7 +526,7 @@ impl Build {
     }
 
     /// Keeps the fault of a write.
-    fn note(&self, put: Result<(), StoreError>) -> Result<(), StoreError> {
+    fn keep_fault(&self, put: Result<(), StoreError>) -> Result<(), StoreError> {
         put.inspect_err(|error| {
             locked(&self.0.failure).get_or_insert_with(|| error.clone());
         })
@@ -535,7 +535,7 @@ impl Build {
     /// Writes the document of the array at `key`, which is finished by that.
     pub(crate) fn array(&self, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
         self.object(document(key)?, vec![doc.print().into()])?;
-        self.0.declared.note(key, doc);
+        self.0.declared.remember(key, doc);
         locked(&self.0.nodes).insert(key.clone(), State::Array(true));
         Ok(())
     }

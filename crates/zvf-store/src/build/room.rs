@@ -47,7 +47,7 @@ impl MemoryLimiter {
     /// # Errors
     ///
     /// When there is no more, and none will be by itself.
-    pub(crate) fn keep(&self, bytes: u64) -> Result<Kept, StoreError> {
+    pub(crate) fn try_acquire(&self, bytes: u64) -> Result<Kept, StoreError> {
         let mut state = self.0.state();
         while state.held + bytes > self.0.cap {
             if state.leaving == 0 || !self.0.waits {
@@ -63,7 +63,7 @@ impl MemoryLimiter {
 
     /// Room for `bytes` that leave by themselves; more than there is gets through alone.
     #[must_use]
-    pub(crate) fn pass(&self, bytes: u64) -> Kept {
+    pub(crate) fn acquire_blocking(&self, bytes: u64) -> Kept {
         if !self.0.waits {
             return self.0.enter(self.0.state(), bytes);
         }
@@ -76,8 +76,8 @@ impl MemoryLimiter {
         }
     }
 
-    /// [`pass`](Self::pass) for a task: its thread does other work until there is room.
-    pub(crate) async fn pass_later(&self, bytes: u64) -> Kept {
+    /// [`acquire_blocking`](Self::acquire_blocking) for a task: its thread does other work until there is room.
+    pub(crate) async fn acquire(&self, bytes: u64) -> Kept {
         loop {
             let freed = self.0.freed_for_tasks.notified();
             {
@@ -171,11 +171,11 @@ impl Growing {
     ///
     /// # Errors
     ///
-    /// As [`MemoryLimiter::keep`].
+    /// As [`MemoryLimiter::try_acquire`].
     pub(crate) fn reach(&mut self, bytes: usize) -> Result<(), StoreError> {
-        let steps = bytes.div_ceil(STEP);
+        let steps = bytes.div_ceil(STEP_BYTES);
         while self.kept.len() < steps {
-            self.kept.push(self.room.keep(to_u64(STEP))?);
+            self.kept.push(self.room.try_acquire(to_u64(STEP_BYTES))?);
         }
         Ok(())
     }
@@ -200,7 +200,7 @@ impl Drop for Kept {
 }
 
 /// How much a buffer grows at a time.
-const STEP: usize = 64 << 10;
+const STEP_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -209,22 +209,22 @@ mod tests {
     #[test]
     fn what_is_kept_is_refused_and_what_leaves_is_waited_for() {
         let room = MemoryLimiter::new(100, true);
-        let kept = room.keep(60).unwrap();
+        let kept = room.try_acquire(60).unwrap();
         assert_eq!(
-            room.keep(41).unwrap_err().to_string(),
+            room.try_acquire(41).unwrap_err().to_string(),
             "LimitExceeded, bytes held: expected at most 100, found 101; \
              more than the limit allows: ask for less, or raise the limit",
         );
-        let leaving = room.pass(40);
+        let leaving = room.acquire_blocking(40);
         let (other, more) = (room.clone(), room.clone());
-        let waits = std::thread::spawn(move || drop(other.pass(50)));
-        let keeps = std::thread::spawn(move || more.keep(40).map(drop));
+        let waits = std::thread::spawn(move || drop(other.acquire_blocking(50)));
+        let keeps = std::thread::spawn(move || more.try_acquire(40).map(drop));
         drop(leaving);
         waits.join().unwrap();
         keeps.join().unwrap().unwrap();
         assert_eq!(room.held(), 60);
         drop(kept);
-        drop(room.pass(1000));
+        drop(room.acquire_blocking(1000));
         assert_eq!(room.held(), 0);
     }
 
@@ -233,12 +233,12 @@ mod tests {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
         let runtime = threads.worker_threads(1).build().unwrap();
         let room = MemoryLimiter::new(100, true);
-        let (leaving, other) = (room.pass(80), room.clone());
+        let (leaving, other) = (room.acquire_blocking(80), room.clone());
         let waits = runtime.spawn(async move {
             tokio::spawn(async move { drop(leaving) });
-            let first = other.pass(90);
+            let first = other.acquire_blocking(90);
             tokio::spawn(async move { drop(first) });
-            other.keep(60).map(drop)
+            other.try_acquire(60).map(drop)
         });
         runtime.block_on(waits).unwrap().unwrap();
         assert_eq!(room.held(), 0);
@@ -247,8 +247,8 @@ mod tests {
     #[tokio::test]
     async fn tasks_wait_where_threads_do_not() {
         let room = MemoryLimiter::new(100, false);
-        let (first, other) = (room.pass(80), room.clone());
-        let waits = tokio::spawn(async move { other.pass_later(30).await });
+        let (first, other) = (room.acquire_blocking(80), room.clone());
+        let waits = tokio::spawn(async move { other.acquire(30).await });
         tokio::task::yield_now().await;
         assert!(!waits.is_finished());
         drop(first);
@@ -259,9 +259,9 @@ mod tests {
     #[test]
     fn where_waiting_would_be_for_ever_nobody_waits() {
         let room = MemoryLimiter::new(100, false);
-        let all = [room.pass(80), room.pass(80)];
+        let all = [room.acquire_blocking(80), room.acquire_blocking(80)];
         assert_eq!(room.held(), 160);
-        assert!(room.keep(1).is_err());
+        assert!(room.try_acquire(1).is_err());
         drop(all);
     }
 }

@@ -227,8 +227,8 @@ mod tests {
         let room = MemoryLimiter::new(1000, true);
         let mut shards = Shards::new(&[2, 2], 2).unwrap();
         let cell = |text: &'static str| vec![Bytes::from_static(text.as_bytes())];
-        shards.keep(&[3, 4], cell("second"), room.keep(6).unwrap()).unwrap();
-        shards.keep(&[2, 4], cell("one"), room.keep(3).unwrap()).unwrap();
+        shards.keep(&[3, 4], cell("second"), room.try_acquire(6).unwrap()).unwrap();
+        shards.keep(&[2, 4], cell("one"), room.try_acquire(3).unwrap()).unwrap();
         let whole = shards.take(&[3, 5]).unwrap();
         assert_eq!(*whole.index, [1, 2]);
         let stored = whole.assemble().unwrap().concat();
@@ -251,7 +251,7 @@ mod tests {
         let room = MemoryLimiter::new(1000, true);
         let mut shards = Shards::new(&[2], 1).unwrap();
         let mut keep = |i: u64, close: bool| {
-            let kept = shards.keep(&[i], vec![Bytes::from_static(b"x")], room.keep(1).unwrap());
+            let kept = shards.keep(&[i], vec![Bytes::from_static(b"x")], room.try_acquire(1).unwrap());
             if close {
                 shards.take(&[i]);
             }

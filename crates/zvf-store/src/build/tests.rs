@@ -80,7 +80,7 @@ async fn documents_and_cells_typed_by_hand() {
     let (one, two) = (b"\0\0\x40\xc0\0\0\x80\x40", [&[0, 0, 0x80, 0x3f][..]; 6].concat());
     cells.put(&key("1.0"), two.into()).unwrap();
     cells.put(&key("0.0"), one.as_slice().into()).unwrap();
-    assert_eq!(cells.shard_of(&key("1.1")).unwrap(), key("0.0"));
+    assert_eq!(cells.shard_key(&key("1.1")).unwrap(), key("0.0"));
     cells.close_shard(&key("0.1")).unwrap();
     let report = cells
         .finish(|attributes| drop(attributes.insert("name".into(), "sharded".into())))

@@ -78,7 +78,7 @@ impl Uploads {
         let prepared = prepare(&remote, is_inherited).await;
         if let Err(error) = prepared {
             if is_inherited {
-                claim.bequeath().await;
+                claim.offer_takeover().await;
             } else {
                 // Whatever becomes of that, the error is why nothing is built.
                 let _released = claim.release().await;
@@ -97,7 +97,7 @@ impl Uploads {
         let mut joined = Self { remote, runtime, shared: Arc::default(), claim: None, work: own };
         if joined.is_published().await? {
             // Whoever published it may not have known, and have left the claim there.
-            Claim::remove_of(&joined.remote, &id).await?;
+            Claim::remove_claims(&joined.remote, &id).await?;
             return Ok(joined);
         }
         let (claim, is_inherited) = Claim::take(&joined.remote, &joined.runtime, &id, true).await?;
@@ -120,7 +120,7 @@ impl Uploads {
             }
         }
         if is_inherited && let Err(error) = prepare(&joined.remote, true).await {
-            claim.bequeath().await;
+            claim.offer_takeover().await;
             return Err(error);
         }
         joined.claim = Some(claim);
@@ -164,7 +164,7 @@ impl Uploads {
                 objects.remove(&key);
             }
         }
-        let gets: Vec<Get> = objects.iter().map(|key| Get::at(key.clone(), 0, 1)).collect();
+        let gets: Vec<Get> = objects.iter().map(|key| Get::range(key.clone(), 0, 1)).collect();
         for (get, answer) in gets.iter().zip(self.remote.read_many(&gets).await) {
             if answer?.is_some() {
                 objects.remove(&get.key);
@@ -185,7 +185,7 @@ impl Uploads {
         parts: Vec<Bytes>,
         room: &MemoryLimiter,
     ) -> Result<(), StoreError> {
-        let kept = room.pass(crate::codec::len(&parts));
+        let kept = room.acquire_blocking(crate::codec::len(&parts));
         self.send(key, parts, kept)
     }
 
@@ -196,7 +196,7 @@ impl Uploads {
         parts: Vec<Bytes>,
         room: &MemoryLimiter,
     ) -> Result<(), StoreError> {
-        let kept = room.pass_later(crate::codec::len(&parts)).await;
+        let kept = room.acquire(crate::codec::len(&parts)).await;
         self.send(key, parts, kept)
     }
 
@@ -327,7 +327,7 @@ impl Uploads {
                 return Ok(());
             }
             tries += 1;
-            if tries == LISTS {
+            if tries == MAX_LIST_ATTEMPTS {
                 let (class, expected) = (Class::Conflict, Expected::Exactly(to_u64(sent).into()));
                 let what = "objects of this build below the prefix";
                 let found = Found::from(found);
@@ -403,7 +403,7 @@ async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<(), S
         };
     }
     if !is_empty && let Err(error) = remove_sent(remote, shared, claim).await {
-        claim.bequeath().await;
+        claim.offer_takeover().await;
         return Err(error);
     }
     claim.release().await
@@ -414,7 +414,7 @@ async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<
     if remote.read(&root_document()?).await?.is_some() {
         return Ok(());
     }
-    for _ in 0..LISTS {
+    for _ in 0..MAX_LIST_ATTEMPTS {
         let mut keys = Vec::new();
         let mut hashes = Vec::new();
         for (name, len) in remote.list_all(&Key::root()).await? {
@@ -563,7 +563,7 @@ const ID: &str = "store.id";
 const ROOT: &str = "zarr.json";
 const DOCUMENTS: [&str; 4] = [ROOT, ".zarray", ".zgroup", ".zattrs"];
 /// How often it is listed what was put, and the time between.
-const LISTS: u32 = 5;
+const MAX_LIST_ATTEMPTS: u32 = 5;
 const LIST_PAUSE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(super) fn decode(decoder: &mut Decoder, chunk: &[u8]) -> Result<Vec<u8>, Sto
     decoded.map_err(to_store_error)
 }
 
-/// How many bytes of a chunk tell where its blocks are, given its first [`HEADER`] bytes.
+/// How many bytes of a chunk tell where its blocks are, given its first [`HEADER_BYTES`] bytes.
 pub(crate) fn header_len(front: &[u8]) -> Result<u64, StoreError> {
     parse_header(front).map(|header| Layout::front_len(&header)).map_err(to_store_error)
 }
@@ -33,7 +33,7 @@ pub(crate) struct Blocks(Layout);
 
 impl Blocks {
     /// Bytes of a chunk that are always its header.
-    pub(crate) const HEADER: u64 = 16;
+    pub(crate) const HEADER_BYTES: u64 = 16;
 
     /// From the front of a chunk, as long as [`header_len`] says.
     pub(crate) fn parse(front: &[u8]) -> Result<Self, StoreError> {

@@ -283,11 +283,11 @@ impl Encoder {
             Some(context) => context,
             none => none.insert(CCtx::try_create().ok_or_else(|| failed("zstd", "no memory"))?),
         };
-        let told = |code| failed("zstd", zstd_safe::get_error_name(code));
-        context.set_parameter(CParameter::CompressionLevel(level)).map_err(told)?;
-        context.set_parameter(CParameter::ChecksumFlag(checksum)).map_err(told)?;
+        let zstd_error = |code| failed("zstd", zstd_safe::get_error_name(code));
+        context.set_parameter(CParameter::CompressionLevel(level)).map_err(zstd_error)?;
+        context.set_parameter(CParameter::ChecksumFlag(checksum)).map_err(zstd_error)?;
         let mut packed = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
-        context.compress2(&mut packed, plain).map_err(told)?;
+        context.compress2(&mut packed, plain).map_err(zstd_error)?;
         packed.shrink_to_fit();
         Ok(packed.into())
     }

@@ -108,7 +108,7 @@ impl Chain {
         for (left, step) in self.steps.iter().enumerate().rev() {
             // Between two steps there may be a little more than in the end, but not much.
             let cap =
-                if left == 0 { cap } else { cap.saturating_add(cap / 8).saturating_add(SLACK) };
+                if left == 0 { cap } else { cap.saturating_add(cap / 8).saturating_add(STEP_OVERHEAD_BYTES) };
             bytes = step.decode(bytes, cap, scratch)?;
         }
         let whole = Expected::AtMost(cap.into());
@@ -131,13 +131,13 @@ impl Step {
         scratch: &mut Scratch,
     ) -> Result<Bytes, StoreError> {
         match self {
-            Self::Blosc => Ok(fitted(blosc::decode(scratch.blosc(cap), &bytes)?)),
+            Self::Blosc => Ok(shrink_buffer(blosc::decode(scratch.blosc(cap), &bytes)?)),
             Self::Crc32c => {
                 bytes.truncate(checksum::verified(&bytes)?);
                 Ok(bytes)
             }
-            Self::Gzip => Ok(fitted(gzip::decode(&bytes, cap)?)),
-            Self::Zstd => Ok(fitted(scratch.zstd.decode(&bytes, cap)?)),
+            Self::Gzip => Ok(shrink_buffer(gzip::decode(&bytes, cap)?)),
+            Self::Zstd => Ok(shrink_buffer(scratch.zstd.decode(&bytes, cap)?)),
             #[cfg(feature = "more-codecs")]
             Self::More(more) => more.decode(&bytes),
         }
@@ -145,7 +145,7 @@ impl Step {
 }
 
 /// What was decoded, without the room that its buffer grew by in vain: whoever keeps it counts its bytes.
-fn fitted(mut decoded: Vec<u8>) -> Bytes {
+fn shrink_buffer(mut decoded: Vec<u8>) -> Bytes {
     if decoded.capacity().saturating_sub(decoded.len()) > decoded.len() / 8 {
         decoded.shrink_to_fit();
     }
@@ -182,4 +182,4 @@ fn within_cap(codec: &'static str, decoded: usize, cap: u64) -> Result<(), Forma
 }
 
 /// Frames and checksums of a codec between two others.
-const SLACK: u64 = 64 << 10;
+const STEP_OVERHEAD_BYTES: u64 = 64 << 10;

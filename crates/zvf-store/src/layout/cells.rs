@@ -80,20 +80,20 @@ enum Layout {
 
 impl CellsCore {
     /// The chunks of the array `doc` under `key`, as family C has them.
-    pub(crate) fn of_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
-        Self::of_document(shared, key, doc, Recorded::Keys(doc.nonempty_chunks.clone()))
+    pub(crate) fn from_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
+        Self::from_document(shared, key, doc, Recorded::Keys(doc.nonempty_chunks.clone()))
     }
 
     /// The same of an array whose presence list is read when it is asked for.
-    pub(crate) fn of_outline(
+    pub(crate) fn from_outline(
         shared: &Shared,
         key: &Key,
         outline: &Arc<Outline>,
     ) -> Result<Self, StoreError> {
-        Self::of_document(shared, key, outline.doc(), Recorded::Unread(Arc::clone(outline)))
+        Self::from_document(shared, key, outline.doc(), Recorded::Unread(Arc::clone(outline)))
     }
 
-    fn of_document(
+    fn from_document(
         shared: &Shared,
         key: &Key,
         doc: &ArrayDoc,
@@ -135,7 +135,7 @@ impl CellsCore {
     }
 
     /// The chunks that families A and B keep below the group `key`, whose names have `rank` components.
-    pub(crate) fn of_group(shared: &Shared, key: &Key, attributes: Object, rank: usize) -> Self {
+    pub(crate) fn from_group(shared: &Shared, key: &Key, attributes: Object, rank: usize) -> Self {
         let packed = shared.root.shard_layout.is_some();
         let layout = Layout::Tiny(Tiny::new(key.clone(), rank, packed));
         Self::new(shared, key, attributes, rank, layout)
@@ -224,7 +224,7 @@ impl Cells {
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         match &self.core.layout {
             Layout::Native(native) => {
-                let wanted = native.wanted(&self.shared, keys.iter()).await;
+                let wanted = native.plan_reads(&self.shared, keys.iter()).await;
                 self.read_native(native, wanted, caching).await
             }
             Layout::Tiny(tiny) => self.read_tiny(tiny, keys, caching).await,
@@ -282,7 +282,7 @@ impl Cells {
         if let Layout::Native(native) = &self.core.layout
             && native.reads_parts(&self.shared)
         {
-            let wanted = native.wanted(&self.shared, asks.iter().map(|(key, _)| key)).await;
+            let wanted = native.plan_reads(&self.shared, asks.iter().map(|(key, _)| key)).await;
             let ranges = asks.iter().map(|(_, ranges)| ranges.as_slice());
             let there: Vec<(&Wanted, &[Range<u64>])> = wanted
                 .iter()
@@ -309,7 +309,7 @@ impl Cells {
         if let Layout::Native(native) = &self.core.layout
             && native.partial() == Partial::Ranges
         {
-            let wanted = native.wanted(&self.shared, keys.iter()).await;
+            let wanted = native.plan_reads(&self.shared, keys.iter()).await;
             let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
             let sizes = native.sizes(&self.shared, &there).await;
             return merged(wanted, sizes);
@@ -338,7 +338,7 @@ impl Cells {
     pub async fn raw_many(&self, keys: &[ChunkKey]) -> Vec<Result<Option<Bytes>, StoreError>> {
         match &self.core.layout {
             Layout::Native(native) => {
-                let wanted: Vec<_> = keys.iter().map(|key| native.tried(key)).collect();
+                let wanted: Vec<_> = keys.iter().map(|key| native.plan_unchecked(key)).collect();
                 let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
                 let payloads = native.read(&self.shared, &there, Caching::Once).await;
                 merged(wanted, payloads)

@@ -92,7 +92,7 @@ struct Chunked {
 
 impl DenseCore {
     /// The array of `doc` under `key`.
-    pub(crate) fn of_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
+    pub(crate) fn from_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
         let (dtype, width) = match doc.data_type.kind() {
             DataTypeKind::Fixed(dtype) => (*dtype, dtype.size),
             DataTypeKind::PaddedBytes(size) => (padded_text(key, doc, *size)?, *size),
@@ -143,7 +143,7 @@ impl DenseCore {
     }
 
     /// The array that families A and B0 keep in the group `doc` under `key`.
-    pub(crate) fn of_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
+    pub(crate) fn from_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
         let attributes = doc.attributes.clone();
         let text = attributes.get("dtype").and_then(serde_json::Value::as_str);
         let is_links = key.name().is_some_and(|name| name.starts_with("links_"));
@@ -257,7 +257,7 @@ impl DenseArray {
         if self.core.texts.is_none() {
             return Ok(stored);
         }
-        widened(&stored, saturating_usize(self.core.grid.width))
+        widen_text(&stored, saturating_usize(self.core.grid.width))
             .map(Bytes::from)
             .map_err(|item| self.not_text(range.start, item))
     }
@@ -290,7 +290,7 @@ impl DenseArray {
         if let Body::Chunked(Ok(chunked)) = &self.core.body
             && self.is_read_by_range(chunked)
             && let Some(chunk_bytes) = self.core.grid.chunk_bytes()
-            && chunk_bytes > WORTH_A_WHOLE_READ
+            && chunk_bytes > MAX_WHOLE_CHUNK_BYTES
         {
             return self.take_by_range(chunked, places, (row, total), chunk_bytes).await;
         }
@@ -365,7 +365,7 @@ impl DenseArray {
 
     /// How many bytes are handed out for each that is stored.
     fn expansion(&self) -> u64 {
-        if self.core.texts.is_some() { UTF32_UNIT } else { 1 }
+        if self.core.texts.is_some() { UTF32_BYTES } else { 1 }
     }
 
     /// The fault of item `item` of the rows from `first`.
@@ -449,7 +449,7 @@ impl DenseArray {
             let expected =
                 count_bytes(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
             self.check_len(data, bytes.len(), expected)?;
-            Ok::<_, StoreError>(self.little(bytes, *big_endian))
+            Ok::<_, StoreError>(self.to_little_endian(bytes, *big_endian))
         });
         self.slice_rows(whole.await?, self.row_bytes()?, 0, range)
     }
@@ -463,8 +463,8 @@ impl DenseArray {
         if bytes == 0 {
             return Ok(Bytes::new());
         }
-        let Some(touched) = self.core.grid.touched(range, MAX_CHUNKS) else {
-            let (what, max) = ("chunks of one read", MAX_CHUNKS);
+        let Some(touched) = self.core.grid.touched(range, MAX_READ_CHUNKS) else {
+            let (what, max) = ("chunks of one read", MAX_READ_CHUNKS);
             return Err(StoreError::limit(Op::Read, what, max, u64::MAX).with_key(&self.core.key));
         };
         let Some(chunk_bytes) = self.core.grid.chunk_bytes() else {
@@ -553,7 +553,7 @@ impl DenseArray {
                 (Some(chunk), Some(got)) => {
                     let total = saturating_usize(chunk.total(&got));
                     self.check_len(&chunk.key, total, chunk_bytes)?;
-                    out.extend_from_slice(&self.little(got.bytes, chunked.big_endian));
+                    out.extend_from_slice(&self.to_little_endian(got.bytes, chunked.big_endian));
                 }
                 (chunk, _) => {
                     chunk.map_or(Ok(()), Place::check_absent)?;
@@ -569,7 +569,7 @@ impl DenseArray {
         let (class, what) = (Class::CountMismatch, "bytes of a chunk");
         let expected = Expected::Exactly(chunk_bytes.into());
         let found = Found::Text("fewer");
-        place.blame(StoreError::refused(class, Op::Decode, what, expected, found))
+        place.locate_error(StoreError::refused(class, Op::Decode, what, expected, found))
     }
 
     /// What each of the chunks holds, little-endian and in C order, through the cache.
@@ -589,12 +589,12 @@ impl DenseArray {
             let caps = Caps { batch: u64::MAX, ..caps };
             let chunks =
                 chunked.array.chunks(&self.shared.source, &wanted, caps, Caching::Keep).await;
-            chunks.into_iter().map(|chunk| self.in_order(chunked, chunk, chunk_bytes)).collect()
+            chunks.into_iter().map(|chunk| self.to_c_order(chunked, chunk, chunk_bytes)).collect()
         };
         self.shared.through_cache(chunked.id, &slots, Caching::Keep, fetch).await
     }
 
-    fn in_order(
+    fn to_c_order(
         &self,
         chunked: &Chunked,
         chunk: Result<Stored, StoreError>,
@@ -610,10 +610,10 @@ impl DenseArray {
                 untranspose(&bytes, &shape, order, saturating_usize(self.core.grid.width)).into()
             }
         };
-        Ok(Some(self.little(bytes, chunked.big_endian)))
+        Ok(Some(self.to_little_endian(bytes, chunked.big_endian)))
     }
 
-    fn little(&self, bytes: Bytes, big_endian: bool) -> Bytes {
+    fn to_little_endian(&self, bytes: Bytes, big_endian: bool) -> Bytes {
         // Text has units of four bytes; everything else is one unit.
         let unit = if self.core.dtype.kind == DtypeKind::Text {
             4
@@ -664,7 +664,7 @@ impl DenseArray {
                 let short = || Self::short_chunk(&place, chunk_bytes);
                 if let Some(got) = answers.next().ok_or_else(short)?? {
                     self.check_len(&place.key, saturating_usize(place.total(&got)), chunk_bytes)?;
-                    let bytes = self.little(got.bytes, chunked.big_endian);
+                    let bytes = self.to_little_endian(got.bytes, chunked.big_endian);
                     if bytes.len() != target.len() {
                         return Err(short());
                     }
@@ -693,15 +693,15 @@ fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype, StoreError
             StoreError::refused(Class::Unsupported, Op::Parse, what, expected, found).with_key(key)
         );
     }
-    let size = size.checked_mul(UTF32_UNIT).ok_or_else(|| {
-        StoreError::limit(Op::Parse, "bytes of an item", u64::MAX / UTF32_UNIT, size).with_key(key)
+    let size = size.checked_mul(UTF32_BYTES).ok_or_else(|| {
+        StoreError::limit(Op::Parse, "bytes of an item", u64::MAX / UTF32_BYTES, size).with_key(key)
     })?;
     Ok(Dtype { kind: DtypeKind::Text, size, big_endian: false })
 }
 
 /// Items of `size` bytes of padded UTF-8 as items of as many characters of padded UTF-32; the number of the
 /// first item that is no text otherwise.
-fn widened(items: &[u8], size: usize) -> Result<Vec<u8>, usize> {
+fn widen_text(items: &[u8], size: usize) -> Result<Vec<u8>, usize> {
     let mut out = Vec::with_capacity(items.len().saturating_mul(4)); // the caller compared it with the cap
     for (at, item) in items.chunks_exact(size.max(1)).enumerate() {
         let text = match item.iter().rposition(|byte| *byte != 0) {
@@ -728,11 +728,11 @@ fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
 }
 
 /// A chunk of more bytes than this is not read for single rows of it.
-const WORTH_A_WHOLE_READ: u64 = 8 << 20;
+const MAX_WHOLE_CHUNK_BYTES: u64 = 8 << 20;
 /// Chunks that one read may touch.
-const MAX_CHUNKS: u64 = 1 << 20;
+const MAX_READ_CHUNKS: u64 = 1 << 20;
 /// Bytes of a character in UTF-32.
-const UTF32_UNIT: u64 = 4;
+const UTF32_BYTES: u64 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -752,7 +752,7 @@ mod tests {
             (b"a\0b\0", 4, Ok(wide("a\0b", 4))),
             (b"ok\xff\0", 2, Err(1)),
         ] {
-            assert_eq!(widened(items, size), want, "{items:?}");
+            assert_eq!(widen_text(items, size), want, "{items:?}");
         }
     }
 }

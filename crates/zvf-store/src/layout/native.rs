@@ -160,7 +160,7 @@ impl Native {
     }
 
     fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
-        let told = |error: FormatError| StoreError::from(error).with_key(&self.key);
+        let with_key = |error: FormatError| StoreError::from(error).with_key(&self.key);
         let (rank, mut other) = (self.rank(), None);
         let mut coords = Vec::with_capacity(keys.len().saturating_mul(rank));
         for text in keys.iter() {
@@ -190,8 +190,8 @@ impl Native {
             }
             coords.extend_from_slice(key.components());
         }
-        KeyTable::new(rank, other).map_err(told)?;
-        Ok(Arc::new(KeyTable::of_coords(rank, coords)))
+        KeyTable::new(rank, other).map_err(with_key)?;
+        Ok(Arc::new(KeyTable::from_coords(rank, coords)))
     }
 
     async fn find(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
@@ -222,14 +222,14 @@ impl Native {
             let Some(path) = path else { continue };
             match &array.shards {
                 // Eight bytes frame nothing; what is compressed is not looked into.
-                None if array.chain.is_empty() && size == EMPTY_CELL => {}
+                None if array.chain.is_empty() && size == EMPTY_CELL_BYTES => {}
                 None => indexes.push(path.index().to_vec()),
                 Some(shards) => {
                     let Some(spans) = shards.spans(&shared.source, &object).await? else {
                         continue;
                     };
                     let there = spans.iter().filter(|(_, span)| {
-                        !array.chain.is_empty() || part::length(span) != EMPTY_CELL
+                        !array.chain.is_empty() || part::length(span) != EMPTY_CELL_BYTES
                     });
                     indexes
                         .extend(there.filter_map(|(inner, _)| shards.chunk(path.index(), inner)));
@@ -291,20 +291,20 @@ impl Native {
     }
 
     /// What has to be read for each of `keys`; nothing when it is known to be absent.
-    pub(crate) async fn wanted(
+    pub(crate) async fn plan_reads(
         &self,
         shared: &Shared,
         keys: impl Iterator<Item = &ChunkKey>,
     ) -> Vec<Result<Option<Wanted>, StoreError>> {
         let recorded = self.recorded(shared).await.transpose();
         let wanted = |key: &ChunkKey| match &recorded {
-            Ok(recorded) => self.wanted_of(key, recorded.as_deref()),
+            Ok(recorded) => self.plan_read(key, recorded.as_deref()),
             Err(error) => Err(error.clone()),
         };
         keys.map(wanted).collect()
     }
 
-    fn wanted_of(
+    fn plan_read(
         &self,
         key: &ChunkKey,
         recorded: Option<&KeyTable>,
@@ -320,7 +320,7 @@ impl Native {
             }
         }
         let Some(path) = self.path(key)? else { return Ok(None) };
-        let slot = linear(path.index(), &self.grid);
+        let slot = linear_index(path.index(), &self.grid);
         Ok(Some(Wanted { key: *key, slot, listed: false }))
     }
 
@@ -330,15 +330,15 @@ impl Native {
         if array.shards.is_none() || !shared.source.is_remote() {
             return;
         }
-        let wanted = self.wanted(shared, keys.iter()).await;
+        let wanted = self.plan_reads(shared, keys.iter()).await;
         let wanted: Vec<Wanted> = wanted.into_iter().filter_map(|key| key.ok().flatten()).collect();
         let indexes = self.indexes(wanted.iter());
         // The indexes of shards stay known; a fault is not kept, and shows when chunks are read.
         drop(array.places(&shared.source, &self.split(&indexes)).await);
     }
 
-    /// As [`wanted`](Self::wanted), without trust in presence.
-    pub(crate) fn tried(&self, key: &ChunkKey) -> Result<Option<Wanted>, StoreError> {
+    /// As [`plan_reads`](Self::plan_reads), without trust in presence.
+    pub(crate) fn plan_unchecked(&self, key: &ChunkKey) -> Result<Option<Wanted>, StoreError> {
         let inside = self.path(key)?.is_some();
         Ok(inside.then_some(Wanted { key: *key, slot: None, listed: false }))
     }
@@ -364,7 +364,7 @@ impl Native {
         let payload = |(wanted, chunk): (&&Wanted, Result<Stored, StoreError>)| match chunk? {
             None => self.absent(wanted),
             Some((place, bytes)) => {
-                let payload = unframed(&bytes).map_err(|error| place.blame(error.into()))?;
+                let payload = unframed(&bytes).map_err(|error| place.locate_error(error.into()))?;
                 Ok(Some(payload).filter(|payload| !payload.is_empty()))
             }
         };
@@ -488,7 +488,7 @@ fn unframed(bytes: &Bytes) -> Result<Bytes, FormatError> {
 }
 
 /// The place of `index` in a grid, in C order; none where 64 bits do not hold it.
-fn linear(index: &[u64], grid: &[u64]) -> Option<u64> {
+fn linear_index(index: &[u64], grid: &[u64]) -> Option<u64> {
     index
         .iter()
         .zip(grid)
@@ -498,4 +498,4 @@ fn linear(index: &[u64], grid: &[u64]) -> Option<u64> {
 /// The merge gap, in bytes, from which requests are expensive: a Blosc chunk outside of a shard is then read whole.
 const EXPENSIVE_REQUEST_GAP_BYTES: u64 = 64 << 10;
 /// A frame around nothing.
-const EMPTY_CELL: u64 = 8;
+const EMPTY_CELL_BYTES: u64 = 8;

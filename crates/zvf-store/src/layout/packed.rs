@@ -99,7 +99,7 @@ impl PackedCells {
             .zip(asks)
             .map(|(span, (_, ranges))| {
                 let Some(span) = span? else { return Ok(None) };
-                let inside = |range: &Range<u64>| part::inside(&span, range);
+                let inside = |range: &Range<u64>| part::part_span(&span, range);
                 ranges.iter().map(inside).collect::<Result<_, _>>().map(Some)
             })
             .collect();

@@ -82,7 +82,7 @@ struct Flat {
 
 impl RowsCore {
     /// The rows of the array `doc` under `key`, told with the attributes of the node it belongs to.
-    pub(crate) fn of_array(
+    pub(crate) fn from_array(
         shared: &Shared,
         key: &Key,
         doc: &ArrayDoc,
@@ -122,7 +122,7 @@ impl RowsCore {
     }
 
     /// The rows that families A and B0 keep in the group `doc` under `key`.
-    pub(crate) fn of_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
+    pub(crate) fn from_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
         let (data, offsets) = (key.child("data")?, key.child("offsets")?);
         Ok(Self {
             key: key.clone(),
@@ -235,7 +235,7 @@ impl Rows {
             let indexed = chunks.into_iter().map(|stored| match stored? {
                 None => Ok(None),
                 Some((place, bytes)) => {
-                    with_ends(bytes, chunk.get()).map(Some).map_err(|error| place.blame(error.into()))
+                    with_ends(bytes, chunk.get()).map(Some).map_err(|error| place.locate_error(error.into()))
                 }
             });
             indexed.collect()
@@ -251,7 +251,7 @@ impl Rows {
                 Some(None) => Some(Bytes::new()), // of a chunk that was never written all rows are empty
                 None => None,
             };
-            found.ok_or_else(|| self.no_table(number))
+            found.ok_or_else(|| self.bad_table(number))
         };
         places.iter().map(row).collect()
     }
@@ -268,7 +268,7 @@ impl Rows {
                 _ => Err(StoreError::absent(key, "its group is there")),
             };
             let (data, starts) = (next(data)?, next(offsets)?);
-            let starts = starts_of(&starts, data.len())
+            let starts = parse_starts(&starts, data.len())
                 .map_err(|error| StoreError::from(error).with_key(offsets))?;
             Ok(Flat { data, starts })
         });
@@ -276,7 +276,7 @@ impl Rows {
     }
 
     /// The fault of a chunk whose table does not fit it.
-    fn no_table(&self, number: u64) -> StoreError {
+    fn bad_table(&self, number: u64) -> StoreError {
         let (class, expected) = (Class::CountMismatch, Expected::Rule("a table of all its rows"));
         let found = format!("another behind chunk {number}");
         StoreError::refused(class, Op::Decode, "chunk of rows", expected, &*found)
@@ -300,7 +300,7 @@ impl Flat {
 }
 
 /// Where rows start, checked against the length of what they lie in.
-fn starts_of(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
+fn parse_starts(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
     let refuse = |class, at: usize, expected, found: Found| {
         let at = to_u64(at).saturating_mul(8); // a byte of what was read
         FormatError::new(class, Part::Manifest, "offsets", at, expected, found)
@@ -331,11 +331,11 @@ fn starts_of(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
 /// The chunk with the table of ends behind it.
 fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
     let rows = VlenRows::parse(&bytes, count)?;
-    let mut end = FIRST_ITEM;
+    let mut end = COUNT_BYTES;
     // Each row has a length in front of it, as wide as its end: nothing here is larger than the chunk.
     let mut ends = Vec::with_capacity(rows.len().saturating_mul(END_BYTES));
     for payload in rows.iter() {
-        end = end.saturating_add(ITEM_HEAD).saturating_add(payload.len());
+        end = end.saturating_add(LENGTH_BYTES).saturating_add(payload.len());
         // A chunk is at most the cap of one, far below 2^32.
         let end = u32::try_from(end).map_err(|_large| too_long(end))?;
         ends.extend_from_slice(&end.to_le_bytes());
@@ -360,14 +360,14 @@ fn row(kept: &Bytes, count: u64, place: u64) -> Option<Bytes> {
         usize::try_from(u32::from_le_bytes(*end)).ok()
     };
     let place = saturating_usize(place);
-    let before = place.checked_sub(1).map_or(Some(FIRST_ITEM), end_of)?;
-    let (start, end) = (before.checked_add(ITEM_HEAD)?, end_of(place)?);
+    let before = place.checked_sub(1).map_or(Some(COUNT_BYTES), end_of)?;
+    let (start, end) = (before.checked_add(LENGTH_BYTES)?, end_of(place)?);
     (start <= end && end <= table).then(|| kept.slice(start..end))
 }
 
 /// Bytes of the count in front of all items, and of the length in front of each.
-const FIRST_ITEM: usize = 4;
-const ITEM_HEAD: usize = 4;
+const COUNT_BYTES: usize = 4;
+const LENGTH_BYTES: usize = 4;
 /// Bytes of one end in the table.
 const END_BYTES: usize = 4;
 
@@ -394,7 +394,7 @@ mod tests {
     fn starts_are_checked() {
         let bytes =
             |starts: &[i64]| starts.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
-        assert_eq!(*starts_of(&bytes(&[0, 3, 3, 9]), 9).unwrap(), [0, 3, 3, 9]);
+        assert_eq!(*parse_starts(&bytes(&[0, 3, 3, 9]), 9).unwrap(), [0, 3, 3, 9]);
         #[rustfmt::skip]
         let table: [(Vec<u8>, &str); 4] = [
             (bytes(&[0, 4, 3]), "NotMonotonic in object manifest, offsets at byte 16: expected at least 4, found 3"),
@@ -403,7 +403,7 @@ mod tests {
             (vec![0; 9], "Misaligned in object manifest, offsets at byte 8: expected a multiple of 8, found 9"),
         ];
         for (bytes, message) in table {
-            assert_eq!(starts_of(&bytes, 9).unwrap_err().to_string(), message);
+            assert_eq!(parse_starts(&bytes, 9).unwrap_err().to_string(), message);
         }
     }
 }

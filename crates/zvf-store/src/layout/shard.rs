@@ -160,7 +160,7 @@ impl Shards {
         // What was handed out stays alive with whoever holds it.
         let bytes = self.cells.saturating_mul(SPAN_BYTES); // documents may state any number
         known.bytes = known.bytes.saturating_add(bytes);
-        if known.bytes > KEPT_BYTES {
+        if known.bytes > MAX_INDEX_BYTES {
             *known = Known { bytes, ..Known::default() };
         }
         Arc::clone(known.indexes.entry(key.clone()).or_default())
@@ -171,8 +171,8 @@ impl Shards {
         let len = self.cells.checked_mul(ENTRY_BYTES).and_then(|len| len.checked_add(sum));
         let len = len.unwrap_or(u64::MAX); // longer than any object, which is a fault below
         let get = match self.location {
-            IndexLocation::End => Get::last(key.clone(), len),
-            IndexLocation::Start => Get::at(key.clone(), 0, len),
+            IndexLocation::End => Get::suffix(key.clone(), len),
+            IndexLocation::Start => Get::range(key.clone(), 0, len),
         };
         let got = source.read_many(&[get]).await.pop().unwrap_or(Ok(None))?;
         let Some(got) = got else { return Ok(None) };
@@ -181,9 +181,9 @@ impl Shards {
 
     fn parse(&self, got: &Got) -> Result<Spans, StoreError> {
         let at = self.location.span(self.cells, self.checksum, got.size)?;
-        let told = |error| StoreError::from(error).with_span(at.start, at.end);
-        let index = ShardIndex::parse(&got.bytes, self.cells, self.checksum).map_err(told)?;
-        index.check_spans(got.size, self.location).map_err(told)?;
+        let with_span = |error| StoreError::from(error).with_span(at.start, at.end);
+        let index = ShardIndex::parse(&got.bytes, self.cells, self.checksum).map_err(with_span)?;
+        index.check_spans(got.size, self.location).map_err(with_span)?;
         // A chunk without bytes holds nothing.
         let spans: Box<[_]> =
             index.iter().map(|span| span.filter(|span| !span.is_empty())).collect();
@@ -197,7 +197,7 @@ const ENTRY_BYTES: u64 = 16;
 const SPAN_BYTES: u64 = 24;
 const SUM_BYTES: u64 = 4;
 /// What the indexes of one array may weigh together before all are let go.
-const KEPT_BYTES: u64 = 16 << 20;
+const MAX_INDEX_BYTES: u64 = 16 << 20;
 
 #[cfg(test)]
 mod tests {

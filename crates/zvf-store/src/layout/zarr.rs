@@ -16,7 +16,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::ChunkKeyEncoding;
 
 use super::names::{name_chunk, spelling};
-use super::part::{FRAME, length};
+use super::part::{FRAME_BYTES, length};
 use super::shard::{Shards, Spans};
 use crate::codec::{Caps, Chain, Job, decode_many, stopped};
 use crate::error::StoreError;
@@ -47,7 +47,7 @@ impl Place {
     /// A request for all of the chunk.
     pub(crate) fn get_all(&self) -> Get {
         match &self.span {
-            None => Get::all(self.key.clone()),
+            None => Get::object(self.key.clone()),
             Some((span, version)) => self.get(span, version),
         }
     }
@@ -56,7 +56,7 @@ impl Place {
     pub(crate) fn part(&self, part: &Range<u64>) -> Option<Get> {
         let len = part.end.checked_sub(part.start)?;
         match &self.span {
-            None => Some(Get::at(self.key.clone(), part.start, len)),
+            None => Some(Get::range(self.key.clone(), part.start, len)),
             Some((span, version)) => {
                 let start = span.start.checked_add(part.start)?;
                 let end = start.checked_add(len).filter(|end| *end <= span.end)?;
@@ -69,13 +69,13 @@ impl Place {
     pub(crate) fn known_payload(&self) -> Option<(u64, &Version)> {
         let (spans, inner) = self.indexed.as_ref()?;
         let (span, version) = self.span.as_ref().filter(|_| spans.is_framed(*inner))?;
-        Some((span.end.checked_sub(span.start)?.checked_sub(FRAME)?, version))
+        Some((span.end.checked_sub(span.start)?.checked_sub(FRAME_BYTES)?, version))
     }
 
     /// Remembers that the frame says that the chunk holds a payload of so many bytes, where they are all that are there.
     pub(crate) fn remember_payload(&self, payload: u64, of: &Version) {
         if let (Some((spans, inner)), Some((span, version))) = (&self.indexed, &self.span)
-            && payload.checked_add(FRAME) == span.end.checked_sub(span.start)
+            && payload.checked_add(FRAME_BYTES) == span.end.checked_sub(span.start)
             && version == of
         {
             spans.mark_framed(*inner);
@@ -99,7 +99,7 @@ impl Place {
     }
 
     /// The same fault, of these bytes.
-    pub(crate) fn blame(&self, error: StoreError) -> StoreError {
+    pub(crate) fn locate_error(&self, error: StoreError) -> StoreError {
         let error = error.with_key(&self.key);
         match &self.span {
             None => error,
@@ -108,7 +108,7 @@ impl Place {
     }
 
     fn get(&self, span: &Range<u64>, version: &Version) -> Get {
-        Get::at(self.key.clone(), span.start, length(span)).with_version(version.clone())
+        Get::range(self.key.clone(), span.start, length(span)).with_version(version.clone())
     }
 }
 
@@ -221,9 +221,9 @@ impl ZarrArray {
         });
         let mut undone = decode_many(jobs.collect()).await.into_iter();
         let mut next = |(place, _stored): (Place, Bytes)| match undone.next() {
-            None => Err(place.blame(stopped())), // there is one for each
+            None => Err(place.locate_error(stopped())), // there is one for each
             Some(Ok(bytes)) => Ok(Some((place, bytes))),
-            Some(Err(error)) => Err(place.blame(error)),
+            Some(Err(error)) => Err(place.locate_error(error)),
         };
         stored.into_iter().map(|stored| stored?.map_or(Ok(None), &mut next)).collect()
     }

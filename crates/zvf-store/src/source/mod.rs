@@ -222,7 +222,7 @@ impl Source {
         }
         #[cfg(not(feature = "local"))]
         let _ = (long, ends);
-        let got = self.read_many(&[Get::all(key.clone())]).await.pop().unwrap_or(Ok(None))?;
+        let got = self.read_many(&[Get::object(key.clone())]).await.pop().unwrap_or(Ok(None))?;
         Ok(Begun::Whole(got))
     }
 
@@ -331,33 +331,33 @@ pub(crate) struct Get {
     /// When given, any other version of the object is answered with `FileChanged`.
     pub(crate) version: Option<Version>,
     /// Whether the bytes are let go of soon, so that their memory is worth being used again.
-    pub(crate) passing: bool,
+    pub(crate) pooled: bool,
 }
 
 impl Get {
     /// The whole object.
-    pub(crate) fn all(key: Key) -> Self {
-        Self { key, range: ByteRange::All, version: None, passing: false }
+    pub(crate) fn object(key: Key) -> Self {
+        Self { key, range: ByteRange::All, version: None, pooled: false }
     }
 
     /// Exactly `len` bytes from `start`.
-    pub(crate) fn at(key: Key, start: u64, len: u64) -> Self {
-        Self { key, range: ByteRange::At { start, len }, version: None, passing: false }
+    pub(crate) fn range(key: Key, start: u64, len: u64) -> Self {
+        Self { key, range: ByteRange::At { start, len }, version: None, pooled: false }
     }
 
     /// The last `len` bytes, or all when there are fewer.
-    pub(crate) fn last(key: Key, len: u64) -> Self {
-        Self { key, range: ByteRange::Last(len), version: None, passing: false }
+    pub(crate) fn suffix(key: Key, len: u64) -> Self {
+        Self { key, range: ByteRange::Last(len), version: None, pooled: false }
     }
 
     /// The first `len` bytes, or all when there are fewer.
-    pub(crate) fn first(key: Key, len: u64) -> Self {
-        Self { key, range: ByteRange::First(len), version: None, passing: false }
+    pub(crate) fn prefix(key: Key, len: u64) -> Self {
+        Self { key, range: ByteRange::First(len), version: None, pooled: false }
     }
 
     /// The same, of which nothing is kept where `caching` says so.
     pub(crate) fn with_caching(self, caching: Caching) -> Self {
-        Self { passing: caching == Caching::Once, ..self }
+        Self { pooled: caching == Caching::Once, ..self }
     }
 
     /// The same, of `version` and no other.
@@ -382,7 +382,7 @@ pub(crate) enum ByteRange {
 impl ByteRange {
     /// The bytes meant in an object of `size` bytes. A range [at](Self::At) a place may end behind it: where 64 bits do not
     /// count that end, at the largest number, which is behind every object as well.
-    pub(crate) fn wanted(self, size: u64) -> Range<u64> {
+    pub(crate) fn resolve(self, size: u64) -> Range<u64> {
         match self {
             Self::All => 0..size,
             Self::First(len) => 0..len.min(size),
@@ -393,7 +393,7 @@ impl ByteRange {
 
     /// Those of them that such an object has.
     pub(crate) fn existing(self, size: u64) -> Range<u64> {
-        let Range { start, end } = self.wanted(size);
+        let Range { start, end } = self.resolve(size);
         start.min(size)..end.min(size)
     }
 }
@@ -455,7 +455,7 @@ impl Version {
     }
 
     /// When nothing but the size is known.
-    pub(crate) const fn of_size(size: u64) -> Self {
+    pub(crate) const fn from_size(size: u64) -> Self {
         Self {
             size,
             #[cfg(feature = "local")]
@@ -485,4 +485,4 @@ pub struct IoStats {
 }
 
 /// More keys than one call may list.
-const LISTED: usize = 10_000_001;
+const MAX_LISTED_KEYS: usize = 10_000_001;

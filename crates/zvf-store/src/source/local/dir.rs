@@ -42,7 +42,7 @@ impl File {
     }
 
     pub(super) fn version(&self) -> Version {
-        Version::of_file(self.size(), Stamp::from_metadata(&self.about))
+        Version::from_stamp(self.size(), Stamp::from_metadata(&self.about))
     }
 
     /// Whether the file was written to since. What it is called and how often does not matter.

@@ -63,7 +63,7 @@ impl Shared {
         if !cfg!(unix) {
             return None;
         }
-        if HELD.fetch_add(1, Ordering::Relaxed) >= MAX_HELD {
+        if HELD.fetch_add(1, Ordering::Relaxed) >= MAX_HELD_FILES {
             HELD.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
@@ -112,4 +112,4 @@ impl Inner {
 /// Files that are held by this process.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 /// The most that are: often no more than 1024 may be open.
-const MAX_HELD: usize = 64;
+const MAX_HELD_FILES: usize = 64;

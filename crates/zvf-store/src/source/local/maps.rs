@@ -39,7 +39,7 @@ impl Maps {
     }
 
     /// None yet, under the same promise.
-    pub(super) fn none_yet(&self) -> Self {
+    pub(super) fn new_empty(&self) -> Self {
         Self::new(self.promise)
     }
 
@@ -50,7 +50,7 @@ impl Maps {
 
     /// Maps `file`, unless it is too small, may change, or there are too many: then it is read.
     pub(super) fn map(&self, key: &Key, file: &File) -> Result<Option<Mapped>, StoreError> {
-        if file.size() < WORTH_A_MAP || self.files().len() >= MAX_MAPS {
+        if file.size() < MIN_MAPPED_BYTES || self.files().len() >= MAX_MAPS {
             return Ok(None);
         }
         // Without another descriptor the file cannot be looked at later; it is open, so it can be read.
@@ -84,7 +84,7 @@ impl Mapped {
 }
 
 /// A map costs about as much as copying so many bytes.
-const WORTH_A_MAP: u64 = 128 << 10;
+const MIN_MAPPED_BYTES: u64 = 128 << 10;
 /// Maps that one handle may hold. Each keeps its file open, to be looked at again, and a process may often
 /// have no more than 1024 files open.
 const MAX_MAPS: usize = 256;

@@ -41,7 +41,7 @@ impl BufferPool {
 
     /// A buffer of `wanted` bytes, with whatever was in it, or with zeros; `None` for sizes that are not worth it.
     pub(super) fn take(self: &Arc<Self>, wanted: usize) -> Option<Spare> {
-        if !(SMALLEST..=LARGEST.min(self.max_bytes)).contains(&wanted) {
+        if !(MIN_POOLED_BYTES..=MAX_POOLED_BYTES.min(self.max_bytes)).contains(&wanted) {
             return None;
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +52,7 @@ impl BufferPool {
                 kept.bytes -= bytes.len();
                 bytes
             }
-            None => vec![0; wanted.next_multiple_of(ROUNDED)],
+            None => vec![0; wanted.next_multiple_of(SIZE_CLASS_BYTES)],
         };
         Some(Spare { bytes, home: Arc::clone(self) })
     }
@@ -90,11 +90,11 @@ impl Drop for Spare {
 }
 
 /// Smaller reads are of memory that the allocator keeps.
-const SMALLEST: usize = 16 << 10;
+const MIN_POOLED_BYTES: usize = 16 << 10;
 /// Larger ones are seldom many.
-const LARGEST: usize = 8 << 20;
+const MAX_POOLED_BYTES: usize = 8 << 20;
 /// Reads of nearly the same size shall fit the same buffers.
-const ROUNDED: usize = 4 << 10;
+const SIZE_CLASS_BYTES: usize = 4 << 10;
 /// What is kept for one file at most.
 const MAX_SPARE_BYTES: usize = 16 << 20;
 
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn what_was_let_go_of_is_read_into_again() {
         let spares = Arc::new(BufferPool::default());
-        for small_or_large in [SMALLEST - 1, LARGEST + 1] {
+        for small_or_large in [MIN_POOLED_BYTES - 1, MAX_POOLED_BYTES + 1] {
             assert!(spares.take(small_or_large).is_none());
         }
         let mut one = spares.take(20_000).unwrap();
@@ -132,9 +132,9 @@ mod tests {
     #[test]
     fn no_more_is_kept_than_allowed() {
         let spares = Arc::new(BufferPool::default());
-        let many: Vec<Spare> = (0..6).map(|_| spares.take(LARGEST).unwrap()).collect();
+        let many: Vec<Spare> = (0..6).map(|_| spares.take(MAX_POOLED_BYTES).unwrap()).collect();
         drop(many);
         let kept = spares.kept.lock().unwrap();
-        assert_eq!((kept.buffers.len(), kept.bytes), (MAX_SPARE_BYTES / LARGEST, MAX_SPARE_BYTES));
+        assert_eq!((kept.buffers.len(), kept.bytes), (MAX_SPARE_BYTES / MAX_POOLED_BYTES, MAX_SPARE_BYTES));
     }
 }

@@ -210,7 +210,7 @@ mod tests {
     }
 
     async fn read(source: &Source) {
-        let get = Get::all(Key::root().child("a").unwrap());
+        let get = Get::object(Key::root().child("a").unwrap());
         let got = source.read_many(&[get]).await.pop().unwrap().unwrap().unwrap();
         assert_eq!(got.bytes, "ok");
         // Until the connection is back in its pool.

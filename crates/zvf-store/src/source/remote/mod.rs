@@ -46,7 +46,7 @@ use super::plan::{Object, Read, deliver, plan};
 use super::{Backend, ByteRange, Child, Get, Got, IoStats, LISTED, Version};
 use crate::budget::Budget;
 use crate::clock::Instant;
-use crate::error::{Change, Op, Said, StoreError};
+use crate::error::{Change, Op, BackendAnswer, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
 
@@ -98,7 +98,7 @@ impl Remote {
     }
 
     pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
-        let objects = plan(gets, MERGE_GAP);
+        let objects = plan(gets, MERGE_GAP_BYTES);
         let mut versions: Vec<Option<Version>> = vec![None; objects.len()];
         let pieces =
             objects.into_iter().enumerate().flat_map(|(at, Object { key, pieces, .. })| {
@@ -125,7 +125,7 @@ impl Remote {
     }
 
     pub(crate) const fn merge_gap(&self) -> u64 {
-        MERGE_GAP
+        MERGE_GAP_BYTES
     }
 
     pub(crate) fn can_list(&self) -> bool {
@@ -299,7 +299,7 @@ impl Shared {
         match self.ask(path, options, tries).await {
             Ok(reply) => {
                 let size = reply.meta.size;
-                let version = Version::of_meta(&reply.meta);
+                let version = Version::from_meta(&reply.meta);
                 Ok(Some(Read { bytes: Bytes::new(), start: size, size, version }))
             }
             // A reply to this has no body to say that there is no bucket; others will.
@@ -341,7 +341,7 @@ impl Shared {
         Ok(Part {
             range: expected,
             size: meta.size,
-            version: Version::of_meta(&meta),
+            version: Version::from_meta(&meta),
             tag: meta.e_tag.filter(|tag| !tag.starts_with("W/")),
             bytes: BytesMut::new(),
             _held: held,
@@ -442,8 +442,8 @@ impl Shared {
         let slash = if key.is_root() || self.root.as_ref().is_empty() { "" } else { "/" };
         let path = [self.root.as_ref(), slash, key.as_str()].concat();
         Path::parse(path).map_err(|error| {
-            let (class, said) = (Class::InvalidKey, Said::Refusal);
-            StoreError::backend(class, Op::Name, said, error.into()).with_key(key)
+            let (class, answer) = (Class::InvalidKey, BackendAnswer::Refusal);
+            StoreError::backend(class, Op::Name, answer, error.into()).with_key(key)
         })
     }
 }
@@ -468,7 +468,7 @@ fn is_seen(prefix: &Key, name: &str) -> bool {
 }
 
 /// On a network a request costs about as much as this many bytes.
-const MERGE_GAP: u64 = 256 << 10;
+const MERGE_GAP_BYTES: u64 = 256 << 10;
 
 #[cfg(all(test, feature = "http"))]
 mod http_tests;

@@ -217,7 +217,7 @@ impl Remote {
 
     /// All of an object.
     pub(crate) async fn read(&self, key: &Key) -> Result<Option<Bytes>, StoreError> {
-        let answer = self.read_many(&[Get::all(key.clone())]).await.pop();
+        let answer = self.read_many(&[Get::object(key.clone())]).await.pop();
         Ok(answer.transpose()?.flatten().map(|got| got.bytes))
     }
 

@@ -255,8 +255,8 @@ impl Miss {
     pub(super) fn judge(self, op: Op) -> (StoreError, bool, Option<Duration>) {
         match self {
             Self::Fault(error) => {
-                let Verdict { class, said, again, after } = Verdict::classify(&error);
-                (StoreError::backend(class, op, said, error), again, after)
+                let Verdict { class, answer, again, after } = Verdict::classify(&error);
+                (StoreError::backend(class, op, answer, error), again, after)
             }
             Self::Late { what, after } => (StoreError::timeout(op, what, after), true, None),
             Self::Length { expected, found } => {
