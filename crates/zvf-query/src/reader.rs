@@ -79,11 +79,11 @@ impl Reader {
     ///
     /// When the level or an index of objects cannot be read.
     #[boxed]
-    pub async fn kind_of(&self, level: LevelId, id: ObjectId) -> Result<Option<Kind>, QueryError> {
+    pub async fn find_kind(&self, level: LevelId, id: ObjectId) -> Result<Option<Kind>, QueryError> {
         let own = self.level(level).await?;
-        let beside: Vec<Kind> = own.extra_kinds().collect();
-        let first = own.kinds().first().copied().filter(|_| !beside.is_empty());
-        for kind in first.into_iter().chain(beside) {
+        let extra: Vec<Kind> = own.extra_kinds().collect();
+        let first = own.kinds().first().copied().filter(|_| !extra.is_empty());
+        for kind in first.into_iter().chain(extra) {
             let Some(index) = self.level_of_kind(level, kind).await?.objects().await? else {
                 continue;
             };

@@ -58,6 +58,7 @@ impl OpenOptions {
 
     /// What one request, or all that are under way, may weigh.
     pub(crate) fn in_flight_bytes(&self) -> u64 {
+        // Nothing where the cache may take all.
         self.budget_bytes.saturating_sub(self.cache_bytes)
     }
 }

@@ -79,7 +79,7 @@ impl Findings {
         }
         for (severity, findings) in other.kept {
             let kept = self.kept.entry(severity).or_default();
-            let room = self.most.saturating_sub(kept.len());
+            let room = self.most.saturating_sub(kept.len()); // none is left once all are taken
             kept.extend(findings.into_iter().take(room));
         }
     }
@@ -183,14 +183,14 @@ mod tests {
         all.add(Finding::new(&C21, "bad"));
         all.add(Finding::new(&C21, "odd").lint());
         all.add(Finding::new(&S8, "0"));
-        let told = all.into_summary(|_| true);
-        let shown: Vec<_> = told.findings.iter().map(|f| (f.rule.id, f.path.as_str())).collect();
+        let summary = all.into_summary(|_| true);
+        let shown: Vec<_> = summary.findings.iter().map(|f| (f.rule.id, f.path.as_str())).collect();
         assert_eq!(shown, [("C21", "bad"), ("C4", "0"), ("C4", "1")]);
-        let counts: Vec<_> = told.counts.iter().map(|(r, s, n)| (r.id, s.name(), *n)).collect();
+        let counts: Vec<_> = summary.counts.iter().map(|(r, s, n)| (r.id, s.name(), *n)).collect();
         let wanted =
             [("S8", "note", 1), ("C4", "warning", 5), ("C21", "warning", 1), ("C21", "error", 1)];
         assert_eq!(counts, wanted);
-        assert_eq!(told.notes.len(), 1);
+        assert_eq!(summary.notes.len(), 1);
     }
 
     #[test]
@@ -200,10 +200,10 @@ mod tests {
             all.skip(Finding::new(&C4, "large").with_details("rows", "at most 1", 2));
         }
         all.skip(Finding::new(&C21, "other"));
-        let told = all.into_summary(|rule| rule.id == "C4");
-        assert_eq!((told.findings.len(), told.counts.len(), told.notes.len()), (0, 0, 0));
-        assert_eq!(told.skipped.len(), 1);
-        assert_eq!(told.skipped[0].severity, Severity::Note);
+        let summary = all.into_summary(|rule| rule.id == "C4");
+        assert_eq!((summary.findings.len(), summary.counts.len(), summary.notes.len()), (0, 0, 0));
+        assert_eq!(summary.skipped.len(), 1);
+        assert_eq!(summary.skipped[0].severity, Severity::Note);
     }
 
     #[test]
@@ -211,8 +211,8 @@ mod tests {
         let mut all = Findings::new(9, true);
         all.add(Finding::new(&C21, "odd").lint());
         all.add(Finding::new(&C4, "nan"));
-        let told = all.into_summary(|rule| rule.id == "C21");
-        assert_eq!(told.findings.len(), 1);
-        assert_eq!(told.findings[0].severity, Severity::Error);
+        let summary = all.into_summary(|rule| rule.id == "C21");
+        assert_eq!(summary.findings.len(), 1);
+        assert_eq!(summary.findings[0].severity, Severity::Error);
     }
 }

@@ -62,13 +62,13 @@ fn convention(
         }
     };
     if !matches!(&found, Token::Known(found) if fitting.contains(found)) {
-        let words: Vec<&str> = fitting.iter().map(|word| word_of(*word)).collect();
+        let words: Vec<&str> = fitting.iter().map(|word| convention_word(*word)).collect();
         let finding = Finding::new(&G2, path);
         run.add(finding.with_details("links_convention", words.join(" or "), found.as_str()));
     }
 }
 
-const fn word_of(convention: LinksConvention) -> &'static str {
+const fn convention_word(convention: LinksConvention) -> &'static str {
     match convention {
         LinksConvention::Explicit => "explicit",
         LinksConvention::ImplicitSequential => "implicit_sequential",

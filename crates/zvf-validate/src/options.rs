@@ -61,7 +61,8 @@ impl Options {
 
     /// Rows of a level for which a bit each is kept: as much memory as fragments take.
     pub(crate) const fn kept_rows(&self) -> u64 {
-        self.kept.saturating_mul(ROWS)
+        // A limit: the largest is none.
+        self.kept.saturating_mul(ROWS_PER_KEPT)
     }
 
     /// Whether everything is looked into, so that totals can be compared.
@@ -78,7 +79,7 @@ impl Default for Options {
             strict: false,
             max_findings: MAX_FINDINGS,
             sample: None,
-            kept: KEPT,
+            kept: MAX_KEPT,
         }
     }
 }
@@ -161,8 +162,8 @@ impl Observer {
     }
 
     pub(crate) fn report_progress(&self, progress: &Progress) {
-        if let Some(told) = &self.progress {
-            told(progress);
+        if let Some(callback) = &self.progress {
+            callback(progress);
         }
     }
 }
@@ -198,9 +199,9 @@ impl fmt::Display for Progress {
 /// Findings that are kept unless said otherwise.
 const MAX_FINDINGS: usize = 1000;
 /// Fragments and ids that are kept unless said otherwise: some 120 MiB.
-const KEPT: u64 = 4 << 20;
+const MAX_KEPT: u64 = 4 << 20;
 /// Rows for which a bit is kept, for each fragment that is.
-const ROWS: u64 = 64;
+const ROWS_PER_KEPT: u64 = 64;
 
 #[cfg(test)]
 mod tests {

@@ -115,12 +115,12 @@ impl Validation {
             Err(Stop::Store(error)) => return Err(*error),
         };
         let options = self.options;
-        let told = self.found.into_summary(|rule| options.wants(rule));
+        let summary = self.found.into_summary(|rule| options.wants(rule));
         Ok(Report {
-            findings: told.findings,
-            counts: told.counts,
-            notes: told.notes,
-            skipped: told.skipped,
+            findings: summary.findings,
+            counts: summary.counts,
+            notes: summary.notes,
+            skipped: summary.skipped,
             sample: options.sample.filter(|_| options.level.reads_cells()),
             checked: self.checked,
             complete,
@@ -255,7 +255,7 @@ impl Validation {
     }
 
     /// A finding of what the store could not read under `path`; what is no finding is a stop.
-    pub(crate) fn blame(
+    pub(crate) fn add_store_error(
         &mut self,
         rule: &'static Rule,
         path: &str,
@@ -264,7 +264,7 @@ impl Validation {
         if !crate::finding::is_content(error) {
             return Err(error.clone().into());
         }
-        self.add(Finding::of_store(rule, path, error));
+        self.add(Finding::from_store(rule, path, error));
         Ok(())
     }
 

@@ -75,7 +75,7 @@ pub(crate) async fn levels(run: &mut Validation) -> Result<Vec<LevelState>, Stop
                 } else {
                     &S4
                 };
-                run.blame(rule, &path, &error)?;
+                run.add_store_error(rule, &path, &error)?;
                 continue;
             }
         };
@@ -117,9 +117,9 @@ async fn arrays(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop
     }
     level.fragments = ChunkArray::open(run, &node, "vertex_fragments").await?;
     if level.fragments.is_none() && !level.has("vertex_fragments") {
-        let told = ("node", "the fragments of the level", "nothing");
+        let details = ("node", "the fragments of the level", "nothing");
         run.add(
-            Finding::new(&S6, level.path("vertex_fragments")).with_details(told.0, told.1, told.2),
+            Finding::new(&S6, level.path("vertex_fragments")).with_details(details.0, details.1, details.2),
         );
     }
     level.link_fragments = ChunkArray::open(run, &node, "link_fragments").await?;
@@ -221,8 +221,8 @@ async fn links(run: &mut Validation, level: &LevelState, children: &[String]) ->
         let finding = Finding::new(&S14, level.path(&format!("links/{gap}")));
         run.add(finding.with_details("format_capabilities", "multiscale_links", "no word of it"));
     }
-    let said = level.node.meta().arrays_present.iter().any(|name| name == "links");
-    if run.store.family() == LayoutFamily::A && said && !gaps.contains(&Delta::SAME) {
+    let stated = level.node.meta().arrays_present.iter().any(|name| name == "links");
+    if run.store.family() == LayoutFamily::A && stated && !gaps.contains(&Delta::SAME) {
         run.add(Finding::new(&S13, level.path("links/0")).with_details(
             "node",
             "the links of the level",
@@ -235,7 +235,7 @@ async fn links(run: &mut Validation, level: &LevelState, children: &[String]) ->
 /// S16, S18, S19: a folder is an array, a group with its document, or in the older families a group.
 async fn folder(run: &mut Validation, path: &str) -> Result<(), Stop> {
     match run.store.nodes().node(path).await {
-        Err(error) => run.blame(&S18, path, &error),
+        Err(error) => run.add_store_error(&S18, path, &error),
         Ok(Some(node)) if matches!(*node, Node::Array(_)) => Ok(()),
         Ok(Some(_)) => group_files(run, path).await,
         Ok(None) if run.store.family() != LayoutFamily::C => group_files(run, path).await,

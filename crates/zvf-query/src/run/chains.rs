@@ -141,7 +141,7 @@ impl Context {
                 last = Some(here);
             }
         }
-        let far = self.ends_of(&steps, ends).await?;
+        let far = self.read_ends(&steps, ends).await?;
         for (a, b, row) in steps {
             let end = |place: &Place, which: usize| {
                 let known = ends.get(place).or_else(|| far.get(place));
@@ -194,12 +194,12 @@ impl Context {
         for ((low, high), (size, at)) in axes {
             // Points beside a face may be stored on its other side, as far as rounding goes.
             let start = zvf_format::num::f64_from_i64(*at) * size;
-            (*low, *high) = (start - size * STRAY, start + size * (1.0 + STRAY));
+            (*low, *high) = (start - size * CHUNK_TOLERANCE, start + size * (1.0 + CHUNK_TOLERANCE));
         }
     }
 
     /// The ends of fragments that are not known yet.
-    async fn ends_of(
+    async fn read_ends(
         &self,
         steps: &[(Place, Place, u64)],
         known: &HashMap<Place, [Option<Point>; 2]>,
@@ -272,4 +272,4 @@ fn hulls_meet(a: &[i64], b: &[i64], range: &ChunkRange, axes: usize) -> bool {
 }
 
 /// How far beside its chunk a point may lie, in parts of the chunk.
-const STRAY: f64 = 1e-3;
+const CHUNK_TOLERANCE: f64 = 1e-3;

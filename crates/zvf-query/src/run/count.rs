@@ -178,7 +178,7 @@ impl Context {
 
     /// How many rows the fragments of the chunks at `places` name that belong to what is asked for.
     async fn rows_named(&self, places: &[u32]) -> Result<u64, QueryError> {
-        let chunks = self.runs_of(places).await?;
+        let chunks = self.read_runs(places).await?;
         let keys: Vec<_> = chunks.iter().map(|chunk| chunk.key).collect();
         let mut rows = 0;
         for (chunk, present) in chunks.iter().zip(self.warm.level.row_counts(&keys).await) {

@@ -79,7 +79,7 @@ async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec
     }
     let mut start = 0;
     while ranges && start < index.slots() {
-        let end = start.saturating_add(BATCH).min(index.slots());
+        let end = start.saturating_add(BATCH_IDS).min(index.slots()); // at most the slots
         for (id, row) in index.ids(start..end).await?.into_iter().zip(start..) {
             let in_range =
                 |group: &Members| matches!(group, Members::Range { .. }) && group.contains(id);
@@ -93,4 +93,4 @@ async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec
 }
 
 /// Ids looked at at a time.
-const BATCH: u64 = 1 << 16;
+const BATCH_IDS: u64 = 1 << 16;

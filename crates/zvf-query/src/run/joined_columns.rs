@@ -130,7 +130,7 @@ impl Context {
         let asked = self.owners_asked(keys).await?;
         let owners = match asked {
             Some(_) => None,
-            None => self.owners_of(keys).await?,
+            None => self.read_owners(keys).await?,
         };
         let first = |piece: &Piece| {
             let fragment = piece.fragment;

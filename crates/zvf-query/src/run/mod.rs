@@ -251,7 +251,7 @@ impl Context {
             requests: 0,
             bytes: 0,
         };
-        for places in candidates.chunks(MAX_CELLS_OF_A_WAVE) {
+        for places in candidates.chunks(MAX_WAVE_CELLS) {
             self.estimate(places, &mut plan).await?;
         }
         Ok(plan)
@@ -280,6 +280,7 @@ impl Context {
         let position = of(level.dtype().size, to_u64(level.axes()));
         let fields =
             self.chosen.vertex.iter().map(|field| of(field.dtype().size, field.width().into()));
+        // Only compared with the caps.
         fields.fold(position, u64::saturating_add).max(1)
     }
 
@@ -289,14 +290,14 @@ impl Context {
         match purpose {
             Purpose::Collect => budget / 2,
             // Several waves are under way. With links, a wave takes several times what its vertices take.
-            Purpose::Stream if self.kind.has_links() => (budget / 40).min(MAX_BYTES_STREAMED),
-            Purpose::Stream => (budget / 16).min(MAX_BYTES_STREAMED),
+            Purpose::Stream if self.kind.has_links() => (budget / 40).min(MAX_STREAM_WAVE_BYTES),
+            Purpose::Stream => (budget / 16).min(MAX_STREAM_WAVE_BYTES),
         }
     }
 
     /// Whether cells stay with the handle.
     pub(crate) fn caching(&self, bytes: u64) -> Caching {
-        if self.query.uncached || self.reach.is_none() || bytes > MAX_BYTES_KEPT {
+        if self.query.uncached || self.reach.is_none() || bytes > MAX_CACHED_BYTES {
             Caching::Once
         } else {
             Caching::Keep
@@ -455,8 +456,8 @@ const MAX_ROWS: u64 = 100_000_000;
 /// Bytes of a collected answer.
 const MAX_BYTES: u64 = 4 << 30;
 /// Bytes of one wave that is streamed: more at once is no faster, and several are under way.
-const MAX_BYTES_STREAMED: u64 = 4 << 20;
+const MAX_STREAM_WAVE_BYTES: u64 = 4 << 20;
 /// Cells that one wave may have: their keys and indexes are held at once.
-const MAX_CELLS_OF_A_WAVE: usize = 8192;
+const MAX_WAVE_CELLS: usize = 8192;
 /// Cells stay with the handle only where a question reads no more than this.
-const MAX_BYTES_KEPT: u64 = 16 << 20;
+const MAX_CACHED_BYTES: u64 = 16 << 20;

@@ -48,7 +48,7 @@ impl Ranges {
         };
         let (whole, float) = match float {
             None => (around(whole), floats_around(whole)),
-            Some(x) => (wholes_around(x), around_float(x)),
+            Some(x) => (integers_around(x), around_float(x)),
         };
         let parts: &[usize] = match comparison {
             Comparison::Less => &[0],
@@ -76,7 +76,7 @@ impl Ranges {
         let stride = column.stride();
         let rows = first.checked_mul(stride)?..first.checked_add(len)?.checked_mul(stride)?;
         let rows = Rows { bytes: column.bytes().get(rows)?, stride, component };
-        let mut bits = Bits::all(len, false);
+        let mut bits = Bits::filled(len, false);
         let words = bits.words_mut();
         macro_rules! whole {
             ($number:ty) => {{
@@ -124,10 +124,10 @@ fn around(n: i128) -> Around<i128> {
 
 /// Whole numbers around a float.
 #[expect(clippy::as_conversions, reason = "whole floats past 127 bits are past every column too")]
-fn wholes_around(x: f64) -> Around<i128> {
+fn integers_around(x: f64) -> Around<i128> {
     let (floor, ceil) = (x.floor() as i128, x.ceil() as i128);
-    let below = Some([i128::MIN, ceil.saturating_sub(1)]);
-    let above = Some([floor.saturating_add(1), i128::MAX]);
+    let below = Some([i128::MIN, ceil.saturating_sub(1)]); // saturates where no integer is below
+    let above = Some([floor.saturating_add(1), i128::MAX]); // saturates where no integer is above
     [below, (floor == ceil).then_some([floor, floor]), above]
 }
 
@@ -145,12 +145,12 @@ fn floats_around(n: i128) -> Around<f64> {
     match (near as i128).cmp(&n) {
         std::cmp::Ordering::Equal => around_float(near),
         // It lies between two floats.
-        std::cmp::Ordering::Less => beside(near, near.next_up()),
-        std::cmp::Ordering::Greater => beside(near.next_down(), near),
+        std::cmp::Ordering::Less => float_neighbours(near, near.next_up()),
+        std::cmp::Ordering::Greater => float_neighbours(near.next_down(), near),
     }
 }
 
-fn beside(below: f64, above: f64) -> Around<f64> {
+fn float_neighbours(below: f64, above: f64) -> Around<f64> {
     [Some([f64::NEG_INFINITY, below]), None, Some([above, f64::INFINITY])]
 }
 

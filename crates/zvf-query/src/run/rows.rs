@@ -112,11 +112,11 @@ impl RowTest<'_> {
         self.joined(self.conditions, true, piece)
     }
 
-    fn ask(&self, condition: &Condition, piece: &Piece) -> Result<Bits, QueryError> {
+    fn evaluate(&self, condition: &Condition, piece: &Piece) -> Result<Bits, QueryError> {
         match condition {
             Condition::One(one) => self.test_rows(one, piece),
             Condition::Not(inner) => {
-                let mut verdicts = self.ask(inner, piece)?;
+                let mut verdicts = self.evaluate(inner, piece)?;
                 verdicts.not();
                 Ok(verdicts)
             }
@@ -127,7 +127,7 @@ impl RowTest<'_> {
 
     /// Whether all of the conditions hold, or any.
     fn joined(&self, list: &[Condition], all: bool, piece: &Piece) -> Result<Bits, QueryError> {
-        let mut each = list.iter().map(|one| self.ask(one, piece));
+        let mut each = list.iter().map(|one| self.evaluate(one, piece));
         let Some(first) = each.next() else {
             return Ok(Bits::all(usize_from_u32(piece.len), all));
         };
@@ -179,7 +179,7 @@ impl RowTest<'_> {
     }
 
     /// The rows of `pieces` for which the conditions hold.
-    pub(super) fn of_pieces(&self, pieces: &Pieces) -> Result<Pieces, QueryError> {
+    pub(super) fn filter_pieces(&self, pieces: &Pieces) -> Result<Pieces, QueryError> {
         let some = |list: &[Piece]| -> Result<Pieces, QueryError> {
             let mut left = Pieces::default();
             for piece in list {
@@ -191,11 +191,11 @@ impl RowTest<'_> {
             }
             Ok(left)
         };
-        if pieces.rows < WORTH_A_THREAD {
+        if pieces.rows < MIN_THREAD_ROWS {
             return some(&pieces.list);
         }
         let parts: Result<Vec<Pieces>, QueryError> =
-            pieces.list.par_chunks(PIECES_OF_A_THREAD).map(some).collect();
+            pieces.list.par_chunks(BATCH_PIECES).map(some).collect();
         let mut left = Pieces::default();
         // What follows in the next part may go on with the last run of this one.
         parts?.into_iter().flat_map(|part| part.list).for_each(|piece| left.push(piece));
@@ -203,7 +203,7 @@ impl RowTest<'_> {
     }
 
     /// The rows of objects for which the conditions hold: a chain in runs, others in one part.
-    pub(super) fn of_objects(&self, parted: &Parted, chain: bool) -> Result<Parted, QueryError> {
+    pub(super) fn filter_objects(&self, parted: &Parted, chain: bool) -> Result<Parted, QueryError> {
         let mut left = Parted::default();
         for span in &parted.spans {
             let mut now: Vec<Piece> = Vec::new();
@@ -288,6 +288,6 @@ impl Context {
 }
 
 /// Rows that take longer to test than a thread takes to wake up.
-const WORTH_A_THREAD: usize = 1 << 17;
+const MIN_THREAD_ROWS: usize = 1 << 17;
 /// Pieces that one thread tests at a time.
-const PIECES_OF_A_THREAD: usize = 64;
+const BATCH_PIECES: usize = 64;

@@ -266,7 +266,7 @@ impl<T: Send + 'static> Running<T> {
             // No thread to be had: the work is done by whoever waits for it.
             Err(_) => match take(&shared) {
                 Some(work) => Self::Inline(work.map(Ok).boxed()),
-                None => Self::Inline(async { Err(stopped_early()) }.boxed()),
+                None => Self::Inline(async { Err(runtime_stopped()) }.boxed()),
             },
         }
     }
@@ -277,13 +277,13 @@ impl<T: Send + 'static> Running<T> {
             Self::Task(task) => match task.await {
                 Ok(value) => Ok(value),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                Err(_) => Err(stopped_early()),
+                Err(_) => Err(runtime_stopped()),
             },
             Self::Thread { result, handle, .. } => match result.await {
                 Ok(value) => Ok(value),
                 Err(_) => match handle.take().map(thread::JoinHandle::join) {
                     Some(Err(panic)) => std::panic::resume_unwind(panic),
-                    Some(Ok(())) | None => Err(stopped_early()),
+                    Some(Ok(())) | None => Err(runtime_stopped()),
                 },
             },
             Self::Inline(work) => work.await,
@@ -309,7 +309,7 @@ impl<T> Drop for Running<T> {
 }
 
 /// Work that whoever ran it gave up: a runtime that was shut down.
-fn stopped_early() -> QueryError {
+fn runtime_stopped() -> QueryError {
     let expected = Expected::Rule("a runtime that runs until the stream ends");
     ModelError::refused(Class::Cancelled, "stream", expected, "one that was shut down").into()
 }

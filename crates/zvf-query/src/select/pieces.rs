@@ -164,6 +164,7 @@ fn too_long() -> QueryError {
 /// The rows without a copy, when they are most of what they would keep alive.
 fn shared(held: &Held, piece: &Piece) -> Option<Column> {
     let (column, _) = held.column(piece.start)?;
+    // Only compared with a length in memory.
     let most = usize_from_u32(piece.len).saturating_mul(2) >= column.len();
     if most { held.slice(piece.start, piece.len) } else { None }
 }
@@ -205,7 +206,7 @@ fn fill(
     stride: usize,
     out: &mut [u8],
 ) -> Result<(), QueryError> {
-    if out.len() > WORTH_A_THREAD && pieces.len() > 1 {
+    if out.len() > MIN_THREAD_BYTES && pieces.len() > 1 {
         let (first, second) = pieces.split_at(pieces.len() / 2);
         let rows: usize = first.iter().map(|piece| usize_from_u32(piece.len)).sum();
         let Some((left, right)) = out.split_at_mut_checked(rows * stride) else {
@@ -243,7 +244,7 @@ pub(crate) fn not_held() -> QueryError {
 }
 
 /// Bytes that take longer to copy than a thread takes to wake up.
-const WORTH_A_THREAD: usize = 1 << 20;
+const MIN_THREAD_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

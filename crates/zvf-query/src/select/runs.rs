@@ -141,9 +141,9 @@ mod tests {
         };
         let all = runs(&index, 11, None, false).unwrap();
         assert_eq!((flat(&all), all.rows), (vec![(0, 5, 0), (4, 1, 0), (9, 2, 0)], 8));
-        let told = runs(&index, 11, None, true).unwrap();
-        assert_eq!(flat(&told), [(0, 2, 0), (2, 3, 1), (4, 1, 3), (9, 2, 3)]);
-        assert_eq!(told.end(), 11);
+        let flagged = runs(&index, 11, None, true).unwrap();
+        assert_eq!(flat(&flagged), [(0, 2, 0), (2, 3, 1), (4, 1, 3), (9, 2, 3)]);
+        assert_eq!(flagged.end(), 11);
     }
 
     #[test]

@@ -8,4 +8,4 @@ mod elements;
 mod kinds;
 mod objects;
 mod suites;
-mod told;
+mod reference;

@@ -227,7 +227,7 @@ impl DenseSink {
     fn flush(&mut self) -> Result<(), StoreError> {
         let chunk = Bytes::from(std::mem::take(&mut self.chunk));
         self.room.clear();
-        let per_chunk = self.plan.chunk_rows.unwrap_or(u64::MAX);
+        let per_chunk = self.plan.chunk_rows.unwrap_or(u64::MAX); // without chunks all rows are in the first
         // One chunk holds all rows; there are some, and some in a chunk.
         let number = (self.report.rows - 1) / per_chunk;
         let size = self.fill.len().max(1);

@@ -676,7 +676,7 @@ fn parents(key: &Key) -> Result<Vec<Key>, StoreError> {
     let mut at = Key::root();
     let segments: Vec<&str> = key.segments().collect();
     // The root has no segments.
-    for segment in segments.iter().take(segments.len().saturating_sub(1)) {
+    for segment in segments.iter().take(segments.len().saturating_sub(1)) { // the root has no parent
         at = at.child(segment)?;
         above.push(at.clone());
     }

@@ -59,7 +59,7 @@ fn framed(
     decoded: Decoded,
 ) -> Result<Vec<Bytes>, StoreError> {
     let mut pieces = decoded.pieces.into_iter();
-    let frame = pieces.next().unwrap_or_default();
+    let frame = pieces.next().unwrap_or_default(); // an empty frame is refused below
     let payload =
         VlenCell::payload_span(&frame, decoded.total).map_err(|error| place.locate_error(error.into()))?;
     if let Some(range) = ranges.iter().find(|range| range.end > length(&payload)) {

@@ -162,6 +162,7 @@ impl Native {
     fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
         let with_key = |error: FormatError| StoreError::from(error).with_key(&self.key);
         let (rank, mut other) = (self.rank(), None);
+        // One number of each key at least is in memory as text.
         let mut coords = Vec::with_capacity(keys.len().saturating_mul(rank));
         for text in keys.iter() {
             let key = text.parse::<ChunkKey>().map_err(|error| {

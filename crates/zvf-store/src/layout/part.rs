@@ -72,7 +72,7 @@ pub(super) async fn sizes(
 fn plan_gets(&(place, ranges): &Ask<'_>) -> Result<Vec<Get>, StoreError> {
     let Some(place) = place else { return Ok(Vec::new()) };
     let shifted = ranges.iter().map(|range| shifted(place, range));
-    let mut gets = Vec::with_capacity(ranges.len().saturating_add(1));
+    let mut gets = Vec::with_capacity(ranges.len().saturating_add(1)); // a capacity
     let frame = place.known_payload().is_none().then_some(Ok(0..FRAME_BYTES));
     for part in frame.into_iter().chain(shifted) {
         let part = part?;

@@ -386,7 +386,7 @@ impl ByteRange {
         match self {
             Self::All => 0..size,
             Self::First(len) => 0..len.min(size),
-            Self::Last(len) => size.saturating_sub(len)..size,
+            Self::Last(len) => size.saturating_sub(len)..size, // all where there are fewer
             Self::At { start, len } => start..start.saturating_add(len),
         }
     }

@@ -132,6 +132,7 @@ fn run_ranges(touched: &Touched<'_>, size: u64) -> impl Iterator<Item = Range<u6
     let start = touched.row().payload_offset();
     touched.runs().map(move |run| {
         let first = start.saturating_add(run.src); // no file has what lies beyond 2^64
+        // Beyond the tile: refused where it is cut.
         first..first.saturating_add(copy::reach(&run, size))
     })
 }

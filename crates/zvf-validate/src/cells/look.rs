@@ -50,7 +50,7 @@ pub(crate) struct Looked {
 }
 
 /// Looks at one chunk.
-pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
+pub(crate) fn check_chunk(plan: &Plan, chunk: &Chunk) -> Looked {
     let mut looked = Looked {
         found: plan.fresh.new_empty(),
         rows: None,
@@ -88,9 +88,9 @@ pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
         (None, Ok(_)) if looked.rows == Some(0) => looked.fragments = Some(0),
         (None, Ok(_)) if !plan.has_fragments => {}
         (None, Ok(_)) => {
-            let told = if chunk.has_fragments { "none, though it is listed" } else { "none" };
+            let found = if chunk.has_fragments { "none, though it is listed" } else { "none" };
             let finding = Finding::new(&C35, &plan.fragments).in_cell(key);
-            looked.found.add(finding.with_details("cell", "the fragments of the chunk", told));
+            looked.found.add(finding.with_details("cell", "the fragments of the chunk", found));
         }
         (None, Err(_)) => {}
     }
@@ -116,7 +116,7 @@ impl Looked {
             }
             Ok(None) => None,
             Err(error) => {
-                self.found.add(of_cell(path, key, error));
+                self.found.add(cell_finding(path, key, error));
                 None
             }
         }
@@ -177,25 +177,25 @@ impl Looked {
         let index = match FragmentIndex::parse(bytes) {
             Ok(index) => index,
             Err(error) => {
-                self.found.add(of_index(path, key, &error));
+                self.found.add(index_finding(path, key, &error));
                 return;
             }
         };
         self.fragments = Some(index.len());
         for lint in index.lints().iter() {
-            self.found.add(Finding::of_format(&C21, path, lint).in_cell(key).lint());
+            self.found.add(Finding::from_format(&C21, path, lint).in_cell(key).lint());
         }
         if plan.opaque && self.rows.is_none() {
             self.rows = Some(index.extent());
         }
         let Some(rows) = self.rows else { return };
         if let Err(error) = index.check_rows(rows) {
-            self.found.add(Finding::of_format(&C21, path, &error).in_cell(key));
+            self.found.add(Finding::from_format(&C21, path, &error).in_cell(key));
             return;
         }
         self.tiles = index.tiles(rows);
         if plan.keeps_ends {
-            match index.iter().map(|fragment| Ends::of_fragment(&fragment)).collect() {
+            match index.iter().map(|fragment| Ends::from_fragment(&fragment)).collect() {
                 Some(ends) => self.ends = ends,
                 // Only a stream that hides its rows can claim as many.
                 None => {
@@ -322,23 +322,23 @@ impl Looked {
 }
 
 /// What the store could not read of a cell. What it does not know is the same for all cells of the array.
-pub(crate) fn of_cell(path: impl Display, key: &ChunkKey, error: &StoreError) -> Finding {
-    let finding = Finding::of_store(&C2, path, error);
+pub(crate) fn cell_finding(path: impl Display, key: &ChunkKey, error: &StoreError) -> Finding {
+    let finding = Finding::from_store(&C2, path, error);
     if error.class() == Class::Unsupported { finding } else { finding.in_cell(key) }
 }
 
 /// A fragment index that cannot be read is a cell that does not decode; one that contradicts itself is C21.
-fn of_index(path: &str, key: &ChunkKey, error: &FormatError) -> Finding {
+fn index_finding(path: &str, key: &ChunkKey, error: &FormatError) -> Finding {
     let cut = matches!(
         error.class,
         Class::Truncated | Class::BadMagic | Class::UnsupportedVersion | Class::UnsupportedFlags
     );
-    Finding::of_format(if cut { &C2 } else { &C21 }, path, error).in_cell(key)
+    Finding::from_format(if cut { &C2 } else { &C21 }, path, error).in_cell(key)
 }
 
 impl Ends {
     /// Those of a fragment; none where its rows are not below 2^32.
-    fn of_fragment(fragment: &Fragment<'_>) -> Option<Self> {
+    fn from_fragment(fragment: &Fragment<'_>) -> Option<Self> {
         let (first, last, is_range) = match fragment {
             Fragment::Range { start, count } => {
                 (*start, start.checked_add(count.saturating_sub(1))?, true) // without rows the first is the last
@@ -375,12 +375,12 @@ fn unflattened(flat: u64, per_chunk: &[i64]) -> Vec<i64> {
 /// How far a point may lie outside, on each axis: writers round in other ways, and store fewer digits.
 pub(crate) fn slack(low: &[f64], high: &[f64]) -> Vec<f64> {
     let each = low.iter().zip(high);
-    each.map(|(low, high)| SLACK + low.abs().max(high.abs()) * DIGITS).collect()
+    each.map(|(low, high)| RELATIVE_TOLERANCE + low.abs().max(high.abs()) * FLOAT32_TOLERANCE).collect()
 }
 
-const SLACK: f64 = 1e-4;
+const RELATIVE_TOLERANCE: f64 = 1e-4;
 /// Two units in the last place of numbers of 32 bits.
-const DIGITS: f64 = 2.4e-7;
+const FLOAT32_TOLERANCE: f64 = 2.4e-7;
 
 #[cfg(test)]
 mod tests {
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn rows_that_do_not_fit_a_table_are_not_others() {
-        let of = |start, count| Ends::of_fragment(&Fragment::Range { start, count });
+        let of = |start, count| Ends::from_fragment(&Fragment::Range { start, count });
         let ends = |first, last, count| Some(Ends { first, last, count, is_range: true });
         assert_eq!(of(3, 4), ends(3, 6, 4));
         assert_eq!(of(7, 0), ends(7, 7, 0));

@@ -21,8 +21,8 @@ use zvf_format::num::to_u64;
 use zvf_metadata::GeometryType;
 use zvf_store::{Cells, StoreError};
 
-pub(crate) use self::look::of_cell;
-use self::look::{Chunk, Looked, look};
+pub(crate) use self::look::cell_finding;
+use self::look::{Chunk, Looked, check_chunk};
 use self::plan::Plan;
 use self::values::Extent;
 use crate::array::ChunkArray;
@@ -113,7 +113,7 @@ impl Gathered {
                     listed.as_ref().is_some_and(|listed| listed.find(key).is_some())
                 });
                 let looked: Vec<Looked> =
-                    chunks.par_iter().map(|chunk| look(&shared, chunk)).collect();
+                    chunks.par_iter().map(|chunk| check_chunk(&shared, chunk)).collect();
                 let mut looked = taken.into_iter().zip(looked).peekable();
                 let of = |key: ChunkKey| {
                     let looked = looked.next_if(|(taken, _)| *taken == key);
@@ -138,7 +138,7 @@ impl Gathered {
         let chunks = &mut self.chunks;
         let before = chunks.total_fragments();
         chunks.push(looked.rows, looked.fragments);
-        let fits = run.fragments.saturating_add(chunks.total_fragments()) <= run.options.kept;
+        let fits = run.fragments.saturating_add(chunks.total_fragments()) <= run.options.kept; // only compared
         let n = zvf_format::num::saturating_usize(chunks.total_fragments() - before);
         keep(&mut chunks.ends, looked.ends, n, fits);
         keep(&mut chunks.owners, looked.owners, n, fits);
@@ -191,7 +191,7 @@ impl Gathered {
     /// What tables by fragment are needed for, when there are too many fragments for them.
     fn unseen(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
         let found = self.chunks.total_fragments();
-        let most = run.options.kept.saturating_sub(run.fragments);
+        let most = run.options.kept.saturating_sub(run.fragments); // nothing is left where more are kept
         if found <= most {
             run.fragments += found;
             self.chunks.is_kept = true;
@@ -241,16 +241,16 @@ impl Gathered {
         if !self.chunks.is_whole() || meta.vertex_count < 0 || level.opaque {
             return;
         }
-        let (said, right) = (meta.vertex_count.unsigned_abs(), self.chunks.total_rows());
-        if said == right {
+        let (stated, right) = (meta.vertex_count.unsigned_abs(), self.chunks.total_rows());
+        if stated == right {
             return;
         }
         let finding = Finding::new(&C8, level.path("zarr.json"));
-        let finding = finding.counted("zarr_vectors_level.vertex_count", right, said);
+        let finding = finding.counted("zarr_vectors_level.vertex_count", right, stated);
         // A level that was edited drops the flag and keeps the count: known, and readers do without it.
         let edited = !meta.fragments_tile || self.untiled.0 > 0;
         let old = run.store.version().numbers() < FIRST_OF_C;
-        run.add(if said == 0 || old || edited { finding.warning() } else { finding });
+        run.add(if stated == 0 || old || edited { finding.warning() } else { finding });
     }
 
     /// C31: positions and bounds.
@@ -320,12 +320,12 @@ async fn fewer(
     let extra = |array: &ChunkArray| -> Vec<ChunkKey> {
         array.keys.iter().filter(|key| vertices.keys.find(key).is_none()).collect()
     };
-    let told = |rule, array: &ChunkArray, key: &ChunkKey| {
+    let finding = |rule, array: &ChunkArray, key: &ChunkKey| {
         let (expected, found) = ("one of a chunk that has rows", "one of a chunk that has none");
         Finding::new(rule, &array.path).in_cell(key).with_details("cell", expected, found)
     };
     if let Some(array) = &level.fragments {
-        for keys in extra(array).chunks(EXTRA) {
+        for keys in extra(array).chunks(BATCH_CELLS) {
             let (mut cells, _) = read(&[&array.cells], keys).await?;
             for (key, cell) in keys.iter().zip(cells.pop().unwrap_or_default()) {
                 let empty = match &cell {
@@ -333,21 +333,21 @@ async fn fewer(
                     Ok(None) | Err(_) => false,
                 };
                 if !empty {
-                    run.add(told(&C35, array, key));
+                    run.add(finding(&C35, array, key));
                 }
             }
         }
     }
     for array in level.vertex_columns.iter().chain(&level.fragment_columns) {
         for key in extra(array) {
-            run.add(told(&C22, array, &key));
+            run.add(finding(&C22, array, &key));
         }
     }
     Ok(())
 }
 
 /// Cells beside the rows that are read at once.
-const EXTRA: usize = 256;
+const BATCH_CELLS: usize = 256;
 
 /// C27: a value for each leading index.
 fn attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkKey]) {

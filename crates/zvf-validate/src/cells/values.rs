@@ -161,7 +161,7 @@ fn walk<const N: usize>(
         3 => walk_rows::<N, 3>(bytes, careful, read),
         _ => {
             let mut all = Extent::EMPTY;
-            for row in bytes.chunks_exact(axes.saturating_mul(N).max(1)) {
+            for row in bytes.chunks_exact(axes.saturating_mul(N).max(1)) { // at most 8 axes
                 let numbers = row.as_chunks::<N>().0.iter().map(|n| read(*n));
                 let places = all.low.iter_mut().zip(&mut all.high);
                 for (n, (low, high)) in numbers.zip(places) {
@@ -199,7 +199,7 @@ fn walk_rows<const N: usize, const D: usize>(
 fn walk_slowly(bytes: &[u8], dtype: Dtype, axes: usize, careful: bool) -> Extent {
     let size = saturating_usize(dtype.size).max(1);
     let mut all = Extent::EMPTY;
-    for row in bytes.chunks_exact(axes.saturating_mul(size).max(1)) {
+    for row in bytes.chunks_exact(axes.saturating_mul(size).max(1)) { // at most 8 axes
         let numbers = row.chunks_exact(size).map(|n| number(n, dtype).unwrap_or(f64::NAN));
         let places = all.low.iter_mut().zip(&mut all.high);
         for (n, (low, high)) in numbers.zip(places) {

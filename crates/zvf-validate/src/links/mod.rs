@@ -25,7 +25,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{GeometryType, LayoutFamily as Layout};
 use zvf_store::Cells;
 
-use self::look::{LinkChunk, LinkLooked, look};
+use self::look::{LinkChunk, LinkLooked, check_cell};
 use self::segment::{Form, Segment, Sought, Uses};
 use self::total::Total;
 use crate::finding::Finding;
@@ -96,7 +96,7 @@ async fn cells(
     let shared = Arc::clone(&sought);
     let looking = move |(keys, cells): (Vec<ChunkKey>, Vec<Vec<Cell>>)| {
         let chunks = chunks(&shared, &keys, cells);
-        chunks.par_iter().map(|chunk| look(&shared, chunk)).collect::<Vec<_>>()
+        chunks.par_iter().map(|chunk| check_cell(&shared, chunk)).collect::<Vec<_>>()
     };
     // Before 0.9, counts are those of links across chunks alone.
     let counted = !matches!(segment.form, Form::Same);
@@ -164,14 +164,14 @@ fn sought(
 }
 
 fn uses(level: &LevelState, segment: &Segment) -> Uses {
-    let uses = uses_of(level, &segment.family);
+    let uses = find_uses(level, &segment.family);
     // What follows for lines and faces is stated of 0.9 alone.
     let stated = matches!(segment.form, Form::Offsets(_));
     Uses { bridges: uses.bridges && stated, faces: uses.faces && stated, ..uses }
 }
 
 /// What records of `family` are used for.
-fn uses_of(level: &LevelState, family: &LinkPolicy) -> Uses {
+fn find_uses(level: &LevelState, family: &LinkPolicy) -> Uses {
     let width = family.link_width();
     if family.delta() != Delta::SAME {
         return Uses { between: (width == 2).then_some(family.delta().0 > 0), ..Uses::default() };

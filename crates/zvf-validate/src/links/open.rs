@@ -71,20 +71,20 @@ pub(crate) async fn families(
             match name.parse::<Delta>() {
                 Ok(delta) => {
                     for lint in delta.lints(&name).iter() {
-                        run.add(Finding::of_format(&C42, &path, lint).lint());
+                        run.add(Finding::from_format(&C42, &path, lint).lint());
                     }
                     if !deltas.iter().any(|(other, _)| *other == delta) {
                         deltas.push((delta, name));
                     }
                 }
-                Err(error) => run.add(Finding::of_format(&C11, &path, &error)),
+                Err(error) => run.add(Finding::from_format(&C11, &path, &error)),
             }
         }
     }
     let mut opened = Vec::new();
     for (delta, name) in deltas {
         opened.extend(match native {
-            true => of_c(run, levels, level, delta, &name).await?,
+            true => open_c(run, levels, level, delta, &name).await?,
             false => older(run, levels, level, delta, &name).await?,
         });
     }
@@ -99,12 +99,12 @@ async fn attributes(run: &mut Validation, path: &str) -> Result<Option<Object>, 
             Node::Array(array) => array.attributes.clone(),
         })),
         Ok(None) => Ok(None),
-        Err(error) => run.blame(&S18, path, &error).map(|()| None),
+        Err(error) => run.add_store_error(&S18, path, &error).map(|()| None),
     }
 }
 
 /// As 0.9 has it.
-async fn of_c(
+async fn open_c(
     run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
@@ -113,14 +113,14 @@ async fn of_c(
 ) -> Result<Option<Opened>, Stop> {
     let path = level.path(&format!("links/{name}"));
     let Some(attributes) = attributes(run, &path).await? else {
-        let told = ("zarr.json", "the document of a link family", "nothing");
-        run.add(Finding::new(&M20, &path).with_details(told.0, told.1, told.2));
+        let details = ("zarr.json", "the document of a link family", "nothing");
+        run.add(Finding::new(&M20, &path).with_details(details.0, details.1, details.2));
         return Ok(None);
     };
     let doc = match LinksFamily::parse(attributes) {
         Ok(doc) => doc,
         Err(error) => {
-            run.add(Finding::of_metadata(&M20, &path, &error));
+            run.add(Finding::from_metadata(&M20, &path, &error));
             return Ok(None);
         }
     };
@@ -137,7 +137,7 @@ async fn of_c(
         let offsets = match Offsets::parse(child, rank, width) {
             Ok(offsets) => offsets,
             Err(error) => {
-                run.add(Finding::of_format(&C11, &path, &error));
+                run.add(Finding::from_format(&C11, &path, &error));
                 complete = false;
                 continue;
             }
@@ -155,9 +155,9 @@ async fn of_c(
                 let value = value(run, level, &attribute, Some(&offsets)).await?;
                 segment.attributes.extend(value);
             } else if !segment.array.keys.is_empty() {
-                let told = ("array", "values for the links of its segment", "nothing");
+                let details = ("array", "values for the links of its segment", "nothing");
                 run.add(
-                    Finding::new(&C20, level.path(&attribute)).with_details(told.0, told.1, told.2),
+                    Finding::new(&C20, level.path(&attribute)).with_details(details.0, details.1, details.2),
                 );
             }
         }
@@ -166,8 +166,8 @@ async fn of_c(
     for (attribute, below) in &values {
         for child in below.iter().filter(|child| !names.contains(child)) {
             let path = level.path(&format!("link_attributes/{attribute}/{name}/{child}"));
-            let told = ("array", "the name of an array of links", "another");
-            run.add(Finding::new(&C20, path).with_details(told.0, told.1, told.2));
+            let details = ("array", "the name of an array of links", "another");
+            run.add(Finding::new(&C20, path).with_details(details.0, details.1, details.2));
         }
     }
     Ok(Some(Opened { delta, family, doc, path, segments, loose: Loose::None, complete }))
@@ -203,18 +203,18 @@ async fn value(
     match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
         Ok((dtype, doc)) => {
             let named: Option<Vec<&[i64]>> = offsets.map(|offsets| offsets.iter().collect());
-            if let (Some(named), Some(said)) = (named, &doc.offsets)
-                && *said != named
+            if let (Some(named), Some(stated)) = (named, &doc.offsets)
+                && *stated != named
             {
                 let expected = format!("{named:?}, as the array is named");
                 let finding = Finding::new(&C37, &array.path);
-                run.add(finding.with_details("offsets", expected, format!("{said:?}")));
+                run.add(finding.with_details("offsets", expected, format!("{stated:?}")));
             }
             let row = doc.declared_columns().and_then(|columns| columns.checked_mul(dtype.size));
             Ok(Some((array, row.unwrap_or(u64::MAX)))) // too large: more than any cell has
         }
         Err(error) => {
-            run.add(Finding::of_metadata(&M20, &array.path, &error));
+            run.add(Finding::from_metadata(&M20, &array.path, &error));
             Ok(None)
         }
     }
@@ -255,7 +255,7 @@ async fn segment(
     let (doc, dtype) = match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
         Ok((dtype, doc)) => (doc, dtype),
         Err(error) => {
-            run.add(Finding::of_metadata(&M20, &path, &error));
+            run.add(Finding::from_metadata(&M20, &path, &error));
             return Ok(None);
         }
     };
@@ -359,7 +359,7 @@ async fn older(
         loose = Loose::Leaves(leaves(run, &family, &path).await?);
     } else if attributes(run, &flat).await?.is_some() {
         loose = Loose::Flat(flat);
-    } else if let Some(said) = doc.num_links.filter(|n| *n > 0) {
+    } else if let Some(stated) = doc.num_links.filter(|n| *n > 0) {
         let joined = match run.store.family() {
             Layout::A => None,
             Layout::B0 | Layout::B1 | Layout::C => joined(run, level, &family, name).await?,
@@ -367,7 +367,7 @@ async fn older(
         complete = joined.as_ref().is_some_and(|segment| !segment.array.keys.is_empty());
         if !complete {
             let finding = Finding::new(&C19, &path);
-            run.add(finding.with_details("records", format!("{said}, as num_links says"), "none"));
+            run.add(finding.with_details("records", format!("{stated}, as num_links says"), "none"));
         }
         segments.extend(joined);
     }
@@ -391,7 +391,7 @@ async fn one_width(
     let between_is_empty = match flat {
         Ok(Some(data)) if doc.layout.is_none() => data.is_empty(),
         Ok(_) => run.names(&C37, path).await?.is_empty(),
-        Err(error) => return run.blame(&C2, path, &error).map(|()| None),
+        Err(error) => return run.add_store_error(&C2, path, &error).map(|()| None),
     };
     if between_is_empty {
         return Ok(Some((LinksFamily { link_width: width, ..doc }, true)));
@@ -455,7 +455,7 @@ fn ok_or_report<T>(
     path: &str,
     parsed: Result<T, MetadataError>,
 ) -> Option<T> {
-    parsed.map_err(|error| run.add(Finding::of_metadata(&M20, path, &error))).ok()
+    parsed.map_err(|error| run.add(Finding::from_metadata(&M20, path, &error))).ok()
 }
 
 /// `links/<delta>` before 0.9: all ends have the key of the cell.

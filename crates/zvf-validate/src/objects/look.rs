@@ -67,7 +67,7 @@ pub(crate) struct RowsLooked {
 }
 
 /// Looks at the rows from `first` on; those that are not taken are none.
-pub(crate) fn look(sought: &Sought, rows: &[(u64, Entry)]) -> RowsLooked {
+pub(crate) fn check_rows(sought: &Sought, rows: &[(u64, Entry)]) -> RowsLooked {
     let mut looked = RowsLooked {
         found: sought.fresh.new_empty(),
         present: 0,
@@ -123,7 +123,7 @@ impl RowsLooked {
         let manifest = match Manifest::parse(blob, sought.sid_ndim) {
             Ok(manifest) => manifest,
             Err(error) => {
-                self.found.add(Finding::of_format(&C9, &sought.path, &error).in_row(row));
+                self.found.add(Finding::from_format(&C9, &sought.path, &error).in_row(row));
                 return;
             }
         };
@@ -167,6 +167,7 @@ impl RowsLooked {
         let mut at = 0_u64;
         for reference in blocks.chunks_exact(stride) {
             let numbers: Vec<i64> = i64s_from_le(reference).collect();
+            // A reference has one number more.
             let (chunk, fragment) = numbers.split_at_checked(components).unwrap_or_default();
             let place = sought.chunks.find(chunk);
             if place.is_none() {
@@ -234,7 +235,7 @@ impl RowsLooked {
         if !sought.claims && !sought.lines && !sought.bridges && sought.parents.is_empty() {
             return;
         }
-        let ends = sought.chunks.ends_of(place);
+        let ends = sought.chunks.fragment_ends(place);
         let base = sought.chunks.fragment(place, 0);
         for fragment in fragments {
             let number = base.and_then(|base| base.checked_add(saturating_usize(fragment)));
@@ -293,7 +294,7 @@ fn first_missing_fragment(fragments: &BlockFragments<'_>, count: u64) -> Option<
     match fragments {
         BlockFragments::Single(fragment) => Some(*fragment).filter(|fragment| *fragment >= count),
         BlockFragments::Range { start, count: n } => {
-            let end = start.saturating_add(*n);
+            let end = start.saturating_add(*n); // a claim, compared with the count
             (end > count).then_some((*start).max(count))
         }
         BlockFragments::Explicit(_) => fragments.iter().find(|fragment| *fragment >= count),

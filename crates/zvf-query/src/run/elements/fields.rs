@@ -23,8 +23,8 @@ impl Context {
         if conditions.links.is_empty() {
             return Ok(());
         }
-        let mut columns = Vec::with_capacity(conditions.of_links.len());
-        for (column, attribute) in &conditions.of_links {
+        let mut columns = Vec::with_capacity(conditions.link_columns.len());
+        for (column, attribute) in &conditions.link_columns {
             columns.push((column, self.link_values(attribute, parts, caching).await?));
         }
         for (number, part) in parts.iter_mut().enumerate() {

@@ -246,6 +246,7 @@ impl Shared {
                 _ if self.no_ranges.load(Ordering::Relaxed) => None,
                 ByteRange::At { start, len } => {
                     // No object reaches where this saturates, and what is short is refused.
+                    // No object ends behind 2^64.
                     Some(GetRange::Bounded(start..start.saturating_add(len)))
                 }
                 ByteRange::First(len) => Some(GetRange::Bounded(0..len)),
