@@ -393,13 +393,8 @@ fn minus(a: [i64; 3], b: [i64; 3]) -> [i64; 3] {
 }
 
 fn cross(a: [i64; 3], b: [i64; 3]) -> [i64; 3] {
-    let minor =
-        |i: i64, j: i64, k: i64, l: i64| i.wrapping_mul(j).wrapping_sub(k.wrapping_mul(l));
-    [
-        minor(a[1], b[2], a[2], b[1]),
-        minor(a[2], b[0], a[0], b[2]),
-        minor(a[0], b[1], a[1], b[0]),
-    ]
+    let minor = |i: i64, j: i64, k: i64, l: i64| i.wrapping_mul(j).wrapping_sub(k.wrapping_mul(l));
+    [minor(a[1], b[2], a[2], b[1]), minor(a[2], b[0], a[0], b[2]), minor(a[0], b[1], a[1], b[0])]
 }
 
 /// Predicts a texture coordinate: the tip of a triangle whose other corners are known.
@@ -453,9 +448,8 @@ fn across(
     let along = dot(edge, tip);
     let step = [p[0].wrapping_sub(n[0]), p[1].wrapping_sub(n[1])];
     let signed = i64::try_from(length).ok()?;
-    let project = |n: i64, step: i64| {
-        Some(n.checked_mul(signed)?.wrapping_add(along.checked_mul(step)?))
-    };
+    let project =
+        |n: i64, step: i64| Some(n.checked_mul(signed)?.wrapping_add(along.checked_mul(step)?));
     let foot = [project(n[0], step[0])?, project(n[1], step[1])?];
     let in_space = |edge: i64| along.checked_mul(edge)?.checked_div(signed);
     let over = minus(tip, [in_space(edge[0])?, in_space(edge[1])?, in_space(edge[2])?]);

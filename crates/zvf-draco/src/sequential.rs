@@ -228,9 +228,8 @@ pub(crate) fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribut
                 return Err(cursor.bad(Class::BadTag, "quantised float32", found));
             }
             let step = step_of(range, bits);
-            let value = |(q, low): (&i32, &f32)| {
-                (nearest_f32(f64::from(*q)) * step + *low).to_le_bytes()
-            };
+            let value =
+                |(q, low): (&i32, &f32)| (nearest_f32(f64::from(*q)) * step + *low).to_le_bytes();
             attribute.values = integers.iter().zip(lows.iter().cycle()).flat_map(value).collect();
         }
     }

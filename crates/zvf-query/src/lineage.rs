@@ -178,7 +178,7 @@ impl Reader {
         Ok(Some(links))
     }
 
-    /// Links from level to level, put together.
+    /// Links from level to level, joined.
     async fn follow_levels(
         &self,
         kind: Option<Kind>,
@@ -193,7 +193,8 @@ impl Reader {
             let mut rows: Vec<VertexRow> = all.iter().map(|link| link.linked_row).collect();
             rows.sort_unstable_by(order);
             rows.dedup();
-            let Some(links) = self.follow_links(kind, at, if up { 1 } else { -1 }, &rows).await? else {
+            let Some(links) = self.follow_links(kind, at, if up { 1 } else { -1 }, &rows).await?
+            else {
                 return Ok(None);
             };
             let mut next: HashMap<VertexRow, Vec<VertexRow>> = HashMap::new();

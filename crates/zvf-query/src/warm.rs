@@ -1,4 +1,4 @@
-//! A level that was opened, and its columns as far as anybody asked: opened once, kept with the handle.
+//! A level that was opened, and its columns as far as they were requested: opened once, kept with the handle.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,7 +97,10 @@ impl Warm {
     }
 
     /// The attribute of fragments called `name`.
-    pub(crate) async fn fragment_attribute(&self, name: &str) -> Result<AttributeReader, QueryError> {
+    pub(crate) async fn fragment_attribute(
+        &self,
+        name: &str,
+    ) -> Result<AttributeReader, QueryError> {
         match self.level.fragment_attribute(name).await? {
             Some(found) => Ok(found),
             None => {

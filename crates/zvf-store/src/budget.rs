@@ -1,11 +1,11 @@
-//! What one handle may have under way at once: requests, and bytes.
+//! The limits of one handle: requests and bytes in flight.
 //!
 //! Below the caps a request waits, first come first served; it never fails for being one too many.
 //! A single request that is larger than the cap can never be served and is refused at once. Permits
-//! are values: whoever drops one, for whatever reason, gives it back.
+//! are values: dropping one releases it.
 //!
 //! A permit is held from before the request until its bytes are handed over. What the caller keeps
-//! after that is the caller's: [`Budget::reserve`] is there for whoever wants to count it as well.
+//! after that is the caller's: [`Budget::reserve`] counts it as well.
 //!
 //! A semaphore counts kibibytes, because its permits are 32 bits wide.
 
@@ -105,9 +105,9 @@ impl Budget {
     }
 }
 
-/// A part of a [`Budget`], given back when dropped.
+/// A part of a [`Budget`], released when dropped.
 #[derive(Debug)]
-#[must_use = "what is not held is given back at once"]
+#[must_use = "a reservation that is not held is released at once"]
 pub struct Reservation {
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_had_at_once_is_not_waited_for() {
+    async fn try_reserve_does_not_wait() {
         let budget = budget(4096, 1);
         let held = budget.try_reserve(3072).unwrap().unwrap();
         assert!(budget.try_reserve(2048).unwrap().is_none());

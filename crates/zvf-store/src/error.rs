@@ -2,7 +2,7 @@
 //!
 //! One type, [`StoreError`]: the class, what was being done ([`Op`]), to which object, at which bytes,
 //! and what was expected and found. The lower crates know the byte; this layer adds the path. A copy
-//! shares the cause, because single flight hands one fault to everyone who waited for it.
+//! shares the cause, because single flight returns one fault to every caller that waited for it.
 //!
 //! Printed, it is one line: `Truncated in 0/vertices/c/3/1/0 at 16..104, object: expected 104 bytes,
 //! found 40; the object is cut short: …`. What a backend reports is linked as the [`source`](std::error::Error::source) and is
@@ -56,7 +56,7 @@ impl StoreError {
         Self::refused(Class::LimitExceeded, op, what, expected, found)
     }
 
-    /// Something that must be there is not: `because` says who promised it.
+    /// Something that must be there is not: `because` names what promised it.
     #[must_use]
     pub fn absent(key: &Key, because: &'static str) -> Self {
         Self::new(Op::Read, Fault::Absent { because }).with_key(key)
@@ -115,8 +115,13 @@ impl StoreError {
         Self::new(Op::Read, Fault::Changed { change })
     }
 
-    /// A backend's fault, classified by who knows the backend.
-    pub(crate) fn backend(class: Class, op: Op, answer: BackendAnswer, source: object_store::Error) -> Self {
+    /// A backend's fault, classified by the layer that knows the backend.
+    pub(crate) fn backend(
+        class: Class,
+        op: Op,
+        answer: BackendAnswer,
+        source: object_store::Error,
+    ) -> Self {
         Self::new(op, Fault::Backend { class, answer, source: Some(source) })
     }
 
@@ -372,7 +377,7 @@ pub enum Op {
     Read,
     /// Listing objects.
     List,
-    /// Undoing a codec chain.
+    /// Decoding a codec chain.
     Decode,
     /// Reading a document or a structure.
     Parse,
@@ -385,7 +390,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The word for it in a message.
+    /// Its name in a message.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -473,7 +478,7 @@ impl Change {
     }
 }
 
-/// What a backend said, in our words.
+/// What a backend answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BackendAnswer {
     /// An HTTP status.
@@ -673,7 +678,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_place_named_stays() {
+    fn errors_keep_their_first_location() {
         let error = StoreError::limit(Op::Read, "bytes", 1, 2).with_key(&key()).with_span(1, 2);
         let error = error.with_key(&Key::root().child("other").unwrap()).with_span(5, 6);
         assert_eq!((error.key(), error.span()), (Some("0/vertices/c/3/1/0"), Some((1, 2))));
@@ -683,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_message_says_is_no_source() {
+    fn sources_do_not_repeat_the_message() {
         let io = |error| StoreError::io(Op::Read, error);
         for error in [io(io::Error::from_raw_os_error(13)), io(io::ErrorKind::TimedOut.into())] {
             assert!(error.source().is_none() && error.io_error().is_some(), "{error}");

@@ -1,8 +1,8 @@
 //! One file, read by ranges, wherever it lies.
 //!
 //! ```text
-//! in memory     of_bytes                    handed out where it lies
-//! mapped        of_map                      handed out where it lies; ask check() afterwards
+//! in memory     from_bytes                  handed out where it lies
+//! mapped        from_map                    handed out where it lies; ask check() afterwards
 //! on a disk     open(path)                  pread, neighbours in one
 //! elsewhere     open(URL), from_object_store ranges of one object, neighbours in one, of one version
 //! ```
@@ -34,7 +34,7 @@ use crate::source::{Backend, Get, Got, IoStats, Place, Remote, Source, Version, 
 /// # async fn main() -> Result<(), zvf_store::StoreError> {
 /// use zvf_store::RangedFile;
 ///
-/// let file = RangedFile::of_bytes(b"0123456789".as_slice().into());
+/// let file = RangedFile::from_bytes(b"0123456789".as_slice().into());
 /// let parts = file.read_many(&[2..5, 9..10]).await;
 /// assert_eq!(parts.into_iter().collect::<Result<Vec<_>, _>>()?, ["234", "9"]);
 /// # Ok(())
@@ -330,7 +330,7 @@ mod tests {
     const BYTES: &[u8] = b"0123456789";
 
     #[tokio::test]
-    async fn the_same_bytes_from_everywhere() {
+    async fn all_backends_read_the_same_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.bin");
         std::fs::write(&path, BYTES).unwrap();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_there_is_said() {
+    async fn missing_files_are_named() {
         let error = RangedFile::open("/nowhere/a.tet", &OpenOptions::default()).await.unwrap_err();
         assert_eq!(error.class(), Class::NotFound);
         let dir = tempfile::tempdir().unwrap();

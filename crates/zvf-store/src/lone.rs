@@ -1,7 +1,7 @@
 //! One Zarr array by its own address, in whatever group or none: chunks of numbers, one by one.
 //!
 //! ```text
-//! zarr.json      shape, chunks or shards, codecs: refused here when they cannot be undone
+//! zarr.json      shape, chunks or shards, codecs: refused here when they cannot be decoded
 //! c/0/1, ...     chunks, or shards of them, under the names that the document declares
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! A store by its paths: documents, arrays and objects, whatever they mean.
 //!
-//! Levels are read by [`Store::level`] and what it gives. This is for who checks a store, copies it or makes another one of it,
-//! and for what lies beside the levels.
+//! Levels are read by [`Store::level`] and what it gives. This is for checking, copying and converting a store,
+//! and for what is stored next to the levels.
 //!
 //! Not here: what a node means to a reader.
 
@@ -101,7 +101,7 @@ impl<'a> Nodes<'a> {
         self.store.shared().source.list(&key).await
     }
 
-    /// Every stored object with its key, documents first, for who copies the store as it is. Few are in memory at once.
+    /// Every stored object with its key, documents first, for copying the store as it is. Few are in memory at once.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl<'a> Nodes<'a> {
 
     /// The names of the objects directly below the node at `path`, its document among them.
     ///
-    /// For those who check the store: what lies here belongs to nobody but the document.
+    /// For checking the store: nothing but the document belongs here.
     ///
     /// # Errors
     ///

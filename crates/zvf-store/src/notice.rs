@@ -119,7 +119,7 @@ impl Notices {
     }
 }
 
-/// More would not be read.
+/// The most notices that are kept.
 const MAX_NOTICES: usize = 256;
 
 #[cfg(test)]
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_kept_once_and_the_list_ends() {
+    fn notices_are_deduplicated_and_capped() {
         let notices = Notices::default();
         for i in (0..1000).chain(0..1000) {
             notices.add(Notice::MissingPresence { key: key(&i.to_string()) });

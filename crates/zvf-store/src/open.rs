@@ -151,7 +151,7 @@ impl Store {
         if let Source::Local(local) = &self.shared.source { local.folder() } else { None }
     }
 
-    /// The backend that `address` names, and where on it the store lies, for who replaces single objects;
+    /// The backend that `address` names, and where on it the store lies, for callers that replace single objects;
     /// `None` for a directory of this machine. Nothing is sent yet, and nothing is sent again.
     ///
     /// ```
@@ -185,7 +185,7 @@ impl Store {
         source::reading_backend(address, options)
     }
 
-    /// The repository of versions that `address` names, for who reads an earlier one or commits; none for any other
+    /// The repository of versions that `address` names, for reading an earlier one and for commits; none for any other
     /// address. Nothing is looked at yet.
     ///
     /// # Errors
@@ -227,7 +227,7 @@ impl Store {
         let top = Key::root();
         let first = top.child(FIRST_LEVEL)?;
         let vertices = first.child(VERTICES)?;
-        // Whoever reads the level needs that too; asked for now it takes no round of its own. A fault shows then.
+        // Readers of the level need it too: requested now, it takes no round trip of its own. A fault is reported when it is used.
         let fragments = first.child(FRAGMENTS)?;
         let ahead = async {
             if source.is_remote() {
@@ -376,7 +376,7 @@ impl Store {
         LevelNode::open(&self.shared, number).await
     }
 
-    /// What lies in the store by its paths, for who checks, copies or converts it.
+    /// What lies in the store by its paths, for checking, copying and converting it.
     #[must_use]
     pub const fn nodes(&self) -> Nodes<'_> {
         Nodes::new(self)
@@ -426,7 +426,7 @@ impl Store {
         self.shared.cache.bytes()
     }
 
-    /// Lets go of all decoded chunks and rows; documents and indexes stay.
+    /// Evicts all decoded chunks and rows; documents and indexes stay.
     pub fn clear_cache(&self) {
         self.shared.cache.clear();
     }
@@ -477,7 +477,7 @@ impl Store {
         Self::begin(source, shared.budget.clone(), options).await.map(Some)
     }
 
-    /// Whether another store lies at the address of this one by now, as far as that can be told at once: for a
+    /// Whether another store lies at the address of this one by now, as far as that can be determined at once: for a
     /// directory of this machine. What was read of this one stays true; what was not may be gone.
     #[must_use]
     pub fn is_replaced(&self) -> bool {

@@ -130,13 +130,13 @@ impl ChunkArray {
             match chunk_index(&name, doc.chunk_key_encoding) {
                 None if name == "zarr.json" => {}
                 None if ENCODINGS.iter().any(|other| {
-                    chunk_index(&name, *other).is_some_and(|i| grid.has(&i, &doc.chunk_shape))
+                    chunk_index(&name, *other).is_some_and(|i| grid.has_item(&i, &doc.chunk_shape))
                 }) =>
                 {
                     let (count, _) = misnamed.get_or_insert((0_u64, name));
                     *count += 1;
                 }
-                Some(index) if grid.has(&index, &doc.chunk_shape) => {
+                Some(index) if grid.has_item(&index, &doc.chunk_shape) => {
                     // Eight bytes frame nothing.
                     let empty = plain && size == EMPTY_CELL_BYTES;
                     let key = grid.key(&index).filter(|key| self.keys.find(key).is_none());
@@ -171,13 +171,13 @@ impl ChunkArray {
             }
         }
         if self.recorded && run.options.wants(&C28) {
-            self.hidden(run, &hidden).await?;
+            self.check_hidden(run, &hidden).await?;
         }
         Ok(())
     }
 
     /// Cells that are stored and not listed: empty ones are as good as none.
-    async fn hidden(&self, run: &mut Validation, keys: &[ChunkKey]) -> Result<(), Stop> {
+    async fn check_hidden(&self, run: &mut Validation, keys: &[ChunkKey]) -> Result<(), Stop> {
         for keys in keys.chunks(BATCH_CELLS) {
             for (key, cell) in keys.iter().zip(self.cells.raw_many(keys).await) {
                 let finding = Finding::new(&C28, &self.path).in_cell(key);
@@ -206,7 +206,7 @@ impl ChunkArray {
                 report_stray(run, &format!("{}/{name}", self.path), "an array named by a chunk");
             }
         }
-        group_files(run, &self.path).await
+        check_group_files(run, &self.path).await
     }
 }
 
@@ -265,8 +265,8 @@ pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Re
     Ok(())
 }
 
-/// Files beside the document of a group.
-pub(crate) async fn group_files(run: &mut Validation, path: &str) -> Result<(), Stop> {
+/// Files next to the document of a group.
+pub(crate) async fn check_group_files(run: &mut Validation, path: &str) -> Result<(), Stop> {
     let names = match run.store.nodes().files(path).await {
         Ok(names) => names,
         Err(error) if is_content(&error) => {
@@ -321,7 +321,7 @@ struct Grid<'a> {
 
 impl Grid<'_> {
     /// Whether chunk `index`, of chunks of this shape, has an item of the grid in it.
-    fn has(&self, index: &[u64], chunk: &[u64]) -> bool {
+    fn has_item(&self, index: &[u64], chunk: &[u64]) -> bool {
         let axes = index.iter().zip(self.shape).zip(chunk);
         index.len() == self.shape.len()
             && axes

@@ -8,7 +8,7 @@
 //!
 //! A chunk that could not be read, or is not in the sample, has rows and fragments that are not known:
 //! nothing is concluded from them. Tables by fragment stop at a number of fragments; that rules were not
-//! asked then is said in the report.
+//! asked then is stated in the report.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct ChunkTable {
     fragments: Vec<Option<u64>>,
     first_fragment: Vec<u64>,
     first_row: Vec<u64>,
-    hashes: Vec<u64>, // what stands for each key
+    hashes: Vec<u64>, // the hash of each key
     total_fragments: u64,
     total_rows: u64,
     /// Whether there is room for tables by fragment.
@@ -156,7 +156,7 @@ impl ChunkTable {
         self.first_row.get(place)?.checked_add(row)
     }
 
-    /// What stands for row `row` of chunk `place`, as [`row_id`] of its key.
+    /// The hash of row `row` of chunk `place`, as [`row_id`] of its key.
     pub(crate) fn end(&self, place: usize, row: u64) -> u64 {
         // Places are those of keys.
         row_id(self.hashes.get(place).copied().unwrap_or(0), row)
@@ -203,12 +203,12 @@ impl ChunkTable {
     }
 }
 
-/// What stands for a chunk.
+/// The hash of a chunk.
 pub(crate) fn hash(components: &[i64]) -> u64 {
     splitmix64_all(components.iter().map(|component| component.cast_unsigned()))
 }
 
-/// What stands for a row of the chunk that `chunk` stands for.
+/// The hash of a row of the chunk with the hash `chunk`.
 pub(crate) fn row_id(chunk: u64, row: u64) -> u64 {
     splitmix64(chunk ^ row)
 }

@@ -1,4 +1,4 @@
-//! Composite stores: geometries beside that of a level, listed in `geometry_index`.
+//! Composite stores: extra geometries of a level, listed in `geometry_index`.
 //!
 //! A geometry is vertices and links alone, or a group with all that a level has. Such a group is looked at
 //! as a level is; here is only what it has to do with the others.
@@ -18,7 +18,7 @@ use crate::rules::metadata::M20;
 use crate::rules::structure::S18;
 use crate::run::{Stop, Validation};
 
-/// The kinds that a level holds beside its own, and the groups of those that are like levels.
+/// The extra kinds of a level, and the groups of those that are like levels.
 pub(crate) async fn check_extra_kinds(
     run: &mut Validation,
     level: &mut LevelState,
@@ -181,7 +181,7 @@ async fn links(
             let columns = array.shape().get(1).copied().unwrap_or(1);
             // The array was read up to here: its length has 64 bits.
             let item = start.saturating_mul(columns).saturating_add(to_u64(at));
-            let finding = Finding::new(&C40, &path).at(item.saturating_mul(8));
+            let finding = Finding::new(&C40, &path).with_offset(item.saturating_mul(8));
             run.add(finding.with_details("row", format!("below {rows}"), "another"));
             return Ok(());
         }

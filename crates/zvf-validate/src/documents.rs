@@ -13,7 +13,7 @@ use crate::rules::metadata::{
 };
 use crate::run::Validation;
 
-/// Everything that documents alone can tell.
+/// Everything that documents alone show.
 pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     let named: Vec<_> =
         levels.iter().map(|level| (level.name.as_str(), level.node.meta())).collect();
@@ -51,7 +51,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     }
 }
 
-/// What the document of a geometry beside that of a level says of itself: its number is the level's.
+/// What the document of an extra geometry of a level says of itself: its number is the level's.
 fn check_extra_level_number(run: &mut Validation, level: &LevelState) {
     let number = level.node.number().to_string();
     for finding in validate(run.store.root(), &[(&number, level.node.meta())]) {
@@ -91,7 +91,7 @@ fn tokens(run: &mut Validation, level: &LevelState) {
 
 /// M22: what a level says it has.
 fn present(run: &mut Validation, level: &LevelState) {
-    let missing = level.node.meta().arrays_present.iter().filter(|name| !level.has(name));
+    let missing = level.node.meta().arrays_present.iter().filter(|name| !level.has_node(name));
     for name in missing {
         let finding = Finding::new(&M22, level.path("zarr.json"));
         run.add(finding.with_details(

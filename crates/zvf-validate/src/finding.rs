@@ -96,7 +96,7 @@ impl Finding {
         self
     }
 
-    pub(crate) fn at(mut self, offset: u64) -> Self {
+    pub(crate) fn with_offset(mut self, offset: u64) -> Self {
         self.offset = Some(offset);
         self
     }
@@ -128,7 +128,7 @@ impl Finding {
     ) -> Self {
         let mut finding = Self::new(rule, path)
             .with_details(error.field, error.expected, error.found)
-            .at(error.offset);
+            .with_offset(error.offset);
         finding.subject = format!("{}, {}", error.part, error.field);
         finding
     }
@@ -145,7 +145,7 @@ impl Finding {
             true => finding.with_details(&error.path, expected, found),
             false => finding.with_details(&error.path, expected, &error.text),
         };
-        if *offset > 0 { finding.at(*offset) } else { finding }
+        if *offset > 0 { finding.with_offset(*offset) } else { finding }
     }
 
     /// What the store layer could not read, under the rule that fits best, or `rule`.

@@ -17,7 +17,7 @@ use crate::rules::structure::S17;
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "FindingsRecord")]
 pub(crate) struct Findings {
-    most: usize,
+    max_kept: usize,
     strict: bool,
     kept: BTreeMap<Severity, Vec<Finding>>,
     counts: BTreeMap<(usize, Severity), u64>,
@@ -25,17 +25,23 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// None yet; `most` of each severity are kept.
-    pub(crate) fn new(most: usize, strict: bool) -> Self {
-        Self { most, strict, kept: BTreeMap::new(), counts: BTreeMap::new(), skipped: Vec::new() }
+    /// None yet; `max_kept` of each severity are kept.
+    pub(crate) fn new(max_kept: usize, strict: bool) -> Self {
+        Self {
+            max_kept,
+            strict,
+            kept: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            skipped: Vec::new(),
+        }
     }
 
     /// A list with the same settings.
     pub(crate) fn new_empty(&self) -> Self {
-        Self::new(self.most, self.strict)
+        Self::new(self.max_kept, self.strict)
     }
 
-    /// Adds one. What a build does not know of an array is told once.
+    /// Adds one. What a build does not know of an array is reported once.
     pub(crate) fn add(&mut self, mut finding: Finding) {
         if self.is_reported(&finding) {
             return;
@@ -47,7 +53,7 @@ impl Findings {
         let count = self.counts.entry(place).or_default();
         *count += 1;
         let kept = self.kept.entry(finding.severity).or_default();
-        if kept.len() < self.most {
+        if kept.len() < self.max_kept {
             kept.push(finding);
         }
     }
@@ -79,12 +85,12 @@ impl Findings {
         }
         for (severity, findings) in other.kept {
             let kept = self.kept.entry(severity).or_default();
-            let room = self.most.saturating_sub(kept.len()); // none is left once all are taken
+            let room = self.max_kept.saturating_sub(kept.len()); // none is left once all are taken
             kept.extend(findings.into_iter().take(room));
         }
     }
 
-    /// Takes out what is told once.
+    /// Takes out what is reported once.
     fn without_unknown(&mut self) -> Vec<Finding> {
         let place = rules::place(&S17);
         self.counts.retain(|(rule, _), _| *rule != place);
@@ -97,7 +103,7 @@ impl Findings {
 
     /// Those of the rules that `wanted` lets through, worst first; the counts; and the notes.
     pub(crate) fn into_summary(self, wanted: impl Fn(&Rule) -> bool) -> FindingSummary {
-        let most = self.most;
+        let max_kept = self.max_kept;
         let (mut findings, mut notes) = (Vec::new(), Vec::new());
         for (severity, kept) in self.kept.into_iter().rev() {
             let kept = kept.into_iter().filter(|finding| wanted(finding.rule));
@@ -106,7 +112,7 @@ impl Findings {
         findings.sort_by_key(|finding: &Finding| {
             (std::cmp::Reverse(finding.severity), rules::place(finding.rule))
         });
-        findings.truncate(most);
+        findings.truncate(max_kept);
         let counts = self.counts.into_iter().filter_map(|((place, severity), n)| {
             let rule = rules::RULES.get(place).copied().filter(|rule| wanted(rule))?;
             Some((rule, severity, n))
@@ -194,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_looked_into_is_told_once_and_beside_the_rest() {
+    fn skipped_parts_are_reported_once_and_apart() {
         let mut all = Findings::new(1, true);
         for _ in 0..3 {
             all.skip(Finding::new(&C4, "large").with_details("rows", "at most 1", 2));

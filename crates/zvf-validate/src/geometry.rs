@@ -1,4 +1,4 @@
-//! Level 4: what kinds of geometry ask for, as far as documents and arrays tell. What cells tell is found
+//! Level 4: what kinds of geometry ask for, as far as documents and arrays show it. What cells show is found
 //! where they are looked at.
 
 use zvf_metadata::{GeometryType, LayoutFamily, LinksConvention, Token};
@@ -25,7 +25,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     }
     let first = levels.first().map_or(&root.geometry_types, |level| &level.kinds);
     // Geometries beside each other have conventions of their own.
-    if !levels.first().is_some_and(|level| level.has("geometry_index")) || first.len() == 1 {
+    if !levels.first().is_some_and(|level| level.has_node("geometry_index")) || first.len() == 1 {
         for token in first {
             convention(run, "zarr.json", token, root.links_convention());
         }

@@ -1,4 +1,4 @@
-//! What to look for and how hard, and whom to tell meanwhile.
+//! What is checked, how much of it, and who is informed of progress.
 
 use std::fmt;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ impl Sample {
 /// ```
 pub type Listener = Arc<dyn Fn(&Progress) + Send + Sync>;
 
-/// Who is told how far it is, and can stop it.
+/// Receives progress, and can stop the validation.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -145,7 +145,7 @@ pub type Listener = Arc<dyn Fn(&Progress) + Send + Sync>;
 pub struct Observer {
     /// Called now and then, from the thread that polls.
     pub progress: Option<Listener>,
-    /// Set by whoever wants an end; what was found until then is reported.
+    /// Set to end the validation; what was found until then is reported.
     pub cancelled: Arc<AtomicBool>,
 }
 
@@ -196,9 +196,9 @@ impl fmt::Display for Progress {
     }
 }
 
-/// Findings that are kept unless said otherwise.
+/// Findings that are kept by default.
 const MAX_FINDINGS: usize = 1000;
-/// Fragments and ids that are kept unless said otherwise: some 120 MiB.
+/// Fragments and ids that are kept by default: some 120 MiB.
 const MAX_KEPT: u64 = 4 << 20;
 /// Rows for which a bit is kept, for each fragment that is.
 const ROWS_PER_KEPT: u64 = 64;

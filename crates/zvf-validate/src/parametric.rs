@@ -1,4 +1,4 @@
-//! Parametric objects, which lie beside the levels: their rows, names, attributes and groups.
+//! Parametric objects, which are stored next to the levels: their rows, names, attributes and groups.
 
 use zvf_format::num::saturating_usize;
 use zvf_metadata::LayoutFamily;
@@ -60,7 +60,7 @@ async fn objects(run: &mut Validation, types: &ParametricTypes) -> Result<Option
         let number =
             bytes.first_chunk().map(|n| f64::from_le_bytes(*n)).filter(|_| array.dtype().size == 8);
         let Some(number) = number else { break };
-        let finding = Finding::new(&C39, &path).in_row(row).at(0);
+        let finding = Finding::new(&C39, &path).in_row(row).with_offset(0);
         let id = format!("{number:.0}").parse::<i64>().ok().filter(|_| number.fract() == 0.0);
         match id {
             None => {

@@ -10,7 +10,7 @@ pub(crate) async fn on_pool<T: Send + 'static>(
 ) -> Option<T> {
     let (told, wait) = oneshot::channel();
     rayon::spawn(move || {
-        // Whoever asked may be gone.
+        // The receiver may have been dropped.
         drop(told.send(catch_unwind(AssertUnwindSafe(work))));
     });
     match wait.await {

@@ -98,7 +98,8 @@ fn bins(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let ratio = |level: &LevelState| -> Option<f64> {
         Some(level.node.meta().bin_ratio.as_ref()?.iter().product())
     };
-    let smaller = |pair: Option<(f64, f64)>| pair.filter(|(fine, coarse)| *coarse < *fine * MIN_VOLUME_RATIO);
+    let smaller =
+        |pair: Option<(f64, f64)>| pair.filter(|(fine, coarse)| *coarse < *fine * MIN_VOLUME_RATIO);
     let volumes = smaller(volume(fine).zip(volume(coarse)));
     let ratios = smaller(ratio(fine).zip(ratio(coarse)));
     if let Some((fine, coarse_is)) = ratios.or(volumes) {

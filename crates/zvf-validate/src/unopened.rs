@@ -70,7 +70,12 @@ pub fn unopened(error: StoreError, options: &Options) -> Result<Report, StoreErr
     let mut found = Findings::new(options.max_findings, options.strict);
     found.add(Finding::from_store(rule(&error), error.key().unwrap_or("zarr.json"), &error));
     let summary = found.into_summary(|rule| options.wants(rule));
-    Ok(Report { findings: summary.findings, counts: summary.counts, complete: true, ..Report::default() })
+    Ok(Report {
+        findings: summary.findings,
+        counts: summary.counts,
+        complete: true,
+        ..Report::default()
+    })
 }
 
 /// The rule that keeps the store from opening.

@@ -26,7 +26,10 @@ impl FromStr for Predicate {
 
     fn from_str(text: &str) -> Result<Self, BadPredicate> {
         if text.len() > MAX_TEXT_BYTES {
-            return Err(BadPredicate { at: MAX_TEXT_BYTES, wanted: "a condition of at most 64 KiB" });
+            return Err(BadPredicate {
+                at: MAX_TEXT_BYTES,
+                wanted: "a condition of at most 64 KiB",
+            });
         }
         let mut parser = Parser { words: words(text)?, next: 0, depth: 0, end: text.len() };
         let condition = parser.parse_any()?;

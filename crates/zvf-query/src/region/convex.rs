@@ -74,7 +74,7 @@ impl HalfSpace {
         self.normal.iter().zip(point).map(|(n, x)| n * x).sum::<f64>() - self.offset
     }
 
-    /// Puts a corner that was worked out to be on the boundary there exactly, where that is the face of a
+    /// Puts a corner that was computed to be on the boundary there exactly, where that is the face of a
     /// box: rounding must not leave it outside of the opposite face, which may be the same one.
     fn snap_to_faces(&self, corner: &mut Corner) {
         let mut along = self.normal.iter().zip(&mut corner.position).filter(|(n, _)| **n != 0.0);

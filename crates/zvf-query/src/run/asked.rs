@@ -161,14 +161,14 @@ impl Context {
         Ok(Some(each.collect()))
     }
 
-    /// Those of `keys` whose fragments are there; the others are told.
+    /// Those of `keys` whose fragments are there; the others are reported.
     pub(super) async fn with_fragments(
         &self,
         keys: &[ChunkKey],
     ) -> Result<Vec<ChunkKey>, QueryError> {
         let mut there = Vec::with_capacity(keys.len());
         for (key, found) in keys.iter().zip(self.warm.level.fragments(keys).await) {
-            if self.sift(found)?.is_some() {
+            if self.allow_missing(found)?.is_some() {
                 there.push(*key);
             }
         }

@@ -1,4 +1,4 @@
-//! Which columns come along: names of the question, met with what the level has.
+//! Which columns are returned: names of the question, met with what the level has.
 //!
 //! ```text
 //! radius            of the vertices; where they have none of that name, of the edges or faces

@@ -36,7 +36,7 @@ pub(crate) struct Conditions {
     /// The columns that conditions on rows look at.
     pub(super) columns: Vec<(ColumnRef, RowColumn)>,
     /// Between what coordinates on each axis rows can lie for which the conditions hold; `None` where
-    /// nothing is said about axes.
+    /// nothing is known about axes.
     pub(super) bounds: Option<Vec<(f64, f64)>>,
     objects: Vec<Predicate>,
     object_columns: Vec<(ColumnRef, RowAttribute)>,
@@ -87,9 +87,9 @@ impl Conditions {
                 match (warm.vertex_attribute(&column.name, near).await?, warm.axis(&column.name)) {
                     (Some(reader), _) => RowColumn::Attribute(reader),
                     (None, Some(axis)) => RowColumn::Axis(axis),
-                    (None, None) => {
-                        RowColumn::Attribute(warm.required_vertex_attribute(&column.name, near).await?)
-                    }
+                    (None, None) => RowColumn::Attribute(
+                        warm.required_vertex_attribute(&column.name, near).await?,
+                    ),
                 }
             };
             check_index(&column, values.width())?;
@@ -288,7 +288,9 @@ fn exact_float(value: &Value) -> Option<f64> {
     const MAX_EXACT_FLOAT: u64 = 1 << 53;
     match value {
         Value::Float(x) => (!x.is_nan()).then_some(*x),
-        Value::Int(n) => (n.unsigned_abs() <= MAX_EXACT_FLOAT).then(|| zvf_format::num::f64_from_i64(*n)),
+        Value::Int(n) => {
+            (n.unsigned_abs() <= MAX_EXACT_FLOAT).then(|| zvf_format::num::f64_from_i64(*n))
+        }
         Value::UInt(n) => (*n <= MAX_EXACT_FLOAT).then(|| zvf_format::num::f64_from_u64(*n)),
         Value::Null | Value::Bool(_) | Value::Text(_) => None,
     }

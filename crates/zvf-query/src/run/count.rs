@@ -3,8 +3,8 @@
 //! ```text
 //! points without region or conditions    the fragment indexes say it; sizes of cells are compared
 //! points and chains otherwise            wave by wave, without attributes
-//! edges and faces                        wave by wave; a bit for each vertex tells those counted before
-//! edges and faces that a limit cuts      collected without attributes: which of them are left, the cut tells
+//! edges and faces                        wave by wave; a bit for each vertex marks those counted before
+//! edges and faces that a limit cuts      collected without attributes: the cut determines which of them are left
 //! ```
 
 use std::collections::HashMap;

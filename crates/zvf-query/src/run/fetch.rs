@@ -127,12 +127,12 @@ impl Context {
             held.push(match place {
                 Kind::Nothing => Held::Nothing,
                 Kind::Whole => match columns.next() {
-                    Some(column) => self.sift(column)?.map_or(Held::Nothing, Held::Whole),
+                    Some(column) => self.allow_missing(column)?.map_or(Held::Nothing, Held::Whole),
                     None => Held::Nothing,
                 },
                 Kind::Some => match parts.next() {
                     Some((columns, (_, ranges))) => self
-                        .sift(columns)?
+                        .allow_missing(columns)?
                         .map_or(Held::Nothing, |columns| by_range(columns, &ranges)),
                     None => Held::Nothing,
                 },
@@ -172,7 +172,12 @@ pub(crate) fn plan_needs(of: Of<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need>
 }
 
 /// The same, where it is known how many rows of each chunk are `wanted`.
-pub(crate) fn plan_wanted_needs(of: Of<'_>, rows: &[u64], wanted: &[u64], pieces: &Pieces) -> Vec<Need> {
+pub(crate) fn plan_wanted_needs(
+    of: Of<'_>,
+    rows: &[u64],
+    wanted: &[u64],
+    pieces: &Pieces,
+) -> Vec<Need> {
     let mut by_cell: Option<Vec<Vec<Piece>>> = None; // only where ranges are read at all
     let mut scratch = Vec::new();
     let each = rows.iter().zip(wanted).enumerate().map(|(cell, (of_cell, wanted))| {

@@ -34,11 +34,11 @@ impl Context {
             None => None,
         };
         let rows = match (ids, members) {
-            (Some(ids), None) => self.rows_of(&index, ids).await?,
+            (Some(ids), None) => self.find_rows(&index, ids).await?,
             (Some(ids), Some(members)) => {
                 let is_member = |id: &&ObjectId| members.iter().any(|group| group.contains(**id));
                 let both: Vec<ObjectId> = ids.iter().filter(is_member).copied().collect();
-                self.rows_of(&index, &both).await?
+                self.find_rows(&index, &both).await?
             }
             (None, Some(members)) => rows_of_members(&index, &members).await?,
             (None, None) => return Ok(None),
@@ -60,7 +60,7 @@ impl Context {
     }
 }
 
-/// The rows of the members, ascending by id. Ranges are not written out: the index is gone through
+/// The rows of the members, ascending by id. Ranges are not written out: the index is scanned
 /// once. Members that are no objects are left out.
 async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec<u64>, QueryError> {
     let mut found: BTreeSet<(ObjectId, u64)> = BTreeSet::new();

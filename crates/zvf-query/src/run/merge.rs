@@ -1,4 +1,4 @@
-//! A collected answer with elements, put together from bounded waves.
+//! A collected answer with elements, assembled from bounded waves.
 //!
 //! A vertex at which elements of several waves end comes with each of them. The whole has it once, in the
 //! order of storage, and the elements in the order that one wave would have given them.

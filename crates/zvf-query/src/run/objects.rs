@@ -95,7 +95,7 @@ impl Context {
         index.ok_or_else(|| BadQuery::NoObjects.into())
     }
 
-    /// The rows of the index that are asked for by id, in the order asked; what is not there is told.
+    /// The rows of the index that are asked for by id, in the order asked; missing ones are reported.
     pub(crate) async fn find_rows(
         &self,
         index: &ObjectIndex,
@@ -169,7 +169,7 @@ impl Context {
     ) -> Result<Parted, QueryError> {
         let chain = self.kind.is_chain();
         let within = |parted, mode| self.clip_to_region(parted, &chunks.keys, positions, mode);
-        // What is whole in or near the region is told of what the conditions leave; looking at objects
+        // What is whole in or near the region is decided by what the conditions leave; looking at objects
         // that are far away can be spared.
         let (before, after) = match self.mode {
             Mode::Touch if chain => (Some(Mode::Touch), Some(Mode::Touch)),

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_numbers_is_left_to_others() {
+    fn columns_without_numbers_have_no_verdicts() {
         let test: Predicate = "x < 3".parse().unwrap();
         let ranges = Ranges::new(&test).unwrap();
         for dtype in ["bool", "float16", "<U2"] {

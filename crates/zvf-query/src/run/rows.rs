@@ -203,7 +203,11 @@ impl RowTest<'_> {
     }
 
     /// The rows of objects for which the conditions hold: a chain in runs, others in one part.
-    pub(super) fn filter_objects(&self, parted: &Parted, chain: bool) -> Result<Parted, QueryError> {
+    pub(super) fn filter_objects(
+        &self,
+        parted: &Parted,
+        chain: bool,
+    ) -> Result<Parted, QueryError> {
         let mut left = Parted::default();
         for span in &parted.spans {
             let mut now: Vec<Piece> = Vec::new();
@@ -263,7 +267,7 @@ impl Context {
                 RowColumn::Attribute(reader) if column.scope == Scope::Fragment => {
                     let found = reader.values_where_written(keys, caching).await;
                     for (values, missing) in found.into_iter().zip(&mut missing) {
-                        let values: Option<Option<Column>> = self.sift(values)?;
+                        let values: Option<Option<Column>> = self.allow_missing(values)?;
                         *missing = values.is_none();
                         held.push(values.flatten().map_or(Held::Nothing, Held::Whole));
                     }

@@ -16,7 +16,7 @@ use crate::query::{Columns, Order, Query};
 use crate::reader::Reader;
 use crate::warm::Warm;
 
-/// The statistics of level `level`, of its geometry of `kind` where it holds several; `on_progress` hears of the vertices
+/// The statistics of level `level`, of its geometry of `kind` where it holds several; `on_progress` is called with the vertices
 /// so far.
 pub(crate) async fn statistics(
     reader: &Reader,

@@ -121,7 +121,7 @@ impl Context {
         let (found, ()) = join!(level.fragments(&keys), level.locate_positions(&keys));
         let mut indexes = Vec::with_capacity(keys.len());
         for (key, fragments) in keys.into_iter().zip(found) {
-            if let Some(fragments) = self.sift(fragments)? {
+            if let Some(fragments) = self.allow_missing(fragments)? {
                 indexes.push((key, fragments));
             }
         }
@@ -262,7 +262,7 @@ impl Context {
         all
     }
 
-    /// The attributes of vertices that come along, for the rows of `pieces`.
+    /// The attributes of vertices that are returned, for the rows of `pieces`.
     pub(super) async fn columns(
         &self,
         keys: &[ChunkKey],
@@ -336,7 +336,6 @@ fn check_ends(chunks: &[Chunk], positions: &[Held]) -> Result<(), QueryError> {
 
 /// How many rows of `chunks` can matter.
 fn count_rows(chunks: &[Chunk]) -> u64 {
-    // Claims of fragments, to be compared.
     // Claims of fragments, compared with the caps.
     chunks.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.runs.rows))
 }
@@ -392,7 +391,7 @@ fn positions_stride(positions: &[Held]) -> usize {
     columns.unwrap_or(8)
 }
 
-/// Bytes that take longer to go through than a thread takes to wake up.
+/// Bytes that take longer to process than a thread takes to wake up.
 const MIN_THREAD_BYTES: usize = 1 << 20;
 /// What is read before it is gathered: the memory of it then serves what is read next.
 const READ_BATCH_BYTES: u64 = 16 << 20;

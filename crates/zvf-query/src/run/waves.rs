@@ -1,6 +1,6 @@
 //! How a question is divided into waves.
 //!
-//! By objects, where the answer is put together from them; by link cells, where there are edges and faces;
+//! By objects, where the answer is assembled from them; by link cells, where there are edges and faces;
 //! by chunks otherwise. A wave has as much as fits in a part of the budget, judged by averages: what a
 //! wave reads is looked at again when it is known. Chunks that are collected are read some at a time anyway.
 
@@ -42,7 +42,7 @@ pub(crate) async fn waves(
 }
 
 impl Context {
-    /// Whether the answer is put together object by object.
+    /// Whether the answer is assembled object by object.
     pub(super) fn goes_by_objects(&self) -> bool {
         if self.kind.has_links() || self.query.vertices_only {
             return false;
@@ -112,7 +112,7 @@ impl Context {
                 if !self.follows_rows() {
                     continue;
                 }
-                // Whose parents these records tell must be known where the rest of a chunk is.
+                // Vertices whose parents these records state must be known where the rest of a chunk is.
                 let others = between.iter().filter_map(place_of).filter(|place| *place != source);
                 for place in others.filter(|place| chunks.binary_search(place).is_ok()) {
                     by_source.entry(place).or_default().parent_cells.push(*cell);
@@ -270,7 +270,8 @@ impl Context {
         let (mut parts, mut now, mut bytes) = (Vec::new(), Vec::new(), 0_u64);
         for object in &followed.objects {
             let more = reads.add(object);
-            if bytes.saturating_add(more) > most && !now.is_empty() { // estimates, only compared
+            if bytes.saturating_add(more) > most && !now.is_empty() {
+                // estimates, only compared
                 parts.push(SizedWave { wave: WorkUnit::Objects(std::mem::take(&mut now)), bytes });
                 reads.of_chunks.clear();
                 bytes = reads.add(object);
@@ -350,7 +351,6 @@ impl<'a> Reads<'a> {
 
 /// The sum of what fragment indexes claim, which may be any number; compared with caps only.
 fn total(claims: impl Iterator<Item = u64>) -> u64 {
-    // Compared with the caps.
     claims.fold(0, u64::saturating_add)
 }
 

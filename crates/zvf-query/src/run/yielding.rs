@@ -1,8 +1,8 @@
 //! Yielding before work that takes long, so that a question can be moved to another thread.
 //!
 //! A question whose cells are all held is never pending by itself: its first poll would do all of it, however long that
-//! takes. Whoever polls it on a thread that must stay responsive, such as that of an interpreter, wants short answers from
-//! the first poll and a pending future otherwise. So it is pending once before each piece of work that takes long.
+//! takes. A caller that polls it on a thread that must stay responsive, such as that of an interpreter, needs short answers
+//! from the first poll and a pending future otherwise. So it is pending once before each piece of work that takes long.
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,8 @@ impl Context {
     pub(super) async fn yield_before(&self, wave: &WorkUnit) -> Result<(), QueryError> {
         let bytes = self.estimate_bytes(wave).await?.clamp(MIN_WAVE_BYTES, MAX_POLL_BYTES + 1);
         let before = self.since_yield.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) > MAX_POLL_BYTES { // estimates, only compared
+        if before.saturating_add(bytes) > MAX_POLL_BYTES {
+            // estimates, only compared
             self.since_yield.store(0, Ordering::Relaxed);
             yield_once().await;
         }
@@ -32,7 +33,7 @@ impl Context {
         }
     }
 
-    /// About how many bytes a wave goes through, by averages of the level.
+    /// About how many bytes a wave processes, by averages of the level.
     async fn estimate_bytes(&self, wave: &WorkUnit) -> Result<u64, QueryError> {
         let vertices = u64::try_from(self.warm.level.node().meta().vertex_count).unwrap_or(0); // negative: unknown
         // Judged, not allocated.
@@ -75,7 +76,7 @@ async fn yield_once() {
     .await;
 }
 
-/// Bytes that one poll goes through: they take a few milliseconds.
+/// Bytes that one poll processes: they take a few milliseconds.
 const MAX_POLL_BYTES: u64 = 4 << 20;
 /// What a wave counts for at least, so that many empty ones are not small.
 const MIN_WAVE_BYTES: u64 = 64 << 10;

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_ends_it() {
+    fn collect_returns_the_first_error() {
         let rows = [Ok(true), Err("no"), Err("later")];
         assert_eq!(Bits::collect(rows.into_iter()), Err("no"));
     }

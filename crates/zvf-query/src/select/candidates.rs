@@ -30,7 +30,9 @@ pub(crate) fn chunk_range_of_box(
 /// bin of an attribute, and may be any.
 pub(crate) fn chunks_in_range(table: &KeyTable, range: &ChunkRange) -> Vec<u32> {
     // Only compared.
-    let few = range.count().is_some_and(|count| count.saturating_mul(LOOK_UP_COST_KEYS) < to_u64(table.len()));
+    let few = range
+        .count()
+        .is_some_and(|count| count.saturating_mul(LOOK_UP_COST_KEYS) < to_u64(table.len()));
     if few && range.rank() == table.rank() {
         return range.iter().filter_map(|key| table.find(&key)).map(place).collect();
     }
@@ -67,7 +69,7 @@ fn meets(range: &ChunkRange, components: &[i64]) -> bool {
     axes.all(|(axis, at)| range.axis(axis).is_some_and(|(low, high)| (low..=high).contains(at)))
 }
 
-/// A look-up costs about as much as passing so many keys by.
+/// A look-up costs about as much as skipping so many keys.
 const LOOK_UP_COST_KEYS: u64 = 8;
 
 #[cfg(test)]

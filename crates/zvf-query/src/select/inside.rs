@@ -45,7 +45,7 @@ impl<'a> Test<'a> {
     }
 
     /// Adds those rows of `runs` that are inside to `out`, as pieces of chunk `cell`. Rows that are not
-    /// held are left out: who reads checks that first.
+    /// held are left out: the caller checks that first.
     pub(crate) fn rows(&self, held: &Held, runs: &[RowRun], cell: u32, out: &mut Pieces) {
         for run in runs {
             if let Some(column) = held.slice(run.start, run.len) {

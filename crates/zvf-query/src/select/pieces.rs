@@ -19,7 +19,7 @@ pub(crate) struct Piece {
     pub(crate) cell: u32,
     pub(crate) start: u32,
     pub(crate) len: u32,
-    /// The fragment that names the rows; 0 where nobody asks.
+    /// The fragment that names the rows; 0 where it is not requested.
     pub(crate) fragment: u32,
 }
 
@@ -117,10 +117,10 @@ impl Pieces {
     }
 }
 
-/// A column that is put together from what is read at several times.
+/// A column that is assembled from what is read at several times.
 #[derive(Debug)]
 pub(crate) struct Gathered {
-    empty: Column,  // tells type and width
+    empty: Column,  // has the type and the width
     bytes: Vec<u8>, // zeros behind those that are filled
     filled: usize,
 }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_at_several_times_is_put_together() {
+    fn batches_of_rows_are_assembled() {
         let dtype = "uint8".parse::<Dtype>().unwrap();
         // Room for fewer, as many, and more.
         for room in [0, 4, 9] {

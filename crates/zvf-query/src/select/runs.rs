@@ -5,7 +5,7 @@
 //! fragment that names them, as the reference has it; graphs, skeletons and meshes have each stored row once,
 //! because their elements name rows.
 //!
-//! Nothing here is sized by what a fragment claims: a range of any length is one run. Whoever reads the
+//! Nothing here is sized by what a fragment claims: a range of any length is one run. The reader of the
 //! rows compares their end with those that are there.
 //!
 //! Bins prune only where fragments are known to be bins: as many as a chunk has, in a level that was
@@ -25,7 +25,7 @@ use crate::error::QueryError;
 pub(crate) struct RowRun {
     pub(crate) start: u32,
     pub(crate) len: u32,
-    /// The fragment that names them; 0 where nobody asks.
+    /// The fragment that names them; 0 where it is not requested.
     pub(crate) fragment: u32,
 }
 
@@ -90,11 +90,11 @@ pub(crate) fn check_extent(extent: u64) -> Result<(), QueryError> {
     Err(zvf_model::ModelError::refused(Class::OutOfBounds, what, expected, extent).into())
 }
 
-/// What is said of a fragment with rows that its chunk does not have.
+/// The subject of the error about a fragment with rows that its chunk does not have.
 pub(crate) const ROWS_END: &str = "end of the rows of a fragment";
 
-/// The rows of all fragments of a chunk, which have this extent, or of those whose bin is in `bins`. With `tell`, runs say
-/// which fragment they are of.
+/// The rows of all fragments of a chunk, which have this extent, or of those whose bin is in `bins`. With `with_fragments`, runs
+/// have the number of their fragment.
 ///
 /// # Errors
 ///
@@ -103,20 +103,20 @@ pub(crate) fn runs(
     index: &FragmentIndex<'_>,
     extent: u64,
     bins: Option<&BinRange>,
-    tell: bool,
+    with_fragments: bool,
 ) -> Result<Runs, QueryError> {
     check_extent(extent)?;
     let mut runs = Runs::default();
     if let Some(bins) = bins {
         for f in bins.iter() {
             if let Some(fragment) = index.get(f) {
-                runs.push_fragment(fragment, if tell { saturating_u32(f) } else { 0 });
+                runs.push_fragment(fragment, if with_fragments { saturating_u32(f) } else { 0 });
             }
         }
         return Ok(runs);
     }
     for (f, fragment) in (0_u32..).zip(index) {
-        runs.push_fragment(fragment, if tell { f } else { 0 });
+        runs.push_fragment(fragment, if with_fragments { f } else { 0 });
     }
     Ok(runs)
 }

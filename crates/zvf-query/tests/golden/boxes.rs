@@ -20,7 +20,8 @@ fn vertices_inside_are_those_of_brute_force() {
             let columns = names.iter().flatten().map(|name| name.as_str().unwrap().to_owned());
             let query = Query::within(bounds).mode(Mode::Crop).order(Order::Storage);
             let query = query.columns(Columns::Named(columns.collect())).at_level(case.level);
-            let answer = inline(case.reader.run(&query)).unwrap_or_else(|e| panic!("{reference}: {e}"));
+            let answer =
+                inline(case.reader.run(&query)).unwrap_or_else(|e| panic!("{reference}: {e}"));
             assert!(answer.complete, "{reference}");
             let positions = answer.batch.positions();
             assert_eq!(answer.batch.len() as u64, wanted["count"].as_u64().unwrap(), "{reference}");

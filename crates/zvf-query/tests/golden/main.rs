@@ -7,5 +7,5 @@ mod draco;
 mod elements;
 mod kinds;
 mod objects;
-mod suites;
 mod reference;
+mod suites;

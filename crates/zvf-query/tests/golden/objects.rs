@@ -18,13 +18,18 @@ fn each_object_is_what_its_manifest_says() {
         if has_links && case.level.0 > 0 {
             return;
         }
-        let ids =
-            || reference.into_iter().flatten().map(|object| ObjectId(object["id"].as_i64().unwrap()));
+        let ids = || {
+            reference.into_iter().flatten().map(|object| ObjectId(object["id"].as_i64().unwrap()))
+        };
         for (object, id) in reference.into_iter().flatten().zip(ids()) {
             let query = Query::all().of_objects([id]).columns(Columns::None).at_level(case.level);
             let answer = inline(case.reader.run(&query)).unwrap();
             let reference = format!("{} object {id}", case.name);
-            assert_eq!(answer.batch.len() as u64, object["vertices"].as_u64().unwrap(), "{reference}");
+            assert_eq!(
+                answer.batch.len() as u64,
+                object["vertices"].as_u64().unwrap(),
+                "{reference}"
+            );
             if let Some(sum) = object["positions_sha256"].as_str() {
                 assert_eq!(sha(answer.batch.positions().bytes()), sum, "{reference}");
             }

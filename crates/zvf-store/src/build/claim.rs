@@ -3,10 +3,10 @@
 //! ```text
 //! <prefix>/.tmp-build/claim    who builds, created only if absent, renewed while the build lives
 //! <prefix>/.tmp-build/<build>  the same under a name of its own: where the backend ignores conditions, and
-//!                              to learn what time it is there
+//!                              to read the clock of the store
 //! ```
 //!
-//! Readers skip both names, and whoever removes the prefix removes them. A claim that was not renewed for
+//! Readers skip both names; removing the prefix removes them. A claim that was not renewed for
 //! the time it states, by the clock of the store, is of a dead build, and so is one of a process of this
 //! machine that has ended: the next build replaces it, if it still is the one that was looked at.
 //!
@@ -43,7 +43,7 @@ pub(crate) struct Claim {
     key: Key,
     own_key: Key,
     record: Record,
-    is_shared: bool, // other processes build under the same claim: dropping it gives nothing back
+    is_shared: bool, // other processes build under the same claim: dropping it releases nothing
     state: Arc<State>,
     renewal: Mutex<Option<AbortHandle>>,
 }
@@ -89,7 +89,7 @@ impl Claim {
             }),
             renewal: Mutex::new(None),
         };
-        // An answer may be lost, so the request is what counts for whoever drops this.
+        // The answer may be lost: from the request on, dropping this releases the claim.
         claim.state.is_written.store(true, Ordering::Relaxed);
         match claim.take_once().await {
             Ok(is_inherited) => {
@@ -98,7 +98,7 @@ impl Claim {
             }
             Err(error) => {
                 if !is_shared {
-                    // Whatever becomes of that, the error is why there is no claim.
+                    // Whether that succeeds or not, the first error is returned.
                     let _released = claim.release().await;
                 }
                 Err(error)
@@ -118,7 +118,7 @@ impl Claim {
         if found.is_some_and(|bytes| Record::parse(&bytes).build == id) {
             keys.push(key);
         }
-        // Who may read and not delete can still join a build that left nothing.
+        // Without the permission to delete, a build that left nothing can still be joined.
         if keys.is_empty() { Ok(()) } else { remote.remove(&keys).await }
     }
 
@@ -197,7 +197,7 @@ impl Claim {
         self.state.is_lost.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody can have judged this claim dead by its age.
+    /// Whether no other build can have judged this claim dead by its age.
     pub(crate) fn is_fresh(&self) -> bool {
         self.state.renewed().elapsed() < self.record.lease / 2
     }
@@ -232,7 +232,7 @@ impl Claim {
         StoreError::refused(class, Op::Publish, "claim", expected, found).with_key(&self.key)
     }
 
-    /// Gives the prefix back.
+    /// Releases the prefix.
     pub(crate) async fn release(&self) -> Result<(), StoreError> {
         self.end_renewal();
         let state = Arc::clone(&self.state);
@@ -240,8 +240,8 @@ impl Claim {
         release(&self.remote, &self.record.build, &keys, &state).await
     }
 
-    /// Lets the claim lie there: what became of the build is not known.
-    pub(crate) fn leave(&self) {
+    /// Leaves the claim in place: the outcome of the build is not known.
+    pub(crate) fn keep_claim(&self) {
         self.end_renewal();
         self.state.is_written.store(false, Ordering::Relaxed);
         self.state.is_own_written.store(false, Ordering::Relaxed);
@@ -255,7 +255,7 @@ impl Claim {
         if self.verify().await.is_ok() {
             let (build, lease) = (DEAD.to_owned(), Duration::ZERO);
             let dead = Record { build, lease, process: None };
-            // Where that fails, the claim grows old by itself.
+            // Where that fails, the lease expires by itself.
             let _written = self.remote.put(key, &[dead.encode(0)]).await;
         }
         if !is_listed && self.state.is_own_written.load(Ordering::Relaxed) {
@@ -402,7 +402,7 @@ async fn renew(remote: &Remote, key: &Key, record: &Record, beat: u64) -> Result
     let bytes = record.encode(beat);
     match remote.replace(key, &bytes, &meta).await {
         Err(error) if error.class() == Class::Unsupported => {
-            // Where nothing is replaced conditionally, nobody takes a claim over either.
+            // Where nothing is replaced conditionally, no build takes a claim over either.
             remote.put(key, &[bytes]).await.map(|()| true)
         }
         replaced => replaced.map(|()| true),
@@ -461,7 +461,7 @@ const FOLDER: &str = ".tmp-build";
 const CLAIM: &str = "claim";
 /// The build of a claim that was given up.
 const DEAD: &str = "none";
-/// How long a build may be silent before it counts as dead.
+/// How long a claim may go without renewal before its build counts as dead.
 const LEASE: Duration = Duration::from_secs(600);
 /// The same of a build by many processes, with pauses between them.
 const SHARED_LEASE: Duration = Duration::from_secs(24 * 3600);

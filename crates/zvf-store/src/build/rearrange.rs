@@ -7,7 +7,7 @@
 //!                               for copies of documents inside documents (consolidated_metadata)
 //! ```
 //!
-//! Keys, attributes, levels, and what nobody here knows stay. A shard is read, put and closed before the
+//! Keys, attributes, levels, and unknown nodes stay. A shard is read, put and closed before the
 //! next one, so memory is that of a shard. What lies in a rearranged array without being listed there is
 //! left behind.
 //!
@@ -110,8 +110,8 @@ impl Rearrangement {
         Ok(())
     }
 
-    /// Writes `store` again, arranged like this, into `build`, and publishes that. `on_progress` hears from time to
-    /// time how far it is.
+    /// Writes `store` again, arranged like this, into `build`, and publishes that. `on_progress` is called from
+    /// time to time with the progress so far.
     ///
     /// Cells are encoded on the current rayon pool, while this waits; see [`Build`] for where to run it.
     ///
@@ -268,8 +268,8 @@ impl Rearrangement {
 }
 
 impl Build {
-    /// Copies the node at `path` of `store` and everything below it as it is, object by object, and says how
-    /// many that were.
+    /// Copies the node at `path` of `store` and everything below it as it is, object by object, and returns
+    /// how many there were.
     ///
     /// # Errors
     ///

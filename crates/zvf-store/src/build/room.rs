@@ -1,11 +1,11 @@
-//! How much memory a build may hold: cells that wait for their shard, and objects on their way.
+//! How much memory a build may hold: cells that wait for their shard, and objects in flight.
 //!
-//! What is on its way gives its room back by itself, so whoever wants room waits for it: a task without
-//! its thread, a thread after it gave the tasks of its runtime to another one. What is kept until the
-//! caller does something would be waited for in vain: then there is an error.
+//! Objects in flight release their bytes by themselves, so a request for more waits for them (backpressure): a task
+//! without blocking its thread, a thread after it moved the tasks of its runtime to another one. Bytes that are held
+//! until the caller does something would never be released: then there is an error.
 //!
-//! Where the only thread of a runtime may be the one that wants room, no thread waits, and what is on its
-//! way is not bounded; tasks wait there too.
+//! Where the only thread of a runtime may be the one that asks, no thread waits, and the bytes in flight are not
+//! bounded; tasks wait there too.
 
 use std::sync::{Arc, PoisonError};
 
@@ -17,7 +17,7 @@ use zvf_format::num::to_u64;
 use crate::error::{Op, StoreError};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// The room of one build; cheap to clone.
+/// The memory limit of one build; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryLimiter(Arc<Shared>);
 
@@ -33,7 +33,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     held: u64,
-    leaving: u64, // the part of it that gives itself back
+    leaving: u64, // the part of it that is released by itself
 }
 
 impl MemoryLimiter {
@@ -42,11 +42,11 @@ impl MemoryLimiter {
         Self(Arc::new(Shared { cap, waits, state, freed: Condvar::new(), freed_for_tasks }))
     }
 
-    /// Room for `bytes` that stay until the caller does something.
+    /// Acquires `bytes` that stay until the caller releases them.
     ///
     /// # Errors
     ///
-    /// When there is no more, and none will be by itself.
+    /// When the limit is reached and nothing is released by itself.
     pub(crate) fn try_acquire(&self, bytes: u64) -> Result<Kept, StoreError> {
         let mut state = self.0.state();
         while state.held + bytes > self.0.cap {
@@ -61,7 +61,8 @@ impl MemoryLimiter {
         Ok(Kept { room: Arc::clone(&self.0), bytes, leaving: false })
     }
 
-    /// Room for `bytes` that leave by themselves; more than there is gets through alone.
+    /// Acquires `bytes` that are released by themselves, and blocks until they fit; more than the limit is let through
+    /// alone.
     #[must_use]
     pub(crate) fn acquire_blocking(&self, bytes: u64) -> Kept {
         if !self.0.waits {
@@ -76,7 +77,7 @@ impl MemoryLimiter {
         }
     }
 
-    /// [`acquire_blocking`](Self::acquire_blocking) for a task: its thread does other work until there is room.
+    /// [`acquire_blocking`](Self::acquire_blocking) for a task: its thread does other work until the bytes fit.
     pub(crate) async fn acquire(&self, bytes: u64) -> Kept {
         loop {
             let freed = self.0.freed_for_tasks.notified();
@@ -114,7 +115,7 @@ impl Shared {
                 state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
         };
-        // What is on its way may need this very thread: another one takes its tasks over.
+        // What is in flight may need this very thread: another one takes its tasks over.
         #[cfg(not(target_arch = "wasm32"))]
         if tokio::task::try_id().is_some() && is_worker() {
             tokio::task::block_in_place(wait);
@@ -134,7 +135,7 @@ impl Shared {
 }
 
 impl State {
-    /// Whether `bytes` that leave by themselves have to wait for others that do.
+    /// Whether `bytes` that are released by themselves have to wait for others that do.
     const fn is_full(&self, bytes: u64, cap: u64) -> bool {
         self.leaving > 0 && self.held + bytes > cap
     }
@@ -155,7 +156,7 @@ pub(crate) struct Kept {
     leaving: bool,
 }
 
-/// Room for a buffer that grows, taken in steps.
+/// The memory of a buffer that grows, acquired in steps.
 #[derive(Debug)]
 pub(crate) struct Growing {
     room: MemoryLimiter,
@@ -167,7 +168,7 @@ impl Growing {
         Self { room: room.clone(), kept: Vec::new() }
     }
 
-    /// Makes sure of room for `bytes` in all.
+    /// Acquires memory up to `bytes` in all.
     ///
     /// # Errors
     ///
@@ -180,7 +181,7 @@ impl Growing {
         Ok(())
     }
 
-    /// Gives all of it back.
+    /// Releases all of it.
     pub(crate) fn clear(&mut self) {
         self.kept.clear();
     }
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_refused_and_what_leaves_is_waited_for() {
+    fn held_bytes_are_refused_and_bytes_in_flight_are_waited_for() {
         let room = MemoryLimiter::new(100, true);
         let kept = room.try_acquire(60).unwrap();
         assert_eq!(
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn where_waiting_would_be_for_ever_nobody_waits() {
+    fn single_threaded_runtimes_do_not_wait() {
         let room = MemoryLimiter::new(100, false);
         let all = [room.acquire_blocking(80), room.acquire_blocking(80)];
         assert_eq!(room.held(), 160);

@@ -1,13 +1,13 @@
-//! Many chunks undone at once, on as many threads as pay.
+//! Many chunks decoded at once, on as many threads as pay.
 //!
-//! A chunk of a few kilobytes is undone before another thread has woken up, so small batches stay
+//! A chunk of a few kilobytes is decoded before another thread has woken up, so small batches stay
 //! where they are. Large ones are shared out to threads of their own: inside a tokio runtime to its
 //! blocking threads, in one hop, otherwise to threads that end with the batch. They never enter the
 //! caller's rayon pool. Its workers may all be waiting for this very batch, and a worker that waits
 //! runs other tasks meanwhile, which may wait for what this one is about to hand over.
 //!
 //! A chunk that grows beyond what ordinary data does, or beyond the share of a thread, waits until all
-//! others are done, and these then go one after the other: however many bombs a batch holds, one of
+//! others are done, and these then go one after the other: however many decompression bombs a batch holds, one of
 //! them at a time takes memory. What they hold beyond ordinary data is counted against one allowance
 //! of the batch; what ordinary data of their length may hold is not.
 
@@ -41,7 +41,7 @@ impl Caps {
     }
 }
 
-/// One chunk to undo.
+/// One chunk to decode.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) chain: Arc<Chain>,
@@ -53,7 +53,9 @@ impl Job {
     /// What ordinary data of this length holds at most.
     fn max_ordinary_bytes(&self) -> u64 {
         // Saturates above every cap.
-        let max = to_u64(self.stored.len()).saturating_mul(PLAUSIBLE_RATIO).saturating_add(MIN_ORDINARY_BYTES);
+        let max = to_u64(self.stored.len())
+            .saturating_mul(PLAUSIBLE_RATIO)
+            .saturating_add(MIN_ORDINARY_BYTES);
         max.min(self.caps.chunk)
     }
 
@@ -208,11 +210,11 @@ pub(crate) fn stopped() -> StoreError {
     StoreError::refused(Class::Cancelled, Op::Decode, "batch", expected, found)
 }
 
-/// Compressed bytes that take longer to undo than a thread takes to wake up.
+/// The least compressed bytes for which another thread pays.
 const MIN_THREAD_BYTES: u64 = 128 << 10;
-/// Ordinary data does not shrink further than this.
+/// The largest compression ratio of ordinary data.
 const PLAUSIBLE_RATIO: u64 = 64;
-/// What may be decoded of anything.
+/// What may be decoded of any chunk, however short.
 const MIN_ORDINARY_BYTES: u64 = 64 << 10;
 
 #[cfg(test)]

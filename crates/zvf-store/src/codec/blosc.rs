@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_raw_is_fetched_with_what_lies_between() {
+    fn raw_blocks_are_fetched_as_one_span() {
         let chunk = b"\x02\x01\x02\x04\x0c\0\0\0\x0c\0\0\0\x1c\0\0\0twelve bytes";
         check(chunk, 16, &[(0, 2), (7, 12)], &[(16, 28)], &[b"tw", b"bytes"]);
     }

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_compressed_is_not_copied() {
+    fn uncompressed_chunks_are_not_copied() {
         let payload = Bytes::from(vec![7; 100]);
         let framed = vec![Bytes::from_static(b"head"), payload.clone()];
         let coded =

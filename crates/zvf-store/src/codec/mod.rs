@@ -1,4 +1,4 @@
-//! The codec chains of Zarr, undone: from what is stored of a chunk to what it holds.
+//! Decodes the codec chains of Zarr: from what is stored of a chunk to what it holds.
 //!
 //! ```text
 //! array   -> transpose* -> bytes | vlen-bytes -> (zstd | gzip | blosc | crc32c)*  -> stored
@@ -107,8 +107,11 @@ impl Chain {
         let mut bytes = stored;
         for (left, step) in self.steps.iter().enumerate().rev() {
             // Between two steps there may be a little more than in the end, but not much.
-            let cap =
-                if left == 0 { cap } else { cap.saturating_add(cap / 8).saturating_add(STEP_OVERHEAD_BYTES) };
+            let cap = if left == 0 {
+                cap
+            } else {
+                cap.saturating_add(cap / 8).saturating_add(STEP_OVERHEAD_BYTES)
+            };
             bytes = step.decode(bytes, cap, scratch)?;
         }
         let whole = Expected::AtMost(cap.into());
@@ -144,7 +147,7 @@ impl Step {
     }
 }
 
-/// What was decoded, without the room that its buffer grew by in vain: whoever keeps it counts its bytes.
+/// What was decoded, without the unused capacity of its buffer: the cache charges its bytes.
 fn shrink_buffer(mut decoded: Vec<u8>) -> Bytes {
     if decoded.capacity().saturating_sub(decoded.len()) > decoded.len() / 8 {
         decoded.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! The order of bytes in an item and of items in a chunk: the codecs `bytes` and `transpose`, undone.
+//! The order of bytes in an item and of items in a chunk: the codecs `bytes` and `transpose`, decoded.
 //!
 //! What leaves this module is little-endian and in C order. Lengths were compared with the
 //! shape before.

@@ -90,7 +90,7 @@ fn refuse(class: Class, at: usize, expected: &'static str, found: &'static str) 
 }
 
 const MAX_WINDOW_LOG: u32 = 27;
-/// Ordinary data does not shrink further than this; what does is decoded in growing steps.
+/// The largest compression ratio of ordinary data; what does is decoded in growing steps.
 const PLAUSIBLE_RATIO: usize = 64;
 const MIN_BUFFER_BYTES: usize = 64 << 10;
 

@@ -60,8 +60,8 @@ fn framed(
 ) -> Result<Vec<Bytes>, StoreError> {
     let mut pieces = decoded.pieces.into_iter();
     let frame = pieces.next().unwrap_or_default(); // an empty frame is refused below
-    let payload =
-        VlenCell::payload_span(&frame, decoded.total).map_err(|error| place.locate_error(error.into()))?;
+    let payload = VlenCell::payload_span(&frame, decoded.total)
+        .map_err(|error| place.locate_error(error.into()))?;
     if let Some(range) = ranges.iter().find(|range| range.end > length(&payload)) {
         return Err(past_payload(place, length(&payload), range.end));
     }

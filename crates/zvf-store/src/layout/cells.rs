@@ -5,7 +5,7 @@
 //!        ->  families A, B: one small array per chunk    (tiny)
 //! ```
 //!
-//! A chunk is named by its absolute key. What is handed out is its payload: codecs undone, framing
+//! A chunk is named by its absolute key. What is handed out is its payload: codecs decoded, framing
 //! removed. A chunk without bytes is absent; one that the array says is there and is not is a
 //! fault.
 //!
@@ -80,7 +80,11 @@ enum Layout {
 
 impl CellsCore {
     /// The chunks of the array `doc` under `key`, as family C has them.
-    pub(crate) fn from_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
+    pub(crate) fn from_array(
+        shared: &Shared,
+        key: &Key,
+        doc: &ArrayDoc,
+    ) -> Result<Self, StoreError> {
         Self::from_document(shared, key, doc, Recorded::Keys(doc.nonempty_chunks.clone()))
     }
 
@@ -109,7 +113,7 @@ impl CellsCore {
         }
         let origin = grid_origin(key, doc)?;
         let coding = Coding::from_doc(doc);
-        // In a pack no codec is left to be undone.
+        // In a pack no codec is left to be decoded.
         let packed = if let Source::Pack(pack) = &shared.source
             && coding.as_ref().map_or(true, is_framed)
         {
@@ -197,7 +201,7 @@ impl Cells {
     /// The keys of the chunks that hold something, in numeric order.
     ///
     /// They are those that the array records, where it does; otherwise they are listed, which a notice
-    /// tells, and may then hold keys of chunks that turn out to be empty.
+    /// reports, and may then hold keys of chunks that turn out to be empty.
     ///
     /// # Errors
     ///
@@ -231,7 +235,7 @@ impl Cells {
         }
     }
 
-    /// Learns where the chunks `keys` lie in the shards of a store behind a network, so that reading them takes one
+    /// Fetches where the chunks `keys` lie in the shards of a store behind a network, so that reading them takes one
     /// round less. What goes wrong shows when they are read.
     ///
     /// ```
@@ -321,7 +325,7 @@ impl Cells {
 
     /// The payload of one chunk, whether the array records it or not, whole, and past the cache.
     ///
-    /// For those who check the store.
+    /// For checking the store.
     ///
     /// # Errors
     ///
@@ -350,7 +354,7 @@ impl Cells {
     /// The keys of the chunks that a listing shows, whatever the array records; some may turn out to be
     /// empty.
     ///
-    /// For those who check the store.
+    /// For checking the store.
     ///
     /// # Errors
     ///

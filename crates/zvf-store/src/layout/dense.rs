@@ -71,7 +71,7 @@ pub(crate) struct DenseCore {
 
 #[derive(Debug)]
 enum Body {
-    /// Or why its codecs cannot be undone.
+    /// Or why its codecs cannot be decoded.
     Chunked(Result<Chunked, StoreError>),
     Flat {
         data: Key,
@@ -92,7 +92,11 @@ struct Chunked {
 
 impl DenseCore {
     /// The array of `doc` under `key`.
-    pub(crate) fn from_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
+    pub(crate) fn from_array(
+        shared: &Shared,
+        key: &Key,
+        doc: &ArrayDoc,
+    ) -> Result<Self, StoreError> {
         let (dtype, width) = match doc.data_type.kind() {
             DataTypeKind::Fixed(dtype) => (*dtype, dtype.size),
             DataTypeKind::PaddedBytes(size) => (padded_text(key, doc, *size)?, *size),
@@ -727,7 +731,7 @@ fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
     Some(vec![number("num_objects")?, number("max_row_length")?])
 }
 
-/// A chunk of more bytes than this is not read for single rows of it.
+/// A larger chunk is not read whole for single rows of it.
 const MAX_WHOLE_CHUNK_BYTES: u64 = 8 << 20;
 /// Chunks that one read may touch.
 const MAX_READ_CHUNKS: u64 = 1 << 20;

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! key 3.0.-1  -  origin of this array  ->  index 4.0.0  ->  c/4/0/0, or a span of a shard
-//! stored      ->  codecs undone        ->  u32 1, u32 n, n bytes: the payload
+//! stored      ->  codecs decoded        ->  u32 1, u32 n, n bytes: the payload
 //! ```
 //!
 //! Grid and origin are this array's own; nothing is concluded from a neighbour. `nonempty_chunks` is
-//! the word on presence: a key that is not in it is absent without being looked at, one that
+//! the record of presence: a key that is not in it is absent without being looked at, one that
 //! is in it must be there. Where it is missing, keys are found by listing, and reads just try.
 //!
 //! Not here: caches ([`super::cells`]).
@@ -49,7 +49,7 @@ pub(crate) struct Native {
 /// Where the chunks are.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// In objects, or why their codecs cannot be undone.
+    /// In objects, or why their codecs cannot be decoded.
     Zarr(Result<ZarrArray, StoreError>),
     Packed(PackedCells),
 }
@@ -325,7 +325,7 @@ impl Native {
         Ok(Some(Wanted { key: *key, slot, listed: false }))
     }
 
-    /// Learns where the chunks `keys` lie, where that takes requests of its own.
+    /// Fetches where the chunks `keys` lie, where that takes requests of its own.
     pub(crate) async fn locate(&self, shared: &Shared, keys: &[ChunkKey]) {
         let Body::Zarr(Ok(array)) = &self.body else { return };
         if array.shards.is_none() || !shared.source.is_remote() {
@@ -399,7 +399,7 @@ impl Native {
         }
     }
 
-    /// Whether parts are worth reading by themselves. Where requests are dear, a chunk of unknown length in
+    /// Whether parts are worth reading by themselves. Where requests are expensive, a chunk of unknown length in
     /// compressed blocks is better read in one.
     pub(crate) fn reads_parts(&self, shared: &Shared) -> bool {
         match self.partial() {

@@ -5,7 +5,7 @@
 //! in Blosc blocks    see [`super::blocks`]
 //! ```
 //!
-//! The frame is read along, and what it says is compared with the bytes there are: a part equals the
+//! The frame is read as well, and its length is compared with the bytes there are: a part equals the
 //! slice of a whole read, or is refused like one. Of a chunk in a shard it is read once for each version of
 //! the shard. Neighbours are merged by the source.
 //!
@@ -135,7 +135,10 @@ pub(super) fn length(range: &Range<u64>) -> u64 {
 }
 
 /// The bytes `range` of a payload that is the bytes `payload` of something.
-pub(super) fn part_span(payload: &Range<u64>, range: &Range<u64>) -> Result<Range<u64>, StoreError> {
+pub(super) fn part_span(
+    payload: &Range<u64>,
+    range: &Range<u64>,
+) -> Result<Range<u64>, StoreError> {
     let whole = length(payload);
     if range.start > range.end || range.end > whole {
         return Err(out_of_payload(whole, range.end));

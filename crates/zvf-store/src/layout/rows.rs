@@ -6,7 +6,7 @@
 //!                            the last one runs to the end)
 //! ```
 //!
-//! A chunk of rows is undone once and kept with a table of where its rows end, so that any row of it
+//! A chunk of rows is decoded once and kept with a table of where its rows end, so that any row of it
 //! is found without walking:
 //!
 //! ```text
@@ -81,7 +81,7 @@ struct Flat {
 }
 
 impl RowsCore {
-    /// The rows of the array `doc` under `key`, told with the attributes of the node it belongs to.
+    /// The rows of the array `doc` under `key`, with the attributes of the node it belongs to.
     pub(crate) fn from_array(
         shared: &Shared,
         key: &Key,
@@ -96,8 +96,9 @@ impl RowsCore {
         };
         let Some(chunk) = NonZeroU64::new(chunk) else {
             let (expected, what) = (Expected::AtLeast(1), "chunk_shape of an array of rows");
-            return Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, "0")
-                .with_key(key));
+            return Err(
+                StoreError::refused(Class::BadShape, Op::Parse, what, expected, "0").with_key(key)
+            );
         };
         if let Source::Pack(pack) = &shared.source {
             let cells = PackedCells::open(pack, key, 1)?;
@@ -234,9 +235,9 @@ impl Rows {
             let chunks = array.chunks(&self.shared.source, &wanted, caps, Caching::Keep).await;
             let indexed = chunks.into_iter().map(|stored| match stored? {
                 None => Ok(None),
-                Some((place, bytes)) => {
-                    with_ends(bytes, chunk.get()).map(Some).map_err(|error| place.locate_error(error.into()))
-                }
+                Some((place, bytes)) => with_ends(bytes, chunk.get())
+                    .map(Some)
+                    .map_err(|error| place.locate_error(error.into())),
             });
             indexed.collect()
         };

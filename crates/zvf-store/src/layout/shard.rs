@@ -68,7 +68,7 @@ impl Spans {
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (inner % 64) & 1 == 1)
     }
 
-    /// Says so from now on.
+    /// Marks the frame as read.
     pub(crate) fn mark_framed(&self, inner: usize) {
         if let Some(word) = self.framed.get(inner / 64) {
             word.fetch_or(1 << (inner % 64), Ordering::Relaxed);
@@ -98,8 +98,7 @@ impl Shards {
     ) -> Result<Option<Self>, StoreError> {
         let Some(IndexCoding { at_start, checksum }) = index else { return Ok(None) };
         let shard = doc.chunk_shape.iter().zip(doc.inner_chunk_shape());
-        let per: Option<Vec<u64>> =
-            shard.map(|(shard, inner)| shard.checked_div(*inner)).collect();
+        let per: Option<Vec<u64>> = shard.map(|(shard, inner)| shard.checked_div(*inner)).collect();
         let location = if at_start { IndexLocation::Start } else { IndexLocation::End };
         match per.and_then(|per| Self::new(&per, location, checksum)) {
             Some(shards) => Ok(Some(shards)),
@@ -196,7 +195,7 @@ impl Shards {
 const ENTRY_BYTES: u64 = 16;
 const SPAN_BYTES: u64 = 24;
 const SUM_BYTES: u64 = 4;
-/// What the indexes of one array may weigh together before all are let go.
+/// What the indexes of one array may weigh together before all are evicted.
 const MAX_INDEX_BYTES: u64 = 16 << 20;
 
 #[cfg(test)]

@@ -211,7 +211,7 @@ pub(crate) async fn flat_many(
         .collect()
 }
 
-/// A small array, read but not undone.
+/// A small array, read but not decoded.
 struct Flat {
     key: Key,
     len: u64,
@@ -259,7 +259,7 @@ impl Flat {
         Some(Job { chain: Arc::clone(&self.coding.chain), stored, caps: shared.caps(self.chunk) })
     }
 
-    /// The content, given what is stored, undone.
+    /// The content, given what is stored, decoded.
     fn content(self, undone: Option<Bytes>) -> Result<Bytes, StoreError> {
         let Some(mut bytes) = undone else {
             return Ok(vec![self.fill; saturating_usize(self.len)].into());

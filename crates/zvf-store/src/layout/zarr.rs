@@ -1,7 +1,7 @@
 //! One Zarr array: from the index of a chunk to its bytes.
 //!
 //! A chunk is an object of its own or a span of a shard; both are read in batches, in the order
-//! asked, and undone in batches. What the bytes then are (one framed cell, rows, numbers) is for
+//! asked, and decoded in batches. What the bytes then are (one framed cell, rows, numbers) is for
 //! the caller.
 //!
 //! Not here: presence, caches, framing.
@@ -179,7 +179,7 @@ impl ZarrArray {
         self.key.below(&name_chunk(self.names, index))
     }
 
-    /// What is stored of each of the chunks `wanted`, as it is stored; `caching` tells whether it is let go of soon.
+    /// What is stored of each of the chunks `wanted`, as it is stored; `caching` tells whether it is released soon.
     pub(crate) async fn stored(
         &self,
         source: &Source,

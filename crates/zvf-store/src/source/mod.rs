@@ -48,7 +48,7 @@ pub(crate) enum Source {
     Pack(Pack),
 }
 
-/// Where a store lies that is no directory, for who replaces single objects of it.
+/// Where a store lies that is no directory, for callers that replace single objects of it.
 ///
 /// ```
 /// use zvf_store::{OpenOptions, Store};
@@ -100,7 +100,7 @@ impl Source {
                 let backend = url::build(scheme, &url, path, options)?;
                 Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
             }
-            // They are opened by who can wait: `find`.
+            // They are opened by `find`, which can wait.
             Place::Versions(address) => Err(not_a_file(&address)),
         }
     }
@@ -140,7 +140,7 @@ impl Source {
         }
     }
 
-    /// The directory `path`, of files whose bytes are let go of soon.
+    /// The directory `path`, of files whose bytes are released soon.
     pub(crate) fn with_buffer_pool(
         path: &std::path::Path,
         budget: &Budget,
@@ -181,7 +181,7 @@ impl Source {
         }
     }
 
-    /// Whether another store has the address by now, as far as that can be told without reading.
+    /// Whether another store has the address by now, as far as that can be determined without reading.
     pub(crate) fn is_replaced(&self) -> bool {
         match self {
             #[cfg(feature = "local")]
@@ -300,7 +300,7 @@ pub(crate) fn versions(
     }
 }
 
-/// Refuses what reads or writes single files beside stores.
+/// Refuses to read or write single files next to stores.
 pub(crate) fn not_a_file(address: &str) -> StoreError {
     let text = format!("{address}: expected a file or a folder, found a repository of versions");
     StoreError::in_words(Class::NotFound, Op::Open, text)
@@ -330,7 +330,7 @@ pub(crate) struct Get {
     pub(crate) range: ByteRange,
     /// When given, any other version of the object is answered with `FileChanged`.
     pub(crate) version: Option<Version>,
-    /// Whether the bytes are let go of soon, so that their memory is worth being used again.
+    /// Whether the bytes are released soon, so that a pooled buffer is used.
     pub(crate) pooled: bool,
 }
 
@@ -433,7 +433,7 @@ impl HeldFile {
     }
 }
 
-/// Which version of an object answered, as far as the backend tells.
+/// Which version of an object answered, as far as the backend reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     size: u64,
@@ -444,7 +444,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Whether both may be of one file: only a file system tells where a file lies.
+    /// Whether both may be of one file: only a file system knows where a file lies.
     pub(crate) fn may_be_one_file(&self, other: &Self) -> bool {
         #[cfg(feature = "local")]
         if let (Some(one), Some(other)) = (&self.stamp, &other.stamp) {

@@ -23,7 +23,7 @@ use crate::key::Key;
 pub(super) struct Object {
     pub(super) key: Key,
     pub(super) pieces: Vec<Piece>, // never empty
-    /// Whether all of it is let go of soon.
+    /// Whether all of it is released soon.
     #[cfg_attr(not(feature = "local"), expect(dead_code, reason = "only files use buffers again"))]
     pub(super) pooled: bool,
 }
@@ -159,7 +159,7 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
 }
 
 /// The part `range` of `whole`. While it lives it keeps all of `whole` in memory; where that is much more
-/// than the part, the part does not pass for a buffer of its own ([`Bytes::is_unique`]), so that a cache
+/// than the part, the part is not reported as unique ([`Bytes::is_unique`]), so that a cache
 /// keeps a copy instead.
 fn share_buffer(whole: &Bytes, range: Range<usize>) -> Bytes {
     let part = whole.slice(range);

@@ -30,7 +30,7 @@ pub(crate) struct Chunk {
     pub(crate) fragment_columns: Vec<Cell>,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Looked {
     pub(crate) found: Findings,
@@ -45,7 +45,7 @@ pub(crate) struct Looked {
     pub(crate) owners: Vec<i64>,
     /// Columns whose cell has another number of values: which, rows, values.
     pub(crate) misfits: Vec<(usize, bool, u64, u64)>,
-    /// Columns whose cell is as wide as said.
+    /// Columns whose cell is as wide as declared.
     pub(crate) fits: Vec<(usize, bool)>,
 }
 
@@ -137,7 +137,7 @@ impl Looked {
         if self.extent.odd
             && let Some((count, at)) = positions.count_non_finite(bytes)
         {
-            let finding = Finding::new(&C4, &plan.vertices).in_cell(key).at(at);
+            let finding = Finding::new(&C4, &plan.vertices).in_cell(key).with_offset(at);
             self.found.add(finding.with_details(
                 "position",
                 "finite numbers",
@@ -152,11 +152,12 @@ impl Looked {
             .zip(&plan.chunk)
             .map(|(n, size)| f64_from_i64(n.saturating_add(1)) * size) // a face; far out, about
             .collect();
-        let slack = slack(&low, &high);
-        if !self.extent.is_in(&low, &high, &slack)
-            && let Some((at, position)) = positions.find_first_outside(bytes, &low, &high, &slack)
+        let tolerance = tolerance(&low, &high);
+        if !self.extent.is_in(&low, &high, &tolerance)
+            && let Some((at, position)) =
+                positions.find_first_outside(bytes, &low, &high, &tolerance)
         {
-            let finding = Finding::new(&C34, &plan.vertices).in_cell(key).at(at);
+            let finding = Finding::new(&C34, &plan.vertices).in_cell(key).with_offset(at);
             let expected = format!("{low:?} to {high:?}");
             self.found.add(finding.with_details("position", expected, format!("{position:?}")));
         }
@@ -254,12 +255,13 @@ impl Looked {
             let axes = corner.len().min(MAX_AXES);
             let (low, high) =
                 (low.get(..axes).unwrap_or_default(), high.get(..axes).unwrap_or_default());
-            let slack = slack(low, high);
-            if !positions.extent(rows).is_in(low, high, &slack)
-                && let Some((at, position)) = positions.find_first_outside(rows, low, high, &slack)
+            let tolerance = tolerance(low, high);
+            if !positions.extent(rows).is_in(low, high, &tolerance)
+                && let Some((at, position)) =
+                    positions.find_first_outside(rows, low, high, &tolerance)
             {
                 let at = to_u64(from).saturating_add(at);
-                let finding = Finding::new(&C7, &plan.vertices).in_cell(key).at(at);
+                let finding = Finding::new(&C7, &plan.vertices).in_cell(key).with_offset(at);
                 let expected = format!("bin {flat}, {low:?} to {high:?}");
                 self.found.add(finding.with_details("position", expected, format!("{position:?}")));
             }
@@ -308,7 +310,7 @@ impl Looked {
         if let Some((categories, missing)) = plan.categories
             && let Some((at, code)) = bad_code(&bytes, plan.dtype, categories, missing)
         {
-            let finding = Finding::new(&C32, &plan.path).in_cell(key).at(at);
+            let finding = Finding::new(&C32, &plan.path).in_cell(key).with_offset(at);
             self.found.add(finding.with_details(
                 "code",
                 format!("one of {categories} categories"),
@@ -373,9 +375,10 @@ fn unflattened(flat: u64, per_chunk: &[i64]) -> Vec<i64> {
 }
 
 /// How far a point may lie outside, on each axis: writers round in other ways, and store fewer digits.
-pub(crate) fn slack(low: &[f64], high: &[f64]) -> Vec<f64> {
+pub(crate) fn tolerance(low: &[f64], high: &[f64]) -> Vec<f64> {
     let each = low.iter().zip(high);
-    each.map(|(low, high)| RELATIVE_TOLERANCE + low.abs().max(high.abs()) * FLOAT32_TOLERANCE).collect()
+    each.map(|(low, high)| RELATIVE_TOLERANCE + low.abs().max(high.abs()) * FLOAT32_TOLERANCE)
+        .collect()
 }
 
 const RELATIVE_TOLERANCE: f64 = 1e-4;

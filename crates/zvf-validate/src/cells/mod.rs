@@ -47,10 +47,10 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
     let mut gathered = Gathered::new(&vertices, &plan);
     gathered.read(run, level, &plan, &keys).await?;
     if run.work.is_reported() {
-        fewer(run, level, &vertices).await?;
+        check_rowless_chunks(run, level, &vertices).await?;
     }
-    attribute_bins(run, level, &keys);
-    gathered.settle(run, level, &plan);
+    check_attribute_bins(run, level, &keys);
+    gathered.check_totals(run, level, &plan);
     level.chunks = Arc::new(gathered.chunks);
     Ok(())
 }
@@ -59,7 +59,7 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
 struct Gathered {
     chunks: ChunkTable,
     extent: Extent,
-    /// Values of a row that differ from what is said, by column: how often, and where first.
+    /// Values of a row that differ from what is declared, by column: how often, and where first.
     widths: BTreeMap<(bool, usize), Widths>,
     /// Chunks whose fragments do not tile: how many, and the first of them.
     untiled: (u64, Option<ChunkKey>),
@@ -166,16 +166,16 @@ impl Gathered {
         run.found.absorb(looked.found);
     }
 
-    fn settle(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
-        self.tiling(run, plan);
+    fn check_totals(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
+        self.check_tiling(run, plan);
         self.widths(run, plan);
         self.vertex_count(run, level);
         self.bounds(run, plan);
-        self.unseen(run, level, plan);
+        self.report_skipped(run, level, plan);
     }
 
     /// C5: one report for a level, in the first chunk that does not tile.
-    fn tiling(&self, run: &mut Validation, plan: &Plan) {
+    fn check_tiling(&self, run: &mut Validation, plan: &Plan) {
         let (n, Some(first)) = &self.untiled else { return };
         if plan.tile {
             let found = format!("other fragments in {n} chunks");
@@ -189,7 +189,7 @@ impl Gathered {
     }
 
     /// What tables by fragment are needed for, when there are too many fragments for them.
-    fn unseen(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
+    fn report_skipped(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
         let found = self.chunks.total_fragments();
         let most = run.options.kept.saturating_sub(run.fragments); // nothing is left where more are kept
         if found <= most {
@@ -215,7 +215,7 @@ impl Gathered {
         }
     }
 
-    /// C22: rows of another width than said. When all cells agree on one, the declaration is what is wrong.
+    /// C22: rows of another width than declared. When all cells agree on one, the declaration is what is wrong.
     fn widths(&self, run: &mut Validation, plan: &Plan) {
         for ((of_fragments, at), widths) in &self.widths {
             let columns = if *of_fragments { &plan.fragment_columns } else { &plan.vertex_columns };
@@ -259,8 +259,8 @@ impl Gathered {
         if plan.positions.is_none() || self.chunks.total_rows() == 0 {
             return;
         }
-        let slack = look::slack(low, high);
-        if !self.extent.is_in(low, high, &slack) {
+        let tolerance = look::tolerance(low, high);
+        if !self.extent.is_in(low, high, &tolerance) {
             let axes = low.len().min(self.extent.low.len());
             let corner = |corner: &[f64]| format!("{:?}", corner.get(..axes).unwrap_or_default());
             let found = format!("{} to {}", corner(&self.extent.low), corner(&self.extent.high));
@@ -312,7 +312,7 @@ fn chunks(
 }
 
 /// C35, C22: cells of chunks that have no rows. An index of no fragments says as much as none.
-async fn fewer(
+async fn check_rowless_chunks(
     run: &mut Validation,
     level: &LevelState,
     vertices: &ChunkArray,
@@ -346,11 +346,11 @@ async fn fewer(
     Ok(())
 }
 
-/// Cells beside the rows that are read at once.
+/// Cells without rows that are read at once.
 const BATCH_CELLS: usize = 256;
 
 /// C27: a value for each leading index.
-fn attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkKey]) {
+fn check_attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkKey]) {
     let meta = level.node.meta();
     if meta.chunk_attribute_name.is_none() {
         return;

@@ -1,4 +1,4 @@
-//! What to look for in the cells of one level: everything that documents say, worked out once.
+//! What to look for in the cells of one level: everything that documents say, computed once.
 
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_metadata::arrays::{Column, Vertices};
@@ -30,7 +30,7 @@ pub(crate) struct Plan {
     pub(crate) is_draco: bool,
     /// Whether the level itself says which chunks it has.
     pub(crate) recorded: bool,
-    /// Whether fragments are said to tile.
+    /// Whether fragments are declared to tile.
     pub(crate) tile: bool,
     pub(crate) chunk: Vec<f64>,
     /// Bins that fragments may stand for.

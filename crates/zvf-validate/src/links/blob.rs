@@ -13,11 +13,11 @@ use zvf_format::link::{FlatLinks, PartitionedLinks};
 use zvf_format::num::to_u64;
 use zvf_store::DenseArray;
 
+use super::find_uses;
 use super::look::is_backward;
 use super::open::{Loose, Opened};
 use super::segment::Uses;
 use super::total::{Total, end, pair};
-use super::find_uses;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rules::consistency::{C2, C16, C17, C18, C20, C36};

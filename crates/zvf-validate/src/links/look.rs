@@ -26,7 +26,7 @@ pub(crate) struct LinkChunk {
     pub(crate) attributes: Vec<Cell>,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct LinkLooked {
     pub(crate) found: Findings,
@@ -42,7 +42,7 @@ pub(crate) struct LinkLooked {
     pub(crate) children: Vec<u64>,
     /// Fragments whose first row is one of them.
     pub(crate) followed: Vec<usize>,
-    /// The sum of the links by the chunk they are told for.
+    /// The sum of the links by the chunk they are reported for.
     pub(crate) bridges: Option<(usize, u64)>,
     /// The rows of this level that are a source, by their number in the level; the sum of the links.
     pub(crate) sources: Vec<u64>,
@@ -149,7 +149,7 @@ impl LinkLooked {
             }
         }
         if let Some((offset, child, parent)) = self.backward {
-            let finding = Finding::new(&G6, path).in_cell(key).at(offset);
+            let finding = Finding::new(&G6, path).in_cell(key).with_offset(offset);
             let expected = format!("a row before {child}, its child in the same fragment");
             self.found.add(finding.with_details("parent", expected, parent));
         }
@@ -176,7 +176,7 @@ impl LinkLooked {
         // The end was found to lie outside of its chunk, so it has a row and the chunk a count.
         let vi = link.rows().get(end).copied();
         let (Some(vi), Some(rows)) = (vi, rows.get(end).copied().flatten()) else { return };
-        let finding = Finding::new(&C18, &sought.path).in_cell(key).at(offset);
+        let finding = Finding::new(&C18, &sought.path).in_cell(key).with_offset(offset);
         self.found.add(finding.with_details(
             "vi",
             format!("below {rows}, the rows of its chunk"),

@@ -55,7 +55,7 @@ pub(crate) async fn check(
         if run.store.family() != Layout::C && !run.work.is_before(Stage::Objects) {
             blob::check(run, levels, level, &opened, &mut total).await?;
         }
-        total.settle(run, &opened);
+        total.check_totals(run, &opened);
         sums.push(total.sums(level));
     }
     if let Some(level) = levels.get_mut(at) {
@@ -78,7 +78,7 @@ async fn cells(
     let sought = Arc::new(sought(run, levels, level, segment));
     total.begin(run, level, &sought.path, sought.uses);
     let keys: Vec<ChunkKey> = segment.array.keys.iter().collect();
-    missing_fragments(run, level, segment, keys.len());
+    check_missing_fragments(run, level, segment, keys.len());
     let attributes = segment.attributes.iter().map(|(array, _)| &array.cells);
     let arrays: Vec<&Cells> = std::iter::once(&segment.array.cells)
         .chain(segment.fragments.as_ref().map(|array| &array.cells))
@@ -111,7 +111,12 @@ async fn cells(
 }
 
 /// C41: links within chunks, and no index of fragments over them.
-fn missing_fragments(run: &mut Validation, level: &LevelState, segment: &Segment, cells: usize) {
+fn check_missing_fragments(
+    run: &mut Validation,
+    level: &LevelState,
+    segment: &Segment,
+    cells: usize,
+) {
     let within = segment.family.delta() == Delta::SAME
         && match &segment.form {
             Form::Offsets(offsets) => offsets.are_zero() && segment.family.link_width() > 1,

@@ -142,7 +142,7 @@ async fn open_c(
                 continue;
             }
         };
-        signs(run, &path, &family, &offsets);
+        check_signs(run, &path, &family, &offsets);
         let segment =
             segment(run, level, &family, &offsets, &format!("links/{name}/{child}")).await?;
         let Some(mut segment) = segment else {
@@ -157,7 +157,8 @@ async fn open_c(
             } else if !segment.array.keys.is_empty() {
                 let details = ("array", "values for the links of its segment", "nothing");
                 run.add(
-                    Finding::new(&C20, level.path(&attribute)).with_details(details.0, details.1, details.2),
+                    Finding::new(&C20, level.path(&attribute))
+                        .with_details(details.0, details.1, details.2),
                 );
             }
         }
@@ -221,7 +222,7 @@ async fn value(
 }
 
 /// C12, C13: undirected families that store links once sort their ends.
-fn signs(run: &mut Validation, path: &str, family: &LinkPolicy, offsets: &Offsets) {
+fn check_signs(run: &mut Validation, path: &str, family: &LinkPolicy, offsets: &Offsets) {
     if family.delta() != Delta::SAME
         || family.is_directed()
         || family.store() == LinkStorage::Duplicate
@@ -260,7 +261,7 @@ async fn segment(
         }
     };
     let intra = offsets.are_zero();
-    let fits = agreed(run, &path, &doc, family, offsets);
+    let fits = check_agreement(run, &path, &doc, family, offsets);
     let (Some(element), true) = (element(dtype), fits) else {
         if element(dtype).is_none() {
             run.add(Finding::new(&S17, &path).with_details(
@@ -289,7 +290,7 @@ async fn segment(
 }
 
 /// Whether an array says of itself what its name and its family say.
-fn agreed(
+fn check_agreement(
     run: &mut Validation,
     path: &str,
     doc: &LinkSegment,
@@ -340,7 +341,8 @@ async fn older(
         }
     };
     let Some(doc) = doc else { return Ok(None) };
-    let Some((doc, within)) = one_width(run, level, (&path, doc), (name, within)).await? else {
+    let Some((doc, within)) = check_one_width(run, level, (&path, doc), (name, within)).await?
+    else {
         return Ok(None);
     };
     if let Some(layout) = doc.layout.as_deref().filter(|layout| *layout != PARTITIONED) {
@@ -355,7 +357,7 @@ async fn older(
     let flat = format!("{path}/{DATA}");
     let (mut loose, mut complete) = (Loose::None, true);
     if doc.layout.is_some() {
-        announced(run);
+        check_announced(run);
         loose = Loose::Leaves(leaves(run, &family, &path).await?);
     } else if attributes(run, &flat).await?.is_some() {
         loose = Loose::Flat(flat);
@@ -367,7 +369,11 @@ async fn older(
         complete = joined.as_ref().is_some_and(|segment| !segment.array.keys.is_empty());
         if !complete {
             let finding = Finding::new(&C19, &path);
-            run.add(finding.with_details("records", format!("{stated}, as num_links says"), "none"));
+            run.add(finding.with_details(
+                "records",
+                format!("{stated}, as num_links says"),
+                "none",
+            ));
         }
         segments.extend(joined);
     }
@@ -377,7 +383,7 @@ async fn older(
 /// C37: links within chunks and those between them have one width, unless one of the two holds nothing;
 /// whether those within are to be looked at. Writers of 0.6 and 0.7 leave an empty family of width 2 between
 /// chunks beside faces.
-async fn one_width(
+async fn check_one_width(
     run: &mut Validation,
     level: &LevelState,
     (path, doc): (&str, LinksFamily),
@@ -406,7 +412,7 @@ async fn one_width(
 }
 
 /// M21: the layout is announced.
-fn announced(run: &mut Validation) {
+fn check_announced(run: &mut Validation) {
     if !run.store.root().zarr_vectors.has(Capability::PartitionedCrossChunkLinks) {
         let finding = Finding::new(&M21, "zarr.json");
         let token = "partitioned_cross_chunk_links";

@@ -148,7 +148,7 @@ impl Total {
         }
     }
 
-    /// Adds a link between levels: `sum` stands for both ends, and row `row` of chunk `chunk` is its source.
+    /// Adds a link between levels: `sum` is the hash of both ends, and row `row` of chunk `chunk` is its source.
     pub(super) fn link_between(&mut self, sum: u64, source: Option<u64>) {
         self.sum = self.sum.wrapping_add(sum);
         if let Some(row) = source {
@@ -177,7 +177,7 @@ impl Total {
     }
 
     /// C14, C19, G6: counts, copies of one link, and rows with two parents.
-    pub(super) fn settle(&self, run: &mut Validation, opened: &Opened) {
+    pub(super) fn check_totals(&self, run: &mut Validation, opened: &Opened) {
         if self.twice > 0 {
             let finding = Finding::new(&G6, &opened.path);
             let found = format!("{} rows that are a child twice", self.twice);
@@ -256,18 +256,18 @@ impl Sums {
     }
 }
 
-/// What stands for a row of a chunk.
+/// The hash of a row of a chunk.
 pub(super) fn end(chunk: &ChunkKey, row: u64) -> u64 {
     row_id(hash(chunk.components()), row)
 }
 
-/// What stands for a link between levels, the same from both sides.
+/// The hash of a link between levels, the same from both sides.
 pub(super) fn pair(mut ends: impl Iterator<Item = u64>, source_is_finer: bool) -> u64 {
     let (source, others) = (splitmix64_all(ends.next()), splitmix64_all(ends));
     splitmix64_all(if source_is_finer { [source, others] } else { [others, source] })
 }
 
-/// A bit for each row of a level, unless these are too many, which is told for `rule`.
+/// A bit for each row of a level, unless these are too many, which is reported for `rule`.
 fn bits(
     run: &mut Validation,
     level: &LevelState,

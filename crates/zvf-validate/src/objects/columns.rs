@@ -1,4 +1,4 @@
-//! Attributes of objects and groups: a row for each, of the type that is said.
+//! Attributes of objects and groups: a row for each, of the type that is declared.
 
 use zvf_metadata::arrays::Rows;
 
@@ -47,7 +47,9 @@ async fn column(
     match Rows::parse(array.attributes().clone())
         .and_then(|doc| doc.dtype.is_some().then(|| doc.dtype()).transpose())
     {
-        Ok(Some(stated)) if stated.kind != array.dtype().kind || stated.size != array.dtype().size => {
+        Ok(Some(stated))
+            if stated.kind != array.dtype().kind || stated.size != array.dtype().size =>
+        {
             run.add(Finding::new(&C23, path).with_details("dtype", stated, array.dtype()));
         }
         Ok(_) => {}

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Spans may lie in any order; references that no span names are left over from edits. The arrays that are
-//! there decide, whatever layout is said.
+//! there decide, whatever layout is declared.
 
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The arrays of a level, where they are there and of the right form; what is wrong with them is told.
+    /// The arrays of a level, where they are there and of the right form; what is wrong with them is reported.
     pub(super) async fn open(
         run: &mut Validation,
         level: &LevelState,
@@ -90,7 +90,8 @@ impl Table {
         let mut joined: Vec<Range<u64>> = Vec::new();
         for span in spans {
             match joined.last_mut() {
-                Some(last) if span.start <= last.end.saturating_add(MAX_GAP_ROWS) => { // only compared
+                Some(last) if span.start <= last.end.saturating_add(MAX_GAP_ROWS) => {
+                    // only compared
                     last.end = last.end.max(span.end);
                 }
                 _ => joined.push(span.clone()),
@@ -109,7 +110,7 @@ impl Table {
         let cut = piece.and_then(|(start, bytes)| {
             let at =
                 |row: u64| saturating_usize(row.saturating_sub(*start).saturating_mul(self.stride));
-            let range = at(span.start)..at(span.end);
+            let range = at(span.start)..with_offset(span.end);
             (range.end <= bytes.len()).then(|| bytes.slice(range))
         });
         // Each span lies in a piece that was read.

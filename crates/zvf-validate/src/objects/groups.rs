@@ -76,7 +76,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
             let mut bad = i64s_from_le(&ids).enumerate().filter(|(_, id)| !is_object(*id));
             if let Some((n, id)) = bad.next() {
                 let found = format!("{id}, and {} more that are not", bad.count());
-                let finding = finding(&C26).at(to_u64(n) * 8);
+                let finding = finding(&C26).with_offset(to_u64(n) * 8);
                 run.add(finding.with_details("member", "the id of an object", found));
             }
         }

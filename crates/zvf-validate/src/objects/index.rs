@@ -108,7 +108,7 @@ pub(crate) async fn open(
         Err(error) => return run.add_store_error(&C2, &path, &error).map(|()| None),
     };
     if stored != doc.num_objects {
-        // More rows than said are what a torn append leaves, and readers do without them.
+        // More rows than declared are what a torn append leaves, and readers do without them.
         let finding =
             Finding::new(&C24, &path).with_details("num_objects", stored, doc.num_objects);
         run.add(if stored > doc.num_objects { finding.warning() } else { finding });
@@ -135,7 +135,9 @@ async fn manifests(
     if dense && (stated || !blobs_too) {
         if !stated {
             let details = ("layout", "dense_manifests_v1, by the arrays that are there", "another");
-            run.add(Finding::new(&C24, &path).with_details(details.0, details.1, details.2).warning());
+            run.add(
+                Finding::new(&C24, &path).with_details(details.0, details.1, details.2).warning(),
+            );
         }
         if !run.store.root().zarr_vectors.has(Capability::DenseManifests) {
             let finding = Finding::new(&M21, "zarr.json");
@@ -162,7 +164,7 @@ async fn manifests(
     }
 }
 
-/// C24: ids are unique, as many as rows, and in order where that is said.
+/// C24: ids are unique, as many as rows, and in order where that is declared.
 pub(crate) async fn ids(
     run: &mut Validation,
     level: &mut LevelState,
@@ -228,7 +230,7 @@ pub(crate) async fn ids(
     if index.doc.object_ids_sorted == Some(true)
         && let Some(row) = descends
     {
-        let finding = Finding::new(&C24, &path).in_row(row).at(row.saturating_mul(8));
+        let finding = Finding::new(&C24, &path).in_row(row).with_offset(row.saturating_mul(8));
         run.add(finding.with_details(
             "object_ids_sorted",
             "ids that ascend",
@@ -244,7 +246,7 @@ pub(crate) async fn ids(
         twice = twice.or(id.map(|id| (row(id), id)));
     }
     if let Some((row, id)) = twice {
-        let finding = Finding::new(&C24, &path).in_row(row).at(row.saturating_mul(8));
+        let finding = Finding::new(&C24, &path).in_row(row).with_offset(row.saturating_mul(8));
         run.add(finding.with_details("id", "one that no other row has", id));
     }
     level.objects.ids = keeps.then(|| Arc::from(all));

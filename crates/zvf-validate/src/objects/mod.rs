@@ -63,7 +63,7 @@ fn reserve_rows(run: &mut Validation, level: &mut LevelState, index: &Index) {
     }
 }
 
-/// What came of a batch of rows.
+/// The outcome of a batch of rows.
 #[derive(Debug, Serialize, Deserialize)]
 enum Seen {
     Rows(Vec<RowsLooked>),
@@ -123,7 +123,7 @@ impl Gathered {
         let options = run.options.clone();
         let reading = async |range: Range<usize>| {
             let rows = to_u64(range.start)..to_u64(range.end);
-            // A chunk of rows that cannot be read is told once, and its rows are none.
+            // A chunk of rows that cannot be read is reported once, and its rows are none.
             let read = index.manifests.range(rows.clone()).await;
             let entries = match read {
                 Ok(entries) => entries,
@@ -137,9 +137,9 @@ impl Gathered {
         };
         let shared = Arc::clone(&sought);
         let looking = move |rows: Result<Vec<(u64, Entry)>, StoreError>| match rows {
-            Ok(rows) => {
-                Seen::Rows(rows.par_chunks(BATCH_ROWS).map(|rows| check_rows(&shared, rows)).collect())
-            }
+            Ok(rows) => Seen::Rows(
+                rows.par_chunks(BATCH_ROWS).map(|rows| check_rows(&shared, rows)).collect(),
+            ),
             Err(error) => {
                 let mut found = shared.fresh.new_empty();
                 found.add(Finding::from_store(&C2, &shared.path, &error));
@@ -167,7 +167,7 @@ impl Gathered {
         } else if let Some(named) = &mut level.objects.named {
             *named = std::mem::take(&mut self.named);
         }
-        self.settle(run, level, index, unread);
+        self.check_totals(run, level, index, unread);
         Ok(())
     }
 
@@ -199,7 +199,7 @@ impl Gathered {
         run.found.absorb(looked.found);
     }
 
-    fn settle(self, run: &mut Validation, level: &LevelState, index: &Index, unread: bool) {
+    fn check_totals(self, run: &mut Validation, level: &LevelState, index: &Index, unread: bool) {
         if unread || !run.options.takes_all() {
             return;
         }
@@ -214,7 +214,7 @@ impl Gathered {
         self.bridges(run, level);
     }
 
-    /// C25: fragments of two objects. Told for the row that came second.
+    /// C25: fragments of two objects. Reported for the row that came second.
     fn shared(&self, run: &mut Validation, level: &LevelState, index: &Index) {
         let Some((fragment, row, n)) = self.shared.filter(|_| !level.node.meta().shared_fragments)
         else {
@@ -254,12 +254,15 @@ impl Gathered {
         if level.objects.has_ids && level.objects.ids.is_none() {
             return;
         }
-        let mut bad =
-            owners.iter().zip(stated).enumerate().filter(|(_, (owner, stated))| id(**owner) != **stated);
+        let mut bad = owners
+            .iter()
+            .zip(stated)
+            .enumerate()
+            .filter(|(_, (owner, stated))| id(**owner) != **stated);
         let Some((fragment, (owner, stated))) = bad.next() else { return };
         let more = bad.count();
         if let Some((key, n)) = level.chunks.locate(fragment) {
-            let finding = Finding::new(&C29, path).in_cell(&key).at(n.saturating_mul(8));
+            let finding = Finding::new(&C29, path).in_cell(&key).with_offset(n.saturating_mul(8));
             let found = format!("{stated}, and {more} more that differ");
             run.add(finding.with_details(format!("owner of fragment {n}"), id(*owner), found));
         }
@@ -284,7 +287,7 @@ impl Gathered {
 }
 
 const SEVERAL: u32 = u32::MAX;
-/// What the owner column says of fragments that nobody, or several objects, name.
+/// The owner column of fragments that no object, or several objects, name.
 const NO_OWNER: i64 = -1;
 const SHARED_OWNER: i64 = -2;
 /// Rows that one thread looks at in one go.

@@ -140,7 +140,9 @@ impl Context {
         let mut children = Children::new(chunks);
         let mut ends = Vec::new();
         let is_parent = std::iter::repeat_n(false, parts.len()).chain(std::iter::repeat(true));
-        for ((number, part), is_parent) in (0_u32..).zip(parts.iter().chain(parent_cells)).zip(is_parent) {
+        for ((number, part), is_parent) in
+            (0_u32..).zip(parts.iter().chain(parent_cells)).zip(is_parent)
+        {
             let across = family.is_some_and(|family| {
                 let offsets = family.segments().get(part.segment).and_then(LinkSegment::offsets);
                 offsets.is_some_and(|offsets| !offsets.are_zero())

@@ -40,11 +40,11 @@ pub(crate) struct Work {
     pub(crate) chunks: Vec<u32>,
     /// Cells: the number of the segment, and the place in it.
     pub(crate) cells: Vec<(usize, usize)>,
-    /// Cells that belong to other work, and tell who has a parent other than the implied one.
+    /// Cells that belong to other work, and state which vertices have a parent other than the implied one.
     pub(crate) parent_cells: Vec<(usize, usize)>,
 }
 
-/// An answer whose vertices and elements can be told from those of other answers.
+/// An answer whose vertices and elements can be distinguished from those of other answers.
 pub(crate) struct Keyed {
     pub(crate) batch: Batch,
     /// Where the vertices are stored, in their order: the place of the chunk in the upper 32 bits, the row in
@@ -127,7 +127,7 @@ impl Context {
         Ok(self.elements_keyed(work, false).await?.batch)
     }
 
-    /// The same, with what tells its elements and its vertices where `with_keys` asks for it.
+    /// The same, with the identity of its elements and vertices where `with_keys` asks for it.
     pub(super) async fn elements_keyed(
         &self,
         work: &Work,
@@ -246,7 +246,7 @@ impl Context {
         let found = futures_util::future::join_all(reads).await;
         for ((segment, places), found) in runs.into_iter().zip(found) {
             for (place, records) in places.into_iter().zip(found) {
-                if let Some(records) = self.sift(records)? {
+                if let Some(records) = self.allow_missing(records)? {
                     let (chunks, dropped) = (Vec::new(), Vec::new());
                     parts.push(Part { segment, place, records, chunks, dropped });
                 }
@@ -280,7 +280,7 @@ impl Context {
         let found = self.warm.level.fragments(&only).await;
         let mut chunks = Vec::with_capacity(keys.len());
         for ((key, own), fragments) in keys.into_iter().zip(found) {
-            let fragments = self.sift(fragments)?;
+            let fragments = self.allow_missing(fragments)?;
             let absent = fragments.is_none();
             let (runs, rows, tiled) = match fragments {
                 None => (Runs::default(), 0, false),
@@ -417,7 +417,7 @@ fn find_lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
     lost
 }
 
-/// What tells the elements that came `from` these records of `parts`.
+/// The identity of the elements that came `from` these records of `parts`.
 fn element_keys(parts: &[Part], from: &[Option<(u32, u32)>]) -> Vec<(u64, u64, u64)> {
     let key = |source: &Option<(u32, u32)>| {
         let (part, record) = (*source)?;
@@ -475,7 +475,7 @@ fn by_child(
 fn ends_needed(of: Of<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
     let mut ends: Vec<Vec<Piece>> = vec![Vec::new(); chunks.len()];
     let is_own = |cell: &u32| chunks.get(usize_from_u32(*cell)).is_some_and(|chunk| chunk.own);
-    // Chunks that are read whole need no word of what ends in them.
+    // Chunks that are read whole need no list of the ends in them.
     for part in parts.iter().filter(|part| !part.chunks.iter().all(is_own)) {
         for i in 0..part.records.len() {
             for (place, row) in part.records.ends(i) {

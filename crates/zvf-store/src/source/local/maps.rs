@@ -1,9 +1,9 @@
 //! Files of a directory that are read where they are mapped, by choice.
 //!
 //! A file that is large enough is mapped once a handle and stays so; its bytes are handed out without a
-//! copy, and keep the map alive. Small files are read: mapping one costs more than copying it. Whoever
-//! answered a question from such bytes asks afterwards whether all files are still what they were
-//! ([`Maps::check`]), and discards the answer when one is not.
+//! copy, and keep the map alive. Small files are read: mapping one costs more than copying it. After an
+//! answer was made from such bytes, [`Maps::check`] verifies that all files are still what they were; otherwise the
+//! answer is discarded.
 //!
 //! A file that is renamed over while the handle lives stays mapped in its old version, which is whole.
 

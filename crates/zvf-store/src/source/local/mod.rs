@@ -3,7 +3,7 @@
 //! A batch of reads is one hop: inside a tokio runtime it goes to blocking threads, otherwise it runs
 //! where it is asked for. Each file costs what it must: open, fstat, one pread into fresh memory per
 //! piece, close. Large batches are split over a few threads. They do not run on the caller's rayon
-//! pool: its workers may be waiting for this very read, and then nobody would do it.
+//! pool: its workers may be waiting for this very read, which would then never run.
 //!
 //! What an object store answers with "not found" is absent here too: a missing name, a name below a
 //! file, a directory where a file should be. Files are never written and never locked. Once another
@@ -11,7 +11,7 @@
 //! proves nothing, and is `FileChanged`.
 //!
 //! Bytes are reserved in the budget of the handle while they are read. A read never blocks a thread for
-//! that: what finds no room goes back to the future, which waits for it.
+//! that: where the budget is used up, the future waits.
 //!
 //! Not here: how a directory is opened and read ([`dir`]), files that are mapped ([`maps`]).
 
@@ -64,7 +64,7 @@ struct Shared {
     /// For files of which nothing is kept.
     #[cfg(unix)]
     spares: Option<Arc<spares::BufferPool>>,
-    /// For cells that pass.
+    /// For cells that are not cached.
     #[cfg(unix)]
     pool: Arc<spares::BufferPool>,
     folder: Option<OpenedFolder>,
@@ -102,7 +102,7 @@ impl Local {
         Ok(Self(Arc::new(Shared::open(path, budget)?)))
     }
 
-    /// The same for files whose bytes are let go of soon: some memory is kept for the next reads.
+    /// The same for files whose bytes are released soon: some memory is kept for the next reads.
     pub(crate) fn with_buffer_pool(path: &Path, budget: Budget) -> Result<Self, StoreError> {
         Ok(Self(Arc::new(Shared {
             #[cfg(unix)]
@@ -281,7 +281,7 @@ impl Local {
 /// An object with the outcome of each of its pieces.
 type Done = (Object, Vec<Result<Option<Read>, StoreError>>);
 
-/// What came of an object.
+/// The outcome of an object.
 enum Tried {
     Done(Done),
     /// So many bytes of it had to be read at once, and others hold what the budget lacks for that.
@@ -318,9 +318,10 @@ impl Shared {
         // The name is looked up again later, wherever the process is by then.
         let path = std::path::absolute(path).map_err(open_error)?;
         let folder = OpenedFolder::read(&path);
-        // What rests in the pool is beside the budget: it is little of that, and nothing of a small one.
+        // The pool is not charged to the budget: it is a small part of it, and empty for a small budget.
         #[cfg(unix)]
-        let spare = if budget.max_bytes() < MIN_POOL_BUDGET_BYTES { 0 } else { budget.max_bytes() / 16 };
+        let spare =
+            if budget.max_bytes() < MIN_POOL_BUDGET_BYTES { 0 } else { budget.max_bytes() / 16 };
         #[cfg(unix)]
         let pool = Arc::new(spares::BufferPool::new(spare));
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
@@ -349,7 +350,7 @@ impl Shared {
         }
     }
 
-    /// What comes of each piece of `object`, or why nothing of it can be read.
+    /// The result of each piece of `object`, or why nothing of it can be read.
     fn outcomes(
         &self,
         object: &Object,
@@ -461,7 +462,7 @@ fn part(range: ByteRange, size: u64) -> (u64, u64) {
 }
 
 impl Version {
-    /// What a file system tells: any of these changes when the file does.
+    /// Metadata of a file: any of these changes when the file does.
     pub(super) fn from_stamp(size: u64, stamp: Stamp) -> Self {
         Self { size, stamp: Some(stamp), ..Self::from_size(size) }
     }
@@ -517,9 +518,9 @@ fn split<T>(mut items: Vec<T>, parts: usize) -> Vec<Vec<T>> {
 
 /// A second pread costs about as much as copying this many bytes.
 const MERGE_GAP_BYTES: u64 = 4 << 10;
-/// A thread is worth its start from so many files on.
+/// The number of files from which another thread pays.
 const MIN_FILES_PER_THREAD: usize = 64;
-/// Who has less memory than that has none to spare.
+/// Below this budget there is no buffer pool.
 #[cfg(unix)]
 const MIN_POOL_BUDGET_BYTES: u64 = 32 << 20;
 /// More threads do not make one disk faster.

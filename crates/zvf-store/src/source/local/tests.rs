@@ -149,7 +149,10 @@ fn one_file_larger_than_the_budget_is_refused() {
          more than the limit allows: ask for less, or raise the limit",
     );
     assert!(one(&local, Get::object(key("small"))).unwrap().is_some());
-    assert_eq!(one(&local, Get::range(key("large"), 10, 4096)).unwrap().unwrap().bytes, [2; 4096][..]);
+    assert_eq!(
+        one(&local, Get::range(key("large"), 10, 4096)).unwrap().unwrap().bytes,
+        [2; 4096][..]
+    );
 }
 
 #[test]
@@ -248,7 +251,7 @@ mod unix_only {
     }
 
     #[test]
-    fn what_is_not_a_file_cannot_hang_a_reader() {
+    fn pipes_do_not_block_a_reader() {
         let (dir, local) = store(&[]);
         rustix::fs::mkfifoat(
             rustix::fs::CWD,
@@ -272,7 +275,7 @@ mod unix_only {
     }
 
     #[test]
-    fn what_may_not_be_read_says_so() {
+    fn unreadable_files_are_permission_errors() {
         let (dir, local) = store(&[("a/x", b"x"), ("closed/y", b"y")]);
         let lock = |name: &str, mode| {
             fs::set_permissions(dir.path().join(name), fs::Permissions::from_mode(mode)).unwrap();

@@ -15,7 +15,7 @@
 //! they look open from outside. So a client is used in one runtime only, and a handle that is used in another one
 //! than before takes another client. A blocking front that makes a runtime for each handle shares nothing.
 //!
-//! Who may read what is said with each request; nothing of it is kept in a client.
+//! Credentials are sent with each request; none are kept in a client.
 //!
 //! Not here: what is done with replies ([`super::refusal`]).
 

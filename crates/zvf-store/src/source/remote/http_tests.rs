@@ -1,4 +1,4 @@
-//! Plain HTTP against a server of a few lines that says what it is told to.
+//! Plain HTTP against a server of a few lines that sends prepared replies.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use zvf_format::Class;
 use super::super::Source;
 use super::*;
 
-/// Answers one connection after another with `replies`, and tells which request each was for.
+/// Answers one connection after another with `replies`, and returns which request each was for.
 fn server(replies: Vec<String>) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/data/store", listener.local_addr().unwrap());

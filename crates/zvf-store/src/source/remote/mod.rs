@@ -1,7 +1,7 @@
 //! A store behind the `ObjectStore` trait: a service on the network, memory, or the caller's own.
 //!
 //! Pieces of a batch are fetched concurrently, as many as the budget lets through. This is the one
-//! layer that tries again: the backends we build ourselves are told not to. A body that breaks off is
+//! layer that tries again: the backends built here do not retry. A body that breaks off is
 //! continued where it broke, of the same version or from the start, so that no reply is ever made of
 //! two versions; pieces of one object that turn out to be of different versions are refused.
 //!
@@ -9,7 +9,7 @@
 //! the whole object is fetched and cut; plain HTTP is never listed. Outside a tokio runtime there are
 //! no timeouts and no further tries, which is enough for memory.
 //!
-//! Not here: which backend a URL means ([`super::url`]), what is worth a further try ([`verdict`]) and
+//! Not here: which backend a URL means ([`super::url`]), which errors are transient ([`verdict`]) and
 //! when ([`retry`]).
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -46,7 +46,7 @@ use super::plan::{Object, Read, deliver, plan};
 use super::{Backend, ByteRange, Child, Get, Got, IoStats, LISTED, Version};
 use crate::budget::Budget;
 use crate::clock::Instant;
-use crate::error::{Change, Op, BackendAnswer, StoreError};
+use crate::error::{BackendAnswer, Change, Op, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
 
@@ -62,7 +62,7 @@ struct Shared {
     budget: Budget,
     at_once: usize,
     retry: Retry,
-    /// What the backend was found not to do.
+    /// The operations that the backend was found not to support.
     no_ranges: AtomicBool,
     no_suffix: AtomicBool,
     no_conditions: AtomicBool,
@@ -246,7 +246,6 @@ impl Shared {
                 _ if self.no_ranges.load(Ordering::Relaxed) => None,
                 ByteRange::At { start, len } => {
                     // No object reaches where this saturates, and what is short is refused.
-                    // No object ends behind 2^64.
                     Some(GetRange::Bounded(start..start.saturating_add(len)))
                 }
                 ByteRange::First(len) => Some(GetRange::Bounded(0..len)),
@@ -387,7 +386,7 @@ impl Shared {
     }
 
     /// What lies directly below `path`. Where nothing does, stores give an empty list; one that says "not
-    /// found" means the place itself, and its word is no evidence of absence.
+    /// found" means the place itself, and its answer is no evidence of absence.
     async fn children(&self, prefix: &Key, path: &Path) -> Result<ListResult, StoreError> {
         let _request = self.budget.request().await;
         let mut tries = Tries::new(self, Op::List, prefix, None);

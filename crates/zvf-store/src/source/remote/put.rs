@@ -4,7 +4,7 @@
 //! yet may not: after an answer that leaves it open whether the first try arrived, the object is read,
 //! and what is there decides. Ours is a success, another's a loss; nothing at all is another try. The
 //! object is looked for before as well: some backends cannot put conditionally, or take the condition and
-//! ignore it, and then the caller is told.
+//! ignore it, and then the caller is notified.
 //!
 //! An object of a build is new as well: one that is there is the same, from an earlier try, or somebody
 //! else's, and then it stays.
@@ -331,5 +331,5 @@ fn is_same(found: &Bytes, parts: &[Bytes]) -> bool {
     parts.iter().all(is_next) && rest.is_empty()
 }
 
-/// Two requests met, and neither is there.
+/// Two requests raced, and neither object exists.
 const RACE: Miss = Miss::Late { what: "object", after: Duration::ZERO };

@@ -3,8 +3,8 @@
 //! The numbers are those of [`Timeouts`]; each pause is any part of its length (full jitter).
 //!
 //! A handle sends at most one request in ten again, counted over the last minute, with ten always
-//! allowed: a store that is down is not beaten on by everyone at once. What is worth sending again is
-//! said elsewhere ([`super::verdict`]); the clock is tokio's, so that tests can hold it.
+//! allowed: the budget prevents a retry storm on a store that is down. Which errors are transient is
+//! decided in [`super::verdict`]; the clock is tokio's, so that tests can hold it.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

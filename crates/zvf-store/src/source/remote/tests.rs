@@ -184,7 +184,7 @@ async fn a_batch_is_given_up_when_nothing_arrives_for_as_long_as_one_request_may
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_told_every_five_seconds() {
+async fn slow_requests_are_reported_every_five_seconds() {
     let store = stored().await;
     store.always(Some(Fault::StalledBody(4)));
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -478,7 +478,8 @@ fn memory_needs_no_runtime() {
             Budget::new(&options),
             &options,
         );
-        let answers = remote.read_many(&[Get::object(key("a")), at(20, 3), Get::object(key("b"))]).await;
+        let answers =
+            remote.read_many(&[Get::object(key("a")), at(20, 3), Get::object(key("b"))]).await;
         assert_eq!(answers[0].as_ref().unwrap().as_ref().unwrap().bytes, BODY);
         assert_eq!(answers[1].as_ref().unwrap_err().class(), Class::Truncated);
         assert!(answers[2].as_ref().unwrap().is_none());

@@ -9,7 +9,7 @@
 //! any other        InvalidArgument        no status    by the transport: again
 //! ```
 //!
-//! A failure inside the transport (a reset, a cut body, a timeout) is passing. An error that says
+//! A failure inside the transport (a reset, a cut body, a timeout) is transient. An error that says
 //! nothing of itself is `Io`, and also asked again, a few times: it cannot do harm, because this side
 //! only reads.
 
@@ -22,7 +22,7 @@ use zvf_format::Class;
 
 use crate::error::BackendAnswer;
 
-/// What to make of one error of a backend.
+/// The classification of one error of a backend.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Verdict {
     pub(super) class: Class,
@@ -161,7 +161,7 @@ pub(super) fn is_missing_bucket(error: &StoreFault) -> bool {
 /// S3 and its kin, Google Cloud Storage, Azure.
 const MISSING_BUCKET: [&str; 3] = ["NoSuchBucket", "bucket does not exist", "ContainerNotFound"];
 
-/// The HTTP status that an error of a foreign backend only tells in words.
+/// The HTTP status that an error of a foreign backend has only in its text.
 fn status_in(error: &(dyn Error + 'static)) -> Option<u16> {
     let text = error.to_string();
     let (_, after) = text.split_once("status code: ")?;
