@@ -239,11 +239,11 @@ impl<'a> Encoder<'a> {
                     None => [None; 3],
                 };
                 let axes = grid.origin.into_iter().zip(bounds).cycle();
-                let cell = |(x, (origin, bounds)): (&f32, (f32, Option<(f64, f64)>))| {
+                let cells = all.iter().zip(axes).map(|(x, (origin, bounds))| {
                     let cell = grid.round(*x, origin);
                     bounds.map_or(cell, |bounds| grid.keep_inside(cell, origin, bounds))
-                };
-                let cells: Vec<u32> = all.iter().zip(axes).map(cell).collect();
+                });
+                let cells: Vec<u32> = cells.collect();
                 push_integers(cells.into_iter(), out);
                 for x in grid.origin {
                     out.extend(x.to_le_bytes());

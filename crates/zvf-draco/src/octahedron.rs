@@ -110,13 +110,18 @@ impl Square {
         let wrapped = moved.map(|x| {
             if x > center {
                 x.wrapping_sub(self.modulus)
-            } else if x < -center {
+            } else if x < center.wrapping_neg() {
                 x.wrapping_add(self.modulus)
             } else {
                 x
             }
         });
-        let mut place = turn(wrapped, (4 - turns) % 4);
+        let back = match turns {
+            1 => 3,
+            3 => 1,
+            same => same,
+        };
+        let mut place = turn(wrapped, back);
         if !is_inside {
             place = self.turn_inside_out(place);
         }
@@ -130,11 +135,11 @@ impl Square {
             (s, t) if s <= 0 && t <= 0 => (-1, -1),
             (s, t) => (if s > 0 { 1 } else { -1 }, if t > 0 { 1 } else { -1 }),
         };
-        let (corner_s, corner_t) = (sign_s * self.center, sign_t * self.center);
+        let corner = |sign: i32| sign.wrapping_mul(self.center); // the center has 29 bits
+        let (corner_s, corner_t) = (corner(sign_s), corner(sign_t));
         let s = s.wrapping_mul(2).wrapping_sub(corner_s);
         let t = t.wrapping_mul(2).wrapping_sub(corner_t);
-        let (s, t) =
-            if sign_s * sign_t >= 0 { (t.wrapping_neg(), s.wrapping_neg()) } else { (t, s) };
+        let (s, t) = if sign_s == sign_t { (t.wrapping_neg(), s.wrapping_neg()) } else { (t, s) };
         [s.wrapping_add(corner_s) / 2, t.wrapping_add(corner_t) / 2]
     }
 }

@@ -68,9 +68,9 @@ impl ChunkArray {
         if let Some(doc) =
             doc.filter(|doc| *doc.data_type.kind() != DataTypeKind::VariableLengthBytes)
         {
-            let told =
+            let details =
                 ("data_type", "variable_length_bytes", format!("{:?}", doc.data_type.kind()));
-            run.add(Finding::new(&S17, &path).with_details(told.0, told.1, told.2));
+            run.add(Finding::new(&S17, &path).with_details(details.0, details.1, details.2));
             return Ok(None);
         }
         if let Some(doc) = doc {
@@ -111,9 +111,11 @@ impl ChunkArray {
         match &doc.nonempty_chunks {
             Some(_) => self.keys = Arc::new(recorded(run, &self.path, doc, &grid)),
             None => {
-                let told = ("nonempty_chunks", "the keys of the chunks", "nothing");
+                let details = ("nonempty_chunks", "the keys of the chunks", "nothing");
                 run.add(
-                    Finding::new(&C28, &self.path).with_details(told.0, told.1, told.2).warning(),
+                    Finding::new(&C28, &self.path)
+                        .with_details(details.0, details.1, details.2)
+                        .warning(),
                 );
                 self.recorded = false;
                 match self.cells.presence().await {
@@ -259,8 +261,8 @@ pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Re
         Err(error) => return Err(error.into()),
     };
     if inside {
-        let told = ("zarr.json", "the document of the node", "nothing");
-        run.add(Finding::new(&S18, path).with_details(told.0, told.1, told.2));
+        let details = ("zarr.json", "the document of the node", "nothing");
+        run.add(Finding::new(&S18, path).with_details(details.0, details.1, details.2));
     }
     Ok(())
 }
@@ -376,7 +378,7 @@ fn recorded(run: &mut Validation, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -
         (Vec::with_capacity(list.len()), None);
     let mut disorder: (u64, Option<&str>) = (0, None);
     for text in list.iter() {
-        let told = |expected: &str| {
+        let details = |expected: &str| {
             Finding::new(&M18, path).with_details("nonempty_chunks", expected, quote(text))
         };
         if last.is_some_and(|last| last > text) {
@@ -385,11 +387,11 @@ fn recorded(run: &mut Validation, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -
         }
         last = Some(text);
         match text.parse::<ChunkKey>() {
-            Err(_) => run.add(told("numbers with dots between")),
+            Err(_) => run.add(details("numbers with dots between")),
             Ok(key) if key.rank() != grid.shape.len() => {
-                run.add(told(&format!("{} numbers", grid.shape.len())));
+                run.add(details(&format!("{} numbers", grid.shape.len())));
             }
-            Ok(key) if !grid.contains(&key) => run.add(told("a chunk of the grid")),
+            Ok(key) if !grid.contains(&key) => run.add(details("a chunk of the grid")),
             Ok(key) => keys.push(key),
         }
     }

@@ -129,7 +129,7 @@ async fn vertices(
                         let finding = Finding::new(&C40, &array.path).in_cell(key);
                         run.add(finding.with_details(
                             "bytes of the rows",
-                            format!("a multiple of {ROW}"),
+                            format!("a multiple of {POSITION_BYTES}"),
                             len,
                         ));
                     }

@@ -12,7 +12,7 @@ use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Value};
 
 use crate::predicate::{Comparison, Predicate};
-use crate::select::bits::{Bits, ROWS};
+use crate::select::bits::{Bits, WORD_ROWS};
 
 /// The numbers for which a condition holds: closed ranges.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,7 +170,7 @@ impl Rows<'_> {
         words: &mut [u64],
     ) {
         let inside = |x: T| u8::from((low <= x) & (x <= high));
-        let blocks = self.bytes.chunks(ROWS.saturating_mul(self.stride)).zip(words); // too large: one block
+        let blocks = self.bytes.chunks(WORD_ROWS.saturating_mul(self.stride)).zip(words); // too large: one block
         if self.stride == N {
             for (block, word) in blocks {
                 *word |= packed(block.as_chunks::<N>().0.iter().map(|x| inside(number(*x))));
@@ -188,7 +188,7 @@ impl Rows<'_> {
 
 /// At most 64 verdicts, each 0 or 1, as bits of a word.
 fn packed(verdicts: impl Iterator<Item = u8>) -> u64 {
-    let mut all = [0_u8; ROWS];
+    let mut all = [0_u8; WORD_ROWS];
     all.iter_mut().zip(verdicts).for_each(|(to, verdict)| *to = verdict);
     let mut word = 0;
     for eight in all.as_chunks::<8>().0.iter().rev() {

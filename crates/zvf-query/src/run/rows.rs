@@ -107,7 +107,7 @@ impl RowTest<'_> {
     fn verdicts(&self, piece: &Piece) -> Result<Bits, QueryError> {
         let (cell, len) = (usize_from_u32(piece.cell), usize_from_u32(piece.len));
         if self.columns.iter().any(|values| values.missing.get(cell) == Some(&true)) {
-            return Ok(Bits::all(len, false));
+            return Ok(Bits::filled(len, false));
         }
         self.joined(self.conditions, true, piece)
     }
@@ -129,7 +129,7 @@ impl RowTest<'_> {
     fn joined(&self, list: &[Condition], all: bool, piece: &Piece) -> Result<Bits, QueryError> {
         let mut each = list.iter().map(|one| self.evaluate(one, piece));
         let Some(first) = each.next() else {
-            return Ok(Bits::all(usize_from_u32(piece.len), all));
+            return Ok(Bits::filled(usize_from_u32(piece.len), all));
         };
         let mut verdicts = first?;
         for own in each {
@@ -146,7 +146,7 @@ impl RowTest<'_> {
             let mut value = Some(value);
             test.holds(&mut |_| value.take().unwrap_or(Value::Null))
         };
-        let nothing = || Bits::all(len, holds(Value::Null));
+        let nothing = || Bits::filled(len, holds(Value::Null));
         let Some(values) = self.columns.get(*column) else { return Ok(nothing()) };
         let of_fragment = values.column.scope == Scope::Fragment;
         let first = if of_fragment { piece.fragment } else { piece.start };
@@ -161,7 +161,7 @@ impl RowTest<'_> {
             }
         };
         if of_fragment {
-            return Ok(Bits::all(len, verdict(at)?));
+            return Ok(Bits::filled(len, verdict(at)?));
         }
         match ranges.as_ref().and_then(|ranges| ranges.verdicts(rows, values.component, at, len)) {
             Some(verdicts) => Ok(verdicts),

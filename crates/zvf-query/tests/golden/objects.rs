@@ -24,14 +24,10 @@ fn each_object_is_what_its_manifest_says() {
         for (object, id) in reference.into_iter().flatten().zip(ids()) {
             let query = Query::all().of_objects([id]).columns(Columns::None).at_level(case.level);
             let answer = inline(case.reader.run(&query)).unwrap();
-            let reference = format!("{} object {id}", case.name);
-            assert_eq!(
-                answer.batch.len() as u64,
-                object["vertices"].as_u64().unwrap(),
-                "{reference}"
-            );
+            let label = format!("{} object {id}", case.name);
+            assert_eq!(answer.batch.len() as u64, object["vertices"].as_u64().unwrap(), "{label}");
             if let Some(sum) = object["positions_sha256"].as_str() {
-                assert_eq!(sha(answer.batch.positions().bytes()), sum, "{reference}");
+                assert_eq!(sha(answer.batch.positions().bytes()), sum, "{label}");
             }
             objects += 1;
         }
@@ -86,14 +82,14 @@ fn chains_by_chunk_are_those_of_the_reference() {
             let Some(ids) = reference["object_ids"].as_array().filter(|ids| !ids.is_empty()) else {
                 continue;
             };
-            let reference = format!("{} {}", case.name, entry["name"]);
+            let label = format!("{} {}", case.name, entry["name"]);
             let query = Query::within(bounds).mode(Mode::Cells).columns(Columns::None);
             let answer = inline(case.reader.run(&query.at_level(case.level))).unwrap();
             let found: Vec<Value> =
                 answer.batch.parts().objects().iter().map(|id| id.0.into()).collect();
-            assert_eq!(&found, ids, "{reference}");
+            assert_eq!(&found, ids, "{label}");
             let sum = sha(answer.batch.positions().bytes());
-            assert_eq!(sum, reference["positions_sha256"], "{reference}");
+            assert_eq!(sum, reference["positions_sha256"], "{label}");
             boxes += 1;
         }
     });

@@ -261,7 +261,7 @@ impl Claim {
         if !is_listed && self.state.is_own_written.load(Ordering::Relaxed) {
             let _removed = self.remote.remove(std::slice::from_ref(&self.own_key)).await;
         }
-        self.leave();
+        self.keep_claim();
     }
 
     /// Whether a key below the prefix is one of the names of claims.

@@ -521,7 +521,7 @@ impl DenseArray {
     ) -> Result<Bytes, StoreError> {
         let grid = &self.core.grid;
         let step = grid.chunk_rows();
-        let mut touched: Vec<u64> = places.iter().map(|place| place / step).collect();
+        let mut touched: Vec<u64> = places.iter().map(|place| *place / step).collect();
         touched.sort_unstable();
         touched.dedup();
         // A chunk holds whole rows: it is the first along every other axis.
@@ -534,10 +534,10 @@ impl DenseArray {
         let mut gets = Vec::with_capacity(places.len());
         let mut asked = Vec::with_capacity(places.len()); // the chunk of each row that is stored
         for place in places {
-            let at = touched.partition_point(|first| *first < place / step);
+            let at = touched.partition_point(|first| *first < *place / step);
             let chunk = found.get(at).ok_or_else(stopped)?.as_ref().map_err(Clone::clone)?.as_ref();
             if let Some(chunk) = chunk {
-                let start = (place % step).checked_mul(row);
+                let start = (*place % step).checked_mul(row);
                 let part = start.and_then(|start| Some(start..start.checked_add(row)?));
                 let get = part.and_then(|part| chunk.part(&part));
                 gets.push(get.ok_or_else(|| Self::short_chunk(chunk, chunk_bytes))?);

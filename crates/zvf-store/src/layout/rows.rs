@@ -223,7 +223,7 @@ impl Rows {
         id: u32,
         places: &[u64],
     ) -> Result<Vec<Bytes>, StoreError> {
-        let mut touched: Vec<u64> = places.iter().map(|place| place / chunk).collect();
+        let mut touched: Vec<u64> = places.iter().map(|place| *place / chunk).collect();
         touched.sort_unstable();
         touched.dedup();
         let slots: Vec<Option<u64>> = touched.iter().copied().map(Some).collect();

@@ -110,7 +110,7 @@ impl Table {
         let cut = piece.and_then(|(start, bytes)| {
             let at =
                 |row: u64| saturating_usize(row.saturating_sub(*start).saturating_mul(self.stride));
-            let range = at(span.start)..with_offset(span.end);
+            let range = at(span.start)..at(span.end);
             (range.end <= bytes.len()).then(|| bytes.slice(range))
         });
         // Each span lies in a piece that was read.

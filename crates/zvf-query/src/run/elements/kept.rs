@@ -10,7 +10,7 @@ use crate::error::QueryError;
 use crate::query::Mode;
 use crate::region::Region;
 use crate::run::Context;
-use crate::select::bits::ROWS;
+use crate::select::bits::WORD_ROWS;
 use crate::select::chain::{Place, Point};
 use crate::select::faces::{Blend, clip_edge, clip_face};
 use crate::select::held::Held;
@@ -256,19 +256,19 @@ impl<'a> Children<'a> {
         }
         if words.is_empty() {
             // Rows that were read.
-            words.resize(saturating_usize(chunk.rows).div_ceil(ROWS), 0);
+            words.resize(saturating_usize(chunk.rows).div_ceil(WORD_ROWS), 0);
         }
         let row = usize_from_u32(place.row);
-        if let Some(word) = words.get_mut(row / ROWS) {
-            *word |= 1 << (row % ROWS);
+        if let Some(word) = words.get_mut(row / WORD_ROWS) {
+            *word |= 1 << (row % WORD_ROWS);
         }
     }
 
     fn contains(&self, place: Place) -> bool {
         let row = usize_from_u32(place.row);
         let word =
-            self.words.get(usize_from_u32(place.cell)).and_then(|words| words.get(row / ROWS));
-        word.is_some_and(|word| word >> (row % ROWS) & 1 == 1)
+            self.words.get(usize_from_u32(place.cell)).and_then(|words| words.get(row / WORD_ROWS));
+        word.is_some_and(|word| word >> (row % WORD_ROWS) & 1 == 1)
     }
 }
 

@@ -40,7 +40,7 @@ use zvf_format::{Class, Expected};
 use self::dir::{Dir, File};
 pub(crate) use self::hold::HeldFile;
 use super::plan::{Object, Read, deliver, plan};
-use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
+use super::{ByteRange, Child, Get, Got, IoStats, MAX_LISTED_KEYS, Version};
 use crate::budget::{Budget, Reservation};
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
@@ -444,11 +444,11 @@ impl Shared {
         let mut found = Vec::new();
         dir::walk(&self.dir, prefix, &mut |key, size| {
             found.push((key, size));
-            found.len() < LISTED
+            found.len() < MAX_LISTED_KEYS
         })?;
-        if found.len() >= LISTED {
-            let cap = to_u64(LISTED) - 1;
-            return Err(StoreError::limit(Op::List, "keys", cap, to_u64(LISTED)));
+        if found.len() >= MAX_LISTED_KEYS {
+            let cap = to_u64(MAX_LISTED_KEYS) - 1;
+            return Err(StoreError::limit(Op::List, "keys", cap, to_u64(MAX_LISTED_KEYS)));
         }
         found.sort_unstable();
         Ok(found)

@@ -43,7 +43,7 @@ pub(crate) use self::put::Created;
 use self::retry::Retry;
 use self::tries::{Batch, Miss, Reports, Tries};
 use super::plan::{Object, Read, deliver, plan};
-use super::{Backend, ByteRange, Child, Get, Got, IoStats, LISTED, Version};
+use super::{Backend, ByteRange, Child, Get, Got, IoStats, MAX_LISTED_KEYS, Version};
 use crate::budget::Budget;
 use crate::clock::Instant;
 use crate::error::{BackendAnswer, Change, Op, StoreError};
@@ -154,9 +154,9 @@ impl Remote {
         self.0.must_list(prefix)?;
         let path = self.0.path(prefix)?;
         let listed = self.0.list(prefix, &path).await.map_err(|error| error.with_key(prefix))?;
-        if listed.len() >= LISTED {
-            let cap = to_u64(LISTED) - 1;
-            let error = StoreError::limit(Op::List, "keys", cap, to_u64(LISTED));
+        if listed.len() >= MAX_LISTED_KEYS {
+            let cap = to_u64(MAX_LISTED_KEYS) - 1;
+            let error = StoreError::limit(Op::List, "keys", cap, to_u64(MAX_LISTED_KEYS));
             return Err(error.with_key(prefix));
         }
         let mut keys: Vec<(Key, u64)> = listed
@@ -430,7 +430,7 @@ impl Shared {
             if !name.is_empty() {
                 found.push((name.to_owned(), meta.size));
             }
-            if found.len() >= LISTED {
+            if found.len() >= MAX_LISTED_KEYS {
                 break;
             }
         }

@@ -23,7 +23,7 @@ use object_store::{
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
-use super::super::{Get, LISTED};
+use super::super::{Get, MAX_LISTED_KEYS};
 use super::tries::{Miss, Tries};
 use super::verdict::Verdict;
 use super::{Remote, Shared};
@@ -228,9 +228,9 @@ impl Remote {
             Err(error) if error.class() == Class::NotFound => Vec::new(),
             listed => listed.map_err(|error| error.with_key(prefix))?,
         };
-        if listed.len() >= LISTED {
-            let limit = to_u64(LISTED) - 1;
-            return Err(StoreError::limit(Op::List, "keys", limit, to_u64(LISTED)));
+        if listed.len() >= MAX_LISTED_KEYS {
+            let limit = to_u64(MAX_LISTED_KEYS) - 1;
+            return Err(StoreError::limit(Op::List, "keys", limit, to_u64(MAX_LISTED_KEYS)));
         }
         Ok(listed)
     }
