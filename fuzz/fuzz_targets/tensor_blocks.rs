@@ -8,7 +8,7 @@ use zvf_tensor::{BlockArray, Memory, Slice};
 fuzz_target!(|blob: &[u8]| {
     let memory = Memory::of_bytes(1 << 24);
     zvf_fuzz::now(async {
-        let file = RangedFile::of_bytes(blob.to_vec().into());
+        let file = RangedFile::from_bytes(blob.to_vec().into());
         let Ok(array) = BlockArray::of_file(file).await else { return };
         drop(array.user_metadata(1 << 20).await);
         let Ok(all) = array.slice(&Slice::all(), &memory).await else { return };

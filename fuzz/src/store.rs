@@ -77,5 +77,5 @@ async fn ask_everything(reader: &Reader) {
         while let Some(Ok(_)) = batches.next().await {}
     }
     drop(reader.statistics(LevelId(0), None).await);
-    drop(reader.rows_of(LevelId(0), ObjectId(0)).await);
+    drop(reader.object_rows(LevelId(0), ObjectId(0)).await);
 }

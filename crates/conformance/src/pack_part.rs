@@ -52,7 +52,7 @@ async fn one(report: &mut Report, golden: &Golden, path: &Path, far: bool) {
 async fn open(bytes: Vec<u8>, far: bool) -> anyhow::Result<Store> {
     let options = OpenOptions::default();
     if !far {
-        return Ok(Store::open_pack(RangedFile::of_bytes(bytes.into()), options).await?);
+        return Ok(Store::open_pack(RangedFile::from_bytes(bytes.into()), options).await?);
     }
     let memory = Arc::new(InMemory::new());
     memory.put(&"a/pack.tet".into(), PutPayload::from(bytes)).await?;

@@ -156,7 +156,7 @@ async fn broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
 async fn sound_array(report: &mut Report, path: &Path, wanted: &Value) {
     let mut opened = vec![BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await];
     if let Ok(bytes) = fs::read(path) {
-        opened.push(BlockArray::of_file(RangedFile::of_bytes(bytes.into())).await);
+        opened.push(BlockArray::of_file(RangedFile::from_bytes(bytes.into())).await);
     }
     for array in opened {
         let Some(array) = report.keep("open", array) else { continue };
@@ -187,7 +187,7 @@ async fn sound_array(report: &mut Report, path: &Path, wanted: &Value) {
 }
 
 async fn broken_array(report: &mut Report, bytes: Vec<u8>, case: &Value) {
-    let opened = BlockArray::of_file(RangedFile::of_bytes(bytes.into())).await;
+    let opened = BlockArray::of_file(RangedFile::from_bytes(bytes.into())).await;
     let refused = match (case["stage"].as_str(), opened) {
         (_, Err(_)) => true,
         (Some("open"), Ok(_)) => false,

@@ -1,6 +1,7 @@
 //! Reading a stream from front to back.
 
 use zvf_format::Class;
+use zvf_format::num::saturating_usize;
 
 use crate::DracoError;
 
@@ -34,17 +35,18 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn take(&mut self, size: usize, what: &str) -> Result<&'a [u8], DracoError> {
-        let rest = self.rest();
-        let Some(taken) = rest.get(..size) else {
+        let end = self.at.checked_add(size);
+        let taken = end.and_then(|end| Some((self.bytes.get(self.at..end)?, end)));
+        let Some((taken, end)) = taken else {
             let expected = format!("{size} bytes of {what}");
-            return Err(self.bad(Class::Truncated, expected, rest.len().to_string()));
+            return Err(self.bad(Class::Truncated, expected, self.rest().len().to_string()));
         };
-        self.at += size;
+        self.at = end;
         Ok(taken)
     }
 
     pub(crate) fn byte(&mut self, what: &str) -> Result<u8, DracoError> {
-        Ok(self.take(1, what)?.first().copied().unwrap_or(0))
+        self.array(what).map(u8::from_le_bytes)
     }
 
     pub(crate) fn signed(&mut self, what: &str) -> Result<i8, DracoError> {
@@ -80,8 +82,9 @@ impl<'a> Cursor<'a> {
         Err(DracoError::new(Class::Overflow, start, expected, "more than 64 bits"))
     }
 
+    /// Reads a count; one that exceeds `usize` becomes the largest, which every limit refuses.
     pub(crate) fn count(&mut self, what: &str) -> Result<usize, DracoError> {
-        Ok(usize::try_from(self.varint(what)?).unwrap_or(usize::MAX))
+        self.varint(what).map(saturating_usize)
     }
 }
 
@@ -92,6 +95,19 @@ pub(crate) fn push_varint(mut value: u64, to: &mut Vec<u8>) {
         value >>= 7;
     }
     to.push(value.to_le_bytes()[0]);
+}
+
+/// Returns a number of `bits` ones; from 32 on all ones.
+pub(crate) const fn ones(bits: u32) -> u32 {
+    match 1_u32.checked_shl(bits) {
+        Some(next) => next.wrapping_sub(1), // a power of two is not 0
+        None => u32::MAX,
+    }
+}
+
+/// Decodes a signed number whose sign is in the lowest bit (zigzag).
+pub(crate) const fn zigzag(symbol: u32) -> i32 {
+    (symbol >> 1).cast_signed() ^ (symbol & 1).cast_signed().wrapping_neg()
 }
 
 /// Bits, the lowest of a byte first.
@@ -112,7 +128,7 @@ impl<'a> Bits<'a> {
         for bit in 0..count {
             let byte = self.bytes.get(self.at / 8)?;
             value |= u32::from((byte >> (self.at % 8)) & 1) << bit;
-            self.at += 1;
+            self.at = self.at.checked_add(1)?;
         }
         Some(value)
     }

@@ -6,21 +6,21 @@
 /// No corner, no vertex.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Returns the next corner of the same face.
+/// Returns the next corner of the same face. Nothing wraps: [`NONE`] follows the last corner of the last face.
 pub(crate) const fn next(corner: u32) -> u32 {
     match corner {
         NONE => NONE,
-        _ if corner % 3 == 2 => corner - 2,
-        _ => corner + 1,
+        _ if corner % 3 == 2 => corner.wrapping_sub(2),
+        _ => corner.wrapping_add(1),
     }
 }
 
-/// Returns the previous corner of the same face.
+/// Returns the previous corner of the same face. Nothing wraps, as in [`next`].
 pub(crate) const fn previous(corner: u32) -> u32 {
     match corner {
         NONE => NONE,
-        _ if corner.is_multiple_of(3) => corner + 2,
-        _ => corner - 1,
+        _ if corner.is_multiple_of(3) => corner.wrapping_add(2),
+        _ => corner.wrapping_sub(1),
     }
 }
 
@@ -61,11 +61,6 @@ impl Corners {
         previous(self.opposite(previous(corner)))
     }
 
-    /// Returns the number of faces.
-    pub(crate) fn faces(&self) -> u32 {
-        u32::try_from(self.vertex.len() / 3).unwrap_or(NONE)
-    }
-
     /// Returns whether a vertex is at a boundary of the mesh.
     pub(crate) fn is_at_edge(&self, vertex: u32) -> bool {
         self.swing_left(self.left_most(vertex)) == NONE
@@ -95,12 +90,12 @@ impl Corners {
             if is_on_seam {
                 first = cut.leftmost_of(first)?;
             }
-            let mut vertex = cut.add_vertex(first);
+            let mut vertex = cut.add_vertex(first)?;
             *cut.vertex.get_mut(index(first))? = vertex;
             let mut corner = self.swing_right(first);
             while corner != NONE && corner != first {
                 if seams.get(index(next(corner))).copied()? {
-                    vertex = cut.add_vertex(corner);
+                    vertex = cut.add_vertex(corner)?;
                 }
                 *cut.vertex.get_mut(index(corner))? = vertex;
                 corner = self.swing_right(corner);
@@ -123,10 +118,10 @@ impl Corners {
         Some(first)
     }
 
-    fn add_vertex(&mut self, corner: u32) -> u32 {
-        let vertex = u32::try_from(self.left_most.len()).unwrap_or(NONE);
+    fn add_vertex(&mut self, corner: u32) -> Option<u32> {
+        let vertex = u32::try_from(self.left_most.len()).ok()?;
         self.left_most.push(corner);
-        vertex
+        Some(vertex)
     }
 }
 
@@ -150,9 +145,10 @@ pub(crate) struct Sequence {
 impl Sequence {
     /// Visits all faces of `mesh`; returns `None` where a corner has no vertex.
     pub(crate) fn visit(mesh: &Corners, order: Visit) -> Option<Self> {
+        let faces = mesh.vertex.len() / 3;
         let mut walk = Walk {
             mesh,
-            seen_faces: vec![false; index(mesh.faces())],
+            seen_faces: vec![false; faces],
             sequence: Self {
                 corners: Vec::with_capacity(mesh.left_most.len()),
                 value_of_vertex: vec![NONE; mesh.left_most.len()],
@@ -162,10 +158,10 @@ impl Sequence {
         if order == Visit::Degree {
             walk.degree = vec![0; mesh.left_most.len()];
         }
-        for face in 0..mesh.faces() {
+        for corner in (0..).step_by(3).take(faces) {
             match order {
-                Visit::DepthFirst => walk.go_deep(face * 3)?,
-                Visit::Degree => walk.go_by_degree(face * 3)?,
+                Visit::DepthFirst => walk.go_deep(corner)?,
+                Visit::Degree => walk.go_by_degree(corner)?,
             }
         }
         Some(walk.sequence)
@@ -304,7 +300,7 @@ impl Walk<'_> {
             return Some(0);
         }
         let degree = self.degree.get_mut(vertex)?;
-        *degree += 1;
+        *degree = degree.checked_add(1)?;
         Some(if *degree > 1 { 1 } else { 2 })
     }
 }

@@ -35,6 +35,7 @@ pub(crate) struct Connectivity {
 struct Head {
     vertices: usize, // including temporary ones of splits
     faces: usize,
+    corners: usize,
     attributes: usize,
     symbols: usize,
 }
@@ -57,14 +58,19 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Connecti
         let found = format!("{symbols} symbols, {split_symbols} of them splits");
         return Err(cursor.bad(Class::Codec, format!("symbols of {faces} faces"), found));
     }
-    if u32::try_from(faces).ok().and_then(|faces| faces.checked_mul(3)).is_none() {
+    let corners = u32::try_from(faces).ok().and_then(|faces| faces.checked_mul(3));
+    let Some(corners) = corners.map(index) else {
         return Err(cursor.bad(Class::LimitExceeded, "corners of 32 bits", faces.to_string()));
-    }
+    };
     if attributes.saturating_mul(faces) > limits.max_faces.saturating_mul(8) {
         let found = format!("{attributes} of {faces} faces");
         return Err(cursor.bad(Class::LimitExceeded, "fewer seams of attributes", found));
     }
-    let head = Head { vertices: vertices + split_symbols, faces, attributes, symbols };
+    let Some(vertices) = vertices.checked_add(split_symbols) else {
+        let found = format!("{vertices} and {split_symbols} of splits");
+        return Err(cursor.bad(Class::LimitExceeded, "vertices in memory", found));
+    };
+    let head = Head { vertices, faces, corners, attributes, symbols };
     let splits = read_splits(cursor)?;
     let mut walk = Walk::read(cursor, by_valence, &head)?;
     let mut mesh = Mesh::new(&head, cursor.at());
@@ -184,18 +190,16 @@ impl<'a> Walk<'a> {
     /// stream lists.
     fn read_seams(mut self, corners: &Corners) -> Vec<Vec<bool>> {
         let mut all = vec![vec![false; corners.vertex.len()]; self.seams.len()];
-        for face in 0..corners.faces() {
-            for corner in [face * 3, face * 3 + 1, face * 3 + 2] {
-                let opposite = corners.opposite(corner);
-                if opposite != NONE && opposite / 3 < face {
-                    continue;
-                }
-                for (stream, seams) in self.seams.iter_mut().zip(&mut all) {
-                    if opposite == NONE || stream.bit() {
-                        for corner in [corner, opposite] {
-                            if let Some(seam) = seams.get_mut(index(corner)) {
-                                *seam = true;
-                            }
+        for corner in (0_u32..).take(corners.vertex.len()) {
+            let opposite = corners.opposite(corner);
+            if opposite != NONE && opposite / 3 < corner / 3 {
+                continue;
+            }
+            for (stream, seams) in self.seams.iter_mut().zip(&mut all) {
+                if opposite == NONE || stream.bit() {
+                    for corner in [corner, opposite] {
+                        if let Some(seam) = seams.get_mut(index(corner)) {
+                            *seam = true;
                         }
                     }
                 }
@@ -231,16 +235,18 @@ impl Valence {
             Symbol::E => [2, 2, 2],
         };
         for (vertex, added) in [tip, after, before].into_iter().zip(added) {
-            *self.valences.get_mut(index(vertex))? += added;
+            let valence = self.valences.get_mut(index(vertex))?;
+            *valence = valence.checked_add(added)?;
         }
         let valence = *self.valences.get(index(after))?;
-        self.context = Some(index(valence.clamp(2, 7) - 2));
+        self.context = Some(index(valence.clamp(2, 7)).checked_sub(2)?);
         Some(())
     }
 
     fn merge(&mut self, into: u32, from: u32) -> Option<()> {
         let added = *self.valences.get(index(from))?;
-        *self.valences.get_mut(index(into))? += added;
+        let valence = self.valences.get_mut(index(into))?;
+        *valence = valence.checked_add(added)?;
         Some(())
     }
 }
@@ -261,8 +267,8 @@ struct Mesh {
 impl Mesh {
     fn new(head: &Head, byte: usize) -> Self {
         let corners = Corners {
-            opposite: vec![NONE; head.faces * 3],
-            vertex: vec![NONE; head.faces * 3],
+            opposite: vec![NONE; head.corners],
+            vertex: vec![NONE; head.corners],
             left_most: Vec::new(),
         };
         Self {
@@ -284,7 +290,7 @@ impl Mesh {
 
     fn replay(&mut self, walk: &mut Walk<'_>, mut splits: Vec<Split>) -> Result<(), DracoError> {
         let mut waiting: HashMap<usize, u32> = HashMap::new();
-        for number in 0..self.symbols {
+        for (number, source) in (0..self.symbols).zip((0..self.symbols).rev()) {
             let Some(symbol) = walk.symbol() else {
                 return Err(self.bad("fewer symbols than are counted"));
             };
@@ -310,9 +316,8 @@ impl Mesh {
             if matches!(symbol, Symbol::C | Symbol::S) {
                 continue;
             }
-            let source = self.symbols - number - 1;
             while let Some(split) = splits.last().filter(|split| split.source >= source) {
-                let target = (self.symbols - 1).checked_sub(split.target);
+                let target = self.symbols.checked_sub(split.target).and_then(|n| n.checked_sub(1));
                 let (Some(target), true) = (target, split.source == source) else {
                     return Err(self.bad("a split out of order"));
                 };
@@ -328,8 +333,8 @@ impl Mesh {
         if index(first) >= self.corners.vertex.len() {
             return None;
         }
-        self.faces += 1;
-        Some([first, first + 1, first + 2])
+        self.faces = self.faces.checked_add(1)?;
+        Some([first, first.checked_add(1)?, first.checked_add(2)?])
     }
 
     fn new_vertex(&mut self, corner: u32) -> Option<u32> {
@@ -458,10 +463,11 @@ impl Mesh {
                 return Err(self.bad("a last face that does not fit"));
             }
         }
-        if index(self.faces) * 3 == self.corners.vertex.len() {
+        let faces = self.corners.vertex.len() / 3;
+        if index(self.faces) == faces {
             return Ok(());
         }
-        let expected = format!("{} faces", self.corners.vertex.len() / 3);
+        let expected = format!("{faces} faces");
         Err(DracoError::new(Class::Codec, self.byte, expected, self.faces.to_string()))
     }
 

@@ -4,8 +4,9 @@
 //! neighbours agree), or integers. Integers take as many bytes as the largest needs.
 
 use zvf_format::Class;
+use zvf_format::num::{nearest_f32, saturating_u32, to_u64, trunc_u64};
 
-use crate::bytes::push_varint;
+use crate::bytes::{ones, push_varint};
 use crate::sequential::{NO_PREDICTION, step_of};
 use crate::{Component, DracoError};
 
@@ -31,9 +32,9 @@ impl Quantization {
     pub fn from_positions(positions: &[f32], bits: u8) -> Self {
         let (mut low, mut high) = ([f32::INFINITY; 3], [f32::NEG_INFINITY; 3]);
         for point in positions.as_chunks::<3>().0 {
-            for (axis, x) in point.iter().enumerate() {
-                low[axis] = low[axis].min(*x);
-                high[axis] = high[axis].max(*x);
+            for ((x, low), high) in point.iter().zip(&mut low).zip(&mut high) {
+                *low = low.min(*x);
+                *high = high.max(*x);
             }
         }
         let range = low.iter().zip(high).map(|(low, high)| high - low).fold(0.0, f32::max);
@@ -48,35 +49,32 @@ impl Quantization {
         step_of(self.range, self.bits) / 2.0
     }
 
-    /// Returns the coordinate that decoders compute for a cell.
-    #[expect(clippy::cast_precision_loss, reason = "as all decoders compute it")]
-    fn value(&self, cell: u32, axis: usize) -> f32 {
-        let origin = self.origin.get(axis).copied().unwrap_or(0.0);
-        cell as f32 * step_of(self.range, self.bits) + origin
+    /// Returns the number of the last cell of an axis.
+    fn last_cell(&self) -> u32 {
+        ones(u32::from(self.bits))
+    }
+
+    /// Returns the coordinate that decoders compute for a cell of an axis that begins at `origin`.
+    fn value(&self, cell: u32, origin: f32) -> f32 {
+        nearest_f32(f64::from(cell)) * step_of(self.range, self.bits) + origin
     }
 
     /// Returns the cell, or a neighbour if its coordinate is not in `low..high`.
-    fn keep_inside(&self, cell: u32, axis: usize, low: f64, high: f64) -> u32 {
+    fn keep_inside(&self, cell: u32, origin: f32, (low, high): (f64, f64)) -> u32 {
         let is_inside = |cell| {
-            let x = f64::from(self.value(cell, axis));
+            let x = f64::from(self.value(cell, origin));
             x >= low && x < high
         };
-        let near = [cell, cell.saturating_sub(1), cell.saturating_add(1)];
-        let last = (1_u32 << self.bits) - 1;
-        near.into_iter().find(|cell| *cell <= last && is_inside(*cell)).unwrap_or(cell)
+        // At both ends of the axis a neighbour is the cell itself.
+        let near = [cell, cell.saturating_sub(1), cell.saturating_add(1).min(self.last_cell())];
+        near.into_iter().find(|cell| is_inside(*cell)).unwrap_or(cell)
     }
 
-    fn round(&self, x: f32, axis: usize) -> u32 {
-        let origin = self.origin.get(axis).copied().unwrap_or(0.0);
-        let largest = f64::from((1_u32 << self.bits) - 1);
+    /// Returns the cell with the nearest coordinate.
+    fn round(&self, x: f32, origin: f32) -> u32 {
         let cells = f64::from(x - origin) / f64::from(step_of(self.range, self.bits));
-        to_cell(cells.round().clamp(0.0, largest))
+        saturating_u32(trunc_u64(cells.round().clamp(0.0, f64::from(self.last_cell()))))
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
-const fn to_cell(cells: f64) -> u32 {
-    cells as u32
 }
 
 /// Positions and faces to be encoded.
@@ -208,14 +206,15 @@ impl<'a> Encoder<'a> {
         match self.faces {
             Some(faces) => {
                 out.extend([2, 1, 0, 0, 0]);
-                push_varint(u64::try_from(faces.len()).unwrap_or(u64::MAX), &mut out);
-                push_varint(u64::try_from(points).unwrap_or(u64::MAX), &mut out);
+                push_varint(to_u64(faces.len()), &mut out);
+                push_varint(to_u64(points), &mut out);
                 out.push(1); // plain indices
                 push_indices(faces, points, &mut out);
             }
             None => {
                 out.extend([3, 0, 0, 0, 0]);
-                out.extend(u32::try_from(points).unwrap_or(u32::MAX).to_le_bytes());
+                // `check_triples` refuses more.
+                out.extend(saturating_u32(to_u64(points)).to_le_bytes());
             }
         }
         self.push_positions(&mut out);
@@ -235,13 +234,16 @@ impl<'a> Encoder<'a> {
             (Positions::Integers(all), _) => push_integers(all.iter().copied(), out),
             (Positions::Floats(all), None) => out.extend(all.iter().flat_map(|x| x.to_le_bytes())),
             (Positions::Floats(all), Some(grid)) => {
-                let cell = |(at, x): (usize, &f32)| {
-                    let cell = grid.round(*x, at % 3);
-                    self.inside.map_or(cell, |(low, high)| {
-                        grid.keep_inside(cell, at % 3, low[at % 3], high[at % 3])
-                    })
+                let bounds = match self.inside {
+                    Some(([a, b, c], [d, e, f])) => [Some((a, d)), Some((b, e)), Some((c, f))],
+                    None => [None; 3],
                 };
-                let cells: Vec<u32> = all.iter().enumerate().map(cell).collect();
+                let axes = grid.origin.into_iter().zip(bounds).cycle();
+                let cells = all.iter().zip(axes).map(|(x, (origin, bounds))| {
+                    let cell = grid.round(*x, origin);
+                    bounds.map_or(cell, |bounds| grid.keep_inside(cell, origin, bounds))
+                });
+                let cells: Vec<u32> = cells.collect();
                 push_integers(cells.into_iter(), out);
                 for x in grid.origin {
                     out.extend(x.to_le_bytes());
@@ -280,12 +282,16 @@ fn push_indices(faces: &[[u32; 3]], points: usize, out: &mut Vec<u8>) {
 /// Appends integers without prediction, in as many bytes as the largest needs with its sign.
 fn push_integers(values: impl Iterator<Item = u32> + Clone, out: &mut Vec<u8>) {
     let largest = values.clone().max().unwrap_or(0);
-    let bits = 33 - largest.leading_zeros();
-    let width = usize::try_from(bits.div_ceil(8).clamp(1, 4)).unwrap_or(4);
-    out.extend([NO_PREDICTION.cast_unsigned(), 0]);
-    out.push(width.to_le_bytes()[0]);
+    let width: u8 = match largest {
+        0..0x80 => 1,
+        0x80..0x8000 => 2,
+        0x8000..0x80_0000 => 3,
+        _ => 4,
+    };
+    out.extend([NO_PREDICTION.cast_unsigned(), 0, width]);
     for value in values {
-        out.extend((value << 1).to_le_bytes().iter().take(width)); // the sign is the lowest bit
+        let bytes = (value << 1).to_le_bytes(); // the sign is the lowest bit
+        out.extend(bytes.iter().take(usize::from(width)));
     }
 }
 

@@ -12,15 +12,16 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "other types are refused by name")]
 
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 
-use crate::bytes::Cursor;
+use crate::bytes::{Cursor, zigzag};
 use crate::sequential::{self, Stored};
 use crate::symbols::BitStream;
 use crate::{Component, DracoError, Geometry, Limits};
 
 pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Geometry, DracoError> {
     let start = cursor.at();
-    let points = usize::try_from(cursor.word("points")?).unwrap_or(usize::MAX);
+    let points = usize_from_u32(cursor.word("points")?);
     limits.check(points, 0, start)?;
     let decoders = cursor.byte("the count of decoders")?;
     if decoders != 1 {
@@ -53,12 +54,13 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Geometry
         return Err(cursor.bad(Class::LimitExceeded, expected, format!("{points} of {axes}")));
     }
     let flat = Tree::read(cursor, points, axes)?;
-    let mut first = 0;
+    let mut first = 0_usize;
     for stored in &mut all {
         let width = stored.width();
-        let rows = flat.chunks_exact(axes).filter_map(|row| row.get(first..first + width));
+        let end = first.saturating_add(width); // at most `MAX_AXES`
+        let rows = flat.chunks_exact(axes).filter_map(|row| row.get(first..end));
         stored.integers = rows.flatten().map(|value| value.cast_signed()).collect();
-        first += width;
+        first = end;
     }
     finish(cursor, points, all)
 }
@@ -92,11 +94,10 @@ fn finish(
                 let low = u32::try_from(low).map_err(|_overflow| {
                     cursor.bad(Class::Overflow, "a minimum of 32 bits", low.to_string())
                 })?;
-                lows.push((low >> 1).cast_signed() ^ -(low & 1).cast_signed());
+                lows.push(zigzag(low));
             }
-            let width = stored.width();
-            for (at, value) in stored.integers.iter_mut().enumerate() {
-                *value = value.wrapping_add(lows.get(at % width).copied().unwrap_or(0));
+            for (value, low) in stored.integers.iter_mut().zip(lows.iter().cycle()) {
+                *value = value.wrapping_add(*low);
             }
         }
         attributes.push(sequential::finish(cursor, stored)?);
@@ -157,7 +158,7 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, DracoError> {
-        let size = usize::try_from(cursor.word("the size of bits")?).unwrap_or(usize::MAX);
+        let size = usize_from_u32(cursor.word("the size of bits")?);
         if size == 0 || !size.is_multiple_of(4) {
             return Err(cursor.bad(Class::Codec, "words of four bytes", format!("{size} bytes")));
         }
@@ -167,15 +168,15 @@ impl<'a> Words<'a> {
     fn take(&mut self, bits: u32) -> Option<u32> {
         let bits = usize::try_from(bits).ok()?;
         let word = |at: usize| {
-            let bytes = self.bytes.get(at * 4..)?.first_chunk::<4>()?;
+            let bytes = self.bytes.get(at.checked_mul(4)?..)?.first_chunk::<4>()?;
             Some(u64::from(u32::from_le_bytes(*bytes)))
         };
         let (at, used) = (self.at / 32, self.at % 32);
         let high = word(at)? << 32;
-        let both = if used + bits > 32 { high | word(at + 1)? } else { high };
-        self.at += bits;
-        let value = (both << used) >> 32 >> (32 - bits);
-        u32::try_from(value & ((1_u64 << bits) - 1)).ok()
+        let is_split = used.checked_add(bits)? > 32;
+        let both = if is_split { high | word(at.checked_add(1)?)? } else { high };
+        self.at = self.at.checked_add(bits)?;
+        u32::try_from((both << used) >> 32 >> 32_usize.checked_sub(bits)?).ok()
     }
 }
 
@@ -213,7 +214,14 @@ impl<'a> Tree<'a> {
         if points == 0 {
             return Ok(Vec::new());
         }
-        let rows = axes * 32 + 2;
+        let count = || {
+            let rows = axes.checked_mul(32)?.checked_add(2)?;
+            Some((rows.checked_mul(axes)?, points.checked_mul(axes)?))
+        };
+        let Some((table, total)) = count() else {
+            let found = format!("{points} of {axes} values");
+            return Err(cursor.bad(Class::LimitExceeded, "points in memory", found));
+        };
         let mut tree = Self {
             axes,
             bits,
@@ -222,12 +230,12 @@ impl<'a> Tree<'a> {
             chosen: Words::read(cursor)?,
             halves: Words::read(cursor)?,
             selects: level == 6,
-            places: vec![0; rows * axes],
-            levels: vec![0; rows * axes],
+            places: vec![0; table],
+            levels: vec![0; table],
         };
-        let mut flat = Vec::with_capacity(points * axes);
-        let done = tree.walk(again, points * axes, &mut flat);
-        if done.is_none() || flat.len() != points * axes {
+        let mut flat = Vec::with_capacity(total);
+        let done = tree.walk(again, total, &mut flat);
+        if done.is_none() || flat.len() != total {
             let found = format!("{} values", flat.len());
             return Err(cursor.bad(Class::Codec, format!("a tree of {points} points"), found));
         }
@@ -237,13 +245,13 @@ impl<'a> Tree<'a> {
     fn walk(&mut self, points: u32, total: usize, to: &mut Vec<u32>) -> Option<()> {
         let mut open = vec![Part { points, axis: 0, row: 0 }];
         while let Some(part) = open.pop() {
-            let start = part.row * self.axes;
+            let start = part.row.checked_mul(self.axes)?;
             let axis = self.axis(&part, start)?;
-            let level = *self.levels.get(start + axis)?;
+            let level = *self.levels.get(start.checked_add(axis)?)?;
             let left = self.bits.checked_sub(level)?;
             let count = usize::try_from(part.points).ok()?;
             if left == 0 || part.points <= 2 {
-                if to.len() + count.checked_mul(self.axes)? > total {
+                if to.len().checked_add(count.checked_mul(self.axes)?)? > total {
                     return None;
                 }
                 for _ in 0..count {
@@ -259,13 +267,13 @@ impl<'a> Tree<'a> {
     /// Returns the axis to halve next.
     fn axis(&mut self, part: &Part, start: usize) -> Option<usize> {
         if !self.selects {
-            return Some((part.axis + 1) % self.axes);
+            return part.axis.checked_add(1)?.checked_rem(self.axes);
         }
         if part.points >= 64 {
             let axis = usize::try_from(self.chosen.take(4)?).ok()?;
             return (axis < self.axes).then_some(axis);
         }
-        let levels = self.levels.get(start..start + self.axes)?;
+        let levels = self.levels.get(start..start.checked_add(self.axes)?)?;
         levels.iter().enumerate().min_by_key(|(_, level)| **level).map(|(axis, _)| axis)
     }
 
@@ -278,15 +286,15 @@ impl<'a> Tree<'a> {
         to: &mut Vec<u32>,
     ) -> Option<()> {
         let base = to.len();
-        to.extend_from_slice(self.places.get(start..start + self.axes)?);
+        to.extend_from_slice(self.places.get(start..start.checked_add(self.axes)?)?);
         if is_whole {
             return Some(());
         }
         for step in 0..self.axes {
-            let axis = (first + step) % self.axes;
-            let left = self.bits.checked_sub(*self.levels.get(start + axis)?)?;
+            let axis = first.checked_add(step)?.checked_rem(self.axes)?;
+            let left = self.bits.checked_sub(*self.levels.get(start.checked_add(axis)?)?)?;
             if left > 0 {
-                *to.get_mut(base + axis)? |= self.rest.take(left)?;
+                *to.get_mut(base.checked_add(axis)?)? |= self.rest.take(left)?;
             }
         }
         Some(())
@@ -299,27 +307,27 @@ impl<'a> Tree<'a> {
         left: u32,
         open: &mut Vec<Part>,
     ) -> Option<()> {
-        let (from, to) = (start..start + self.axes, start + self.axes);
-        if to + self.axes > self.places.len() {
+        let to = start.checked_add(self.axes)?;
+        if to.checked_add(self.axes)? > self.places.len() {
             return None;
         }
-        self.places.copy_within(from.clone(), to);
-        let place = self.places.get_mut(to + axis)?;
-        *place = place.checked_add(1 << (left - 1))?;
-        let bits = 31 - part.points.leading_zeros();
-        let deviation = self.numbers.take(bits)?;
+        self.places.copy_within(start..to, to);
+        let place = self.places.get_mut(to.checked_add(axis)?)?;
+        *place = place.checked_add(1_u32.checked_shl(left.checked_sub(1)?)?)?;
+        let deviation = self.numbers.take(part.points.checked_ilog2()?)?;
         let mut lower = (part.points / 2).checked_sub(deviation)?;
-        let mut upper = part.points - lower;
+        let mut upper = part.points.checked_sub(lower)?;
         if lower != upper && self.halves.take(1)? == 0 {
             std::mem::swap(&mut lower, &mut upper);
         }
-        *self.levels.get_mut(start + axis)? += 1;
-        self.levels.copy_within(from, to);
+        let level = self.levels.get_mut(start.checked_add(axis)?)?;
+        *level = level.checked_add(1)?;
+        self.levels.copy_within(start..to, to);
         if lower > 0 {
             open.push(Part { points: lower, axis, row: part.row });
         }
         if upper > 0 {
-            open.push(Part { points: upper, axis, row: part.row + 1 });
+            open.push(Part { points: upper, axis, row: part.row.checked_add(1)? });
         }
         Some(())
     }

@@ -12,6 +12,17 @@
 //! decoder reads and which preserves the order, so that references by row stay valid.
 //!
 //! Files, stores and the meaning of attributes belong to the callers.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::as_conversions
+    )
+)]
 
 mod bytes;
 #[cfg_attr(
@@ -36,6 +47,7 @@ pub use encode::{Encoder, Quantization};
 
 use thiserror::Error;
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 
 use self::bytes::Cursor;
 
@@ -73,6 +85,13 @@ pub struct Attribute {
     pub width: u32,
     /// The values, little-endian, point by point.
     pub values: Vec<u8>,
+}
+
+impl Attribute {
+    /// Returns the bytes of the values of a point: at most 255 values of at most 8 bytes in any stream.
+    fn row_bytes(&self) -> usize {
+        usize_from_u32(self.width).saturating_mul(self.component.size())
+    }
 }
 
 /// The meaning of an attribute.

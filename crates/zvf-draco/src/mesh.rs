@@ -73,7 +73,7 @@ fn number_points(
             if *point != NONE {
                 return None;
             }
-            *point = count - 1;
+            *point = count.checked_sub(1)?;
             (before, corner) = (corner, corners.swing_right(corner));
             if corner == first {
                 break;
@@ -212,8 +212,12 @@ impl Numbered {
         attribute: &Attribute,
         value_of_point: &[u32],
     ) -> Result<Vec<u8>, DracoError> {
-        let row = index(attribute.width) * attribute.component.size();
-        let mut values = Vec::with_capacity(self.count * row);
+        let row = attribute.row_bytes();
+        let Some(size) = self.count.checked_mul(row) else {
+            let found = format!("{} points of {row} bytes", self.count);
+            return Err(cursor.bad(Class::LimitExceeded, "values in memory", found));
+        };
+        let mut values = Vec::with_capacity(size);
         for value in value_of_point {
             let start = index(*value).checked_mul(row);
             let own = start.and_then(|start| attribute.values.get(start..start.checked_add(row)?));

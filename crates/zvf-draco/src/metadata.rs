@@ -25,11 +25,11 @@ pub(crate) fn skip(cursor: &mut Cursor<'_>) -> Result<(), DracoError> {
 fn skip_entries(cursor: &mut Cursor<'_>) -> Result<(), DracoError> {
     let mut open = vec![read_own(cursor)?];
     while let Some(left) = open.last_mut() {
-        if *left == 0 {
+        let Some(others) = left.checked_sub(1) else {
             open.pop();
             continue;
-        }
-        *left -= 1;
+        };
+        *left = others;
         let size = usize::from(cursor.byte("the size of a name")?);
         cursor.take(size, "a name")?;
         if open.len() >= MAX_DEPTH {

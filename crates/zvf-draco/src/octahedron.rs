@@ -2,6 +2,10 @@
 //!
 //! The upper half is the diamond in the middle of the square, the lower half its corners.
 
+use zvf_format::num::nearest_f32;
+
+use crate::bytes::ones;
+
 /// A square with a number of positions on each side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Square {
@@ -13,22 +17,22 @@ pub(crate) struct Square {
 impl Square {
     /// Creates the square for coordinates of 2 to 30 bits.
     pub(crate) const fn new(bits: u32) -> Self {
-        let modulus = (1_i32 << bits) - 1;
-        let max = modulus - 1;
+        let modulus = ones(bits).cast_signed();
+        let max = modulus.saturating_sub(1);
         Self { max, center: max / 2, modulus }
     }
 
     /// Creates the square for the largest number of a transform: all ones.
     pub(crate) fn from_modulus(modulus: i32) -> Option<Self> {
-        let bits = 32 - modulus.leading_zeros();
-        ((2..=30).contains(&bits) && modulus == (1_i32 << bits) - 1).then(|| Self::new(bits))
+        let bits = modulus.count_ones();
+        let is_ones = modulus == ones(bits).cast_signed();
+        ((2..=30).contains(&bits) && is_ones).then(|| Self::new(bits))
     }
 
     /// Returns the unit vector of a position.
-    #[expect(clippy::cast_precision_loss, reason = "as all decoders compute it")]
-    pub(crate) fn direction(self, [s, t]: [i32; 2]) -> [f32; 3] {
-        let scale = 2.0 / self.max as f32;
-        let (mut y, mut z) = (s as f32 * scale - 1.0, t as f32 * scale - 1.0);
+    pub(crate) fn direction(self, place: [i32; 2]) -> [f32; 3] {
+        let scale = 2.0 / nearest_f32(f64::from(self.max));
+        let [mut y, mut z] = place.map(|x| nearest_f32(f64::from(x)) * scale - 1.0);
         let x = 1.0 - y.abs() - z.abs();
         let over = (-x).max(0.0);
         y += if y < 0.0 { over } else { -over };
@@ -42,7 +46,12 @@ impl Square {
     }
 
     /// Returns the position of a direction of any length, or of the opposite one.
-    pub(crate) fn place(self, direction: [i64; 3], is_opposite: bool) -> [i32; 2] {
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "coordinates have 32 bits and the square 30: every product and sum has less than 63"
+    )]
+    pub(crate) fn place(self, direction: [i32; 3], is_opposite: bool) -> [i32; 2] {
+        let direction = direction.map(i64::from);
         let center = i64::from(self.center);
         let sum: i64 = direction.iter().map(|x| x.abs()).sum();
         let [x, y, z] = if sum == 0 {
@@ -66,6 +75,10 @@ impl Square {
     }
 
     /// Returns the canonical position of a direction.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "positions are in the square, whose sides have 30 bits"
+    )]
     fn canonical(self, s: i64, t: i64) -> [i32; 2] {
         let (max, center) = (i64::from(self.max), i64::from(self.center));
         let (s, t) = match (s, t) {
@@ -97,13 +110,18 @@ impl Square {
         let wrapped = moved.map(|x| {
             if x > center {
                 x.wrapping_sub(self.modulus)
-            } else if x < -center {
+            } else if x < center.wrapping_neg() {
                 x.wrapping_add(self.modulus)
             } else {
                 x
             }
         });
-        let mut place = turn(wrapped, (4 - turns) % 4);
+        let back = match turns {
+            1 => 3,
+            3 => 1,
+            same => same,
+        };
+        let mut place = turn(wrapped, back);
         if !is_inside {
             place = self.turn_inside_out(place);
         }
@@ -117,11 +135,11 @@ impl Square {
             (s, t) if s <= 0 && t <= 0 => (-1, -1),
             (s, t) => (if s > 0 { 1 } else { -1 }, if t > 0 { 1 } else { -1 }),
         };
-        let (corner_s, corner_t) = (sign_s * self.center, sign_t * self.center);
+        let corner = |sign: i32| sign.wrapping_mul(self.center); // the center has 29 bits
+        let (corner_s, corner_t) = (corner(sign_s), corner(sign_t));
         let s = s.wrapping_mul(2).wrapping_sub(corner_s);
         let t = t.wrapping_mul(2).wrapping_sub(corner_t);
-        let (s, t) =
-            if sign_s * sign_t >= 0 { (t.wrapping_neg(), s.wrapping_neg()) } else { (t, s) };
+        let (s, t) = if sign_s == sign_t { (t.wrapping_neg(), s.wrapping_neg()) } else { (t, s) };
         [s.wrapping_add(corner_s) / 2, t.wrapping_add(corner_t) / 2]
     }
 }
@@ -163,7 +181,7 @@ mod tests {
     fn directions_come_back() {
         let square = Square::new(10);
         for direction in [[1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, 0, -1], [3, -4, 5], [-7, 2, -1]] {
-            let place = square.place(direction.map(|x: i64| x * 1000), false);
+            let place = square.place(direction.map(|x: i32| x * 1000), false);
             let found = square.direction(place);
             let length = direction.iter().map(|x| (x * x) as f32).sum::<f32>().sqrt();
             for (found, wanted) in found.iter().zip(direction) {

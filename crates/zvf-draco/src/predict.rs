@@ -7,8 +7,9 @@
 //! ```
 
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 
-use crate::bytes::Cursor;
+use crate::bytes::{Cursor, zigzag};
 use crate::corners::{Corners, NONE, Sequence, index, next, previous};
 use crate::octahedron::Square;
 use crate::symbols::{self, BitStream};
@@ -39,7 +40,7 @@ enum Prediction<'a> {
 #[derive(Clone, Copy)]
 enum Transform {
     Plain,
-    Wrapped { low: i64, high: i64 },
+    Wrapped { low: i32, high: i32 },
     Octahedron { square: Square, is_canonical: bool },
 }
 
@@ -83,10 +84,6 @@ pub(crate) fn read(
     }
     undo(&mut prediction, transform, differences, width, mesh)
         .ok_or_else(|| cursor.bad(Class::Codec, "values that can be predicted", "others"))
-}
-
-const fn zigzag(symbol: u32) -> i32 {
-    (symbol >> 1).cast_signed() ^ -(symbol & 1).cast_signed()
 }
 
 fn read_plain(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<u32>, DracoError> {
@@ -136,7 +133,7 @@ fn read_transform(cursor: &mut Cursor<'_>, kind: i8) -> Result<Transform, DracoE
         -1 | 0 => Ok(Transform::Plain),
         1 => {
             let (low, high) = (cursor.word("a minimum")?, cursor.word("a maximum")?);
-            let (low, high) = (i64::from(low.cast_signed()), i64::from(high.cast_signed()));
+            let (low, high) = (low.cast_signed(), high.cast_signed());
             if low > high {
                 let found = format!("{low} to {high}");
                 return Err(cursor.bad(Class::Codec, "a range of values", found));
@@ -179,7 +176,7 @@ fn read_creases(
 }
 
 fn read_orientations(cursor: &mut Cursor<'_>, rows: usize) -> Result<Vec<bool>, DracoError> {
-    let count = usize::try_from(cursor.word("orientations")?).unwrap_or(usize::MAX);
+    let count = usize_from_u32(cursor.word("orientations")?);
     if count > rows {
         let expected = format!("at most {rows} orientations");
         return Err(cursor.bad(Class::Codec, expected, count.to_string()));
@@ -205,9 +202,10 @@ fn undo(
         return Some(values);
     }
     let mut predicted = vec![0_i64; width];
-    for row in 0..values.len() / width.max(1) {
-        let (done, rest) = values.split_at_mut(row * width);
-        let before = row.checked_sub(1).and_then(|row| done.get(row * width..));
+    let mut start = 0_usize;
+    for row in 0..values.len().checked_div(width)? {
+        let (done, rest) = values.split_at_mut_checked(start)?;
+        let before = start.checked_sub(width).and_then(|before| done.get(before..));
         predicted.fill(0);
         match (&mut *prediction, mesh) {
             (Prediction::Parallelogram, Some(mesh)) => {
@@ -235,6 +233,7 @@ fn undo(
             _ => copy(before, &mut predicted),
         }
         add(transform, &predicted, rest.get_mut(..width)?)?;
+        start = start.checked_add(width)?;
     }
     Some(values)
 }
@@ -246,11 +245,15 @@ fn copy(from: Option<&[i32]>, to: &mut [i64]) {
 }
 
 /// Wraps to 32 bits, as all decoders do.
-#[expect(clippy::cast_possible_truncation, reason = "wrapping is what the format says")]
 const fn wrap(x: i64) -> i32 {
-    x as i32
+    let [a, b, c, d, ..] = x.to_le_bytes();
+    i32::from_le_bytes([a, b, c, d])
 }
 
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "a few numbers of 32 bits are added in numbers of 64"
+)]
 fn add(transform: Transform, predicted: &[i64], values: &mut [i32]) -> Option<()> {
     match transform {
         Transform::Plain => {
@@ -259,6 +262,7 @@ fn add(transform: Transform, predicted: &[i64], values: &mut [i32]) -> Option<()
             }
         }
         Transform::Wrapped { low, high } => {
+            let (low, high) = (i64::from(low), i64::from(high));
             let span = high - low + 1;
             for (value, predicted) in values.iter_mut().zip(predicted) {
                 let start = i64::from(wrap(*predicted)).clamp(low, high);
@@ -296,7 +300,8 @@ fn opposite_values<'v>(
     let value = |corner: u32| {
         let vertex = mesh.corners.vertex(corner);
         let value = index(*mesh.sequence.value_of_vertex.get(index(vertex))?);
-        (value < row).then(|| done.get(value * width..(value + 1) * width))?
+        let start = value.checked_mul(width).filter(|_| value < row)?;
+        done.get(start..start.checked_add(width)?)
     };
     Some([value(opposite)?, value(next(opposite))?, value(previous(opposite))?])
 }
@@ -308,7 +313,8 @@ fn parallelogram(mesh: &Mesh<'_>, corner: u32, row: usize, done: &[i32], to: &mu
     };
     for (at, to) in to.iter_mut().enumerate() {
         let value = |values: &[i32]| values.get(at).copied().map_or(0, i64::from); // as wide as `to`
-        *to = i64::from(wrap(value(after) + value(before) - value(opposite)));
+        let sum = value(after).wrapping_add(value(before)).wrapping_sub(value(opposite));
+        *to = i64::from(wrap(sum));
     }
     true
 }
@@ -346,20 +352,22 @@ fn several(
     }
     let Some(context) = found.len().checked_sub(1) else { return Some(false) };
     let (flags, used) = (creases.get(context)?, used.get_mut(context)?);
-    let mut count = 0;
+    let mut count = 0_i64;
     to.fill(0);
     for values in found {
         let is_crease = *flags.get(*used)?;
-        *used += 1;
+        *used = used.checked_add(1)?;
         if !is_crease {
-            count += 1;
-            to.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+            count = count.checked_add(1)?;
+            to.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(value));
         }
     }
     if count == 0 {
         return Some(false);
     }
-    to.iter_mut().for_each(|sum| *sum = i64::from(wrap(*sum)) / count);
+    for sum in to {
+        *sum = i64::from(wrap(*sum)).checked_div(count)?;
+    }
     Some(true)
 }
 
@@ -384,6 +392,11 @@ fn minus(a: [i64; 3], b: [i64; 3]) -> [i64; 3] {
     [a[0].wrapping_sub(b[0]), a[1].wrapping_sub(b[1]), a[2].wrapping_sub(b[2])]
 }
 
+fn cross(a: [i64; 3], b: [i64; 3]) -> [i64; 3] {
+    let minor = |i: i64, j: i64, k: i64, l: i64| i.wrapping_mul(j).wrapping_sub(k.wrapping_mul(l));
+    [minor(a[1], b[2], a[2], b[1]), minor(a[2], b[0], a[0], b[2]), minor(a[0], b[1], a[1], b[0])]
+}
+
 /// Predicts a texture coordinate: the tip of a triangle whose other corners are known.
 fn texture(
     mesh: &Mesh<'_>,
@@ -397,7 +410,10 @@ fn texture(
         mesh.sequence.value_of_vertex.get(index(vertex)).map(|value| index(*value))
     };
     let (after, before) = (value_of(next(corner))?, value_of(previous(corner))?);
-    let place = |value: usize| Some(done.get(value * 2..)?.first_chunk::<2>()?.map(i64::from));
+    let place = |value: usize| {
+        let values = done.get(value.checked_mul(2)?..)?.first_chunk::<2>()?;
+        Some(values.map(i64::from))
+    };
     if before < row && after < row {
         let (n, p) = (place(after)?, place(before)?);
         if n == p {
@@ -430,25 +446,25 @@ fn across(
     orientations: &mut Vec<bool>,
 ) -> Option<[i64; 2]> {
     let along = dot(edge, tip);
-    let step = [p[0] - n[0], p[1] - n[1]];
+    let step = [p[0].wrapping_sub(n[0]), p[1].wrapping_sub(n[1])];
     let signed = i64::try_from(length).ok()?;
-    let foot = [0, 1].map(|axis: usize| {
-        Some(n[axis].checked_mul(signed)?.wrapping_add(along.checked_mul(step[axis])?))
-    });
-    let foot = [foot[0]?, foot[1]?];
-    let in_space = [0, 1, 2].map(|axis: usize| Some(along.checked_mul(edge[axis])? / signed));
-    let over = minus(tip, [in_space[0]?, in_space[1]?, in_space[2]?]);
+    let project =
+        |n: i64, step: i64| Some(n.checked_mul(signed)?.wrapping_add(along.checked_mul(step)?));
+    let foot = [project(n[0], step[0])?, project(n[1], step[1])?];
+    let in_space = |edge: i64| along.checked_mul(edge)?.checked_div(signed);
+    let over = minus(tip, [in_space(edge[0])?, in_space(edge[1])?, in_space(edge[2])?]);
     let height = dot(over, over).cast_unsigned();
     let root = square_root(height.wrapping_mul(length)).cast_signed();
     let side = [step[1].wrapping_mul(root), step[0].wrapping_neg().wrapping_mul(root)];
     let is_left = orientations.pop()?;
-    Some([0, 1].map(|axis: usize| {
+    let place = |foot: i64, side: i64| {
         let sum = match is_left {
-            true => foot[axis].wrapping_add(side[axis]),
-            false => foot[axis].wrapping_sub(side[axis]),
+            true => foot.wrapping_add(side),
+            false => foot.wrapping_sub(side),
         };
-        i64::from(wrap(sum / signed))
-    }))
+        sum.checked_div(signed).map(|x| i64::from(wrap(x)))
+    };
+    Some([place(foot[0], side[0])?, place(foot[1], side[1])?])
 }
 
 /// Returns the integer square root, rounded down.
@@ -457,7 +473,7 @@ const fn square_root(number: u64) -> u64 {
 }
 
 /// Returns the normal at a vertex: the area-weighted sum over its triangles.
-fn direction(mesh: &Mesh<'_>, row: usize) -> Option<[i64; 3]> {
+fn direction(mesh: &Mesh<'_>, row: usize) -> Option<[i32; 3]> {
     let start = *mesh.sequence.corners.get(row)?;
     let of_corner = |corner: u32| {
         let vertex = mesh.corners.vertex(corner);
@@ -468,9 +484,7 @@ fn direction(mesh: &Mesh<'_>, row: usize) -> Option<[i64; 3]> {
     let mut add = |corner: u32| {
         let a = minus(of_corner(next(corner))?, middle);
         let b = minus(of_corner(previous(corner))?, middle);
-        for (axis, sum) in sum.iter_mut().enumerate() {
-            let (i, j) = ((axis + 1) % 3, (axis + 2) % 3);
-            let part = a[i].wrapping_mul(b[j]).wrapping_sub(a[j].wrapping_mul(b[i]));
+        for (sum, part) in sum.iter_mut().zip(cross(a, b)) {
             *sum = sum.wrapping_add(part);
         }
         Some(())
@@ -494,9 +508,11 @@ fn direction(mesh: &Mesh<'_>, row: usize) -> Option<[i64; 3]> {
     let size = i64::try_from(size).unwrap_or(i64::MAX); // as all decoders bound it
     let quotient = size / MAX_DIRECTION;
     if size > MAX_DIRECTION {
-        sum = sum.map(|x| x / quotient);
+        for x in &mut sum {
+            *x = x.checked_div(quotient)?;
+        }
     }
-    Some(sum.map(|x| i64::from(wrap(x))))
+    Some(sum.map(wrap))
 }
 
 /// The limit of the sum over the triangles of a vertex.

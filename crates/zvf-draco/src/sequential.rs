@@ -8,8 +8,9 @@
 //! ```
 
 use zvf_format::Class;
+use zvf_format::num::{nearest_f32, usize_from_u32};
 
-use crate::bytes::Cursor;
+use crate::bytes::{Cursor, ones};
 use crate::{
     Attribute, Component, DracoError, Geometry, Header, Limits, Meaning, octahedron, predict,
     symbols,
@@ -28,7 +29,7 @@ pub(crate) fn decode(
         (points, Some(read_faces(cursor, faces, points)?))
     } else {
         let start = cursor.at();
-        let points = usize::try_from(cursor.word("points")?).unwrap_or(usize::MAX);
+        let points = usize_from_u32(cursor.word("points")?);
         limits.check(points, 0, start)?;
         (points, None)
     };
@@ -51,7 +52,11 @@ fn read_faces(
             let mut flat = Vec::new();
             for symbol in symbols::decode(cursor, corners, 1)? {
                 let step = i64::from(symbol >> 1);
-                last += if symbol & 1 == 1 { -step } else { step };
+                // Nothing saturates: an index below 2^32 and a step below 2^31 are added.
+                last = match symbol & 1 {
+                    1 => last.saturating_sub(step),
+                    _ => last.saturating_add(step),
+                };
                 let index = u32::try_from(last).map_err(|_negative| {
                     cursor.bad(Class::OutOfBounds, "an index", last.to_string())
                 })?;
@@ -107,7 +112,7 @@ impl Stored {
     pub(crate) fn width(&self) -> usize {
         match self.coding {
             3 => 2,
-            _ => usize::try_from(self.attribute.width).unwrap_or(1),
+            _ => usize_from_u32(self.attribute.width),
         }
     }
 
@@ -119,8 +124,8 @@ impl Stored {
         mesh: Option<&predict::Mesh<'_>>,
     ) -> Result<(), DracoError> {
         if self.coding == 0 {
-            let row = self.width() * self.attribute.component.size();
-            let size = rows.saturating_mul(row);
+            // A size that exceeds `usize` exceeds the stream as well.
+            let size = rows.saturating_mul(self.attribute.row_bytes());
             self.attribute.values = cursor.take(size, "values")?.to_vec();
         } else {
             self.integers = predict::read(cursor, rows, self.width(), mesh)?;
@@ -169,7 +174,10 @@ pub(crate) fn read_descriptions(cursor: &mut Cursor<'_>) -> Result<Vec<Stored>, 
 pub(crate) fn read_description(cursor: &mut Cursor<'_>) -> Result<Attribute, DracoError> {
     let (meaning, component) = (cursor.byte("a meaning")?, cursor.byte("a type")?);
     let (width, _normalized) = (cursor.byte("a width")?, cursor.byte("a flag")?);
-    let id = u32::try_from(cursor.varint("an id")?).unwrap_or(u32::MAX);
+    let id = cursor.varint("an id")?;
+    let Ok(id) = u32::try_from(id) else {
+        return Err(cursor.bad(Class::Overflow, "an id of 32 bits", id.to_string()));
+    };
     let bad = |what: &str, found: u8| cursor.bad(Class::BadTag, what, found.to_string());
     let meaning = Meaning::from_code(meaning).ok_or_else(|| bad("a meaning", meaning))?;
     let component = Component::from_code(component).ok_or_else(|| bad("a type", component))?;
@@ -206,10 +214,9 @@ pub(crate) fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribut
                 pairs.flat_map(|pair| square.direction(*pair)).flat_map(f32::to_le_bytes).collect();
         }
         _ => {
-            let width = usize::try_from(attribute.width).unwrap_or(1);
-            let mut low = Vec::with_capacity(width);
-            for _ in 0..width {
-                low.push(cursor.float("a minimum")?);
+            let mut lows = Vec::new();
+            for _ in 0..attribute.width {
+                lows.push(cursor.float("a minimum")?);
             }
             let range = cursor.float("a range")?;
             let bits = cursor.byte("bits of quantisation")?;
@@ -221,25 +228,17 @@ pub(crate) fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribut
                 return Err(cursor.bad(Class::BadTag, "quantised float32", found));
             }
             let step = step_of(range, bits);
-            let value = |(at, q): (usize, &i32)| {
-                let low = low.get(at % width).copied().unwrap_or(0.0);
-                (as_float(*q) * step + low).to_le_bytes()
-            };
-            attribute.values = integers.iter().enumerate().flat_map(value).collect();
+            let value =
+                |(q, low): (&i32, &f32)| (nearest_f32(f64::from(*q)) * step + *low).to_le_bytes();
+            attribute.values = integers.iter().zip(lows.iter().cycle()).flat_map(value).collect();
         }
     }
     Ok(attribute)
 }
 
 /// Returns the distance between neighbours on a grid of `bits` over `range`.
-#[expect(clippy::cast_precision_loss, reason = "as all decoders compute it")]
-pub(crate) const fn step_of(range: f32, bits: u8) -> f32 {
-    range / ((1_u32 << bits) - 1) as f32
-}
-
-#[expect(clippy::cast_precision_loss, reason = "as all decoders compute it")]
-const fn as_float(q: i32) -> f32 {
-    q as f32
+pub(crate) fn step_of(range: f32, bits: u8) -> f32 {
+    range / nearest_f32(f64::from(ones(u32::from(bits))))
 }
 
 pub(crate) const NO_PREDICTION: i8 = -2;

@@ -7,9 +7,10 @@
 //! ```
 
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 
 use crate::DracoError;
-use crate::bytes::{Bits, Cursor};
+use crate::bytes::{Bits, Cursor, ones};
 
 /// Decodes `count` numbers in rows of `width`.
 pub(crate) fn decode(
@@ -41,7 +42,9 @@ fn decode_tagged(
 ) -> Result<Vec<u32>, DracoError> {
     let mut tags = Decoder::new(cursor, 5)?;
     let mut bits = Bits::new(cursor.rest());
-    let mut all = Vec::with_capacity(count.min(cursor.rest().len() * 8 + 1024));
+    // Only a capacity: values without bits take no bytes.
+    let likely = cursor.rest().len().saturating_mul(8).saturating_add(1024);
+    let mut all = Vec::with_capacity(count.min(likely));
     while all.len() < count {
         let length = tags.next();
         if length > 32 {
@@ -76,11 +79,11 @@ struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     fn new(cursor: &mut Cursor<'a>, symbol_bits: u32) -> Result<Self, DracoError> {
-        let precision_bits = (symbol_bits * 3 / 2).clamp(12, 20);
+        let precision_bits = (symbol_bits.saturating_mul(3) / 2).clamp(12, 20);
         let table = read_table(cursor, 1 << precision_bits)?;
         let mut lookup = Vec::with_capacity(1 << precision_bits);
         for (symbol, (probability, _)) in (0_u32..).zip(&table) {
-            lookup.extend(std::iter::repeat_n(symbol, usize::try_from(*probability).unwrap_or(0)));
+            lookup.extend(std::iter::repeat_n(symbol, usize_from_u32(*probability)));
         }
         let size = cursor.count("the size of symbols")?;
         let bytes = cursor.take(size, "symbols")?;
@@ -103,10 +106,10 @@ impl<'a> Decoder<'a> {
             self.state = (self.state << 8) | u32::from(*last);
             self.bytes = rest;
         }
-        let remainder = self.state & ((1 << self.precision_bits) - 1);
-        let at = usize::try_from(remainder).unwrap_or(0);
-        let symbol = self.lookup.get(at).copied().unwrap_or(0);
-        let entry = self.table.get(usize::try_from(symbol).unwrap_or(0));
+        let remainder = self.state & ones(self.precision_bits);
+        // The probabilities add up to the precision: each remainder has a symbol, and each symbol an entry.
+        let symbol = self.lookup.get(usize_from_u32(remainder)).copied().unwrap_or(0);
+        let entry = self.table.get(usize_from_u32(symbol));
         let (probability, before) = entry.copied().unwrap_or((0, 0));
         let quotient = self.state >> self.precision_bits;
         self.state =
@@ -117,30 +120,31 @@ impl<'a> Decoder<'a> {
 
 /// Returns the state in the last one to four bytes, and the bytes before.
 fn initial_state(bytes: &[u8]) -> Option<(&[u8], u32)> {
-    let size = usize::from(bytes.last()? >> 6) + 1;
+    let size = usize::from(bytes.last()? >> 6).checked_add(1)?;
     let start = bytes.len().checked_sub(size)?;
     let (rest, last) = bytes.split_at(start);
     let value = last.iter().rev().fold(0_u32, |sum, byte| (sum << 8) | u32::from(*byte));
-    let bits = u32::try_from(size * 8 - 2).ok()?;
-    Some((rest, value & (u32::MAX >> (32 - bits))))
+    let bits = u32::try_from(size).ok()?.checked_mul(8)?.checked_sub(2)?;
+    Some((rest, value & ones(bits)))
 }
 
 /// Bits of a range coder (rABS), from the end of a run of bytes to its start.
 pub(crate) struct BitStream<'a> {
     bytes: &'a [u8], // those that are left
     state: u32,
-    zero: u32, // how probable a zero is, of 256
+    one: u32, // the probability of a one, of 256
 }
 
 impl<'a> BitStream<'a> {
     /// Reads where the bits are: the probability of a zero, a size, bytes.
     pub(crate) fn read(cursor: &mut Cursor<'a>) -> Result<Self, DracoError> {
-        let zero = u32::from(cursor.byte("the probability of a bit")?);
+        let zero = cursor.byte("the probability of a bit")?;
+        let one = 256_u32.saturating_sub(u32::from(zero)); // 1 to 256
         let size = cursor.count("the size of bits")?;
         let bytes = cursor.take(size, "bits")?;
         let begun = initial_state(bytes).and_then(|(bytes, state)| {
             let state = state.checked_add(BIT_BASE).filter(|state| *state < BIT_BASE * 256)?;
-            Some(Self { bytes, state, zero })
+            Some(Self { bytes, state, one })
         });
         begun.ok_or_else(|| {
             cursor.bad(Class::Codec, "the state of a range coder", format!("{size} bytes"))
@@ -148,6 +152,8 @@ impl<'a> BitStream<'a> {
     }
 
     /// Returns the next bit; beyond the end the state determines it.
+    ///
+    /// Nothing wraps: the state is below `256 * BIT_BASE`, and its share of ones is at most the state.
     pub(crate) fn bit(&mut self) -> bool {
         if self.state < BIT_BASE
             && let Some((last, rest)) = self.bytes.split_last()
@@ -155,11 +161,14 @@ impl<'a> BitStream<'a> {
             self.state = (self.state << 8) | u32::from(*last);
             self.bytes = rest;
         }
-        let one = 256 - self.zero;
         let (quotient, remainder) = (self.state >> 8, self.state & 0xff);
-        let is_one = remainder < one;
-        let share = quotient * one;
-        self.state = if is_one { share + remainder } else { self.state - share - one };
+        let is_one = remainder < self.one;
+        let share = quotient.wrapping_mul(self.one);
+        self.state = if is_one {
+            share.wrapping_add(remainder)
+        } else {
+            self.state.wrapping_sub(share).wrapping_sub(self.one)
+        };
         is_one
     }
 }
@@ -179,16 +188,16 @@ fn read_table(cursor: &mut Cursor<'_>, precision: u32) -> Result<Vec<(u32, u32)>
         let first = cursor.byte("a probability")?;
         let token = first & 3;
         if token == 3 {
-            let run = usize::from(first >> 2) + 1;
-            if table.len() + run > count {
+            let run = usize::from((first >> 2).saturating_add(1)); // at most 64
+            if table.len().checked_add(run).is_none_or(|end| end > count) {
                 return Err(cursor.bad(Class::Codec, "a run within the table", run.to_string()));
             }
             table.extend(std::iter::repeat_n((0, sum), run));
             continue;
         }
         let mut probability = u32::from(first >> 2);
-        for byte in 0..u32::from(token) {
-            probability |= u32::from(cursor.byte("a probability")?) << (8 * (byte + 1) - 2);
+        for shift in [6, 14].into_iter().take(usize::from(token)) {
+            probability |= u32::from(cursor.byte("a probability")?) << shift;
         }
         table.push((probability, sum));
         sum = sum.checked_add(probability).filter(|sum| *sum <= precision).ok_or_else(|| {

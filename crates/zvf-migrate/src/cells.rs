@@ -70,7 +70,7 @@ impl Target<'_> {
         }
         let mut keyed = Vec::with_capacity(keys.len());
         for key in keys {
-            keyed.push((sink.shard_of(&key)?, key));
+            keyed.push((sink.shard_key(&key)?, key));
         }
         keyed.sort_by(|(one, _), (other, _)| one.cmp_numeric(other)); // stable: numeric order within a shard
         let runs = keyed.chunk_by(|(one, _), (other, _)| one == other);

@@ -132,7 +132,7 @@ impl AttributeStatistics {
         total
     }
 
-    pub(crate) fn of_field(field: &Field) -> Self {
+    pub(crate) fn from_field(field: &Field) -> Self {
         Self::new(Scope::Vertex, &field.name, field.column.dtype(), field.column.width())
     }
 }

@@ -303,7 +303,7 @@ pub(crate) enum ConditionData {
     Tree(Tree),
 }
 
-/// A condition that was put together by hand.
+/// A condition that was built in code.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Tree {

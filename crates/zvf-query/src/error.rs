@@ -1,6 +1,6 @@
 //! What can go wrong between a question and its answer.
 //!
-//! A question that cannot mean anything is told before anything is read ([`BadQuery`]). What the store
+//! A query that makes no sense is refused before anything is read ([`BadQuery`]). What the store
 //! or the level has to say is passed on as it is.
 
 use thiserror::Error;

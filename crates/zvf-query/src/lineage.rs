@@ -62,13 +62,13 @@ impl Reader {
     ) -> Result<Option<Vec<LevelLink>>, QueryError> {
         let far = i64::from(to.0) - i64::from(from.0);
         let Ok(far) = i32::try_from(far) else {
-            return Err(QueryError::limit("levels apart", LEVELS_APART, far.unsigned_abs()));
+            return Err(QueryError::limit("levels apart", MAX_LEVEL_DISTANCE, far.unsigned_abs()));
         };
         self.check_rows(kind, from, rows).await?;
-        let mut links = match self.step(kind, from, far, rows).await? {
+        let mut links = match self.follow_links(kind, from, far, rows).await? {
             Some(links) => links,
             None if far.unsigned_abs() > 1 => {
-                let Some(links) = self.climbed(kind, from, to, rows).await? else {
+                let Some(links) = self.follow_levels(kind, from, to, rows).await? else {
                     return Ok(None);
                 };
                 links
@@ -89,13 +89,13 @@ impl Reader {
     /// When the level has no objects or none of this id, its fragments cannot be read or name rows that are
     /// not there, or the object has more than 10^8 rows.
     #[boxed]
-    pub async fn rows_of(
+    pub async fn object_rows(
         &self,
         level: LevelId,
         id: ObjectId,
     ) -> Result<Vec<VertexRow>, QueryError> {
-        let kind = self.kind_of(level, id).await?;
-        let level = self.level_of(level, kind).await?;
+        let kind = self.find_kind(level, id).await?;
+        let level = self.open_level(level, kind).await?;
         let index = level.objects().await?.ok_or(BadQuery::NoObjects)?;
         let found = index.find(&[id]).await?.first().copied().flatten();
         let Some(row) = found else { return Err(BadQuery::NoSuchObject(id).into()) };
@@ -110,9 +110,9 @@ impl Reader {
             let (chunk, view) = (*fragments.chunk(), fragments.view()?);
             let Some(fragment) = view.get(run.fragment) else { continue };
             let own = fragment.rows_within(view.extent())?;
-            if rows.len() > MAX_ROWS {
+            if rows.len() > MAX_OBJECT_ROWS {
                 let what = "rows of an object";
-                return Err(QueryError::limit(what, to_u64(MAX_ROWS), to_u64(rows.len())));
+                return Err(QueryError::limit(what, to_u64(MAX_OBJECT_ROWS), to_u64(rows.len())));
             }
             rows.extend(own.map(|row| VertexRow { chunk, row }));
         }
@@ -126,7 +126,7 @@ impl Reader {
         from: LevelId,
         rows: &[VertexRow],
     ) -> Result<(), QueryError> {
-        let level = self.level_of(from, kind).await?;
+        let level = self.open_level(from, kind).await?;
         let mut sorted: Vec<&VertexRow> = rows.iter().collect();
         sorted.sort_unstable_by(|a, b| order(a, b));
         let last: Vec<&VertexRow> = sorted
@@ -148,7 +148,7 @@ impl Reader {
         Ok(())
     }
 
-    async fn level_of(
+    async fn open_level(
         &self,
         level: LevelId,
         kind: Option<Kind>,
@@ -160,14 +160,14 @@ impl Reader {
     }
 
     /// Links that lead all the way.
-    async fn step(
+    async fn follow_links(
         &self,
         kind: Option<Kind>,
         from: LevelId,
         far: i32,
         rows: &[VertexRow],
     ) -> Result<Option<Vec<LevelLink>>, QueryError> {
-        let level = self.level_of(from, kind).await?;
+        let level = self.open_level(from, kind).await?;
         let Some(family) = level.level_links(Delta(far)).await? else { return Ok(None) };
         let wanted: HashSet<&VertexRow> = rows.iter().collect();
         let mut chunks: Vec<ChunkKey> = rows.iter().map(|row| row.chunk).collect();
@@ -178,8 +178,8 @@ impl Reader {
         Ok(Some(links))
     }
 
-    /// Links from level to level, put together.
-    async fn climbed(
+    /// Links from level to level, joined.
+    async fn follow_levels(
         &self,
         kind: Option<Kind>,
         from: LevelId,
@@ -193,7 +193,8 @@ impl Reader {
             let mut rows: Vec<VertexRow> = all.iter().map(|link| link.linked_row).collect();
             rows.sort_unstable_by(order);
             rows.dedup();
-            let Some(links) = self.step(kind, at, if up { 1 } else { -1 }, &rows).await? else {
+            let Some(links) = self.follow_links(kind, at, if up { 1 } else { -1 }, &rows).await?
+            else {
                 return Ok(None);
             };
             let mut next: HashMap<VertexRow, Vec<VertexRow>> = HashMap::new();
@@ -216,9 +217,9 @@ impl Reader {
 }
 
 /// Rows of one object that are listed.
-const MAX_ROWS: usize = 100_000_000;
+const MAX_OBJECT_ROWS: usize = 100_000_000;
 /// Levels that links can lead over, by the type of their distance.
-const LEVELS_APART: u64 = 1 << 31;
+const MAX_LEVEL_DISTANCE: u64 = 1 << 31;
 
 fn order(a: &VertexRow, b: &VertexRow) -> std::cmp::Ordering {
     a.chunk.cmp_numeric(&b.chunk).then(a.row.cmp(&b.row))

@@ -5,11 +5,11 @@
 //! region     where                        box, ball, half-spaces, prism; and how geometry lies to it
 //! objects    which objects, groups        in the order given, or all
 //! predicate  which values                 of vertex, fragment, object, group and link columns
-//! columns    which attributes come along  all, none, or by name
+//! columns    which attributes are returned  all, none, or by name
 //! order, view, limit                      what the answer looks like
 //! ```
 //!
-//! Everything is optional and set by value. What a combination cannot mean is told when the query meets
+//! Everything is optional and set by value. A combination that makes no sense is refused when the query meets
 //! a level, before anything of the level is read.
 
 use std::fmt;
@@ -141,7 +141,7 @@ impl Query {
         Self { kind: Some(kind), ..self }
     }
 
-    /// Which attributes come along.
+    /// Which attributes are returned.
     #[must_use]
     pub fn columns(self, columns: Columns) -> Self {
         Self { columns, ..self }
@@ -234,7 +234,7 @@ impl Query {
     }
 
     /// The stored vertices of some chunks: of those whose keys are not below `first` and below `end`, in numeric order,
-    /// without a bound where it is `None`. For whoever divides a question between machines: ranges that cover all
+    /// without a bound where it is `None`. For queries that are divided between machines: ranges that cover all
     /// keys give what [`vertices_only`](Self::vertices_only) gives. [`Reader::chunks`](crate::Reader::chunks)
     /// says which keys there are.
     ///
@@ -260,7 +260,7 @@ impl Query {
     }
 
     /// The elements whose links are stored with some chunks: keys are not below `first` and below `end`, in numeric order,
-    /// without a bound where it is `None`. For whoever divides a question between machines: of ranges that cover all keys
+    /// without a bound where it is `None`. For queries that are divided between machines: of ranges that cover all keys
     /// each element is in one answer, with the vertices that it joins; vertices of other chunks may be in several. For graphs,
     /// skeletons and meshes: other kinds of geometry have no links of their own.
     ///
@@ -337,7 +337,7 @@ impl Query {
         self.predicate.as_ref()
     }
 
-    /// Which attributes come along.
+    /// Which attributes are returned.
     #[must_use]
     pub const fn column_choice(&self) -> &Columns {
         &self.columns
@@ -479,7 +479,7 @@ impl Mode {
     pub const ALL: &'static [Self] =
         &[Self::Inside, Self::Touch, Self::Clip, Self::Crop, Self::Cells];
 
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -534,7 +534,7 @@ impl Default for LevelRule {
     }
 }
 
-/// Which attributes come along.
+/// Which attributes are returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -586,7 +586,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_no_sense_says_why() {
+    fn senseless_queries_are_refused_with_a_reason() {
         let square = Bounds::new(&[0.0; 2], &[1.0; 2]).unwrap();
         let ball = Region::ball(&[0.0; 3], 1.0).unwrap();
         for (query, kind, message) in [
@@ -612,7 +612,7 @@ mod tests {
     }
 
     #[test]
-    fn later_words_narrow() {
+    fn later_limits_and_filters_narrow() {
         let query = Query::all().limit(5).limit(9).filter("a > 1".parse().unwrap());
         let query = query.filter("b = 2".parse().unwrap());
         assert_eq!(query.limit, Some(5));

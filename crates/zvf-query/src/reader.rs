@@ -31,7 +31,7 @@ pub struct Reader {
     levels: Arc<Mutex<Levels>>,
 }
 
-/// What was learned of each level, and of each kind that lies beside the first of one.
+/// What was learned of each level, and of each extra kind of one.
 type Levels = BTreeMap<(LevelId, Option<Kind>), Arc<Warm>>;
 
 impl Reader {
@@ -79,11 +79,15 @@ impl Reader {
     ///
     /// When the level or an index of objects cannot be read.
     #[boxed]
-    pub async fn kind_of(&self, level: LevelId, id: ObjectId) -> Result<Option<Kind>, QueryError> {
+    pub async fn find_kind(
+        &self,
+        level: LevelId,
+        id: ObjectId,
+    ) -> Result<Option<Kind>, QueryError> {
         let own = self.level(level).await?;
-        let beside: Vec<Kind> = own.extra_kinds().collect();
-        let first = own.kinds().first().copied().filter(|_| !beside.is_empty());
-        for kind in first.into_iter().chain(beside) {
+        let extra: Vec<Kind> = own.extra_kinds().collect();
+        let first = own.kinds().first().copied().filter(|_| !extra.is_empty());
+        for kind in first.into_iter().chain(extra) {
             let Some(index) = self.level_of_kind(level, kind).await?.objects().await? else {
                 continue;
             };
@@ -199,7 +203,7 @@ impl Reader {
         self.statistics_with_progress(level, kind, &mut |_vertices| {}).await
     }
 
-    /// [`statistics`](Self::statistics); `on_progress` hears of the vertices so far.
+    /// [`statistics`](Self::statistics); `on_progress` is called with the vertices read so far.
     ///
     /// # Errors
     ///

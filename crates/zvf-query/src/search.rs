@@ -70,7 +70,7 @@ async fn search_values(
     let wanted = text.to_lowercase();
     for name in level.object_attribute_names().await?.names {
         let Some(attribute) = level.object_attribute(&name).await? else { continue };
-        let slots = index.slots().min(attribute.len()).min(MAX_SEARCHED);
+        let slots = index.slots().min(attribute.len()).min(MAX_SEARCHED_ROWS);
         let values = attribute.range(0..slots).await?;
         let mut rows = Vec::new();
         for row in 0..slots {
@@ -88,4 +88,4 @@ async fn search_values(
 }
 
 /// Rows of an attribute that a search looks at.
-const MAX_SEARCHED: u64 = 1 << 20;
+const MAX_SEARCHED_ROWS: u64 = 1 << 20;

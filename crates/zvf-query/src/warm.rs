@@ -1,4 +1,4 @@
-//! A level that was opened, and its columns as far as anybody asked: opened once, kept with the handle.
+//! A level that was opened, and its columns as far as they were requested: opened once, kept with the handle.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,8 +20,8 @@ pub(crate) struct Warm {
     pub(crate) has_objects: bool,
     names: Mutex<Option<Arc<[String]>>>,
     attributes: Kept<AttributeReader>,
-    of_objects: Kept<RowAttribute>,
-    of_links: Kept<LinkAttribute>,
+    object_attribute: Kept<RowAttribute>,
+    link_attribute: Kept<LinkAttribute>,
     /// Chunks with fragments and without vertices.
     stray: OnceCell<Vec<ChunkFragments>>,
 }
@@ -39,8 +39,8 @@ impl Warm {
             has_objects,
             names: Mutex::default(),
             attributes: Mutex::default(),
-            of_objects: Mutex::default(),
-            of_links: Mutex::default(),
+            object_attribute: Mutex::default(),
+            link_attribute: Mutex::default(),
             stray: OnceCell::new(),
         })
     }
@@ -62,19 +62,19 @@ impl Warm {
     }
 
     /// The attribute of vertices called `name`; `near` is a chunk that will be read.
-    pub(crate) async fn of_vertices(
+    pub(crate) async fn vertex_attribute(
         &self,
         name: &str,
         near: Option<&ChunkKey>,
     ) -> Result<Option<AttributeReader>, QueryError> {
-        if let Some(known) = held(&self.attributes, name) {
+        if let Some(known) = find_kept(&self.attributes, name) {
             return Ok(Some(known));
         }
         let found = match near {
             Some(near) => self.level.attribute_near(name, near).await?,
             None => self.level.attribute(name).await?,
         };
-        Ok(keep(&self.attributes, name, found))
+        Ok(keep_found(&self.attributes, name, found))
     }
 
     /// The number of the axis called `name`.
@@ -85,19 +85,22 @@ impl Warm {
     }
 
     /// The same; an error where it is not there.
-    pub(crate) async fn required_of_vertices(
+    pub(crate) async fn required_vertex_attribute(
         &self,
         name: &str,
         near: Option<&ChunkKey>,
     ) -> Result<AttributeReader, QueryError> {
-        match self.of_vertices(name, near).await? {
+        match self.vertex_attribute(name, near).await? {
             Some(found) => Ok(found),
             None => Err(no_such("vertex", name, &self.names().await?).into()),
         }
     }
 
     /// The attribute of fragments called `name`.
-    pub(crate) async fn of_fragments(&self, name: &str) -> Result<AttributeReader, QueryError> {
+    pub(crate) async fn fragment_attribute(
+        &self,
+        name: &str,
+    ) -> Result<AttributeReader, QueryError> {
         match self.level.fragment_attribute(name).await? {
             Some(found) => Ok(found),
             None => {
@@ -108,11 +111,11 @@ impl Warm {
     }
 
     /// The attribute of objects called `name`.
-    pub(crate) async fn of_objects(&self, name: &str) -> Result<RowAttribute, QueryError> {
-        if let Some(known) = held(&self.of_objects, name) {
+    pub(crate) async fn object_attribute(&self, name: &str) -> Result<RowAttribute, QueryError> {
+        if let Some(known) = find_kept(&self.object_attribute, name) {
             return Ok(known);
         }
-        match keep(&self.of_objects, name, self.level.object_attribute(name).await?) {
+        match keep_found(&self.object_attribute, name, self.level.object_attribute(name).await?) {
             Some(found) => Ok(found),
             None => {
                 let names = self.level.object_attribute_names().await?.names;
@@ -122,25 +125,25 @@ impl Warm {
     }
 
     /// The attribute called `name` of the links of a level.
-    pub(crate) async fn of_links(
+    pub(crate) async fn link_attribute(
         &self,
         family: &LinkFamily,
         name: &str,
     ) -> Result<Option<LinkAttribute>, QueryError> {
-        if let Some(known) = held(&self.of_links, name) {
+        if let Some(known) = find_kept(&self.link_attribute, name) {
             return Ok(Some(known));
         }
-        Ok(keep(&self.of_links, name, family.attribute(name).await?))
+        Ok(keep_found(&self.link_attribute, name, family.attribute(name).await?))
     }
 
     /// The same; an error where it is not there.
-    pub(crate) async fn required_of_links(
+    pub(crate) async fn required_link_attribute(
         &self,
         family: Option<&LinkFamily>,
         name: &str,
     ) -> Result<LinkAttribute, QueryError> {
         let found = match family {
-            Some(family) => self.of_links(family, name).await?,
+            Some(family) => self.link_attribute(family, name).await?,
             None => None,
         };
         match found {
@@ -155,8 +158,8 @@ impl Warm {
     /// The names of the attributes of vertices.
     pub(crate) async fn names(&self) -> Result<Arc<[String]>, QueryError> {
         let known = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = known().clone();
-        if let Some(names) = held {
+        let find_kept = known().clone();
+        if let Some(names) = find_kept {
             return Ok(names);
         }
         let names: Arc<[String]> = self.level.attribute_names().await?.names.into();
@@ -164,11 +167,11 @@ impl Warm {
     }
 }
 
-fn held<T: Clone>(kept: &Kept<T>, name: &str) -> Option<T> {
+fn find_kept<T: Clone>(kept: &Kept<T>, name: &str) -> Option<T> {
     kept.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
 }
 
-fn keep<T: Clone>(kept: &Kept<T>, name: &str, found: Option<T>) -> Option<T> {
+fn keep_found<T: Clone>(kept: &Kept<T>, name: &str, found: Option<T>) -> Option<T> {
     let found = found?;
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
     Some(kept.entry(name.to_owned()).or_insert(found).clone())

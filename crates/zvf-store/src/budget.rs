@@ -1,11 +1,11 @@
-//! What one handle may have under way at once: requests, and bytes.
+//! The limits of one handle: requests and bytes in flight.
 //!
 //! Below the caps a request waits, first come first served; it never fails for being one too many.
 //! A single request that is larger than the cap can never be served and is refused at once. Permits
-//! are values: whoever drops one, for whatever reason, gives it back.
+//! are values: dropping one releases it.
 //!
 //! A permit is held from before the request until its bytes are handed over. What the caller keeps
-//! after that is the caller's: [`Budget::reserve`] is there for whoever wants to count it as well.
+//! after that is the caller's: [`Budget::reserve`] counts it as well.
 //!
 //! A semaphore counts kibibytes, because its permits are 32 bits wide.
 
@@ -44,7 +44,7 @@ impl Budget {
     /// The limits that `options` name: what the cache leaves of the budget, and at least one request.
     #[must_use]
     pub fn new(options: &OpenOptions) -> Self {
-        let max_bytes = options.in_flight_bytes().min(MAX_BYTES);
+        let max_bytes = options.in_flight_bytes().min(MAX_BUDGET_BYTES);
         let requests = options.requests_in_flight.clamp(1, Semaphore::MAX_PERMITS);
         // At most what a semaphore holds.
         let units = usize::try_from(units(max_bytes)).unwrap_or(Semaphore::MAX_PERMITS);
@@ -87,7 +87,7 @@ impl Budget {
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         zvf_format::num::to_u64(self.bytes.available_permits())
-            .saturating_mul(UNIT)
+            .saturating_mul(PERMIT_BYTES)
             .min(self.max_bytes)
     }
 
@@ -105,9 +105,9 @@ impl Budget {
     }
 }
 
-/// A part of a [`Budget`], given back when dropped.
+/// A part of a [`Budget`], released when dropped.
 #[derive(Debug)]
-#[must_use = "what is not held is given back at once"]
+#[must_use = "a reservation that is not held is released at once"]
 pub struct Reservation {
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -118,12 +118,12 @@ async fn take(from: &Arc<Semaphore>, permits: u32) -> Option<OwnedSemaphorePermi
 }
 
 fn units(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX) // below 2^28
+    u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX) // below 2^28
 }
 
-const UNIT: u64 = 1 << 10;
+const PERMIT_BYTES: u64 = 1 << 10;
 /// What 31 bits of kibibytes can count, and fits the semaphore of a 32-bit target.
-const MAX_BYTES: u64 = (1 << 28) * UNIT;
+const MAX_BUDGET_BYTES: u64 = (1 << 28) * PERMIT_BYTES;
 
 #[cfg(test)]
 mod tests {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_had_at_once_is_not_waited_for() {
+    async fn try_reserve_does_not_wait() {
         let budget = budget(4096, 1);
         let held = budget.try_reserve(3072).unwrap().unwrap();
         assert!(budget.try_reserve(2048).unwrap().is_none());

@@ -1,13 +1,12 @@
 //! Decoded cells and index rows, kept up to a number of bytes; and nothing fetched twice at once.
 //!
-//! A batch asks for many things. What is held is answered; what someone else is fetching is waited
-//! for; the rest is fetched as one batch, and handed to everyone who came to wait meanwhile, errors
-//! included. Errors are not kept. Who fetches does so before waiting, so two batches that want each
+//! A batch asks for many slots (single flight). Slots that are held are answered; slots that another batch is fetching
+//! are waited for; the rest is fetched as one batch, and handed to all that wait for it, errors included. Errors are not kept. A batch fetches before it waits, so two batches that want each
 //! other's cells cannot block each other; and when a fetch is dropped half way, those who waited for it
 //! fetch themselves.
 //!
-//! Room is made by giving each entry a second chance: the oldest entry goes, unless it was used since
-//! it was last looked at. An entry is charged its bytes and a little for itself, and never keeps a
+//! Eviction is CLOCK (second chance): the oldest entry is evicted, unless it was used since
+//! it was last examined. An entry is charged its bytes and a little for itself, and never keeps a
 //! larger buffer alive than it is charged for, as long as others hold that buffer too.
 
 use std::collections::{HashMap, VecDeque};
@@ -28,7 +27,7 @@ type Slot = (u32, u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     Yes,
-    /// Whoever reads everything once wants nothing evicted for it.
+    /// A scan must evict nothing.
     No,
 }
 
@@ -49,7 +48,7 @@ struct State {
     order: VecDeque<Slot>,
     bytes: u64,
     flights: HashMap<Slot, Flight>,
-    /// Counts how often everything was forgotten.
+    /// Counts how often everything was evicted.
     age: u64,
 }
 
@@ -65,7 +64,7 @@ impl Cache {
         Self { max_bytes, state: Mutex::default() }
     }
 
-    /// What is in each of `slots` of array number `array`, in their order; what has no slot is always
+    /// Returns what is in each of `slots` of array number `array`, in their order; what has no slot is always
     /// fetched. `fetch` gets positions in `slots` and answers for each of them, in that order; it may be
     /// asked more than once, though never twice for the same position. It is not an `AsyncFn`, because
     /// of the futures of those it cannot be shown that they may move between threads.
@@ -89,7 +88,7 @@ impl Cache {
             }
             let mut abandoned = false;
             for (at, mut flight) in waits {
-                // Fails when whoever was fetching is gone; then it is our turn.
+                // Fails when the batch that was fetching was dropped; then this batch fetches.
                 match flight.batch.wait_for(Option::is_some).await {
                     Ok(batch) => {
                         let answer = batch.as_ref().and_then(|batch| batch.get(flight.at));
@@ -105,7 +104,7 @@ impl Cache {
         answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(too_few(1, 0)))).collect()
     }
 
-    /// Forgets everything; what is being fetched now is still handed out, and not kept.
+    /// Evicts everything; what is being fetched now is still handed out, and not kept.
     pub(crate) fn clear(&self) {
         let mut state = self.state();
         let age = state.age.wrapping_add(1);
@@ -117,7 +116,7 @@ impl Cache {
         self.state().bytes
     }
 
-    /// Answers what is held, and sorts the rest into what is ours to fetch and what is under way.
+    /// Answers what is held, and sorts the rest into what is ours to fetch and what is in progress.
     fn sort<'a>(
         &'a self,
         array: u32,
@@ -173,7 +172,7 @@ enum Found {
     Nothing,
 }
 
-/// What one batch is fetching. Dropped early, it leaves the slots to whoever asks next.
+/// What one batch is fetching. Dropped early, it leaves the slots to the next batch.
 struct Claims<'a> {
     cache: &'a Cache,
     age: u64,
@@ -184,7 +183,7 @@ struct Claims<'a> {
 
 struct Claim {
     at: usize,
-    /// Where there is none, nobody waits.
+    /// Without one, no batch waits for it.
     slot: Option<Slot>,
 }
 
@@ -192,7 +191,7 @@ impl Claims<'_> {
     /// Hands `fetched` to those who wait, and keeps what may be kept.
     fn publish(mut self, fetched: Vec<Answer>, keep: Keep, answers: &mut [Option<Answer>]) {
         let mut state = self.cache.state();
-        // After a clear the slots may be someone else's by now.
+        // After a clear the slots may belong to another batch by now.
         let current = state.age == self.age;
         let keep = current && keep == Keep::Yes;
         let claimed = std::mem::take(&mut self.claimed);
@@ -235,7 +234,7 @@ impl State {
             entry.used = true;
             return Found::Held(entry.bytes.clone());
         }
-        // A flight whose owner is gone carries nobody.
+        // A flight whose owner was dropped has no answer.
         match self.flights.get(&slot).filter(|flight| flight.batch.has_changed().is_ok()) {
             Some(flight) => Found::Flight(flight.clone()),
             None => Found::Nothing,
@@ -278,7 +277,7 @@ impl State {
 
 /// What an entry is charged: its bytes, and about what the maps take for it.
 fn weight(bytes: Option<&Bytes>) -> u64 {
-    to_u64(bytes.map_or(0, Bytes::len)) + ENTRY
+    to_u64(bytes.map_or(0, Bytes::len)) + ENTRY_OVERHEAD_BYTES
 }
 
 fn set(answers: &mut [Option<Answer>], at: usize, answer: Option<Answer>) {
@@ -293,7 +292,7 @@ fn too_few(expected: usize, found: usize) -> StoreError {
     StoreError::refused(class, Op::Read, "answers of a batch", expected, found)
 }
 
-const ENTRY: u64 = 128;
+const ENTRY_OVERHEAD_BYTES: u64 = 128;
 
 #[cfg(test)]
 mod tests {
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_held_is_not_fetched() {
+    async fn held_slots_are_not_fetched() {
         let cache = Cache::new(1 << 20);
         let yes = Keep::Yes;
         assert_eq!(ask(&cache, yes, &[]).await, (vec![], vec![]));
@@ -357,7 +356,7 @@ mod tests {
         assert_eq!(ask(&cache, yes, &[13]).await, (refused, vec![13]));
         assert_eq!(ask(&cache, Keep::No, &[5, 1]).await, (all(&[5, 1]), vec![5]));
         assert_eq!(ask(&cache, yes, &[5]).await, (all(&[5]), vec![5]));
-        assert_eq!(cache.bytes(), 5 + 6 * ENTRY);
+        assert_eq!(cache.bytes(), 5 + 6 * ENTRY_OVERHEAD_BYTES);
         cache.clear();
         assert_eq!(cache.bytes(), 0);
         assert_eq!(ask(&cache, yes, &[1]).await, (all(&[1]), vec![1]));
@@ -375,16 +374,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_goes_unless_it_was_used() {
-        let cache = Cache::new(3 * (ENTRY + 1));
+    async fn evicts_the_oldest_unused_entry() {
+        let cache = Cache::new(3 * (ENTRY_OVERHEAD_BYTES + 1));
         for n in [1, 2, 3] {
             ask(&cache, Keep::Yes, &[n]).await;
         }
         ask(&cache, Keep::Yes, &[1]).await;
         ask(&cache, Keep::Yes, &[4]).await; // 1 was used, so 2 goes
-        assert_eq!(cache.bytes(), 3 * (ENTRY + 1));
+        assert_eq!(cache.bytes(), 3 * (ENTRY_OVERHEAD_BYTES + 1));
         assert_eq!(ask(&cache, Keep::No, &[1, 2, 3, 4]).await.1, [2]);
-        for max_bytes in [0, ENTRY] {
+        for max_bytes in [0, ENTRY_OVERHEAD_BYTES] {
             let none = Cache::new(max_bytes);
             assert_eq!(ask(&none, Keep::Yes, &[1]).await.1, [1]);
             assert_eq!((ask(&none, Keep::Yes, &[1]).await.1, none.bytes()), (vec![1], 0));
@@ -405,7 +404,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_fetched_twice_at_once() {
+    async fn concurrent_fetches_are_single_flight() {
         let cache = Arc::new(Cache::new(0));
         let fetches = Arc::new(AtomicUsize::new(0));
         let tasks: Vec<_> = (0..20_u64)
@@ -439,7 +438,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_a_dropped_fetch_fetches_itself() {
+    async fn waiters_of_a_dropped_fetch_fetch_themselves() {
         let cache = Arc::new(Cache::new(1 << 20));
         let hanging = tokio::spawn({
             let cache = Arc::clone(&cache);
@@ -462,7 +461,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_fetched_before_a_clear_is_not_kept() {
+    async fn fetches_before_a_clear_are_not_kept() {
         let cache = Arc::new(Cache::new(1 << 20));
         let slow = tokio::spawn({
             let cache = Arc::clone(&cache);
@@ -483,7 +482,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_no_slot_is_always_fetched() {
+    async fn requests_without_a_slot_are_always_fetched() {
         let cache = Cache::new(1 << 20);
         for _ in 0..2 {
             let fetch = |wanted: Vec<usize>| async move {
@@ -506,7 +505,7 @@ mod tests {
 
     #[test]
     fn threads_agree_on_every_slot() {
-        let cache = Cache::new(40 * (ENTRY + 2));
+        let cache = Cache::new(40 * (ENTRY_OVERHEAD_BYTES + 2));
         std::thread::scope(|scope| {
             for seed in 0..4_u64 {
                 let cache = &cache;
@@ -519,7 +518,7 @@ mod tests {
                         let answers = runtime.block_on(ask(cache, Keep::Yes, &wanted)).0;
                         let expected: Vec<_> = slots(wanted).into_iter().map(stored).collect();
                         assert_eq!(answers, shown(&expected));
-                        assert!(cache.bytes() <= 40 * (ENTRY + 2));
+                        assert!(cache.bytes() <= 40 * (ENTRY_OVERHEAD_BYTES + 2));
                     }
                 });
             }

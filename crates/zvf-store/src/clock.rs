@@ -1,4 +1,4 @@
-//! The clock that deadlines and budgets of retries are counted with.
+//! The clock of deadlines and retry budgets.
 //!
 //! Natively that of tokio, which tests can hold. In a browser that of JavaScript: the one of `std` panics there.
 

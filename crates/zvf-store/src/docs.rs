@@ -1,7 +1,7 @@
 //! The documents of a store: each read once, parsed once, kept beside the handle.
 //!
-//! Whoever asks for a document that is on its way waits for that one. A document that is not there is
-//! an answer too, and is kept like one; faults are not kept.
+//! A document is fetched once at a time (single flight): a second caller waits for the first. That there is no document
+//! is kept as well; faults are not kept.
 //!
 //! Of the document of an array with many chunks, nearly all is its presence list. Who opens the array takes an
 //! [`Outline`]: the document without that list, from its first and last bytes. The list is read, checked and kept
@@ -13,10 +13,14 @@
 //! first question        the whole, parsed with all checks; its outline has to be the one that was used
 //! ```
 //!
-//! A document that is broken in the middle is so refused at the first question, in the words in which opening
-//! would have refused it.
+//! A document that is broken in the middle is therefore refused at the first question, with the error that opening
+//! would have returned.
 //!
 //! Not here: what a document means for the layout.
+#![cfg_attr(
+    not(test),
+    deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
+)]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,8 +76,7 @@ struct Kept {
     text: Option<Bytes>,
 }
 
-/// What tells one text from another without keeping it. Texts may be long, and nobody gains by making
-/// two alike: a checksum at the speed of memory will do.
+/// The fingerprint of a text: its length and a checksum. Texts may be long, and there is no motive to forge one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     len: usize,
@@ -121,7 +124,7 @@ impl Docs {
     }
 
     /// Whether every document that was read is still the same, in the same file: a folder that changes places
-    /// with another may bring the same documents with other cells. A presence list that nobody asked for is not read for
+    /// with another may bring the same documents with other cells. A presence list that was not requested is not read for
     /// this, as long as its file says that nobody wrote to it.
     pub(crate) async fn unchanged(&self, source: &Source) -> Result<bool, StoreError> {
         let docs: Vec<(Key, Doc)> = {
@@ -145,7 +148,7 @@ impl Docs {
             read.push((key, kept.map(|kept| (kept.print, kept.version))));
         }
         let gets: Result<Vec<Get>, StoreError> =
-            read.iter().map(|(key, _)| Ok(Get::all(document(key)?))).collect();
+            read.iter().map(|(key, _)| Ok(Get::object(document(key)?))).collect();
         for (now, (_, before)) in source.read_many(&gets?).await.into_iter().zip(&read) {
             let same = match (now?, before) {
                 (Some(now), Some((print, version))) => {
@@ -201,7 +204,7 @@ impl Outline {
 
     async fn complete(&self) -> Result<Kept, StoreError> {
         let changed = || StoreError::changed(Change::Version).with_key(&self.document);
-        // It is let go of once this was done, which is done once.
+        // The file is released once this was done.
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let file = file.ok_or_else(changed)?;
         let kept = parse(&file.read().await?, file.version(), &self.document)?;
@@ -246,7 +249,7 @@ async fn begin(source: &Source, key: &Key) -> Result<Doc, StoreError> {
 
 async fn fetch(source: &Source, key: &Key) -> Result<Option<Kept>, StoreError> {
     let document = document(key)?;
-    let got = source.read_many(&[Get::all(document.clone())]).await.pop().unwrap_or(Ok(None))?;
+    let got = source.read_many(&[Get::object(document.clone())]).await.pop().unwrap_or(Ok(None))?;
     got.map(|got| parse(&got.bytes, got.version, &document)).transpose()
 }
 

@@ -2,10 +2,10 @@
 //!
 //! One type, [`StoreError`]: the class, what was being done ([`Op`]), to which object, at which bytes,
 //! and what was expected and found. The lower crates know the byte; this layer adds the path. A copy
-//! shares the cause, because single flight hands one fault to everyone who waited for it.
+//! shares the cause, because single flight returns one fault to every caller that waited for it.
 //!
 //! Printed, it is one line: `Truncated in 0/vertices/c/3/1/0 at 16..104, object: expected 104 bytes,
-//! found 40; the object is cut short: …`. What a backend said is linked as the [`source`](std::error::Error::source) and is
+//! found 40; the object is cut short: …`. What a backend reports is linked as the [`source`](std::error::Error::source) and is
 //! not shown, because it may hold addresses and secrets. Of what the operating system said the kind and the number are shown;
 //! it is the source where it says more, and [`StoreError::io_error`] in any case.
 //!
@@ -56,7 +56,7 @@ impl StoreError {
         Self::refused(Class::LimitExceeded, op, what, expected, found)
     }
 
-    /// Something that must be there is not: `because` says who promised it.
+    /// Something that must be there is not: `because` names what promised it.
     #[must_use]
     pub fn absent(key: &Key, because: &'static str) -> Self {
         Self::new(Op::Read, Fault::Absent { because }).with_key(key)
@@ -91,7 +91,7 @@ impl StoreError {
     }
 
     /// What was written is visible, and whether it stays so is not known.
-    fn unsure(source: io::Error) -> Self {
+    fn durability_unknown(source: io::Error) -> Self {
         Self::new(Op::Publish, Fault::Io { class: Class::CommitUnknown, error: source })
     }
 
@@ -115,15 +115,20 @@ impl StoreError {
         Self::new(Op::Read, Fault::Changed { change })
     }
 
-    /// A backend's fault, classified by who knows the backend.
-    pub(crate) fn backend(class: Class, op: Op, said: Said, source: object_store::Error) -> Self {
-        Self::new(op, Fault::Backend { class, said, source: Some(source) })
+    /// A backend's fault, classified by the layer that knows the backend.
+    pub(crate) fn backend(
+        class: Class,
+        op: Op,
+        answer: BackendAnswer,
+        source: object_store::Error,
+    ) -> Self {
+        Self::new(op, Fault::Backend { class, answer, source: Some(source) })
     }
 
     /// No answer within `after`.
     pub(crate) fn timeout(op: Op, what: &'static str, after: Duration) -> Self {
-        let said = Said::Nothing { what, after };
-        Self::new(op, Fault::Backend { class: Class::Timeout, said, source: None })
+        let answer = BackendAnswer::Nothing { what, after };
+        Self::new(op, Fault::Backend { class: Class::Timeout, answer, source: None })
     }
 
     fn fault(&self) -> &Fault {
@@ -270,7 +275,7 @@ impl From<PublishError> for StoreError {
                     Err(_not_a_key) => error,
                 }
             }
-            PublishError::Unknown(source) => Self::unsure(source),
+            PublishError::Unknown(source) => Self::durability_unknown(source),
             PublishError::Taken { found } => {
                 let rule = "a name that is free, or leave to replace what is there";
                 let (class, expected) = (Class::AlreadyExists, Expected::Rule(rule));
@@ -353,7 +358,7 @@ impl Error for StoreError {
     /// What caused it and says more than the message.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self.io_error() {
-            Some(error) if says_more(error) => Some(error),
+            Some(error) if has_own_text(error) => Some(error),
             Some(_) => None,
             None => self.fault().source(),
         }
@@ -372,7 +377,7 @@ pub enum Op {
     Read,
     /// Listing objects.
     List,
-    /// Undoing a codec chain.
+    /// Decoding a codec chain.
     Decode,
     /// Reading a document or a structure.
     Parse,
@@ -385,7 +390,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The word for it in a message.
+    /// Its name in a message.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -426,7 +431,7 @@ impl From<Found> for Seen {
 
 impl From<&str> for Seen {
     fn from(text: &str) -> Self {
-        match text.char_indices().nth(QUOTED) {
+        match text.char_indices().nth(MAX_QUOTED_CHARS) {
             Some((end, _)) => {
                 Self::Text([text.get(..end).unwrap_or_default(), "..."].concat().into())
             }
@@ -473,9 +478,9 @@ impl Change {
     }
 }
 
-/// What a backend said, in our words.
+/// What a backend answered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Said {
+pub(crate) enum BackendAnswer {
     /// An HTTP status.
     Status(u16),
     /// Nothing, for this long.
@@ -493,7 +498,7 @@ pub(crate) enum Said {
     Other,
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for BackendAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Status(status) => write!(f, "the store answered {status}"),
@@ -533,8 +538,8 @@ enum Fault {
     Codec { class: Class, name: &'static str, source: Box<dyn Error + Send + Sync> },
     #[error("{}", io_text(.error))]
     Io { class: Class, error: io::Error },
-    #[error("{said}")]
-    Backend { class: Class, said: Said, source: Option<object_store::Error> },
+    #[error("{answer}")]
+    Backend { class: Class, answer: BackendAnswer, source: Option<object_store::Error> },
     #[error("{text}")]
     Words { class: Class, text: String },
     #[error("store: {error}")]
@@ -583,7 +588,7 @@ fn io_text(error: &io::Error) -> String {
 }
 
 /// Whether an error has words besides its kind and its number.
-fn says_more(error: &io::Error) -> bool {
+fn has_own_text(error: &io::Error) -> bool {
     error.raw_os_error().is_none() && error.to_string() != error.kind().to_string()
 }
 
@@ -602,7 +607,7 @@ fn change_text(change: &Change) -> String {
 }
 
 /// Characters of a quotation.
-const QUOTED: usize = 61;
+const MAX_QUOTED_CHARS: usize = 61;
 
 #[cfg(test)]
 mod tests {
@@ -653,9 +658,9 @@ mod tests {
                 "FileChanged, the object was replaced while it was being read", Class::FileChanged, false),
             (StoreError::changed(Change::length(5, 4)),
                 "FileChanged, reply: expected 5 bytes, found 4", Class::FileChanged, false),
-            (StoreError::backend(Class::Throttled, Op::Read, Said::Status(429), backend()),
+            (StoreError::backend(Class::Throttled, Op::Read, BackendAnswer::Status(429), backend()),
                 "Throttled, the store answered 429", Class::Throttled, true),
-            (StoreError::backend(Class::Unavailable, Op::Read, Said::Connection, backend()),
+            (StoreError::backend(Class::Unavailable, Op::Read, BackendAnswer::Connection, backend()),
                 "Unavailable, the connection failed", Class::Unavailable, true),
             (StoreError::timeout(Op::Read, "first byte", Duration::from_secs(5)),
                 "Timeout, no first byte within 5s", Class::Timeout, true),
@@ -673,7 +678,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_place_named_stays() {
+    fn errors_keep_their_first_location() {
         let error = StoreError::limit(Op::Read, "bytes", 1, 2).with_key(&key()).with_span(1, 2);
         let error = error.with_key(&Key::root().child("other").unwrap()).with_span(5, 6);
         assert_eq!((error.key(), error.span()), (Some("0/vertices/c/3/1/0"), Some((1, 2))));
@@ -683,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_message_says_is_no_source() {
+    fn sources_do_not_repeat_the_message() {
         let io = |error| StoreError::io(Op::Read, error);
         for error in [io(io::Error::from_raw_os_error(13)), io(io::ErrorKind::TimedOut.into())] {
             assert!(error.source().is_none() && error.io_error().is_some(), "{error}");

@@ -1,8 +1,8 @@
 //! One file, read by ranges, wherever it lies.
 //!
 //! ```text
-//! in memory     of_bytes                    handed out where it lies
-//! mapped        of_map                      handed out where it lies; ask check() afterwards
+//! in memory     from_bytes                  handed out where it lies
+//! mapped        from_map                    handed out where it lies; ask check() afterwards
 //! on a disk     open(path)                  pread, neighbours in one
 //! elsewhere     open(URL), from_object_store ranges of one object, neighbours in one, of one version
 //! ```
@@ -34,7 +34,7 @@ use crate::source::{Backend, Get, Got, IoStats, Place, Remote, Source, Version, 
 /// # async fn main() -> Result<(), zvf_store::StoreError> {
 /// use zvf_store::RangedFile;
 ///
-/// let file = RangedFile::of_bytes(b"0123456789".as_slice().into());
+/// let file = RangedFile::from_bytes(b"0123456789".as_slice().into());
 /// let parts = file.read_many(&[2..5, 9..10]).await;
 /// assert_eq!(parts.into_iter().collect::<Result<Vec<_>, _>>()?, ["234", "9"]);
 /// # Ok(())
@@ -74,7 +74,7 @@ impl RangedFile {
 
     /// A file that is in memory.
     #[must_use]
-    pub const fn of_bytes(bytes: Bytes) -> Self {
+    pub const fn from_bytes(bytes: Bytes) -> Self {
         Self(Body::Held(bytes))
     }
 
@@ -84,7 +84,7 @@ impl RangedFile {
     ///
     /// When it is no longer the file that was mapped.
     #[cfg(all(unix, feature = "map"))]
-    pub fn of_map(file: MappedFile) -> Result<Self, StoreError> {
+    pub fn from_map(file: MappedFile) -> Result<Self, StoreError> {
         let whole = Bytes::from_owner(file.view(0, file.len())?);
         Ok(Self(Body::Mapped { file, whole }))
     }
@@ -101,7 +101,7 @@ impl RangedFile {
             Place::Directory(path) => Self::open_path(&path, options).await,
             Place::Remote(scheme, url, path) => {
                 let backend = url::build(scheme, &url, path, options)?;
-                Self::of_object(backend, Budget::new(options), options).await
+                Self::from_backend(backend, Budget::new(options), options).await
             }
             Place::Versions(address) => Err(crate::source::not_a_file(&address)),
         }
@@ -126,7 +126,7 @@ impl RangedFile {
             #[cfg(all(unix, feature = "map"))]
             Body::Mapped { file, .. } => match file.reopen()? {
                 None => Ok(None),
-                Some(Reopened::Mapped(file)) => Self::of_map(file).map(Some),
+                Some(Reopened::Mapped(file)) => Self::from_map(file).map(Some),
                 Some(Reopened::Unmapped(path)) => Self::open_path(&path, options).await.map(Some),
             },
             Body::Source { source, key, version, .. } => {
@@ -150,10 +150,10 @@ impl RangedFile {
         options: &OpenOptions,
     ) -> Result<Self, StoreError> {
         let backend = Backend::from_caller(store, path.clone(), options);
-        Self::of_object(backend, Budget::new(options), options).await
+        Self::from_backend(backend, Budget::new(options), options).await
     }
 
-    async fn of_object(
+    async fn from_backend(
         backend: Backend,
         budget: Budget,
         options: &OpenOptions,
@@ -168,9 +168,9 @@ impl RangedFile {
     }
 
     async fn begin(source: Source, key: Key) -> Result<Self, StoreError> {
-        let mut gets = vec![Get::last(key.clone(), TAIL)];
+        let mut gets = vec![Get::suffix(key.clone(), TAIL_BYTES)];
         // Both at once: on a network each further round costs more than the bytes.
-        gets.extend(source.is_remote().then(|| Get::first(key.clone(), HEAD)));
+        gets.extend(source.is_remote().then(|| Get::prefix(key.clone(), HEAD_BYTES)));
         let mut answers = source.read_many(&gets).await.into_iter();
         let mut next = || answers.next().unwrap_or(Ok(None));
         let Some(Got { bytes: tail, size, version }) = next()? else {
@@ -235,7 +235,7 @@ impl RangedFile {
             .filter(|range| asked(range) && !in_head(range) && !in_tail(range))
             .map(|range| {
                 let len = range.end - range.start;
-                Get::at(key.clone(), range.start, len).with_version(version.clone())
+                Get::range(key.clone(), range.start, len).with_version(version.clone())
             })
             .collect();
         let mut answers = source.read_many(&gets).await.into_iter();
@@ -315,10 +315,10 @@ fn past_the_end(size: u64, end: u64) -> StoreError {
 }
 
 /// What opening reads of the end: the footer of most containers, and all of a small one.
-const TAIL: u64 = 16 << 10;
+const TAIL_BYTES: u64 = 16 << 10;
 /// What opening reads of the start where that takes a round over a network: directory and index of most containers, and
 /// of a pack of a thousand cells documents, tables of cells and indexes of fragments. A further request costs as much.
-const HEAD: u64 = 256 << 10;
+const HEAD_BYTES: u64 = 256 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -330,7 +330,7 @@ mod tests {
     const BYTES: &[u8] = b"0123456789";
 
     #[tokio::test]
-    async fn the_same_bytes_from_everywhere() {
+    async fn all_backends_read_the_same_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.bin");
         std::fs::write(&path, BYTES).unwrap();
@@ -338,11 +338,11 @@ mod tests {
         memory.put(&"x/a.bin".into(), BYTES.into()).await.unwrap();
         let options = OpenOptions::default();
         let files = [
-            RangedFile::of_bytes(Bytes::from_static(BYTES)),
+            RangedFile::from_bytes(Bytes::from_static(BYTES)),
             RangedFile::open(path.to_str().unwrap(), &options).await.unwrap(),
             RangedFile::from_object_store(memory, &"x/a.bin".into(), &options).await.unwrap(),
             #[cfg(all(unix, feature = "map"))]
-            RangedFile::of_map(crate::map::tests::mapped(&path)).unwrap(),
+            RangedFile::from_map(crate::map::tests::mapped(&path)).unwrap(),
         ];
         for file in files {
             assert_eq!((file.len(), file.is_empty()), (10, false));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_there_is_said() {
+    async fn missing_files_are_named() {
         let error = RangedFile::open("/nowhere/a.tet", &OpenOptions::default()).await.unwrap_err();
         assert_eq!(error.class(), Class::NotFound);
         let dir = tempfile::tempdir().unwrap();

@@ -35,7 +35,7 @@ impl Reader {
     /// The first fault there is.
     #[boxed]
     pub async fn read_all(&self, keys: &[Key]) -> Result<usize, StoreError> {
-        let gets: Vec<Get> = keys.iter().cloned().map(Get::all).collect();
+        let gets: Vec<Get> = keys.iter().cloned().map(Get::object).collect();
         let mut bytes = 0_usize;
         for answer in self.0.read_many(&gets).await {
             bytes += answer?.map_or(0, |got| got.bytes.len());

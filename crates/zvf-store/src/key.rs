@@ -10,6 +10,10 @@
 //!
 //! Not here: what the segments mean (`zvf_format::key` prints chunk keys), and how a backend spells a
 //! key (the sources do).
+#![cfg_attr(
+    not(test),
+    deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
+)]
 
 use std::fmt;
 use std::sync::Arc;
@@ -66,11 +70,11 @@ impl Key {
         &self,
         segments: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, StoreError> {
-        let mut path = String::with_capacity(self.0.len() + 48);
+        let mut path = String::with_capacity(self.0.len().saturating_add(SEGMENTS_CAPACITY_BYTES));
         path.push_str(&self.0);
         let mut depth = self.segments().count();
         for segment in segments {
-            depth += 1;
+            depth = depth.saturating_add(1);
             if let Some(rule) = broken_rule(segment, depth) {
                 return Err(StoreError::refused(
                     Class::InvalidKey,
@@ -99,7 +103,8 @@ impl Key {
         prefix: Option<&str>,
         numbers: &[u64],
     ) -> Result<Self, StoreError> {
-        let mut path = String::with_capacity(self.0.len() + 2 + numbers.len() * ROOM_OF_A_NUMBER);
+        let room = numbers.len().saturating_add(1).saturating_mul(NUMBER_CAPACITY_BYTES);
+        let mut path = String::with_capacity(self.0.len().saturating_add(room));
         path.push_str(&self.0);
         if let Some(prefix) = prefix {
             path.push_str(if path.is_empty() { "" } else { "/" });
@@ -109,7 +114,8 @@ impl Key {
             path.push_str(if path.is_empty() { "" } else { "/" });
             push_decimal(&mut path, *number);
         }
-        if self.segments().count() + prefix.iter().count() + numbers.len() > MAX_SEGMENTS {
+        let above = self.segments().count().saturating_add(prefix.iter().count());
+        if above.saturating_add(numbers.len()) > MAX_SEGMENTS {
             let below = path.get(self.0.len()..).unwrap_or_default();
             return self.below(below.trim_start_matches('/')); // says what is wrong
         }
@@ -171,7 +177,7 @@ fn broken_rule(segment: &str, depth: usize) -> Option<&'static str> {
         Some("a name that is not empty")
     } else if segment == "." || segment == ".." {
         Some("a name that is not \".\" or \"..\"")
-    } else if segment.len() > MAX_SEGMENT {
+    } else if segment.len() > MAX_SEGMENT_BYTES {
         Some("at most 255 bytes")
     } else if segment.contains(['/', '\\']) {
         Some("a name without a slash")
@@ -184,10 +190,12 @@ fn broken_rule(segment: &str, depth: usize) -> Option<&'static str> {
     }
 }
 
-const MAX_SEGMENT: usize = 255;
+const MAX_SEGMENT_BYTES: usize = 255;
 const MAX_SEGMENTS: usize = 32;
-/// What most numbers of chunks and the slash before them take.
-const ROOM_OF_A_NUMBER: usize = 8;
+/// The bytes reserved for the segments below a key.
+const SEGMENTS_CAPACITY_BYTES: usize = 48;
+/// The bytes reserved for a number of a chunk and the slash before it.
+const NUMBER_CAPACITY_BYTES: usize = 8;
 
 #[cfg(test)]
 mod tests {

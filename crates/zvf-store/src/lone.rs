@@ -1,7 +1,7 @@
 //! One Zarr array by its own address, in whatever group or none: chunks of numbers, one by one.
 //!
 //! ```text
-//! zarr.json      shape, chunks or shards, codecs: refused here when they cannot be undone
+//! zarr.json      shape, chunks or shards, codecs: refused here when they cannot be decoded
 //! c/0/1, ...     chunks, or shards of them, under the names that the document declares
 //! ```
 //!
@@ -91,8 +91,8 @@ impl LoneArray {
         let items = doc.inner_chunk_shape().iter().copied();
         let chunk_bytes = items.fold(dtype.size, u64::saturating_mul); // a claim, above every limit then
         if chunk_bytes > budget.max_bytes() {
-            let most = budget.max_bytes();
-            return Err(StoreError::limit(Op::Open, "bytes of a chunk", most, chunk_bytes));
+            let max = budget.max_bytes();
+            return Err(StoreError::limit(Op::Open, "bytes of a chunk", max, chunk_bytes));
         }
         let fill = fill_item(doc.fill_value.fill(), dtype);
         let names = doc.chunk_key_encoding;
@@ -135,14 +135,14 @@ impl LoneArray {
                 let (what, expected) = ("bytes", Expected::Exactly((*chunk_bytes).into()));
                 let (class, found) = (Class::CountMismatch, Found::from(bytes.len()));
                 let error = StoreError::refused(class, Op::Decode, what, expected, found);
-                return Err(place.blame(error));
+                return Err(place.locate_error(error));
             }
-            Ok(self.in_order(bytes))
+            Ok(self.to_c_order(bytes))
         };
         read.into_iter().map(|chunk| chunk?.map(ordered).transpose()).collect()
     }
 
-    fn in_order(&self, bytes: Bytes) -> Bytes {
+    fn to_c_order(&self, bytes: Bytes) -> Bytes {
         let Inner { doc, dtype, order, big_endian, .. } = &*self.0;
         let size = saturating_usize(dtype.size);
         let bytes = match order {
@@ -156,7 +156,7 @@ impl LoneArray {
                 untranspose(&bytes, &shape, order, size).into()
             }
         };
-        let unit = if dtype.kind == DtypeKind::Text { TEXT_UNIT } else { size };
+        let unit = if dtype.kind == DtypeKind::Text { UTF32_BYTES } else { size };
         if !big_endian || unit == 1 {
             return bytes;
         }
@@ -167,4 +167,4 @@ impl LoneArray {
 }
 
 /// Bytes of one character of text.
-const TEXT_UNIT: usize = 4;
+const UTF32_BYTES: usize = 4;

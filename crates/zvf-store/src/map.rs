@@ -238,7 +238,7 @@ impl Store {
     ) -> Result<Self, StoreError> {
         if is_pack_file(path) {
             let file = match MappedFile::open(path, promise)? {
-                Some(file) => RangedFile::of_map(file)?,
+                Some(file) => RangedFile::from_map(file)?,
                 None => RangedFile::open_path(path, &options).await?,
             };
             return Self::open_pack(file, options).await;
@@ -435,7 +435,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_cannot_be_mapped_is_refused_or_empty() {
+    fn unmappable_files_are_refused_or_empty() {
         let (dir, path) = file(b"");
         let empty = mapped(&path);
         assert!(empty.is_empty() && empty.read(0, 0).unwrap().is_empty());

@@ -60,7 +60,7 @@ fn hold(budget: &Budget, held: &AtomicU64, kib: u64) {
 }
 
 #[test]
-fn who_gives_up_waiting_for_the_budget_lets_others_pass() {
+fn cancelled_reservations_let_others_pass() {
     check(|| {
         let budget = budget(3);
         let first = block_on(budget.reserve(3 << 10)).unwrap();
@@ -138,7 +138,7 @@ fn a_fetch_that_is_dropped_is_done_by_whoever_waits() {
 }
 
 #[test]
-fn what_was_fetched_before_a_clear_is_not_answered_after_it() {
+fn fetches_before_a_clear_are_not_answered_after_it() {
     check(|| {
         let cache = Arc::new(Cache::new(1 << 20));
         let version = Arc::new(AtomicU64::new(0));
@@ -166,13 +166,13 @@ fn what_was_fetched_before_a_clear_is_not_answered_after_it() {
 }
 
 #[test]
-fn room_that_leaves_is_waited_for_by_threads() {
+fn threads_wait_for_bytes_in_flight() {
     check(|| {
         let room = MemoryLimiter::new(100, true);
-        let leaving = room.pass(80);
+        let leaving = room.acquire_blocking(80);
         let (passes, keeps) = (room.clone(), room.clone());
-        let passes = thread::spawn(move || drop(passes.pass(50)));
-        let keeps = thread::spawn(move || keeps.keep(40).map(drop));
+        let passes = thread::spawn(move || drop(passes.acquire_blocking(50)));
+        let keeps = thread::spawn(move || keeps.try_acquire(40).map(drop));
         drop(leaving);
         passes.join().unwrap();
         keeps.join().unwrap().unwrap();
@@ -181,12 +181,12 @@ fn room_that_leaves_is_waited_for_by_threads() {
 }
 
 #[test]
-fn room_that_leaves_is_waited_for_by_tasks() {
+fn tasks_wait_for_bytes_in_flight() {
     check(|| {
         let room = MemoryLimiter::new(100, false);
-        let leaving = room.pass(80);
+        let leaving = room.acquire_blocking(80);
         let other = room.clone();
-        let waits = thread::spawn(move || drop(block_on(other.pass_later(50))));
+        let waits = thread::spawn(move || drop(block_on(other.acquire(50))));
         drop(leaving);
         waits.join().unwrap();
         assert_eq!(room.held(), 0);

@@ -64,60 +64,60 @@ pub(crate) async fn cells(
     key: &Key,
     rank: usize,
 ) -> Result<Option<Cells>, StoreError> {
-    if let Some(core) = known(&shared.opened.cells, key) {
+    if let Some(core) = find_opened(&shared.opened.cells, key) {
         return Ok(Some(Cells::new(shared, core)));
     }
     let node = match shared.outline(key).await? {
         NodeOutline::Node(node) => node,
         NodeOutline::Array(outline) => {
-            let core = CellsCore::of_outline(shared, key, &outline)?;
-            return Ok(Some(Cells::new(shared, keep(&shared.opened.cells, key, core))));
+            let core = CellsCore::from_outline(shared, key, &outline)?;
+            return Ok(Some(Cells::new(shared, keep_first(&shared.opened.cells, key, core))));
         }
     };
     let core = match (node.as_deref(), shared.family) {
-        (Some(Node::Array(doc)), _) => CellsCore::of_array(shared, key, doc)?,
+        (Some(Node::Array(doc)), _) => CellsCore::from_array(shared, key, doc)?,
         (Some(Node::Group(_)), LayoutFamily::C) => {
-            return Err(odd_node(key, "an array", "a group"));
+            return Err(wrong_node(key, "an array", "a group"));
         }
         (Some(Node::Group(doc)), _) => {
             if let Some(layout) = doc.attributes.get("layout") {
                 return Err(unknown_layout(key, layout));
             }
             let rank = endpoints_rank(key, &doc.attributes).unwrap_or(rank);
-            CellsCore::of_group(shared, key, doc.attributes.clone(), rank)
+            CellsCore::from_group(shared, key, doc.attributes.clone(), rank)
         }
         (None, LayoutFamily::C) => return Ok(None),
         (None, _) => {
             if !is_implicit(shared, key).await? {
                 return Ok(None);
             }
-            CellsCore::of_group(shared, key, Object::new(), rank)
+            CellsCore::from_group(shared, key, Object::new(), rank)
         }
     };
-    Ok(Some(Cells::new(shared, keep(&shared.opened.cells, key, core))))
+    Ok(Some(Cells::new(shared, keep_first(&shared.opened.cells, key, core))))
 }
 
 /// The rows under `key`, or the manifests of the object index there.
 pub(crate) async fn rows(shared: &Arc<Shared>, key: &Key) -> Result<Option<Rows>, StoreError> {
-    if let Some(core) = known(&shared.opened.rows, key) {
+    if let Some(core) = find_opened(&shared.opened.rows, key) {
         return Ok(Some(Rows::new(shared, core)));
     }
     let core = match shared.node(key).await?.as_deref() {
         None => return Ok(None),
-        Some(Node::Array(doc)) => RowsCore::of_array(shared, key, doc, &doc.attributes)?,
+        Some(Node::Array(doc)) => RowsCore::from_array(shared, key, doc, &doc.attributes)?,
         Some(Node::Group(group)) => match group.attributes.get("layout") {
             Some(layout) => {
-                let known = |text: &str| VLEN_MANIFESTS.contains(&text);
-                if !layout.as_str().is_some_and(known) {
+                let is_known = |text: &str| VLEN_MANIFESTS.contains(&text);
+                if !layout.as_str().is_some_and(is_known) {
                     return Err(unknown_layout(key, layout));
                 }
                 manifests(shared, key, group).await?
             }
-            None if is_flat(shared.family, group) => RowsCore::of_group(key, group)?,
-            None => return Err(odd_node(key, "an array of rows", "a group")),
+            None if is_flat(shared.family, group) => RowsCore::from_group(key, group)?,
+            None => return Err(wrong_node(key, "an array of rows", "a group")),
         },
     };
-    Ok(Some(Rows::new(shared, keep(&shared.opened.rows, key, core))))
+    Ok(Some(Rows::new(shared, keep_first(&shared.opened.rows, key, core))))
 }
 
 async fn manifests(
@@ -128,8 +128,8 @@ async fn manifests(
     let key = key.child("manifests")?;
     match shared.node(&key).await?.as_deref() {
         None => Err(StoreError::absent(&key, "the object index names this layout")),
-        Some(Node::Array(doc)) => RowsCore::of_array(shared, &key, doc, &group.attributes),
-        Some(Node::Group(_)) => Err(odd_node(&key, "an array", "a group")),
+        Some(Node::Array(doc)) => RowsCore::from_array(shared, &key, doc, &group.attributes),
+        Some(Node::Group(_)) => Err(wrong_node(&key, "an array", "a group")),
     }
 }
 
@@ -138,22 +138,22 @@ pub(crate) async fn dense(
     shared: &Arc<Shared>,
     key: &Key,
 ) -> Result<Option<DenseArray>, StoreError> {
-    if let Some(core) = known(&shared.opened.dense, key) {
+    if let Some(core) = find_opened(&shared.opened.dense, key) {
         return Ok(Some(DenseArray::new(shared, core)));
     }
     let core = match shared.node(key).await?.as_deref() {
         None => return Ok(None),
-        Some(Node::Array(doc)) => DenseCore::of_array(shared, key, doc)?,
-        Some(Node::Group(doc)) => DenseCore::of_group(key, doc)?,
+        Some(Node::Array(doc)) => DenseCore::from_array(shared, key, doc)?,
+        Some(Node::Group(doc)) => DenseCore::from_group(key, doc)?,
     };
-    Ok(Some(DenseArray::new(shared, keep(&shared.opened.dense, key, core))))
+    Ok(Some(DenseArray::new(shared, keep_first(&shared.opened.dense, key, core))))
 }
 
 /// The document of the group under `key`; an empty one where families A and B leave it out.
 pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>, StoreError> {
     match shared.node(key).await?.as_deref() {
         Some(Node::Group(doc)) => Ok(Some(doc.clone())),
-        Some(Node::Array(_)) => Err(odd_node(key, "a group", "an array")),
+        Some(Node::Array(_)) => Err(wrong_node(key, "a group", "an array")),
         None if is_implicit(shared, key).await? => Ok(Some(GroupDoc::default())),
         None => Ok(None),
     }
@@ -223,12 +223,12 @@ fn endpoints_rank(key: &Key, attributes: &Object) -> Option<usize> {
     number("sid_ndim")?.checked_mul(number("link_width")?)
 }
 
-fn known<T>(opened: &Mutex<HashMap<Key, Arc<T>>>, key: &Key) -> Option<Arc<T>> {
+fn find_opened<T>(opened: &Mutex<HashMap<Key, Arc<T>>>, key: &Key) -> Option<Arc<T>> {
     opened.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
 }
 
 /// The first one to be opened under `key`.
-fn keep<T>(opened: &Mutex<HashMap<Key, Arc<T>>>, key: &Key, core: T) -> Arc<T> {
+fn keep_first<T>(opened: &Mutex<HashMap<Key, Arc<T>>>, key: &Key, core: T) -> Arc<T> {
     let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
     Arc::clone(opened.entry(key.clone()).or_insert_with(|| Arc::new(core)))
 }
@@ -238,7 +238,7 @@ fn unknown_layout(key: &Key, layout: &serde_json::Value) -> StoreError {
     StoreError::unsupported(Op::Parse, "layout", name).with_key(key)
 }
 
-fn odd_node(key: &Key, rule: &'static str, found: &'static str) -> StoreError {
+fn wrong_node(key: &Key, rule: &'static str, found: &'static str) -> StoreError {
     let (expected, found) = (Expected::Rule(rule), zvf_format::Found::Text(found));
     StoreError::refused(Class::BadTag, Op::Parse, "node", expected, found).with_key(key)
 }

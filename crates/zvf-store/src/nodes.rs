@@ -1,7 +1,7 @@
 //! A store by its paths: documents, arrays and objects, whatever they mean.
 //!
-//! Levels are read by [`Store::level`] and what it gives. This is for who checks a store, copies it or makes another one of it,
-//! and for what lies beside the levels.
+//! Levels are read by [`Store::level`] and what it gives. This is for checking, copying and converting a store,
+//! and for what is stored next to the levels.
 //!
 //! Not here: what a node means to a reader.
 
@@ -83,7 +83,7 @@ impl<'a> Nodes<'a> {
     /// When the document cannot be read.
     #[boxed]
     pub async fn node(&self, path: &str) -> Result<Option<Arc<Node>>, StoreError> {
-        self.store.shared().node(&key_of(path)?).await
+        self.store.shared().node(&parse_path(path)?).await
     }
 
     /// Every stored object below `path` with its size, by key; an empty path is the whole store.
@@ -94,14 +94,14 @@ impl<'a> Nodes<'a> {
     /// objects; otherwise when it fails.
     #[boxed]
     pub async fn objects(&self, path: &str) -> Result<Vec<(Key, u64)>, StoreError> {
-        let key = key_of(path)?;
+        let key = parse_path(path)?;
         if !self.store.shared().source.can_list() {
             return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
         }
         self.store.shared().source.list(&key).await
     }
 
-    /// Every stored object with its key, documents first, for who copies the store as it is. Few are in memory at once.
+    /// Every stored object with its key, documents first, for copying the store as it is. Few are in memory at once.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl<'a> Nodes<'a> {
     /// As [`LevelNode::cells`](crate::LevelNode::cells).
     #[boxed]
     pub async fn cells(&self, path: &str) -> Result<Option<Cells>, StoreError> {
-        self.store.cells_at(&key_of(path)?).await
+        self.store.cells_at(&parse_path(path)?).await
     }
 
     /// The documents of all nodes as they are stored, each with the key of its node, in the order of their
@@ -165,12 +165,12 @@ impl<'a> Nodes<'a> {
     /// As [`LevelNode::children`](crate::LevelNode::children).
     #[boxed]
     pub async fn children(&self, path: &str) -> Result<Listing, StoreError> {
-        node::children(self.store.shared(), &key_of(path)?).await
+        node::children(self.store.shared(), &parse_path(path)?).await
     }
 
     /// The names of the objects directly below the node at `path`, its document among them.
     ///
-    /// For those who check the store: what lies here belongs to nobody but the document.
+    /// For checking the store: nothing but the document belongs here.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl<'a> Nodes<'a> {
     /// As [`files`](Self::files).
     #[boxed]
     pub async fn entries(&self, path: &str) -> Result<Entries, StoreError> {
-        let key = key_of(path)?;
+        let key = parse_path(path)?;
         if !self.store.shared().source.can_list() {
             return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
         }
@@ -198,7 +198,7 @@ impl<'a> Nodes<'a> {
 }
 
 /// The key of a path that may be empty.
-fn key_of(path: &str) -> Result<Key, StoreError> {
+fn parse_path(path: &str) -> Result<Key, StoreError> {
     let root = Key::root();
     if path.is_empty() { Ok(root) } else { root.below(path) }
 }

@@ -104,7 +104,7 @@ impl Notices {
     /// Adds `notice`, unless it is there already or there is no more room.
     pub(crate) fn add(&self, notice: Notice) {
         let mut kept = self.kept();
-        if kept.len() < KEPT && !kept.contains(&notice) {
+        if kept.len() < MAX_NOTICES && !kept.contains(&notice) {
             kept.push(notice);
         }
     }
@@ -119,8 +119,8 @@ impl Notices {
     }
 }
 
-/// More would not be read.
-const KEPT: usize = 256;
+/// The most notices that are kept.
+const MAX_NOTICES: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -163,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_kept_once_and_the_list_ends() {
+    fn notices_are_deduplicated_and_capped() {
         let notices = Notices::default();
         for i in (0..1000).chain(0..1000) {
             notices.add(Notice::MissingPresence { key: key(&i.to_string()) });
         }
         let kept = notices.all();
-        assert_eq!(kept.len(), KEPT);
+        assert_eq!(kept.len(), MAX_NOTICES);
         assert_eq!(kept[7], Notice::MissingPresence { key: key("7") });
     }
 }

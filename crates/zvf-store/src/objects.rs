@@ -1,4 +1,4 @@
-//! Single objects of a backend, by key: read, created only if absent, replaced only if unchanged.
+//! Single objects of a backend, by key: read, create if absent, replace if unchanged (compare and swap).
 //!
 //! What a journal of a store on an object store is made of. Every call waits, tries again and settles doubtful answers
 //! as reads and builds do: a create whose answer was lost is decided by what is there afterwards.

@@ -76,7 +76,7 @@ impl Store {
             return Self::open_pack(file, options).await;
         }
         let budget = Budget::new(&options);
-        let mut left = OPENINGS;
+        let mut left = MAX_OPEN_ATTEMPTS;
         loop {
             let source = Source::find(address, &budget, &options).await?;
             left -= 1;
@@ -151,7 +151,7 @@ impl Store {
         if let Source::Local(local) = &self.shared.source { local.folder() } else { None }
     }
 
-    /// The backend that `address` names, and where on it the store lies, for who replaces single objects;
+    /// The backend that `address` names, and where on it the store lies, for callers that replace single objects;
     /// `None` for a directory of this machine. Nothing is sent yet, and nothing is sent again.
     ///
     /// ```
@@ -185,7 +185,7 @@ impl Store {
         source::reading_backend(address, options)
     }
 
-    /// The repository of versions that `address` names, for who reads an earlier one or commits; none for any other
+    /// The repository of versions that `address` names, for reading an earlier one and for commits; none for any other
     /// address. Nothing is looked at yet.
     ///
     /// # Errors
@@ -227,7 +227,7 @@ impl Store {
         let top = Key::root();
         let first = top.child(FIRST_LEVEL)?;
         let vertices = first.child(VERTICES)?;
-        // Whoever reads the level needs that too; asked for now it takes no round of its own. A fault shows then.
+        // Readers of the level need it too: requested now, it takes no round trip of its own. A fault is reported when it is used.
         let fragments = first.child(FRAGMENTS)?;
         let ahead = async {
             if source.is_remote() {
@@ -240,10 +240,10 @@ impl Store {
             docs.outline(&source, &vertices),
             ahead,
         );
-        let (root, family) = root_of(root?)?;
+        let (root, family) = check_root(root?)?;
         // A fault of the level shows when the level is asked for; one that may pass is one of opening.
         for error in [level.err(), node.as_ref().err().cloned()].into_iter().flatten() {
-            if !is_about_content(&error) {
+            if !is_content_fault(&error) {
                 return Err(error);
             }
         }
@@ -284,7 +284,7 @@ impl Store {
             // A document that is bad shows when the level is asked for; one that cannot be had now says
             // nothing about the structure.
             let node = match self.shared.outline(&key).await {
-                Err(error) if !is_about_content(&error) => return Err(error),
+                Err(error) if !is_content_fault(&error) => return Err(error),
                 node => node.ok(),
             };
             checked = (key, node);
@@ -376,7 +376,7 @@ impl Store {
         LevelNode::open(&self.shared, number).await
     }
 
-    /// What lies in the store by its paths, for who checks, copies or converts it.
+    /// What lies in the store by its paths, for checking, copying and converting it.
     #[must_use]
     pub const fn nodes(&self) -> Nodes<'_> {
         Nodes::new(self)
@@ -405,7 +405,7 @@ impl Store {
 
     /// Some objects as they are, in their order.
     pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<Bytes>, StoreError> {
-        let gets: Vec<Get> = keys.iter().cloned().map(Get::all).collect();
+        let gets: Vec<Get> = keys.iter().cloned().map(Get::object).collect();
         let answers = self.shared.source.read_many(&gets).await.into_iter().zip(keys);
         let there = answers.map(|(got, key)| {
             let got = got.map_err(|error| error.with_key(key))?;
@@ -426,7 +426,7 @@ impl Store {
         self.shared.cache.bytes()
     }
 
-    /// Lets go of all decoded chunks and rows; documents and indexes stay.
+    /// Evicts all decoded chunks and rows; documents and indexes stay.
     pub fn clear_cache(&self) {
         self.shared.cache.clear();
     }
@@ -448,7 +448,7 @@ impl Store {
     /// When a document cannot be read, or the store can no longer be opened.
     #[boxed]
     pub async fn revalidate(&self) -> Result<Option<Self>, StoreError> {
-        let mut left = OPENINGS;
+        let mut left = MAX_OPEN_ATTEMPTS;
         loop {
             left -= 1;
             match self.revalidate_once().await {
@@ -477,7 +477,7 @@ impl Store {
         Self::begin(source, shared.budget.clone(), options).await.map(Some)
     }
 
-    /// Whether another store lies at the address of this one by now, as far as that can be told at once: for a
+    /// Whether another store lies at the address of this one by now, as far as that can be determined at once: for a
     /// directory of this machine. What was read of this one stays true; what was not may be gone.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
@@ -486,7 +486,7 @@ impl Store {
 }
 
 /// The root document and the family of its version, or why the store cannot be used.
-fn root_of(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreError> {
+fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreError> {
     let document = crate::docs::document(&Key::root())?;
     match node.as_deref() {
         Some(Node::Group(group)) => {
@@ -508,7 +508,7 @@ fn root_of(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreError> 
 }
 
 /// Whether a fault says that a document is bad, rather than that it could not be fetched.
-fn is_about_content(error: &StoreError) -> bool {
+fn is_content_fault(error: &StoreError) -> bool {
     error.op() == Op::Parse
 }
 
@@ -519,7 +519,7 @@ fn level_number(name: &str) -> Option<u32> {
 }
 
 /// How often a store is opened that is replaced each time before it is open.
-const OPENINGS: u32 = 5;
+const MAX_OPEN_ATTEMPTS: u32 = 5;
 const FIRST_LEVEL: &str = "0";
 const VERTICES: &str = "vertices";
 const FRAGMENTS: &str = "vertex_fragments";

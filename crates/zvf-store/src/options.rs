@@ -38,14 +38,14 @@ pub struct OpenOptions {
     pub can_list: bool,
     /// How long to wait and how often to try again.
     pub timeouts: Timeouts,
-    /// Who is told when a remote store keeps somebody waiting: see [`Retrying`].
+    /// Called when a remote store is slow: see [`Retrying`].
     pub on_retry: Option<RetryHook>,
     /// Who knows addresses of repositories of versions: see [`Versions`](crate::Versions).
     pub versions: Option<VersionsHook>,
 }
 
 impl OpenOptions {
-    /// The same settings with one more word for the backend.
+    /// The same settings with one more storage option.
     #[must_use]
     pub fn with_storage_option(
         mut self,
@@ -56,8 +56,9 @@ impl OpenOptions {
         self
     }
 
-    /// What one request, or all that are under way, may weigh.
+    /// What one request, or all that are in progress, may weigh.
     pub(crate) fn in_flight_bytes(&self) -> u64 {
+        // Nothing where the cache may take all.
         self.budget_bytes.saturating_sub(self.cache_bytes)
     }
 }
@@ -77,7 +78,7 @@ impl Default for OpenOptions {
     }
 }
 
-/// A request that is sent again and has not been answered for five seconds or more. A handle tells of one
+/// A request that is retried and has not been answered for five seconds or more. A handle reports one
 /// such request every five seconds, however many there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -113,10 +114,10 @@ impl fmt::Display for Retrying {
 pub struct RetryHook(Arc<dyn Fn(&Retrying) + Send + Sync>);
 
 impl RetryHook {
-    /// A hook that calls `tell`.
+    /// A hook that calls `callback`.
     #[must_use]
-    pub fn new(tell: impl Fn(&Retrying) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(tell))
+    pub fn new(callback: impl Fn(&Retrying) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(callback))
     }
 
     pub(crate) fn call(&self, retrying: &Retrying) {
@@ -130,7 +131,7 @@ impl fmt::Debug for RetryHook {
     }
 }
 
-/// How long a handle waits for a remote store, and how often it asks again: one of two presets, or one with other
+/// How long a handle waits for a remote store, and how often it retries: one of two presets, or one with other
 /// numbers.
 ///
 /// ```text

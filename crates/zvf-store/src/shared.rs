@@ -81,15 +81,15 @@ impl Shared {
     /// The most that one chunk may hold, decoded. While a buffer grows there are two of it, so half of
     /// what may be in flight.
     pub(crate) fn chunk_cap(&self) -> u64 {
-        (self.budget.max_bytes() / 2).min(LARGEST_CHUNK)
+        (self.budget.max_bytes() / 2).min(MAX_CHUNK_BYTES)
     }
 
     /// How much may be decoded of chunks that may hold `chunk` bytes. Each thread has a buffer that grows
     /// beside those that are done.
     pub(crate) fn caps(&self, chunk: u64) -> Caps {
-        let buffers = to_u64(rayon::current_num_threads()) * BUFFERS;
+        let buffers = to_u64(rayon::current_num_threads()) * CHUNKS_PER_THREAD;
         let share = self.budget.max_bytes() / buffers; // a pool has threads
-        Caps { chunk, thread: share.max(SMALLEST_SHARE), batch: self.budget.max_bytes() }
+        Caps { chunk, thread: share.max(MIN_SHARE_BYTES), batch: self.budget.max_bytes() }
     }
 
     /// What is in each of `slots` of array `id`: from the cache, or from `fetch`, which answers for the
@@ -110,8 +110,8 @@ impl Shared {
 }
 
 /// What a thread takes at most, counted in finished chunks.
-const BUFFERS: u64 = 4;
+const CHUNKS_PER_THREAD: u64 = 4;
 /// What each thread may make whatever the budget: few chunks are larger.
-const SMALLEST_SHARE: u64 = 2 << 20;
+const MIN_SHARE_BYTES: u64 = 2 << 20;
 /// The most that one chunk of any store may hold, decoded.
-const LARGEST_CHUNK: u64 = 1 << 30;
+const MAX_CHUNK_BYTES: u64 = 1 << 30;

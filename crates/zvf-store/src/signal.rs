@@ -128,7 +128,7 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut l
 fn map_zero_page(address: usize) -> bool {
     let Some(place) = PLACES.iter().find(|place| place.holds(address)) else { return false };
     let page = PAGE.load(Ordering::Acquire).max(1);
-    // In words that cannot panic, as a handler must not.
+    // Without a panic, as in any handler.
     let start = address.saturating_sub(address.checked_rem(page).unwrap_or(0));
     place.hit.store(true, Ordering::Release);
     // SAFETY: `errno` is a location of this thread; it is put back, because the code that was
@@ -138,7 +138,7 @@ fn map_zero_page(address: usize) -> bool {
     unsafe {
         let errno = errno_place();
         let saved = errno.read();
-        let mended = libc::mmap(
+        let mapped = libc::mmap(
             std::ptr::with_exposed_provenance_mut(start),
             page,
             libc::PROT_READ,
@@ -147,11 +147,11 @@ fn map_zero_page(address: usize) -> bool {
             0,
         );
         errno.write(saved);
-        mended != libc::MAP_FAILED
+        mapped != libc::MAP_FAILED
     }
 }
 
-/// Does with a signal what would have been done without us.
+/// Passes a signal on to the handler that was there before.
 ///
 /// # Safety
 ///
@@ -183,7 +183,7 @@ unsafe fn pass_on(
                 }
             }
         }
-        // Nobody else handles it: it ends the process, as soon as this handler returns.
+        // There is no other handler: it ends the process, as soon as this handler returns.
         _ => {
             // SAFETY: both may be called in a handler.
             unsafe {

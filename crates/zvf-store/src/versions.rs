@@ -1,6 +1,6 @@
 //! Stores in repositories of versions: read at one of them, changed by commits.
 //!
-//! This crate knows no such repository. Who does gives [`OpenOptions`] a [`VersionsHook`], which is asked for every address
+//! This crate implements no such repository. [`OpenOptions`] takes a [`VersionsHook`], which is called for every address
 //! whose scheme has a `+` in it, such as `icechunk+file:///data/brain`. What is read is the version that the address names
 //! when the store is opened; the handle keeps it. Nothing is written through a handle: changes are one
 //! [`commit`](Versions::commit), and whatever writes objects one by one is refused.
@@ -59,7 +59,7 @@ pub trait Versions: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// `Conflict` when the latest version is another one than `base`; `CommitUnknown` when nobody can tell whether the
+    /// `Conflict` when the latest version is another one than `base`; `CommitUnknown` when it is not known whether the
     /// commit took effect; otherwise nothing was committed.
     async fn commit(
         &self,
@@ -106,7 +106,7 @@ pub struct CommittedVersion {
     pub properties: Map<String, Json>,
 }
 
-/// Who knows repositories of versions.
+/// Opens repositories of versions.
 ///
 /// ```
 /// use zvf_format::Class;
@@ -126,7 +126,7 @@ type OpenVersions =
     dyn Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>, StoreError> + Send + Sync;
 
 impl VersionsHook {
-    /// A hook that asks `open` for what an address names.
+    /// A hook that calls `open` with an address.
     #[must_use]
     pub fn new(
         open: impl Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>, StoreError>

@@ -45,7 +45,7 @@ impl ChunkArray {
         let path = format!("{}/{name}", level.path());
         let node = match run.store.nodes().node(&path).await {
             Ok(node) => node,
-            Err(error) => return run.blame(&S18, &path, &error).map(|()| None),
+            Err(error) => return run.add_store_error(&S18, &path, &error).map(|()| None),
         };
         let native = run.store.family() == LayoutFamily::C;
         let doc = match node.as_deref() {
@@ -68,9 +68,9 @@ impl ChunkArray {
         if let Some(doc) =
             doc.filter(|doc| *doc.data_type.kind() != DataTypeKind::VariableLengthBytes)
         {
-            let told =
+            let details =
                 ("data_type", "variable_length_bytes", format!("{:?}", doc.data_type.kind()));
-            run.add(Finding::new(&S17, &path).with_details(told.0, told.1, told.2));
+            run.add(Finding::new(&S17, &path).with_details(details.0, details.1, details.2));
             return Ok(None);
         }
         if let Some(doc) = doc {
@@ -88,7 +88,7 @@ impl ChunkArray {
             Ok(None) => return Ok(None),
             Err(error) => {
                 let rule = if error.class() == Class::BadTag { &S15 } else { &S17 };
-                return run.blame(rule, &path, &error).map(|()| None);
+                return run.add_store_error(rule, &path, &error).map(|()| None);
             }
         };
         run.checked.arrays += 1;
@@ -111,14 +111,16 @@ impl ChunkArray {
         match &doc.nonempty_chunks {
             Some(_) => self.keys = Arc::new(recorded(run, &self.path, doc, &grid)),
             None => {
-                let told = ("nonempty_chunks", "the keys of the chunks", "nothing");
+                let details = ("nonempty_chunks", "the keys of the chunks", "nothing");
                 run.add(
-                    Finding::new(&C28, &self.path).with_details(told.0, told.1, told.2).warning(),
+                    Finding::new(&C28, &self.path)
+                        .with_details(details.0, details.1, details.2)
+                        .warning(),
                 );
                 self.recorded = false;
                 match self.cells.presence().await {
                     Ok(keys) => self.keys = keys,
-                    Err(error) => run.blame(&C2, &self.path, &error)?,
+                    Err(error) => run.add_store_error(&C2, &self.path, &error)?,
                 }
             }
         }
@@ -130,15 +132,15 @@ impl ChunkArray {
             match chunk_index(&name, doc.chunk_key_encoding) {
                 None if name == "zarr.json" => {}
                 None if ENCODINGS.iter().any(|other| {
-                    chunk_index(&name, *other).is_some_and(|i| grid.has(&i, &doc.chunk_shape))
+                    chunk_index(&name, *other).is_some_and(|i| grid.has_item(&i, &doc.chunk_shape))
                 }) =>
                 {
                     let (count, _) = misnamed.get_or_insert((0_u64, name));
                     *count += 1;
                 }
-                Some(index) if grid.has(&index, &doc.chunk_shape) => {
+                Some(index) if grid.has_item(&index, &doc.chunk_shape) => {
                     // Eight bytes frame nothing.
-                    let empty = plain && size == EMPTY_CELL;
+                    let empty = plain && size == EMPTY_CELL_BYTES;
                     let key = grid.key(&index).filter(|key| self.keys.find(key).is_none());
                     hidden.extend(key.filter(|_| !sharded && !empty));
                 }
@@ -150,7 +152,7 @@ impl ChunkArray {
                         "one outside it",
                     ));
                 }
-                None => stray(run, &format!("{}/{name}", self.path), "a chunk of the array"),
+                None => report_stray(run, &format!("{}/{name}", self.path), "a chunk of the array"),
             }
         }
         if let Some((count, first)) = misnamed {
@@ -167,18 +169,18 @@ impl ChunkArray {
                 Ok(listed) => {
                     hidden.extend(listed.iter().filter(|key| self.keys.find(key).is_none()))
                 }
-                Err(error) => run.blame(&C2, &self.path, &error)?,
+                Err(error) => run.add_store_error(&C2, &self.path, &error)?,
             }
         }
         if self.recorded && run.options.wants(&C28) {
-            self.hidden(run, &hidden).await?;
+            self.check_hidden(run, &hidden).await?;
         }
         Ok(())
     }
 
     /// Cells that are stored and not listed: empty ones are as good as none.
-    async fn hidden(&self, run: &mut Validation, keys: &[ChunkKey]) -> Result<(), Stop> {
-        for keys in keys.chunks(HIDDEN) {
+    async fn check_hidden(&self, run: &mut Validation, keys: &[ChunkKey]) -> Result<(), Stop> {
+        for keys in keys.chunks(BATCH_CELLS) {
             for (key, cell) in keys.iter().zip(self.cells.raw_many(keys).await) {
                 let finding = Finding::new(&C28, &self.path).in_cell(key);
                 match cell {
@@ -188,7 +190,7 @@ impl ChunkArray {
                         "every cell that is stored",
                         format!("a cell of {} bytes that is not listed", bytes.len()),
                     )),
-                    Err(error) => run.blame(&C2, &self.path, &error)?,
+                    Err(error) => run.add_store_error(&C2, &self.path, &error)?,
                 }
             }
         }
@@ -199,14 +201,14 @@ impl ChunkArray {
     async fn tiny(&mut self, run: &mut Validation) -> Result<(), Stop> {
         match self.cells.presence().await {
             Ok(keys) => self.keys = keys,
-            Err(error) => return run.blame(&C2, &self.path, &error),
+            Err(error) => return run.add_store_error(&C2, &self.path, &error),
         }
         for name in run.names(&S16, &self.path).await? {
             if name.parse::<ChunkKey>().is_err() && !name.starts_with(SHARD) {
-                stray(run, &format!("{}/{name}", self.path), "an array named by a chunk");
+                report_stray(run, &format!("{}/{name}", self.path), "an array named by a chunk");
             }
         }
-        group_files(run, &self.path).await
+        check_group_files(run, &self.path).await
     }
 }
 
@@ -259,14 +261,14 @@ pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Re
         Err(error) => return Err(error.into()),
     };
     if inside {
-        let told = ("zarr.json", "the document of the node", "nothing");
-        run.add(Finding::new(&S18, path).with_details(told.0, told.1, told.2));
+        let details = ("zarr.json", "the document of the node", "nothing");
+        run.add(Finding::new(&S18, path).with_details(details.0, details.1, details.2));
     }
     Ok(())
 }
 
-/// Files beside the document of a group.
-pub(crate) async fn group_files(run: &mut Validation, path: &str) -> Result<(), Stop> {
+/// Files next to the document of a group.
+pub(crate) async fn check_group_files(run: &mut Validation, path: &str) -> Result<(), Stop> {
     let names = match run.store.nodes().files(path).await {
         Ok(names) => names,
         Err(error) if is_content(&error) => {
@@ -277,13 +279,13 @@ pub(crate) async fn group_files(run: &mut Validation, path: &str) -> Result<(), 
     };
     for name in names.iter().filter(|name| *name != "zarr.json") {
         let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
-        stray(run, &path, "nothing but the document of the group");
+        report_stray(run, &path, "nothing but the document of the group");
     }
     Ok(())
 }
 
 /// What a writer leaves behind while it works is its own; anything else is a finding.
-fn stray(run: &mut Validation, path: &str, expected: &str) {
+fn report_stray(run: &mut Validation, path: &str, expected: &str) {
     let name = path.rsplit('/').next().unwrap_or(path);
     if !name.starts_with(TEMPORARY) {
         run.add(Finding::new(&S16, path).with_details("file", expected, "another file"));
@@ -321,7 +323,7 @@ struct Grid<'a> {
 
 impl Grid<'_> {
     /// Whether chunk `index`, of chunks of this shape, has an item of the grid in it.
-    fn has(&self, index: &[u64], chunk: &[u64]) -> bool {
+    fn has_item(&self, index: &[u64], chunk: &[u64]) -> bool {
         let axes = index.iter().zip(self.shape).zip(chunk);
         index.len() == self.shape.len()
             && axes
@@ -376,8 +378,8 @@ fn recorded(run: &mut Validation, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -
         (Vec::with_capacity(list.len()), None);
     let mut disorder: (u64, Option<&str>) = (0, None);
     for text in list.iter() {
-        let told = |expected: &str| {
-            Finding::new(&M18, path).with_details("nonempty_chunks", expected, shown(text))
+        let details = |expected: &str| {
+            Finding::new(&M18, path).with_details("nonempty_chunks", expected, quote(text))
         };
         if last.is_some_and(|last| last > text) {
             disorder.0 += 1;
@@ -385,16 +387,16 @@ fn recorded(run: &mut Validation, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -
         }
         last = Some(text);
         match text.parse::<ChunkKey>() {
-            Err(_) => run.add(told("numbers with dots between")),
+            Err(_) => run.add(details("numbers with dots between")),
             Ok(key) if key.rank() != grid.shape.len() => {
-                run.add(told(&format!("{} numbers", grid.shape.len())));
+                run.add(details(&format!("{} numbers", grid.shape.len())));
             }
-            Ok(key) if !grid.contains(&key) => run.add(told("a chunk of the grid")),
+            Ok(key) if !grid.contains(&key) => run.add(details("a chunk of the grid")),
             Ok(key) => keys.push(key),
         }
     }
     if let (n, Some(first)) = disorder {
-        let found = format!("{n} behind a larger one, the first {}", shown(first));
+        let found = format!("{n} behind a larger one, the first {}", quote(first));
         let finding = Finding::new(&M18, path);
         run.add(finding.with_details("nonempty_chunks", "keys in the order of their text", found));
     }
@@ -408,14 +410,14 @@ fn recorded(run: &mut Validation, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -
 }
 
 /// A text of a document on one line, cut where it is long.
-pub(crate) fn shown(text: &str) -> String {
-    let cut: String = text.chars().take(SHOWN).collect();
+pub(crate) fn quote(text: &str) -> String {
+    let cut: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     if cut.len() < text.len() { format!("{cut:?} and more") } else { format!("{cut:?}") }
 }
 
-const EMPTY_CELL: u64 = 8;
+const EMPTY_CELL_BYTES: u64 = 8;
 /// Cells that are looked at together, of those that should not be there.
-const HIDDEN: usize = 64;
-const SHOWN: usize = 48;
+const BATCH_CELLS: usize = 64;
+const MAX_SHOWN_CHARS: usize = 48;
 const SHARD: &str = "__shard_";
 const TEMPORARY: &str = ".tmp-";

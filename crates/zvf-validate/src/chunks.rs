@@ -8,7 +8,7 @@
 //!
 //! A chunk that could not be read, or is not in the sample, has rows and fragments that are not known:
 //! nothing is concluded from them. Tables by fragment stop at a number of fragments; that rules were not
-//! asked then is said in the report.
+//! asked then is stated in the report.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct ChunkTable {
     fragments: Vec<Option<u64>>,
     first_fragment: Vec<u64>,
     first_row: Vec<u64>,
-    hashes: Vec<u64>, // what stands for each key
+    hashes: Vec<u64>, // the hash of each key
     total_fragments: u64,
     total_rows: u64,
     /// Whether there is room for tables by fragment.
@@ -94,7 +94,7 @@ impl ChunkTable {
     pub(crate) fn push(&mut self, rows: Option<u64>, fragments: Option<u64>) {
         self.first_fragment.push(self.total_fragments);
         self.first_row.push(self.total_rows);
-        self.total_fragments += fragments.unwrap_or(0);
+        self.total_fragments += fragments.unwrap_or(0); // unknown ones are not counted: see `is_whole`
         // Where positions are opaque, a claim.
         self.total_rows = self.total_rows.saturating_add(rows.unwrap_or(0));
         self.rows.push(rows);
@@ -131,7 +131,7 @@ impl ChunkTable {
                     at = at.checked_mul(*extent)?.checked_add(step)?;
                 }
                 let place = *places.get(saturating_usize(at))?;
-                (place != NOWHERE).then(|| usize_from_u32(place))
+                (place != NO_PLACE).then(|| usize_from_u32(place))
             }
         }
     }
@@ -156,9 +156,10 @@ impl ChunkTable {
         self.first_row.get(place)?.checked_add(row)
     }
 
-    /// What stands for row `row` of chunk `place`, as [`row_of`] of its key.
+    /// The hash of row `row` of chunk `place`, as [`row_id`] of its key.
     pub(crate) fn end(&self, place: usize, row: u64) -> u64 {
-        row_of(self.hashes.get(place).copied().unwrap_or(0), row)
+        // Places are those of keys.
+        row_id(self.hashes.get(place).copied().unwrap_or(0), row)
     }
 
     /// The chunk and fragment that has this number in the level.
@@ -169,15 +170,15 @@ impl ChunkTable {
     }
 
     /// The ends of all fragments of chunk `place`, where kept.
-    pub(crate) fn ends_of(&self, place: usize) -> Option<&[Ends]> {
+    pub(crate) fn fragment_ends(&self, place: usize) -> Option<&[Ends]> {
         let start = saturating_usize(*self.first_fragment.get(place)?);
         let count = saturating_usize(self.fragments(place)?);
         self.ends.as_ref()?.get(start..)?.get(..count)
     }
 
     /// Which fragment of chunk `place` holds `row`, where fragments are ranges that ascend.
-    pub(crate) fn range_of(&self, place: usize, row: u64) -> Option<usize> {
-        let ends = self.ends_of(place)?;
+    pub(crate) fn find_range(&self, place: usize, row: u64) -> Option<usize> {
+        let ends = self.fragment_ends(place)?;
         let after = ends.partition_point(|ends| u64::from(ends.first) <= row);
         let rest = ends.get(..after)?;
         // Empty fragments begin where the next does.
@@ -202,13 +203,13 @@ impl ChunkTable {
     }
 }
 
-/// What stands for a chunk.
+/// The hash of a chunk.
 pub(crate) fn hash(components: &[i64]) -> u64 {
     splitmix64_all(components.iter().map(|component| component.cast_unsigned()))
 }
 
-/// What stands for a row of the chunk that `chunk` stands for.
-pub(crate) fn row_of(chunk: u64, row: u64) -> u64 {
+/// The hash of a row of the chunk with the hash `chunk`.
+pub(crate) fn row_id(chunk: u64, row: u64) -> u64 {
     splitmix64(chunk ^ row)
 }
 
@@ -229,10 +230,10 @@ fn dense(keys: &KeyTable) -> Option<Index> {
         .map(|(low, high)| u64::try_from(high.checked_sub(*low)?.checked_add(1)?).ok());
     let extent: Vec<u64> = extents.collect::<Option<_>>()?;
     let volume = extent.iter().try_fold(1_u64, |volume, n| volume.checked_mul(*n))?;
-    if volume > to_u64(keys.len()) * SPARSE + SMALL {
+    if volume > to_u64(keys.len()) * MAX_NUMBERS_PER_KEY + MIN_NUMBERS {
         return None;
     }
-    let mut places = vec![NOWHERE; saturating_usize(volume)];
+    let mut places = vec![NO_PLACE; saturating_usize(volume)];
     for (place, row) in (0_u32..).zip(keys.rows()) {
         let at = row.iter().zip(&low).zip(&extent).fold(0_u64, |at, ((component, low), extent)| {
             let step = component.abs_diff(*low);
@@ -244,9 +245,9 @@ fn dense(keys: &KeyTable) -> Option<Index> {
 }
 
 /// Numbers for each key that an index without gaps may take.
-const SPARSE: u64 = 8;
-const SMALL: u64 = 4096;
-const NOWHERE: u32 = u32::MAX;
+const MAX_NUMBERS_PER_KEY: u64 = 8;
+const MIN_NUMBERS: u64 = 4096;
+const NO_PLACE: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {

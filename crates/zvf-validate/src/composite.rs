@@ -1,4 +1,4 @@
-//! Composite stores: geometries beside that of a level, listed in `geometry_index`.
+//! Composite stores: extra geometries of a level, listed in `geometry_index`.
 //!
 //! A geometry is vertices and links alone, or a group with all that a level has. Such a group is looked at
 //! as a level is; here is only what it has to do with the others.
@@ -8,7 +8,7 @@ use zvf_metadata::Token;
 use zvf_metadata::arrays::GeometryIndex;
 
 use crate::array::ChunkArray;
-use crate::cells::of_cell;
+use crate::cells::cell_finding;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::objects::groups::sorted_ids;
@@ -18,7 +18,7 @@ use crate::rules::metadata::M20;
 use crate::rules::structure::S18;
 use crate::run::{Stop, Validation};
 
-/// The kinds that a level holds beside its own, and the groups of those that are like levels.
+/// The extra kinds of a level, and the groups of those that are like levels.
 pub(crate) async fn check_extra_kinds(
     run: &mut Validation,
     level: &mut LevelState,
@@ -35,7 +35,7 @@ pub(crate) async fn check_extra_kinds(
         let Some(group) = entry.group else { continue };
         match level.node.geometry(&group).await {
             Ok(node) => level.beside.push(LevelState::new(node, vec![Token::from_text(&name)])),
-            Err(error) => run.blame(&C40, &level.path(&group), &error)?,
+            Err(error) => run.add_store_error(&C40, &level.path(&group), &error)?,
         }
     }
     Ok(())
@@ -59,12 +59,12 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
     let index = match level.node.group("geometry_index").await {
         Ok(Some(group)) => GeometryIndex::parse(group.attributes),
         Ok(None) => return Ok(()),
-        Err(error) => return run.blame(&S18, &path, &error),
+        Err(error) => return run.add_store_error(&S18, &path, &error),
     };
     let index = match index {
         Ok(index) => index,
         Err(error) => {
-            run.add(Finding::of_metadata(&M20, &path, &error));
+            run.add(Finding::from_metadata(&M20, &path, &error));
             return Ok(());
         }
     };
@@ -118,24 +118,24 @@ async fn vertices(
     };
     let mut rows = 0_u64;
     let keys: Vec<_> = array.keys.iter().collect();
-    for keys in keys.chunks(BATCH) {
+    for keys in keys.chunks(BATCH_CHUNKS) {
         run.step(&array.path, rows, rows)?;
         for (key, cell) in keys.iter().zip(array.cells.raw_many(keys).await) {
             match cell {
                 Ok(bytes) => {
                     let len = bytes.map_or(0, |bytes| to_u64(bytes.len()));
-                    rows += len / ROW;
-                    if !len.is_multiple_of(ROW) || len == 0 && array.recorded {
+                    rows += len / POSITION_BYTES;
+                    if !len.is_multiple_of(POSITION_BYTES) || len == 0 && array.recorded {
                         let finding = Finding::new(&C40, &array.path).in_cell(key);
                         run.add(finding.with_details(
                             "bytes of the rows",
-                            format!("a multiple of {ROW}"),
+                            format!("a multiple of {POSITION_BYTES}"),
                             len,
                         ));
                     }
                 }
                 Err(error) if crate::finding::is_content(&error) => {
-                    run.add(of_cell(&array.path, key, &error));
+                    run.add(cell_finding(&array.path, key, &error));
                     return Ok(None);
                 }
                 Err(error) => return Err(error.into()),
@@ -164,23 +164,24 @@ async fn links(
             ));
             return Ok(());
         }
-        Err(error) => return run.blame(&C2, &path, &error),
+        Err(error) => return run.add_store_error(&C2, &path, &error),
     };
-    if let Some(width) = array.shape().get(1).filter(|width| faces && **width < CORNERS) {
+    if let Some(width) = array.shape().get(1).filter(|width| faces && **width < MIN_FACE_CORNERS) {
         run.add(Finding::new(&G3, &path).with_details("link_width", "3 or more", width));
     }
     let mut start = 0_u64;
     while start < array.len() {
-        let stop = start.saturating_add(PIECE).min(array.len());
+        let stop = start.saturating_add(BATCH_ROWS).min(array.len()); // at most the rows
         let bytes = match array.rows(start..stop).await {
             Ok(bytes) => bytes,
-            Err(error) => return run.blame(&C2, &path, &error),
+            Err(error) => return run.add_store_error(&C2, &path, &error),
         };
         let bad = |row: i64| !u64::try_from(row).is_ok_and(|row| row < rows);
         if let Some(at) = i64s_from_le(&bytes).position(bad) {
             let columns = array.shape().get(1).copied().unwrap_or(1);
+            // The array was read up to here: its length has 64 bits.
             let item = start.saturating_mul(columns).saturating_add(to_u64(at));
-            let finding = Finding::new(&C40, &path).at(item.saturating_mul(8));
+            let finding = Finding::new(&C40, &path).with_offset(item.saturating_mul(8));
             run.add(finding.with_details("row", format!("below {rows}"), "another"));
             return Ok(());
         }
@@ -190,10 +191,10 @@ async fn links(
 }
 
 /// Bytes of three floats of 32 bits.
-const ROW: u64 = 12;
-const BATCH: usize = 64;
+const POSITION_BYTES: u64 = 12;
+const BATCH_CHUNKS: usize = 64;
 /// Rows of links that are read at once.
-const PIECE: u64 = 1 << 18;
+const BATCH_ROWS: u64 = 1 << 18;
 /// The name of the geometry whose links are faces, and the fewest corners of one.
 const MESH: &str = "mesh";
-const CORNERS: u64 = 3;
+const MIN_FACE_CORNERS: u64 = 3;

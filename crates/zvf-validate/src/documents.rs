@@ -4,7 +4,7 @@
 use zvf_format::Class;
 use zvf_metadata::{Capability, MetadataRule as DocumentRule, validate, validate_attribute_name};
 
-use crate::array::shown;
+use crate::array::quote;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rule::{Rule, Severity};
@@ -13,7 +13,7 @@ use crate::rules::metadata::{
 };
 use crate::run::Validation;
 
-/// Everything that documents alone can tell.
+/// Everything that documents alone show.
 pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     let named: Vec<_> =
         levels.iter().map(|level| (level.name.as_str(), level.node.meta())).collect();
@@ -21,7 +21,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
         let Some(rule) = rule(finding.rule) else { continue };
         let level = finding.level.and_then(|at| levels.get(at));
         let path = level.map_or_else(|| "zarr.json".to_owned(), |level| level.path("zarr.json"));
-        let told = Finding::of_metadata(rule, path, &finding.error);
+        let report = Finding::from_metadata(rule, path, &finding.error);
         // Stores of one axis work, and only one rule of the version's own is against them.
         let one_axis = rule.id == M14.id && finding.error.path.starts_with("multiscales[0].axes");
         // Older versions have their own validation, which is not against the version.
@@ -36,9 +36,9 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
         };
         let harmless = finding.error.class() == Class::NonCanonical || level.is_some_and(is_scale);
         if rule.id == M8.id && harmless {
-            run.add(Finding { severity: Severity::Note, ..told });
+            run.add(Finding { severity: Severity::Note, ..report });
         } else if !old {
-            run.add(if one_axis { told.warning() } else { told });
+            run.add(if one_axis { report.warning() } else { report });
         }
     }
     for level in levels.iter().flat_map(|level| &level.beside) {
@@ -51,12 +51,12 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     }
 }
 
-/// What the document of a geometry beside that of a level says of itself: its number is the level's.
+/// What the document of an extra geometry of a level says of itself: its number is the level's.
 fn check_extra_level_number(run: &mut Validation, level: &LevelState) {
     let number = level.node.number().to_string();
     for finding in validate(run.store.root(), &[(&number, level.node.meta())]) {
         if let Some(rule) = rule(finding.rule).filter(|_| finding.level.is_some()) {
-            run.add(Finding::of_metadata(rule, level.path("zarr.json"), &finding.error));
+            run.add(Finding::from_metadata(rule, level.path("zarr.json"), &finding.error));
         }
     }
 }
@@ -68,7 +68,7 @@ fn names(run: &mut Validation, level: &LevelState) {
     for path in paths {
         let name = path.rsplit('/').next().unwrap_or(&path);
         if let Some(error) = validate_attribute_name(name) {
-            run.add(Finding::of_metadata(&M19, &path, &error));
+            run.add(Finding::from_metadata(&M19, &path, &error));
         }
     }
 }
@@ -91,12 +91,12 @@ fn tokens(run: &mut Validation, level: &LevelState) {
 
 /// M22: what a level says it has.
 fn present(run: &mut Validation, level: &LevelState) {
-    let missing = level.node.meta().arrays_present.iter().filter(|name| !level.has(name));
+    let missing = level.node.meta().arrays_present.iter().filter(|name| !level.has_node(name));
     for name in missing {
         let finding = Finding::new(&M22, level.path("zarr.json"));
         run.add(finding.with_details(
             "arrays_present",
-            format!("the array {}", shown(name)),
+            format!("the array {}", quote(name)),
             "none",
         ));
     }

@@ -96,7 +96,7 @@ impl Finding {
         self
     }
 
-    pub(crate) fn at(mut self, offset: u64) -> Self {
+    pub(crate) fn with_offset(mut self, offset: u64) -> Self {
         self.offset = Some(offset);
         self
     }
@@ -121,20 +121,20 @@ impl Finding {
     }
 
     /// What the format layer found in bytes.
-    pub(crate) fn of_format(
+    pub(crate) fn from_format(
         rule: &'static Rule,
         path: impl fmt::Display,
         error: &FormatError,
     ) -> Self {
         let mut finding = Self::new(rule, path)
             .with_details(error.field, error.expected, error.found)
-            .at(error.offset);
+            .with_offset(error.offset);
         finding.subject = format!("{}, {}", error.part, error.field);
         finding
     }
 
     /// What the format layer found in a document.
-    pub(crate) fn of_metadata(
+    pub(crate) fn from_metadata(
         rule: &'static Rule,
         path: impl fmt::Display,
         error: &MetadataError,
@@ -145,11 +145,11 @@ impl Finding {
             true => finding.with_details(&error.path, expected, found),
             false => finding.with_details(&error.path, expected, &error.text),
         };
-        if *offset > 0 { finding.at(*offset) } else { finding }
+        if *offset > 0 { finding.with_offset(*offset) } else { finding }
     }
 
     /// What the store layer could not read, under the rule that fits best, or `rule`.
-    pub(crate) fn of_store(
+    pub(crate) fn from_store(
         rule: &'static Rule,
         path: impl fmt::Display,
         error: &StoreError,
@@ -163,13 +163,13 @@ impl Finding {
         };
         let path = error.key().map_or_else(|| path.to_string(), str::to_owned);
         if let Some(error) = error.metadata() {
-            return Self::of_metadata(rule, path, error);
+            return Self::from_metadata(rule, path, error);
         }
         let subject = match error.format() {
             Some(format) => format!("{}, {}", format.part, format.field),
             None => error.subject().unwrap_or("object").to_owned(),
         };
-        let expected = error.expected().unwrap_or_else(|| expected_of(error.class()).to_owned());
+        let expected = error.expected().unwrap_or_else(|| expected_text(error.class()).to_owned());
         let found = error.found().unwrap_or_else(|| error.class().name().to_owned());
         let mut finding = Self::new(rule, path).with_details(subject, expected, found);
         finding.offset = error.format().map(|format| format.offset);
@@ -244,7 +244,7 @@ pub(crate) fn severity(name: &str) -> Result<Severity, String> {
 }
 
 /// What would have been right, where the error itself does not say.
-fn expected_of(class: Class) -> &'static str {
+fn expected_text(class: Class) -> &'static str {
     if class == Class::NotFound {
         "an object"
     } else if class == Class::Checksum {
@@ -293,7 +293,7 @@ mod tests {
     fn findings_read_as_sentences() {
         let key = "0.-1".parse::<ChunkKey>().unwrap();
         let error = FragmentIndex::parse(b"GFVX\x01\0\0\0\0\0\0\0\0\0\0\0").unwrap_err();
-        let finding = Finding::of_format(&C21, "0/vertex_fragments", &error).in_cell(&key);
+        let finding = Finding::from_format(&C21, "0/vertex_fragments", &error).in_cell(&key);
         assert_eq!(
             finding.to_string(),
             "error C21 0/vertex_fragments cell 0.-1 at byte 0, fragment index, magic: \
@@ -308,7 +308,7 @@ mod tests {
         let absent = StoreError::absent(&Key::root().below("0/a").unwrap(), "it must be");
         assert!(is_content(&absent));
         assert_eq!(
-            Finding::of_store(&C2, "0", &absent).to_string(),
+            Finding::from_store(&C2, "0", &absent).to_string(),
             "error C2 0/a, object: expected an object, found NotFound",
         );
     }

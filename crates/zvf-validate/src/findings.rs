@@ -17,7 +17,7 @@ use crate::rules::structure::S17;
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "FindingsRecord")]
 pub(crate) struct Findings {
-    most: usize,
+    max_kept: usize,
     strict: bool,
     kept: BTreeMap<Severity, Vec<Finding>>,
     counts: BTreeMap<(usize, Severity), u64>,
@@ -25,17 +25,23 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// None yet; `most` of each severity are kept.
-    pub(crate) fn new(most: usize, strict: bool) -> Self {
-        Self { most, strict, kept: BTreeMap::new(), counts: BTreeMap::new(), skipped: Vec::new() }
+    /// None yet; `max_kept` of each severity are kept.
+    pub(crate) fn new(max_kept: usize, strict: bool) -> Self {
+        Self {
+            max_kept,
+            strict,
+            kept: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            skipped: Vec::new(),
+        }
     }
 
     /// A list with the same settings.
     pub(crate) fn new_empty(&self) -> Self {
-        Self::new(self.most, self.strict)
+        Self::new(self.max_kept, self.strict)
     }
 
-    /// Adds one. What a build does not know of an array is told once.
+    /// Adds one. What a build does not know of an array is reported once.
     pub(crate) fn add(&mut self, mut finding: Finding) {
         if self.is_reported(&finding) {
             return;
@@ -47,7 +53,7 @@ impl Findings {
         let count = self.counts.entry(place).or_default();
         *count += 1;
         let kept = self.kept.entry(finding.severity).or_default();
-        if kept.len() < self.most {
+        if kept.len() < self.max_kept {
             kept.push(finding);
         }
     }
@@ -79,12 +85,12 @@ impl Findings {
         }
         for (severity, findings) in other.kept {
             let kept = self.kept.entry(severity).or_default();
-            let room = self.most.saturating_sub(kept.len());
+            let room = self.max_kept.saturating_sub(kept.len()); // none is left once all are taken
             kept.extend(findings.into_iter().take(room));
         }
     }
 
-    /// Takes out what is told once.
+    /// Takes out what is reported once.
     fn without_unknown(&mut self) -> Vec<Finding> {
         let place = rules::place(&S17);
         self.counts.retain(|(rule, _), _| *rule != place);
@@ -97,7 +103,7 @@ impl Findings {
 
     /// Those of the rules that `wanted` lets through, worst first; the counts; and the notes.
     pub(crate) fn into_summary(self, wanted: impl Fn(&Rule) -> bool) -> FindingSummary {
-        let most = self.most;
+        let max_kept = self.max_kept;
         let (mut findings, mut notes) = (Vec::new(), Vec::new());
         for (severity, kept) in self.kept.into_iter().rev() {
             let kept = kept.into_iter().filter(|finding| wanted(finding.rule));
@@ -106,7 +112,7 @@ impl Findings {
         findings.sort_by_key(|finding: &Finding| {
             (std::cmp::Reverse(finding.severity), rules::place(finding.rule))
         });
-        findings.truncate(most);
+        findings.truncate(max_kept);
         let counts = self.counts.into_iter().filter_map(|((place, severity), n)| {
             let rule = rules::RULES.get(place).copied().filter(|rule| wanted(rule))?;
             Some((rule, severity, n))
@@ -183,27 +189,27 @@ mod tests {
         all.add(Finding::new(&C21, "bad"));
         all.add(Finding::new(&C21, "odd").lint());
         all.add(Finding::new(&S8, "0"));
-        let told = all.into_summary(|_| true);
-        let shown: Vec<_> = told.findings.iter().map(|f| (f.rule.id, f.path.as_str())).collect();
+        let summary = all.into_summary(|_| true);
+        let shown: Vec<_> = summary.findings.iter().map(|f| (f.rule.id, f.path.as_str())).collect();
         assert_eq!(shown, [("C21", "bad"), ("C4", "0"), ("C4", "1")]);
-        let counts: Vec<_> = told.counts.iter().map(|(r, s, n)| (r.id, s.name(), *n)).collect();
+        let counts: Vec<_> = summary.counts.iter().map(|(r, s, n)| (r.id, s.name(), *n)).collect();
         let wanted =
             [("S8", "note", 1), ("C4", "warning", 5), ("C21", "warning", 1), ("C21", "error", 1)];
         assert_eq!(counts, wanted);
-        assert_eq!(told.notes.len(), 1);
+        assert_eq!(summary.notes.len(), 1);
     }
 
     #[test]
-    fn what_was_not_looked_into_is_told_once_and_beside_the_rest() {
+    fn skipped_parts_are_reported_once_and_apart() {
         let mut all = Findings::new(1, true);
         for _ in 0..3 {
             all.skip(Finding::new(&C4, "large").with_details("rows", "at most 1", 2));
         }
         all.skip(Finding::new(&C21, "other"));
-        let told = all.into_summary(|rule| rule.id == "C4");
-        assert_eq!((told.findings.len(), told.counts.len(), told.notes.len()), (0, 0, 0));
-        assert_eq!(told.skipped.len(), 1);
-        assert_eq!(told.skipped[0].severity, Severity::Note);
+        let summary = all.into_summary(|rule| rule.id == "C4");
+        assert_eq!((summary.findings.len(), summary.counts.len(), summary.notes.len()), (0, 0, 0));
+        assert_eq!(summary.skipped.len(), 1);
+        assert_eq!(summary.skipped[0].severity, Severity::Note);
     }
 
     #[test]
@@ -211,8 +217,8 @@ mod tests {
         let mut all = Findings::new(9, true);
         all.add(Finding::new(&C21, "odd").lint());
         all.add(Finding::new(&C4, "nan"));
-        let told = all.into_summary(|rule| rule.id == "C21");
-        assert_eq!(told.findings.len(), 1);
-        assert_eq!(told.findings[0].severity, Severity::Error);
+        let summary = all.into_summary(|rule| rule.id == "C21");
+        assert_eq!(summary.findings.len(), 1);
+        assert_eq!(summary.findings[0].severity, Severity::Error);
     }
 }

@@ -1,4 +1,4 @@
-//! Level 4: what kinds of geometry ask for, as far as documents and arrays tell. What cells tell is found
+//! Level 4: what kinds of geometry ask for, as far as documents and arrays show it. What cells show is found
 //! where they are looked at.
 
 use zvf_metadata::{GeometryType, LayoutFamily, LinksConvention, Token};
@@ -25,7 +25,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     }
     let first = levels.first().map_or(&root.geometry_types, |level| &level.kinds);
     // Geometries beside each other have conventions of their own.
-    if !levels.first().is_some_and(|level| level.has("geometry_index")) || first.len() == 1 {
+    if !levels.first().is_some_and(|level| level.has_node("geometry_index")) || first.len() == 1 {
         for token in first {
             convention(run, "zarr.json", token, root.links_convention());
         }
@@ -62,13 +62,13 @@ fn convention(
         }
     };
     if !matches!(&found, Token::Known(found) if fitting.contains(found)) {
-        let words: Vec<&str> = fitting.iter().map(|word| word_of(*word)).collect();
+        let words: Vec<&str> = fitting.iter().map(|word| convention_word(*word)).collect();
         let finding = Finding::new(&G2, path);
         run.add(finding.with_details("links_convention", words.join(" or "), found.as_str()));
     }
 }
 
-const fn word_of(convention: LinksConvention) -> &'static str {
+const fn convention_word(convention: LinksConvention) -> &'static str {
     match convention {
         LinksConvention::Explicit => "explicit",
         LinksConvention::ImplicitSequential => "implicit_sequential",

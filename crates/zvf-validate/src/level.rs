@@ -63,7 +63,7 @@ pub(crate) struct Linked {
 pub(crate) struct Between {
     pub(crate) delta: i32,
     pub(crate) links: u64,
-    /// The sum over all links of what stands for finer and coarser end.
+    /// The sum over all links of the hashes of the finer and the coarser end.
     pub(crate) sum: u64,
     /// Rows of this level that are no source; none where they were not counted.
     pub(crate) orphans: Option<u64>,
@@ -121,11 +121,11 @@ impl LevelState {
     }
 
     /// Whether there is a node of this name, readable or not.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has_node(&self, name: &str) -> bool {
         self.children.iter().any(|child| child == name)
     }
 
-    /// This one and those beside it.
+    /// This level and its extra kinds.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(&self.beside)
     }
@@ -139,7 +139,7 @@ impl LevelState {
         known.collect()
     }
 
-    /// Whether it is said that they hold this and nothing else.
+    /// Whether it is declared that they hold this and nothing else.
     pub(crate) fn is_only(&self, kinds: &[GeometryType]) -> bool {
         !self.kinds.is_empty()
             && self
@@ -150,7 +150,7 @@ impl LevelState {
 
     /// Whether there is an object index.
     pub(crate) fn has_objects(&self) -> bool {
-        self.has("object_index")
+        self.has_node("object_index")
     }
 
     /// The path of `name` below the level.

@@ -8,13 +8,13 @@
 //! RULES                      all rules: id, level, severity, versions, what is wrong, what to do
 //! ```
 //!
-//! All findings are told, not the first, each with its rule and its place. The store may be of any size and
+//! All findings are reported, not only the first, each with its rule and its place. The store may be of any size and
 //! lie anywhere: cells are read a few at a time and looked into on the rayon pool, while the next are read.
 //!
 //! A validator that trusted what readers trust would not find what misleads them: cells are read past the
-//! cache and whatever presence lists say, whole, and everything that is compared is worked out here.
+//! cache and whatever presence lists say, whole, and everything that is compared is computed here.
 //!
-//! Not here: how findings are printed, and how what is wrong could be mended.
+//! Not here: how findings are printed, and how findings could be repaired.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -1,4 +1,4 @@
-//! What to look for and how hard, and whom to tell meanwhile.
+//! What is checked, how much of it, and who is informed of progress.
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,7 +61,8 @@ impl Options {
 
     /// Rows of a level for which a bit each is kept: as much memory as fragments take.
     pub(crate) const fn kept_rows(&self) -> u64 {
-        self.kept.saturating_mul(ROWS)
+        // A limit: the largest is none.
+        self.kept.saturating_mul(ROWS_PER_KEPT)
     }
 
     /// Whether everything is looked into, so that totals can be compared.
@@ -78,7 +79,7 @@ impl Default for Options {
             strict: false,
             max_findings: MAX_FINDINGS,
             sample: None,
-            kept: KEPT,
+            kept: MAX_KEPT,
         }
     }
 }
@@ -130,7 +131,7 @@ impl Sample {
 /// ```
 pub type Listener = Arc<dyn Fn(&Progress) + Send + Sync>;
 
-/// Who is told how far it is, and can stop it.
+/// Receives progress, and can stop the validation.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -144,7 +145,7 @@ pub type Listener = Arc<dyn Fn(&Progress) + Send + Sync>;
 pub struct Observer {
     /// Called now and then, from the thread that polls.
     pub progress: Option<Listener>,
-    /// Set by whoever wants an end; what was found until then is reported.
+    /// Set to end the validation; what was found until then is reported.
     pub cancelled: Arc<AtomicBool>,
 }
 
@@ -161,8 +162,8 @@ impl Observer {
     }
 
     pub(crate) fn report_progress(&self, progress: &Progress) {
-        if let Some(told) = &self.progress {
-            told(progress);
+        if let Some(callback) = &self.progress {
+            callback(progress);
         }
     }
 }
@@ -195,12 +196,12 @@ impl fmt::Display for Progress {
     }
 }
 
-/// Findings that are kept unless said otherwise.
+/// Findings that are kept by default.
 const MAX_FINDINGS: usize = 1000;
-/// Fragments and ids that are kept unless said otherwise: some 120 MiB.
-const KEPT: u64 = 4 << 20;
+/// Fragments and ids that are kept by default: some 120 MiB.
+const MAX_KEPT: u64 = 4 << 20;
 /// Rows for which a bit is kept, for each fragment that is.
-const ROWS: u64 = 64;
+const ROWS_PER_KEPT: u64 = 64;
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Parametric objects, which lie beside the levels: their rows, names, attributes and groups.
+//! Parametric objects, which are stored next to the levels: their rows, names, attributes and groups.
 
 use zvf_format::num::saturating_usize;
 use zvf_metadata::LayoutFamily;
@@ -16,12 +16,12 @@ pub(crate) async fn check(run: &mut Validation) -> Result<(), Stop> {
     let types = match run.store.nodes().group(GROUP).await {
         Ok(Some(group)) => ParametricTypes::parse(group.attributes),
         Ok(None) => return Ok(()),
-        Err(error) => return run.blame(&S18, GROUP, &error),
+        Err(error) => return run.add_store_error(&S18, GROUP, &error),
     };
     let types = match types {
         Ok(types) => types,
         Err(error) => {
-            run.add(Finding::of_metadata(&M20, GROUP, &error));
+            run.add(Finding::from_metadata(&M20, GROUP, &error));
             return Ok(());
         }
     };
@@ -39,19 +39,19 @@ async fn objects(run: &mut Validation, types: &ParametricTypes) -> Result<Option
     let array = match run.store.nodes().dense(&path).await {
         Ok(Some(array)) => array,
         Ok(None) => return Ok(None),
-        Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
+        Err(error) => return run.add_store_error(&C2, &path, &error).map(|()| None),
     };
     match ParametricArray::parse(array.attributes().clone()) {
         Ok(doc) => {
-            if let Some(said) = doc.num_objects.filter(|said| *said != array.len()) {
-                run.add(Finding::new(&C43, &path).with_details("num_objects", array.len(), said));
+            if let Some(stated) = doc.num_objects.filter(|stated| *stated != array.len()) {
+                run.add(Finding::new(&C43, &path).with_details("num_objects", array.len(), stated));
             }
         }
-        Err(error) => run.add(Finding::of_metadata(&M20, &path, &error)),
+        Err(error) => run.add(Finding::from_metadata(&M20, &path, &error)),
     }
     let bytes = match array.read_all().await {
         Ok(bytes) => bytes,
-        Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
+        Err(error) => return run.add_store_error(&C2, &path, &error).map(|()| None),
     };
     let columns = array.shape().get(1).copied().unwrap_or(1);
     // Too large: more than there is.
@@ -60,7 +60,7 @@ async fn objects(run: &mut Validation, types: &ParametricTypes) -> Result<Option
         let number =
             bytes.first_chunk().map(|n| f64::from_le_bytes(*n)).filter(|_| array.dtype().size == 8);
         let Some(number) = number else { break };
-        let finding = Finding::new(&C39, &path).in_row(row).at(0);
+        let finding = Finding::new(&C39, &path).in_row(row).with_offset(0);
         let id = format!("{number:.0}").parse::<i64>().ok().filter(|_| number.fract() == 0.0);
         match id {
             None => {
@@ -86,11 +86,11 @@ async fn names(run: &mut Validation, objects: u64) -> Result<(), Stop> {
     let rows = match run.store.nodes().rows(&path).await {
         Ok(Some(rows)) => rows,
         Ok(None) => return Ok(()),
-        Err(error) => return run.blame(&C2, &path, &error),
+        Err(error) => return run.add_store_error(&C2, &path, &error),
     };
     let count = match rows.count().await {
         Ok(count) => count,
-        Err(error) => return run.blame(&C2, &path, &error),
+        Err(error) => return run.add_store_error(&C2, &path, &error),
     };
     if count != objects {
         run.add(Finding::new(&C43, &path).with_details("rows", objects, count));
@@ -105,7 +105,7 @@ async fn names(run: &mut Validation, objects: u64) -> Result<(), Stop> {
             }
             Ok(())
         }
-        Err(error) => run.blame(&C2, &path, &error),
+        Err(error) => run.add_store_error(&C2, &path, &error),
     }
 }
 
@@ -126,7 +126,7 @@ async fn joined_names(run: &mut Validation, path: &str, objects: u64) -> Result<
             }
             Ok(())
         }
-        Err(error) => run.blame(&C2, &path, &error),
+        Err(error) => run.add_store_error(&C2, &path, &error),
     }
 }
 
@@ -140,11 +140,11 @@ async fn columns(run: &mut Validation, group: &str, rows: Option<u64>) -> Result
                     run.add(Finding::new(&C39, &path).with_details("rows", rows, array.len()));
                 }
                 if let Err(error) = array.read_all().await {
-                    run.blame(&C2, &path, &error)?;
+                    run.add_store_error(&C2, &path, &error)?;
                 }
             }
             Ok(None) => check_orphan_folders(run, &path).await?,
-            Err(error) => run.blame(&C2, &path, &error)?,
+            Err(error) => run.add_store_error(&C2, &path, &error)?,
         }
     }
     Ok(())

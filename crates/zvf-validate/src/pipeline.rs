@@ -27,7 +27,7 @@ pub(crate) async fn scan<P, T>(
     (work, stage, path): (&Work, Stage, &str),
     count: usize,
     read: impl AsyncFn(Range<usize>) -> Result<(P, u64), StoreError>,
-    look: impl Fn(P) -> T + Send + Sync + 'static,
+    check: impl Fn(P) -> T + Send + Sync + 'static,
     mut take: impl FnMut(Range<usize>, T) -> Result<(), Stop>,
 ) -> Result<(), Stop>
 where
@@ -35,11 +35,11 @@ where
     T: Serialize + DeserializeOwned + Send + 'static,
 {
     match work.begin(stage, path, count)? {
-        Share::All => batches(0..count, read, look, async |range, seen| take(range, seen)).await,
+        Share::All => batches(0..count, read, check, async |range, seen| take(range, seen)).await,
         Share::Recorded(scan) => work.replay(scan, count, take).await,
         Share::Own(scan, range) => {
             let record = async |range: Range<usize>, seen: T| work.record(scan, range, &seen).await;
-            batches(range, read, look, record).await
+            batches(range, read, check, record).await
         }
         Share::Nothing => Ok(()),
     }
@@ -49,24 +49,24 @@ where
 async fn batches<P, T>(
     things: Range<usize>,
     read: impl AsyncFn(Range<usize>) -> Result<(P, u64), StoreError>,
-    look: impl Fn(P) -> T + Send + Sync + 'static,
+    check: impl Fn(P) -> T + Send + Sync + 'static,
     mut take: impl AsyncFnMut(Range<usize>, T) -> Result<(), Stop>,
 ) -> Result<(), Stop>
 where
     P: Send + 'static,
     T: Send + 'static,
 {
-    let look = Arc::new(look);
-    let (mut at, mut size) = (things.start, FIRST);
+    let check = Arc::new(check);
+    let (mut at, mut size) = (things.start, FIRST_BATCH);
     let mut held: Option<(Range<usize>, P)> = None;
     loop {
-        let next = at..at.saturating_add(size).min(things.end);
+        let next = at..at.saturating_add(size).min(things.end); // at most the end
         at = next.end;
         let (range, work) = match held.take() {
             None => (None, None),
             Some((range, batch)) => {
-                let look = Arc::clone(&look);
-                (Some(range), Some(on_pool(move || look(batch))))
+                let check = Arc::clone(&check);
+                (Some(range), Some(on_pool(move || check(batch))))
             }
         };
         // The work is started first: a local read holds this thread.
@@ -108,16 +108,17 @@ pub(crate) async fn read(
 
 /// How many things make a good batch, after `things` weighed `bytes`.
 fn batch_size(things: u64, bytes: u64) -> usize {
-    let fit = TARGET.saturating_mul(things).checked_div(bytes).unwrap_or(u64::MAX);
-    saturating_usize(fit.clamp(1, things.saturating_mul(GROWTH).clamp(1, LARGEST)))
+    // Things without bytes fit in any number; clamped below.
+    let fit = BATCH_BYTES.saturating_mul(things).checked_div(bytes).unwrap_or(u64::MAX);
+    saturating_usize(fit.clamp(1, things.saturating_mul(MAX_GROWTH).clamp(1, MAX_BATCH)))
 }
 
-const FIRST: usize = 16;
+const FIRST_BATCH: usize = 16;
 /// Bytes of a batch; one is looked into while another is read.
-const TARGET: u64 = 16 << 20;
+const BATCH_BYTES: u64 = 16 << 20;
 /// How much larger the next batch may be.
-const GROWTH: u64 = 8;
-const LARGEST: u64 = 4096;
+const MAX_GROWTH: u64 = 8;
+const MAX_BATCH: u64 = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -137,13 +138,13 @@ mod tests {
         for count in [0, 1, 16, 17, 1000] {
             let mut seen = Vec::new();
             let read = async |range: Range<usize>| Ok((range, 1));
-            let look = |range: Range<usize>| range.collect::<Vec<_>>();
+            let check = |range: Range<usize>| range.collect::<Vec<_>>();
             let take = async |range: Range<usize>, all: Vec<usize>| {
                 assert_eq!(range.len(), all.len());
                 seen.extend(all);
                 Ok(())
             };
-            batches(0..count, read, look, take).await.unwrap();
+            batches(0..count, read, check, take).await.unwrap();
             assert_eq!(seen, (0..count).collect::<Vec<_>>());
         }
     }

@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 pub(crate) async fn on_pool<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    let (told, wait) = oneshot::channel();
+    let (sender, wait) = oneshot::channel();
     rayon::spawn(move || {
-        // Whoever asked may be gone.
-        drop(told.send(catch_unwind(AssertUnwindSafe(work))));
+        // The receiver may have been dropped.
+        drop(sender.send(catch_unwind(AssertUnwindSafe(work))));
     });
     match wait.await {
         Ok(Ok(done)) => Some(done),

@@ -98,7 +98,8 @@ fn bins(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let ratio = |level: &LevelState| -> Option<f64> {
         Some(level.node.meta().bin_ratio.as_ref()?.iter().product())
     };
-    let smaller = |pair: Option<(f64, f64)>| pair.filter(|(fine, coarse)| *coarse < *fine * NEARLY);
+    let smaller =
+        |pair: Option<(f64, f64)>| pair.filter(|(fine, coarse)| *coarse < *fine * MIN_VOLUME_RATIO);
     let volumes = smaller(volume(fine).zip(volume(coarse)));
     let ratios = smaller(ratio(fine).zip(ratio(coarse)));
     if let Some((fine, coarse_is)) = ratios.or(volumes) {
@@ -113,7 +114,7 @@ fn nests(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let path = coarse.path("zarr.json");
     let coarse_by = match coarse.node.meta().chunk_scale(&root) {
         Ok(by) => by,
-        Err(error) => return run.add(Finding::of_metadata(&P9, path, &error)),
+        Err(error) => return run.add(Finding::from_metadata(&P9, path, &error)),
     };
     let Ok(fine_by) = fine.node.meta().chunk_scale(&root) else { return };
     let bad = fine_by.iter().zip(&coarse_by).any(|(fine, coarse)| !coarse.is_multiple_of(*fine));
@@ -194,11 +195,11 @@ fn inherited(run: &mut Validation, levels: &[&LevelState], level: &LevelState) {
         return;
     }
     let path = level.path("object_index");
-    let said = meta.inherited_num_objects.and_then(|n| u64::try_from(n).ok());
-    if let (Some(said), Some(rows)) = (said, level.objects.rows)
-        && said != rows
+    let stated = meta.inherited_num_objects.and_then(|n| u64::try_from(n).ok());
+    if let (Some(stated), Some(rows)) = (stated, level.objects.rows)
+        && stated != rows
     {
-        run.add(Finding::new(&P7, &path).with_details("inherited_num_objects", rows, said));
+        run.add(Finding::new(&P7, &path).with_details("inherited_num_objects", rows, stated));
     }
     let parent = levels.iter().find(|other| meta.parent_level == Some(other.node.number().into()));
     let Some(parent) = parent else { return };
@@ -258,4 +259,4 @@ fn mirrored(run: &mut Validation, levels: &[&LevelState], level: &LevelState, up
 }
 
 /// Volumes are products of numbers that were computed in different ways.
-const NEARLY: f64 = 1.0 - 1e-9;
+const MIN_VOLUME_RATIO: f64 = 1.0 - 1e-9;

@@ -150,7 +150,7 @@ impl Rule {
         wrong: &'static str,
         remedy: &'static str,
     ) -> Self {
-        Self { id, level: level_of(id), severity: Severity::Error, versions, wrong, remedy }
+        Self { id, level: parse_depth(id), severity: Severity::Error, versions, wrong, remedy }
     }
 
     pub(crate) const fn warning(
@@ -159,7 +159,7 @@ impl Rule {
         wrong: &'static str,
         remedy: &'static str,
     ) -> Self {
-        Self { id, level: level_of(id), severity: Severity::Warning, versions, wrong, remedy }
+        Self { id, level: parse_depth(id), severity: Severity::Warning, versions, wrong, remedy }
     }
 
     pub(crate) const fn note(
@@ -168,7 +168,7 @@ impl Rule {
         wrong: &'static str,
         remedy: &'static str,
     ) -> Self {
-        Self { id, level: level_of(id), severity: Severity::Note, versions, wrong, remedy }
+        Self { id, level: parse_depth(id), severity: Severity::Note, versions, wrong, remedy }
     }
 }
 
@@ -179,7 +179,7 @@ impl fmt::Display for Rule {
 }
 
 /// The level that the letter of an id stands for.
-const fn level_of(id: &str) -> Depth {
+const fn parse_depth(id: &str) -> Depth {
     match id.as_bytes().first() {
         Some(b'S') => Depth::Structure,
         Some(b'M') => Depth::Metadata,

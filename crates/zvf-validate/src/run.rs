@@ -29,7 +29,7 @@ use crate::{
     cells, composite, documents, geometry, links, objects, parametric, pyramid, structure,
 };
 
-/// Looks at everything that `options` ask for, and tells all that is wrong.
+/// Looks at everything that `options` ask for, and reports all that is wrong.
 ///
 /// The store was opened, so the worst is excluded; for a store that does not open, see
 /// [`unopened`](crate::unopened). A local store never waits; a remote one needs the caller's tokio runtime.
@@ -64,7 +64,7 @@ pub async fn validate(
     Validation::new(store, options, observer, Work::Whole).into_report().await
 }
 
-/// One validation under way.
+/// One validation in progress.
 #[derive(Debug)]
 pub(crate) struct Validation {
     pub(crate) store: Store,
@@ -115,12 +115,12 @@ impl Validation {
             Err(Stop::Store(error)) => return Err(*error),
         };
         let options = self.options;
-        let told = self.found.into_summary(|rule| options.wants(rule));
+        let summary = self.found.into_summary(|rule| options.wants(rule));
         Ok(Report {
-            findings: told.findings,
-            counts: told.counts,
-            notes: told.notes,
-            skipped: told.skipped,
+            findings: summary.findings,
+            counts: summary.counts,
+            notes: summary.notes,
+            skipped: summary.skipped,
             sample: options.sample.filter(|_| options.level.reads_cells()),
             checked: self.checked,
             complete,
@@ -179,7 +179,7 @@ impl Validation {
         Ok(())
     }
 
-    /// Links of each kind beside the first: they lead to the same kind of other levels.
+    /// Links of each extra kind: they lead to the same kind of other levels.
     async fn links_beside(&mut self, levels: &mut [LevelState]) -> Result<(), Stop> {
         for kind in kinds_beside(levels) {
             let mut own: Vec<LevelState> = Vec::new();
@@ -232,7 +232,7 @@ impl Validation {
         self.found.skip(finding.with_details(what, format!("at most {most}"), found));
     }
 
-    /// The names below `path`; where they cannot be listed, those that are known, and that is said for `rule`.
+    /// The names below `path`; where they cannot be listed, those that are known, and that is reported for `rule`.
     pub(crate) async fn names(
         &mut self,
         rule: &'static Rule,
@@ -255,7 +255,7 @@ impl Validation {
     }
 
     /// A finding of what the store could not read under `path`; what is no finding is a stop.
-    pub(crate) fn blame(
+    pub(crate) fn add_store_error(
         &mut self,
         rule: &'static Rule,
         path: &str,
@@ -264,7 +264,7 @@ impl Validation {
         if !crate::finding::is_content(error) {
             return Err(error.clone().into());
         }
-        self.add(Finding::of_store(rule, path, error));
+        self.add(Finding::from_store(rule, path, error));
         Ok(())
     }
 
@@ -278,7 +278,7 @@ impl Validation {
     }
 }
 
-/// The kinds that levels hold beside their first.
+/// The extra kinds of levels.
 fn kinds_beside(levels: &[LevelState]) -> Vec<Vec<Token<GeometryType>>> {
     let mut kinds: Vec<Vec<Token<GeometryType>>> = Vec::new();
     for own in levels.iter().flat_map(|level| &level.beside) {

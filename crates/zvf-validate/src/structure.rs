@@ -10,7 +10,7 @@
 use zvf_format::key::Delta;
 use zvf_metadata::{Capability, LayoutFamily, Node, Version};
 
-use crate::array::{ChunkArray, encoding, group_files};
+use crate::array::{ChunkArray, check_group_files, encoding};
 use crate::composite;
 use crate::finding::{Finding, is_content};
 use crate::level::LevelState;
@@ -18,7 +18,7 @@ use crate::rules::metadata::M13;
 use crate::rules::structure::{S3, S4, S5, S6, S7, S8, S9, S10, S11, S13, S14, S16, S18, S19, S20};
 use crate::run::{Stop, Validation};
 
-/// What lies beside the levels, and the ome node.
+/// What is stored next to the levels, and the ome node.
 pub(crate) async fn root(run: &mut Validation) -> Result<(), Stop> {
     if run.store.version().numbers() >= OME_SINCE && run.store.root().ome.is_none() {
         run.add(Finding::new(&S10, "zarr.json").with_details(
@@ -36,7 +36,7 @@ pub(crate) async fn root(run: &mut Validation) -> Result<(), Stop> {
         );
         run.add(finding.warning());
     }
-    group_files(run, "").await?;
+    check_group_files(run, "").await?;
     for name in run.names(&S16, "").await? {
         if name.parse::<u32>().is_err() {
             folder(run, &name).await?;
@@ -75,7 +75,7 @@ pub(crate) async fn levels(run: &mut Validation) -> Result<Vec<LevelState>, Stop
                 } else {
                     &S4
                 };
-                run.blame(rule, &path, &error)?;
+                run.add_store_error(rule, &path, &error)?;
                 continue;
             }
         };
@@ -88,9 +88,9 @@ pub(crate) async fn levels(run: &mut Validation) -> Result<Vec<LevelState>, Stop
         }
         levels.push(level);
     }
-    // What lies beside level 0 is not in the arrays of a coarser level either.
+    // What is stored next to level 0 is not in the arrays of a coarser level either.
     let kinds = levels.first().map(|first| first.kinds.clone()).unwrap_or_default();
-    for level in levels.iter_mut().filter(|level| !level.has("geometry_index")) {
+    for level in levels.iter_mut().filter(|level| !level.has_node("geometry_index")) {
         level.kinds.clone_from(&kinds);
     }
     Ok(levels)
@@ -105,10 +105,10 @@ async fn arrays(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop
     let node = level.node.clone();
     let children = names_of_level(run, &level.name).await?;
     level.children.clone_from(&children);
-    group_files(run, &level.name).await?;
+    check_group_files(run, &level.name).await?;
 
     level.vertices = ChunkArray::open(run, &node, "vertices").await?;
-    if level.vertices.is_none() && !level.has("vertices") {
+    if level.vertices.is_none() && !level.has_node("vertices") {
         run.add(Finding::new(&S5, level.path("vertices")).with_details(
             "node",
             "the rows of the level",
@@ -116,10 +116,11 @@ async fn arrays(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop
         ));
     }
     level.fragments = ChunkArray::open(run, &node, "vertex_fragments").await?;
-    if level.fragments.is_none() && !level.has("vertex_fragments") {
-        let told = ("node", "the fragments of the level", "nothing");
+    if level.fragments.is_none() && !level.has_node("vertex_fragments") {
+        let details = ("node", "the fragments of the level", "nothing");
         run.add(
-            Finding::new(&S6, level.path("vertex_fragments")).with_details(told.0, told.1, told.2),
+            Finding::new(&S6, level.path("vertex_fragments"))
+                .with_details(details.0, details.1, details.2),
         );
     }
     level.link_fragments = ChunkArray::open(run, &node, "link_fragments").await?;
@@ -150,14 +151,14 @@ async fn arrays(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop
 async fn standalone(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {
     let mut paths = vec![level.path("groups")];
     for group in ["object_index", "object_attributes", "group_attributes"] {
-        if level.has(group) {
+        if level.has_node(group) {
             let path = level.path(group);
             let names = run.names(&S20, &path).await?;
             paths.extend(names.iter().map(|name| format!("{path}/{name}")));
         }
     }
     for path in paths {
-        // A document that cannot be read is told where the array is looked into.
+        // A document that cannot be read is reported where the array is looked into.
         if let Ok(Some(node)) = run.store.nodes().node(&path).await
             && let Node::Array(doc) = &*node
         {
@@ -174,7 +175,7 @@ async fn columns(
     group: &str,
 ) -> Result<Vec<ChunkArray>, Stop> {
     let mut columns = Vec::new();
-    if !level.has(group) {
+    if !level.has_node(group) {
         return Ok(columns);
     }
     let path = level.path(group);
@@ -187,7 +188,7 @@ async fn columns(
 /// S16, S18, S19: the groups between `link_attributes` and its arrays.
 async fn link_values(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {
     let path = level.path("link_attributes");
-    if !level.has("link_attributes") {
+    if !level.has_node("link_attributes") {
         return Ok(());
     }
     for name in run.names(&S16, &path).await? {
@@ -221,8 +222,8 @@ async fn links(run: &mut Validation, level: &LevelState, children: &[String]) ->
         let finding = Finding::new(&S14, level.path(&format!("links/{gap}")));
         run.add(finding.with_details("format_capabilities", "multiscale_links", "no word of it"));
     }
-    let said = level.node.meta().arrays_present.iter().any(|name| name == "links");
-    if run.store.family() == LayoutFamily::A && said && !gaps.contains(&Delta::SAME) {
+    let stated = level.node.meta().arrays_present.iter().any(|name| name == "links");
+    if run.store.family() == LayoutFamily::A && stated && !gaps.contains(&Delta::SAME) {
         run.add(Finding::new(&S13, level.path("links/0")).with_details(
             "node",
             "the links of the level",
@@ -235,10 +236,10 @@ async fn links(run: &mut Validation, level: &LevelState, children: &[String]) ->
 /// S16, S18, S19: a folder is an array, a group with its document, or in the older families a group.
 async fn folder(run: &mut Validation, path: &str) -> Result<(), Stop> {
     match run.store.nodes().node(path).await {
-        Err(error) => run.blame(&S18, path, &error),
+        Err(error) => run.add_store_error(&S18, path, &error),
         Ok(Some(node)) if matches!(*node, Node::Array(_)) => Ok(()),
-        Ok(Some(_)) => group_files(run, path).await,
-        Ok(None) if run.store.family() != LayoutFamily::C => group_files(run, path).await,
+        Ok(Some(_)) => check_group_files(run, path).await,
+        Ok(None) if run.store.family() != LayoutFamily::C => check_group_files(run, path).await,
         Ok(None) => {
             let inside = !run.names(&S19, path).await?.is_empty();
             let rule = if inside { &S19 } else { &S16 };
@@ -247,7 +248,7 @@ async fn folder(run: &mut Validation, path: &str) -> Result<(), Stop> {
                 "the document of a group",
                 "nothing",
             ));
-            group_files(run, path).await
+            check_group_files(run, path).await
         }
     }
 }

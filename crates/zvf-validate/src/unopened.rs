@@ -68,9 +68,14 @@ pub fn unopened(error: StoreError, options: &Options) -> Result<Report, StoreErr
         return Err(error);
     }
     let mut found = Findings::new(options.max_findings, options.strict);
-    found.add(Finding::of_store(rule(&error), error.key().unwrap_or("zarr.json"), &error));
-    let told = found.into_summary(|rule| options.wants(rule));
-    Ok(Report { findings: told.findings, counts: told.counts, complete: true, ..Report::default() })
+    found.add(Finding::from_store(rule(&error), error.key().unwrap_or("zarr.json"), &error));
+    let summary = found.into_summary(|rule| options.wants(rule));
+    Ok(Report {
+        findings: summary.findings,
+        counts: summary.counts,
+        complete: true,
+        ..Report::default()
+    })
 }
 
 /// The rule that keeps the store from opening.

@@ -62,7 +62,7 @@ impl Lineage {
         let kind = self.kind(&reader, from).await?;
         let mut rows = self.vertices.clone();
         for id in &self.objects {
-            rows.extend(reader.rows_of(from, ObjectId(*id)).await.map_err(zvf::Error::from)?);
+            rows.extend(reader.object_rows(from, ObjectId(*id)).await.map_err(zvf::Error::from)?);
         }
         let own = level(&reader, kind, from).await?;
         for at in &self.vertices {
@@ -109,7 +109,7 @@ impl Lineage {
     async fn kind(&self, reader: &Reader, level: LevelId) -> anyhow::Result<Option<Kind>> {
         let mut kind = self.kind;
         for id in &self.objects {
-            let own = reader.kind_of(level, ObjectId(*id)).await.map_err(zvf::Error::from)?;
+            let own = reader.find_kind(level, ObjectId(*id)).await.map_err(zvf::Error::from)?;
             if let (Some(own), Some(kind)) = (own, kind)
                 && own != kind
             {

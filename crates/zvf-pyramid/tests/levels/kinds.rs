@@ -121,7 +121,7 @@ async fn a_kind_of_which_there_is_nothing_stays_so() {
         let of = |at: usize| report.kinds[at].1.vertices;
         assert!(of(0) == 0 && of(1) > 0 && of(2) == 0, "{report}");
         let reader = Reader::new(open(&address).await);
-        let kind = reader.kind_of(LevelId(report.level), ObjectId(3)).await.unwrap();
+        let kind = reader.find_kind(LevelId(report.level), ObjectId(3)).await.unwrap();
         assert_eq!(kind, Some(Kind::Streamline));
     }
     sound(&address).await;
@@ -295,7 +295,7 @@ async fn every_kind_is_linked_to_its_own() {
             );
         }
     }
-    let own = reader.rows_of(LevelId(0), ObjectId(40)).await.unwrap();
+    let own = reader.object_rows(LevelId(0), ObjectId(40)).await.unwrap();
     assert_eq!(own.len(), 200);
     sound(&address).await;
 }

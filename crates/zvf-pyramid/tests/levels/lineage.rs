@@ -165,15 +165,15 @@ async fn links_are_those_that_were_asked_for() {
         assert_eq!(up, down.into_iter().map(|(a, b)| (b, a)).collect());
         assert_eq!(&up, known.get_or_insert_with(|| up.clone()), "the same, stored or worked out");
         // The rows of an object lead to rows of the same object.
-        let own = reader.rows_of(LevelId(0), ObjectId(3)).await.unwrap();
+        let own = reader.object_rows(LevelId(0), ObjectId(3)).await.unwrap();
         let to: BTreeSet<Key> =
-            reader.rows_of(LevelId(2), ObjectId(3)).await.unwrap().iter().map(key).collect();
+            reader.object_rows(LevelId(2), ObjectId(3)).await.unwrap().iter().map(key).collect();
         let links = reader.related(LevelId(0), LevelId(2), &own).await.unwrap().unwrap();
         assert_eq!((own.len(), links.len()), (100, 100));
         assert!(links.iter().all(|link| to.contains(&key(&link.linked_row))));
     }
     let reader = Reader::new(open(&address).await);
-    let error = reader.rows_of(LevelId(0), ObjectId(77)).await.unwrap_err();
+    let error = reader.object_rows(LevelId(0), ObjectId(77)).await.unwrap_err();
     assert!(error.to_string().ends_with("there is no object 77"), "{error}");
 }
 

@@ -49,7 +49,7 @@ impl Scope {
         (Self::Link, "link"),
     ];
 
-    /// The word for it in the text form.
+    /// Its name in the text form.
     #[must_use]
     pub fn word(self) -> &'static str {
         Self::ALL.into_iter().find(|(scope, _)| *scope == self).map_or("", |(_, word)| word)
@@ -126,7 +126,7 @@ impl Comparison {
     }
 }
 
-/// A condition on one row. Made from text, or put together by hand.
+/// A condition on one row. Made from text, or built in code.
 ///
 /// ```
 /// use zvf_model::Value;

@@ -25,11 +25,14 @@ impl FromStr for Predicate {
     type Err = BadPredicate;
 
     fn from_str(text: &str) -> Result<Self, BadPredicate> {
-        if text.len() > LONGEST {
-            return Err(BadPredicate { at: LONGEST, wanted: "a condition of at most 64 KiB" });
+        if text.len() > MAX_TEXT_BYTES {
+            return Err(BadPredicate {
+                at: MAX_TEXT_BYTES,
+                wanted: "a condition of at most 64 KiB",
+            });
         }
         let mut parser = Parser { words: words(text)?, next: 0, depth: 0, end: text.len() };
-        let condition = parser.any()?;
+        let condition = parser.parse_any()?;
         match parser.words.get(parser.next) {
             Some((at, _)) => Err(BadPredicate { at: *at, wanted: "and, or, or the end" }),
             None => Ok(condition),
@@ -60,8 +63,8 @@ pub(super) fn is_plain_name(name: &str) -> bool {
     first && chars.all(is_name_part) && !RESERVED.contains(&name)
 }
 
-const LONGEST: usize = 65_536;
-const DEEPEST: u32 = 64;
+const MAX_TEXT_BYTES: usize = 65_536;
+const MAX_DEPTH: u32 = 64;
 const RESERVED: [&str; 8] = ["and", "or", "not", "in", "is", "null", "true", "false"];
 
 #[derive(Clone, Debug, PartialEq)]
@@ -170,15 +173,15 @@ struct Parser {
 }
 
 impl Parser {
-    fn any(&mut self) -> Result<Predicate, BadPredicate> {
-        let mut list = vec![self.all()?];
+    fn parse_any(&mut self) -> Result<Predicate, BadPredicate> {
+        let mut list = vec![self.parse_all()?];
         while self.takes_name("or") {
-            list.push(self.all()?);
+            list.push(self.parse_all()?);
         }
         Ok(single(list, Predicate::Any))
     }
 
-    fn all(&mut self) -> Result<Predicate, BadPredicate> {
+    fn parse_all(&mut self) -> Result<Predicate, BadPredicate> {
         let mut list = vec![self.parse_term()?];
         while self.takes_name("and") {
             list.push(self.parse_term()?);
@@ -188,13 +191,13 @@ impl Parser {
 
     fn parse_term(&mut self) -> Result<Predicate, BadPredicate> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return self.refuse("at most 64 conditions inside each other");
         }
         let condition = if self.takes_name("not") {
             Predicate::Not(Box::new(self.parse_term()?))
         } else if self.takes_mark('(') {
-            let inside = self.any()?;
+            let inside = self.parse_any()?;
             self.mark(')', "a closing parenthesis")?;
             inside
         } else {
@@ -207,7 +210,7 @@ impl Parser {
     fn test(&mut self) -> Result<Predicate, BadPredicate> {
         let Some(value) = self.takes_value() else {
             let column = self.column()?;
-            return self.test_of(column);
+            return self.parse_test(column);
         };
         let Some(sign) = self.takes_sign() else {
             return match value {
@@ -225,7 +228,7 @@ impl Parser {
         Ok(Predicate::All(vec![first, second]))
     }
 
-    fn test_of(&mut self, column: ColumnRef) -> Result<Predicate, BadPredicate> {
+    fn parse_test(&mut self, column: ColumnRef) -> Result<Predicate, BadPredicate> {
         if let Some(sign) = self.takes_sign() {
             return Ok(Predicate::Compare(column, sign, self.value()?));
         }

@@ -74,9 +74,9 @@ impl HalfSpace {
         self.normal.iter().zip(point).map(|(n, x)| n * x).sum::<f64>() - self.offset
     }
 
-    /// Puts a corner that was worked out to be on the boundary there exactly, where that is the face of a
+    /// Puts a corner that was computed to be on the boundary there exactly, where that is the face of a
     /// box: rounding must not leave it outside of the opposite face, which may be the same one.
-    fn settle(&self, corner: &mut Corner) {
+    fn snap_to_faces(&self, corner: &mut Corner) {
         let mut along = self.normal.iter().zip(&mut corner.position).filter(|(n, _)| **n != 0.0);
         if let (Some((n, at)), None) = (along.next(), along.next()) {
             *at = self.offset / n;
@@ -231,7 +231,7 @@ impl Convex {
                 let (at_a, at_b) = (beyond(a), beyond(b));
                 if (at_a > 0.0 && at_b < 0.0) || (at_a < 0.0 && at_b > 0.0) {
                     let mut corner = Corner::interpolate(a, b, at_a / (at_a - at_b));
-                    space.settle(&mut corner);
+                    space.snap_to_faces(&mut corner);
                     cut.push(corner);
                 }
                 if at_b <= 0.0 {

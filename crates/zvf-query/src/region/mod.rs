@@ -176,7 +176,7 @@ impl Region {
         }
     }
 
-    /// How `cell` lies to the region; [`Overlap::Crosses`] where that is not cheap to tell.
+    /// How `cell` lies to the region; [`Overlap::Crosses`] where that is not cheap to compute.
     #[must_use]
     pub fn overlap(&self, cell: &Bounds) -> Overlap {
         if self.hull.intersection(cell).is_none() {

@@ -43,7 +43,7 @@ impl Prism {
             let mut piece = base.clone();
             let [a, b, c] = ear;
             for [p, q] in [[a, b], [b, c], [c, a]] {
-                piece = piece.with_half_space(left_of(p, q, on, limits.axes())?);
+                piece = piece.with_half_space(left_half_space(p, q, on, limits.axes())?);
             }
             pieces.push(piece);
         }
@@ -66,7 +66,12 @@ impl Prism {
 }
 
 /// The half-space to the left of the directed side from `p` to `q`.
-fn left_of(p: [f64; 2], q: [f64; 2], on: [usize; 2], axes: usize) -> Result<HalfSpace, BadRegion> {
+fn left_half_space(
+    p: [f64; 2],
+    q: [f64; 2],
+    on: [usize; 2],
+    axes: usize,
+) -> Result<HalfSpace, BadRegion> {
     let ([px, py], [qx, qy]) = (p, q);
     let (nx, ny) = (qy - py, px - qx);
     let mut normal = [0.0; Bounds::MAX_AXES];

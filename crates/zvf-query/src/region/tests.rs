@@ -93,7 +93,7 @@ fn half_open_boxes_share_no_point() {
 }
 
 #[test]
-fn what_makes_no_region_says_why() {
+fn invalid_regions_are_refused_with_a_reason() {
     let limits = Bounds::new(&[0.0; 2], &[9.0; 2]).unwrap();
     let line = [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]];
     for (result, message) in [

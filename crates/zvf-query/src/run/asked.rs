@@ -119,7 +119,7 @@ impl Context {
             let own = |key| followed.get(key).cloned().unwrap_or_default();
             return Ok(Some(keys.iter().map(own).collect()));
         }
-        let Some(owners) = self.owners_of(keys).await? else {
+        let Some(owners) = self.read_owners(keys).await? else {
             return match self.lenient {
                 true => Ok(Some(Vec::new())),
                 false => Err(BadQuery::NoObjects.into()),
@@ -144,7 +144,7 @@ impl Context {
 
     /// The owners of the fragments of `keys`; of none where a chunk has no fragments although it should,
     /// and that is allowed. `None` when the level has no objects.
-    pub(super) async fn owners_of(
+    pub(super) async fn read_owners(
         &self,
         keys: &[ChunkKey],
     ) -> Result<Option<Vec<ChunkOwners>>, QueryError> {
@@ -161,14 +161,14 @@ impl Context {
         Ok(Some(each.collect()))
     }
 
-    /// Those of `keys` whose fragments are there; the others are told.
+    /// Those of `keys` whose fragments are there; the others are reported.
     pub(super) async fn with_fragments(
         &self,
         keys: &[ChunkKey],
     ) -> Result<Vec<ChunkKey>, QueryError> {
         let mut there = Vec::with_capacity(keys.len());
         for (key, found) in keys.iter().zip(self.warm.level.fragments(keys).await) {
-            if self.sift(found)?.is_some() {
+            if self.allow_missing(found)?.is_some() {
                 there.push(*key);
             }
         }

@@ -86,7 +86,7 @@ impl Context {
         let steps = self.mode != Mode::Crop;
         for (cell, ((key, fragments), owners)) in (0_u32..).zip(keys.iter().zip(found).zip(owners))
         {
-            let Some(fragments) = self.sift(fragments)? else { continue };
+            let Some(fragments) = self.allow_missing(fragments)? else { continue };
             let view = fragments.view()?;
             check_extent(fragments.extent()).map_err(|error| error.in_chunk(key))?;
             let rows =
@@ -141,7 +141,7 @@ impl Context {
                 last = Some(here);
             }
         }
-        let far = self.ends_of(&steps, ends).await?;
+        let far = self.read_ends(&steps, ends).await?;
         for (a, b, row) in steps {
             let end = |place: &Place, which: usize| {
                 let known = ends.get(place).or_else(|| far.get(place));
@@ -194,12 +194,13 @@ impl Context {
         for ((low, high), (size, at)) in axes {
             // Points beside a face may be stored on its other side, as far as rounding goes.
             let start = zvf_format::num::f64_from_i64(*at) * size;
-            (*low, *high) = (start - size * STRAY, start + size * (1.0 + STRAY));
+            (*low, *high) =
+                (start - size * CHUNK_TOLERANCE, start + size * (1.0 + CHUNK_TOLERANCE));
         }
     }
 
     /// The ends of fragments that are not known yet.
-    async fn ends_of(
+    async fn read_ends(
         &self,
         steps: &[(Place, Place, u64)],
         known: &HashMap<Place, [Option<Point>; 2]>,
@@ -216,7 +217,7 @@ impl Context {
         let found = self.warm.level.fragments(&keys).await;
         let (mut rows, mut pieces_of) = (Vec::new(), crate::select::pieces::Pieces::default());
         for (cell, ((key, numbers), fragments)) in (0_u32..).zip(wanted.values().zip(found)) {
-            let Some(fragments) = self.sift(fragments)? else {
+            let Some(fragments) = self.allow_missing(fragments)? else {
                 rows.push(0);
                 continue;
             };
@@ -271,5 +272,5 @@ fn hulls_meet(a: &[i64], b: &[i64], range: &ChunkRange, axes: usize) -> bool {
     })
 }
 
-/// How far beside its chunk a point may lie, in parts of the chunk.
-const STRAY: f64 = 1e-3;
+/// How far outside of its chunk a point may lie, in parts of the chunk.
+const CHUNK_TOLERANCE: f64 = 1e-3;

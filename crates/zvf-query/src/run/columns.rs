@@ -1,4 +1,4 @@
-//! Which columns come along: names of the question, met with what the level has.
+//! Which columns are returned: names of the question, met with what the level has.
 //!
 //! ```text
 //! radius            of the vertices; where they have none of that name, of the edges or faces
@@ -45,13 +45,13 @@ impl Chosen {
             Columns::None => {}
             Columns::All => {
                 for name in &*warm.names().await? {
-                    chosen.vertex.push(warm.required_of_vertices(name, near).await?);
+                    chosen.vertex.push(warm.required_vertex_attribute(name, near).await?);
                 }
                 if kind.has_links()
                     && let Some(family) = warm.level.links(Delta::SAME).await?
                 {
                     for name in warm.level.link_attribute_names().await?.names {
-                        chosen.link.extend(warm.of_links(&family, &name).await?);
+                        chosen.link.extend(warm.link_attribute(&family, &name).await?);
                     }
                 }
             }
@@ -72,20 +72,20 @@ impl Chosen {
         kind: Kind,
         near: Option<&ChunkKey>,
     ) -> Result<(), QueryError> {
-        if let Some(found) = warm.of_vertices(name, near).await? {
+        if let Some(found) = warm.vertex_attribute(name, near).await? {
             self.vertex.push(found);
             return Ok(());
         }
         match name.split_once('.') {
             Some(("vertex", rest)) => {
-                self.vertex.push(warm.required_of_vertices(rest, near).await?);
+                self.vertex.push(warm.required_vertex_attribute(rest, near).await?);
             }
-            Some(("fragment", rest)) => self.fragment.push(warm.of_fragments(rest).await?),
-            Some(("object", rest)) => self.object.push(warm.of_objects(rest).await?),
+            Some(("fragment", rest)) => self.fragment.push(warm.fragment_attribute(rest).await?),
+            Some(("object", rest)) => self.object.push(warm.object_attribute(rest).await?),
             Some(("link", rest)) => {
                 check_links(kind)?;
                 let family = warm.level.links(Delta::SAME).await?;
-                self.link.push(warm.required_of_links(family.as_ref(), rest).await?);
+                self.link.push(warm.required_link_attribute(family.as_ref(), rest).await?);
             }
             _ => {
                 let family = match kind.has_links() {
@@ -93,12 +93,12 @@ impl Chosen {
                     false => None,
                 };
                 let found = match &family {
-                    Some(family) => warm.of_links(family, name).await?,
+                    Some(family) => warm.link_attribute(family, name).await?,
                     None => None,
                 };
                 let Some(found) = found else {
                     // Says which there are.
-                    self.vertex.push(warm.required_of_vertices(name, near).await?);
+                    self.vertex.push(warm.required_vertex_attribute(name, near).await?);
                     return Ok(());
                 };
                 self.link.push(found);

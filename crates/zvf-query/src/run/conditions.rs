@@ -36,13 +36,13 @@ pub(crate) struct Conditions {
     /// The columns that conditions on rows look at.
     pub(super) columns: Vec<(ColumnRef, RowColumn)>,
     /// Between what coordinates on each axis rows can lie for which the conditions hold; `None` where
-    /// nothing is said about axes.
+    /// nothing is known about axes.
     pub(super) bounds: Option<Vec<(f64, f64)>>,
     objects: Vec<Predicate>,
-    of_objects: Vec<(ColumnRef, RowAttribute)>,
+    object_columns: Vec<(ColumnRef, RowAttribute)>,
     groups: Vec<Predicate>,
     pub(super) links: Vec<Predicate>,
-    pub(super) of_links: Vec<(ColumnRef, LinkAttribute)>,
+    pub(super) link_columns: Vec<(ColumnRef, LinkAttribute)>,
 }
 
 /// Where the values of a column of rows come from.
@@ -82,14 +82,14 @@ impl Conditions {
         }
         for column in distinct(&rows) {
             let values = if column.scope == Scope::Fragment {
-                RowColumn::Attribute(warm.of_fragments(&column.name).await?)
+                RowColumn::Attribute(warm.fragment_attribute(&column.name).await?)
             } else {
-                match (warm.of_vertices(&column.name, near).await?, warm.axis(&column.name)) {
+                match (warm.vertex_attribute(&column.name, near).await?, warm.axis(&column.name)) {
                     (Some(reader), _) => RowColumn::Attribute(reader),
                     (None, Some(axis)) => RowColumn::Axis(axis),
-                    (None, None) => {
-                        RowColumn::Attribute(warm.required_of_vertices(&column.name, near).await?)
-                    }
+                    (None, None) => RowColumn::Attribute(
+                        warm.required_vertex_attribute(&column.name, near).await?,
+                    ),
                 }
             };
             check_index(&column, values.width())?;
@@ -98,16 +98,16 @@ impl Conditions {
         all.bounds = bounds(&rows, &all.columns, warm.level.axes());
         all.rows = rows.iter().map(|one| rows::prepared(one, &all.columns)).collect();
         for column in distinct(&all.objects) {
-            let attribute = warm.of_objects(&column.name).await?;
+            let attribute = warm.object_attribute(&column.name).await?;
             check_index(&column, attribute.width())?;
-            all.of_objects.push((column, attribute));
+            all.object_columns.push((column, attribute));
         }
         if !all.links.is_empty() {
             let family = warm.level.links(zvf_format::key::Delta::SAME).await?;
             for column in distinct(&all.links) {
-                let attribute = warm.required_of_links(family.as_ref(), &column.name).await?;
+                let attribute = warm.required_link_attribute(family.as_ref(), &column.name).await?;
                 check_index(&column, attribute.width())?;
-                all.of_links.push((column, attribute));
+                all.link_columns.push((column, attribute));
             }
         }
         Ok(all)
@@ -131,6 +131,7 @@ impl Conditions {
             let odd = columns.iter().find(|column| column.scope != Scope::Vertex);
             let odd = odd.or(columns.first());
             return Err(BadQuery::Scope {
+                // There is one: the list was found to have it.
                 name: odd.map(ToString::to_string).unwrap_or_default(),
                 scope: odd.map_or("", |column| column.scope.word()),
                 why: "stands in one condition with values of something else: join them with \"and\"",
@@ -181,13 +182,13 @@ impl Context {
             return Ok(rows);
         }
         let mut kept = Vec::new();
-        for batch in rows.chunks(OBJECTS_AT_A_TIME) {
-            let mut values = Vec::with_capacity(conditions.of_objects.len());
-            for (column, attribute) in &conditions.of_objects {
+        for batch in rows.chunks(OBJECT_BATCH_ROWS) {
+            let mut values = Vec::with_capacity(conditions.object_columns.len());
+            for (column, attribute) in &conditions.object_columns {
                 values.push((column, attribute.rows(batch).await?));
             }
             for (i, row) in batch.iter().enumerate() {
-                let mut look = |column: &ColumnRef| value_of(&values, column, i);
+                let mut look = |column: &ColumnRef| find_value(&values, column, i);
                 if conditions.objects.iter().all(|condition| condition.holds(&mut look)) {
                     kept.push(*row);
                 }
@@ -232,7 +233,7 @@ impl Context {
                 if named.contains(&column) {
                     return groups.name(*group).map_or(Value::Null, Value::Text);
                 }
-                value_of(&values, column, at)
+                find_value(&values, column, at)
             };
             conditions.iter().all(|condition| condition.holds(&mut look))
         };
@@ -284,11 +285,13 @@ fn bounds(
 
 /// A number as a float, where that is exact: a rounded one would move a bound.
 fn exact_float(value: &Value) -> Option<f64> {
-    const EXACT: u64 = 1 << 53;
+    const MAX_EXACT_FLOAT: u64 = 1 << 53;
     match value {
         Value::Float(x) => (!x.is_nan()).then_some(*x),
-        Value::Int(n) => (n.unsigned_abs() <= EXACT).then(|| zvf_format::num::f64_from_i64(*n)),
-        Value::UInt(n) => (*n <= EXACT).then(|| zvf_format::num::f64_from_u64(*n)),
+        Value::Int(n) => {
+            (n.unsigned_abs() <= MAX_EXACT_FLOAT).then(|| zvf_format::num::f64_from_i64(*n))
+        }
+        Value::UInt(n) => (*n <= MAX_EXACT_FLOAT).then(|| zvf_format::num::f64_from_u64(*n)),
         Value::Null | Value::Bool(_) | Value::Text(_) => None,
     }
 }
@@ -302,7 +305,7 @@ fn distinct(conditions: &[Predicate]) -> Vec<ColumnRef> {
     columns
 }
 
-fn value_of(values: &[(&ColumnRef, RowValues)], column: &ColumnRef, i: usize) -> Value {
+fn find_value(values: &[(&ColumnRef, RowValues)], column: &ColumnRef, i: usize) -> Value {
     let found = values.iter().find(|(known, _)| *known == column);
     found.map_or(Value::Null, |(_, values)| values.value(i, usize_from_u32(column.index)))
 }
@@ -318,4 +321,4 @@ fn check_index(column: &ColumnRef, width: u32) -> Result<(), BadQuery> {
 /// Groups that conditions look at, one by one.
 const MAX_GROUPS: u64 = 1 << 22;
 /// Rows of the object index whose values are held at once.
-const OBJECTS_AT_A_TIME: usize = 1 << 16;
+const OBJECT_BATCH_ROWS: usize = 1 << 16;

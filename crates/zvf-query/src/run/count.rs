@@ -3,8 +3,8 @@
 //! ```text
 //! points without region or conditions    the fragment indexes say it; sizes of cells are compared
 //! points and chains otherwise            wave by wave, without attributes
-//! edges and faces                        wave by wave; a bit for each vertex tells those counted before
-//! edges and faces that a limit cuts      collected without attributes: which of them are left, the cut tells
+//! edges and faces                        wave by wave; a bit for each vertex marks those counted before
+//! edges and faces that a limit cuts      collected without attributes: the cut determines which of them are left
 //! ```
 
 use std::collections::HashMap;
@@ -178,7 +178,7 @@ impl Context {
 
     /// How many rows the fragments of the chunks at `places` name that belong to what is asked for.
     async fn rows_named(&self, places: &[u32]) -> Result<u64, QueryError> {
-        let chunks = self.runs_of(places).await?;
+        let chunks = self.read_runs(places).await?;
         let keys: Vec<_> = chunks.iter().map(|chunk| chunk.key).collect();
         let mut rows = 0;
         for (chunk, present) in chunks.iter().zip(self.warm.level.row_counts(&keys).await) {

@@ -38,6 +38,7 @@ impl Of<'_> {
 
     fn stride(self) -> u64 {
         match self {
+            // Only compared: what is too large fails when it is read.
             Self::Positions(level) => level.dtype().size.saturating_mul(to_u64(level.axes())),
             Self::Attribute(attribute) => {
                 attribute.dtype().size.saturating_mul(attribute.width().into())
@@ -79,15 +80,16 @@ impl Of<'_> {
             return Need::Nothing;
         }
         let saved = rows.saturating_sub(wanted).saturating_mul(self.stride()); // estimates, to be compared
-        if self.partial() == Partial::Whole || saved < WORTH_A_RANGE {
+        if self.partial() == Partial::Whole || saved < MIN_SAVED_BYTES {
             return Need::Whole;
         }
-        let gap = RANGE_COST.checked_div(self.stride()).unwrap_or(0);
+        let gap = RANGE_COST_BYTES.checked_div(self.stride()).unwrap_or(0); // rows without bytes have no gap
         let ranges = ranges(saturating_u32(gap));
         let read = ranges.iter().fold(0_u64, |sum, rows| {
             sum.saturating_add(rows.end.saturating_sub(rows.start).saturating_mul(self.stride()))
         });
-        let cost = read.saturating_add(RANGE_COST.saturating_mul(to_u64(ranges.len())));
+        // Estimates, only compared.
+        let cost = read.saturating_add(RANGE_COST_BYTES.saturating_mul(to_u64(ranges.len())));
         let whole = rows.saturating_mul(self.stride());
         if cost < whole { Need::Ranges(ranges) } else { Need::Whole }
     }
@@ -125,12 +127,12 @@ impl Context {
             held.push(match place {
                 Kind::Nothing => Held::Nothing,
                 Kind::Whole => match columns.next() {
-                    Some(column) => self.sift(column)?.map_or(Held::Nothing, Held::Whole),
+                    Some(column) => self.allow_missing(column)?.map_or(Held::Nothing, Held::Whole),
                     None => Held::Nothing,
                 },
                 Kind::Some => match parts.next() {
                     Some((columns, (_, ranges))) => self
-                        .sift(columns)?
+                        .allow_missing(columns)?
                         .map_or(Held::Nothing, |columns| by_range(columns, &ranges)),
                     None => Held::Nothing,
                 },
@@ -148,7 +150,7 @@ impl Context {
         pieces: &Pieces,
         caching: Caching,
     ) -> Result<Vec<Held>, QueryError> {
-        self.read(of, keys, needs(of, rows, pieces), caching).await
+        self.read(of, keys, plan_needs(of, rows, pieces), caching).await
     }
 }
 
@@ -159,18 +161,23 @@ enum Kind {
 }
 
 /// What `pieces` need of each chunk, which has about so many `rows`.
-pub(crate) fn needs(of: Of<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need> {
+pub(crate) fn plan_needs(of: Of<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need> {
     let mut wanted = vec![0_u64; rows.len()];
     for piece in &pieces.list {
         if let Some(wanted) = wanted.get_mut(usize_from_u32(piece.cell)) {
             *wanted += u64::from(piece.len);
         }
     }
-    needs_of(of, rows, &wanted, pieces)
+    plan_wanted_needs(of, rows, &wanted, pieces)
 }
 
 /// The same, where it is known how many rows of each chunk are `wanted`.
-pub(crate) fn needs_of(of: Of<'_>, rows: &[u64], wanted: &[u64], pieces: &Pieces) -> Vec<Need> {
+pub(crate) fn plan_wanted_needs(
+    of: Of<'_>,
+    rows: &[u64],
+    wanted: &[u64],
+    pieces: &Pieces,
+) -> Vec<Need> {
     let mut by_cell: Option<Vec<Vec<Piece>>> = None; // only where ranges are read at all
     let mut scratch = Vec::new();
     let each = rows.iter().zip(wanted).enumerate().map(|(cell, (of_cell, wanted))| {
@@ -200,6 +207,6 @@ fn by_range(columns: Vec<Column>, ranges: &[Range<u64>]) -> Held {
 }
 
 /// Ranges are thought of only where they can save so many bytes of the chunk.
-const WORTH_A_RANGE: u64 = 16 << 10;
+const MIN_SAVED_BYTES: u64 = 16 << 10;
 /// One more range costs about as much as so many bytes, so that ranges closer than this are one.
-const RANGE_COST: u64 = 4 << 10;
+const RANGE_COST_BYTES: u64 = 4 << 10;

@@ -34,11 +34,11 @@ impl Context {
             None => None,
         };
         let rows = match (ids, members) {
-            (Some(ids), None) => self.rows_of(&index, ids).await?,
+            (Some(ids), None) => self.find_rows(&index, ids).await?,
             (Some(ids), Some(members)) => {
                 let is_member = |id: &&ObjectId| members.iter().any(|group| group.contains(**id));
                 let both: Vec<ObjectId> = ids.iter().filter(is_member).copied().collect();
-                self.rows_of(&index, &both).await?
+                self.find_rows(&index, &both).await?
             }
             (None, Some(members)) => rows_of_members(&index, &members).await?,
             (None, None) => return Ok(None),
@@ -60,7 +60,7 @@ impl Context {
     }
 }
 
-/// The rows of the members, ascending by id. Ranges are not written out: the index is gone through
+/// The rows of the members, ascending by id. Ranges are not written out: the index is scanned
 /// once. Members that are no objects are left out.
 async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec<u64>, QueryError> {
     let mut found: BTreeSet<(ObjectId, u64)> = BTreeSet::new();
@@ -79,7 +79,7 @@ async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec
     }
     let mut start = 0;
     while ranges && start < index.slots() {
-        let end = start.saturating_add(BATCH).min(index.slots());
+        let end = start.saturating_add(BATCH_IDS).min(index.slots()); // at most the slots
         for (id, row) in index.ids(start..end).await?.into_iter().zip(start..) {
             let in_range =
                 |group: &Members| matches!(group, Members::Range { .. }) && group.contains(id);
@@ -93,4 +93,4 @@ async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec
 }
 
 /// Ids looked at at a time.
-const BATCH: u64 = 1 << 16;
+const BATCH_IDS: u64 = 1 << 16;

@@ -42,6 +42,7 @@ pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
     let rows = if parts.is_empty() {
         rows.min(batch.len())
     } else {
+        // There is an offset at each part.
         parts.offsets().get(whole).copied().unwrap_or(0)
     };
     let mut short = Batch::new(batch.kind(), batch.positions().slice(0..rows));

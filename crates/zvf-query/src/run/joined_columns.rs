@@ -1,7 +1,7 @@
 //! What a vertex has from others: the object it belongs to, and values of its object and its fragment.
 //!
 //! The vertices of an answer are pieces of fragments. Which object a fragment belongs to is known where
-//! the answer was put together object by object, and looked up otherwise: of several objects the one
+//! the answer was assembled object by object, and looked up otherwise: of several objects the one
 //! that comes first in the index counts, among those that are asked for.
 
 use zvf_format::key::ChunkKey;
@@ -35,7 +35,7 @@ impl Context {
             let found = attribute.values_where_written(keys, Caching::Keep).await;
             let mut held = Vec::with_capacity(keys.len());
             for values in found {
-                held.push(self.sift(values)?.flatten());
+                held.push(self.allow_missing(values)?.flatten());
             }
             let column = spread(&name, attribute.dtype(), attribute.width(), pieces, |piece| {
                 let values = held.get(usize_from_u32(piece.cell))?.as_ref()?;
@@ -113,7 +113,7 @@ impl Context {
         places(bytes)
     }
 
-    /// Whether pieces must say which fragment they are of, so that this can be told.
+    /// Whether pieces must say which fragment they are of, so that this can be determined.
     pub(super) fn needs_fragments(&self) -> bool {
         self.query.owners
             || self.chosen.need_fragments()
@@ -130,7 +130,7 @@ impl Context {
         let asked = self.owners_asked(keys).await?;
         let owners = match asked {
             Some(_) => None,
-            None => self.owners_of(keys).await?,
+            None => self.read_owners(keys).await?,
         };
         let first = |piece: &Piece| {
             let fragment = piece.fragment;
@@ -199,7 +199,7 @@ fn spread<'a>(
     Ok(all.finish())
 }
 
-/// What stands for no value in a column of this type: NaN, where it has one.
+/// What represents an absent value in a column of this type: NaN, where it has one.
 pub(super) const fn null_value(dtype: Dtype) -> Option<&'static [u8]> {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 2) => Some(&[0, 0x7e]),
@@ -221,7 +221,7 @@ impl NullRow {
         Self { value: null_value(dtype), width, row: None }
     }
 
-    /// The row, where the type has something that stands for no value.
+    /// The row, where the type has something that represents an absent value.
     pub(super) fn bytes(&mut self) -> Option<&[u8]> {
         let value = self.value?;
         Some(self.row.get_or_insert_with(|| value.repeat(usize_from_u32(self.width))))
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_for_nothing_is_not_a_number() {
+    fn null_values_are_nan() {
         for (name, size) in [("float16", 2), ("float32", 4), ("float64", 8)] {
             let dtype = name.parse::<Dtype>().unwrap();
             let mut null = NullRow::new(dtype, 3);

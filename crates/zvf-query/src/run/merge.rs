@@ -1,4 +1,4 @@
-//! A collected answer with elements, put together from bounded waves.
+//! A collected answer with elements, assembled from bounded waves.
 //!
 //! A vertex at which elements of several waves end comes with each of them. The whole has it once, in the
 //! order of storage, and the elements in the order that one wave would have given them.
@@ -153,7 +153,7 @@ impl Context {
             Ok(rows @ 1..) if bytes(rows) <= most => false,
             _ => {
                 let mut rows = 0_u64;
-                for places in places.chunks(saturating_usize(EXTENTS_BATCH)) {
+                for places in places.chunks(saturating_usize(EXTENT_BATCH_CHUNKS)) {
                     for extent in self.extents(places).await {
                         rows = rows.saturating_add(extent); // a claim, compared with a cap
                     }
@@ -165,4 +165,4 @@ impl Context {
 }
 
 /// Chunks whose fragment indexes are asked for their extent at once.
-const EXTENTS_BATCH: u64 = 4096;
+const EXTENT_BATCH_CHUNKS: u64 = 4096;

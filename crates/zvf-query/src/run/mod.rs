@@ -1,7 +1,7 @@
 //! Answering: a question that met its level, wave by wave.
 //!
 //! A wave is a piece of work that fits in memory: some chunks, or some objects. Collecting answers the
-//! waves one after the other and joins them; streaming answers a few ahead of whoever takes them.
+//! waves one after the other and joins them; streaming prefetches a few.
 
 mod asked;
 mod chains;
@@ -72,11 +72,11 @@ pub(crate) struct Context {
     /// that meet both; `None` where neither says anything.
     pub(crate) reach: Option<(BoundingBox, ChunkRange)>,
     found: Found,
-    /// About how many bytes were gone through since the question yielded last.
+    /// About how many bytes were processed since the question yielded last.
     since_yield: AtomicU64,
 }
 
-/// What comes to light on the way.
+/// What is found while the query runs.
 #[derive(Debug, Default)]
 struct Found {
     missing: Mutex<Distinct<Missing>>,
@@ -115,7 +115,7 @@ pub(crate) enum WorkUnit {
     Objects(Vec<u64>),
     /// Link cells, and chunks whose vertices count.
     Elements(elements::Work),
-    /// The same in pieces, to be put together as memory allows.
+    /// The same in pieces, to be merged as memory allows.
     Several(Vec<elements::Work>),
 }
 
@@ -251,7 +251,7 @@ impl Context {
             requests: 0,
             bytes: 0,
         };
-        for places in candidates.chunks(MAX_CELLS_OF_A_WAVE) {
+        for places in candidates.chunks(MAX_WAVE_CELLS) {
             self.estimate(places, &mut plan).await?;
         }
         Ok(plan)
@@ -273,13 +273,14 @@ impl Context {
         }
     }
 
-    /// Bytes of one vertex with what comes along.
+    /// Bytes of one vertex with its columns.
     pub(crate) fn row_bytes(&self) -> u64 {
         let of = |size: u64, width: u64| size.saturating_mul(width); // judged, not allocated
         let level = &self.warm.level;
         let position = of(level.dtype().size, to_u64(level.axes()));
         let fields =
             self.chosen.vertex.iter().map(|field| of(field.dtype().size, field.width().into()));
+        // Only compared with the caps.
         fields.fold(position, u64::saturating_add).max(1)
     }
 
@@ -288,23 +289,26 @@ impl Context {
         let budget = self.warm.level.store().budget().max_bytes();
         match purpose {
             Purpose::Collect => budget / 2,
-            // Several waves are under way. With links, a wave takes several times what its vertices take.
-            Purpose::Stream if self.kind.has_links() => (budget / 40).min(MAX_BYTES_STREAMED),
-            Purpose::Stream => (budget / 16).min(MAX_BYTES_STREAMED),
+            // Several waves are in progress. With links, a wave takes several times what its vertices take.
+            Purpose::Stream if self.kind.has_links() => (budget / 40).min(MAX_STREAM_WAVE_BYTES),
+            Purpose::Stream => (budget / 16).min(MAX_STREAM_WAVE_BYTES),
         }
     }
 
     /// Whether cells stay with the handle.
     pub(crate) fn caching(&self, bytes: u64) -> Caching {
-        if self.query.uncached || self.reach.is_none() || bytes > MAX_BYTES_KEPT {
+        if self.query.uncached || self.reach.is_none() || bytes > MAX_CACHED_BYTES {
             Caching::Once
         } else {
             Caching::Keep
         }
     }
 
-    /// Takes what was found; what is missing is noted and left out where the question allows it.
-    pub(crate) fn sift<T>(&self, found: Result<T, ModelError>) -> Result<Option<T>, QueryError> {
+    /// Returns what was found; what is missing is recorded and left out where the query allows it.
+    pub(crate) fn allow_missing<T>(
+        &self,
+        found: Result<T, ModelError>,
+    ) -> Result<Option<T>, QueryError> {
         match found {
             Ok(found) => Ok(Some(found)),
             Err(error) if self.allows(&error) => Ok(None),
@@ -413,7 +417,7 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     };
     for wave in &waves {
         context.yield_before(wave).await?;
-        // One more than the limit tells whether something was cut off.
+        // One more than the limit shows whether something was cut off.
         let left = most - rows;
         let batch = context.answer(wave, left.saturating_add(1)).await?; // no limit stays none
         let batch = if batch.len() > left {
@@ -454,9 +458,9 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
 const MAX_ROWS: u64 = 100_000_000;
 /// Bytes of a collected answer.
 const MAX_BYTES: u64 = 4 << 30;
-/// Bytes of one wave that is streamed: more at once is no faster, and several are under way.
-const MAX_BYTES_STREAMED: u64 = 4 << 20;
+/// Bytes of one wave that is streamed: more at once is no faster, and several are in progress.
+const MAX_STREAM_WAVE_BYTES: u64 = 4 << 20;
 /// Cells that one wave may have: their keys and indexes are held at once.
-const MAX_CELLS_OF_A_WAVE: usize = 8192;
+const MAX_WAVE_CELLS: usize = 8192;
 /// Cells stay with the handle only where a question reads no more than this.
-const MAX_BYTES_KEPT: u64 = 16 << 20;
+const MAX_CACHED_BYTES: u64 = 16 << 20;

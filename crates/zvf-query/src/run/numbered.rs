@@ -118,7 +118,7 @@ impl VertexNumbers {
             new.push(cut);
         }
         let elements = renumbered(batch.elements(), &numbers)?;
-        Ok(NumberedPart { vertices: rows_of(batch, &new)?, elements })
+        Ok(NumberedPart { vertices: take_rows(batch, &new)?, elements })
     }
 
     /// The number of the vertex at `place`, a chunk in the upper 32 bits and a row in the lower ones; whether it is new.
@@ -149,7 +149,7 @@ fn renumbered(elements: Option<&Elements>, numbers: &[usize]) -> Result<Elements
 }
 
 /// Some rows of a batch, without its elements.
-fn rows_of(batch: &Batch, rows: &[usize]) -> Result<Batch, QueryError> {
+fn take_rows(batch: &Batch, rows: &[usize]) -> Result<Batch, QueryError> {
     let column = |from: &Column| {
         let mut builder = ColumnBuilder::like(from);
         builder.reserve(rows.len());

@@ -19,7 +19,7 @@ use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Followed, ObjectId, ObjectIndex, ObjectRuns, Parts};
 use zvf_store::Caching;
 
-use super::fetch::{Need, Of, needs_of};
+use super::fetch::{Need, Of, plan_wanted_needs};
 use super::vertices::check_end;
 use super::{Context, join};
 use crate::error::{BadQuery, QueryError};
@@ -95,8 +95,8 @@ impl Context {
         index.ok_or_else(|| BadQuery::NoObjects.into())
     }
 
-    /// The rows of the index that are asked for by id, in the order asked; what is not there is told.
-    pub(crate) async fn rows_of(
+    /// The rows of the index that are asked for by id, in the order asked; missing ones are reported.
+    pub(crate) async fn find_rows(
         &self,
         index: &ObjectIndex,
         ids: &[ObjectId],
@@ -130,11 +130,12 @@ impl Context {
         let followed = self.follow(&index, rows).await?;
         let (chunks, parted) = parted(&followed)?;
         self.count(chunks.keys.len(), to_u64(parted.pieces.rows));
+        // Only compared with a cap.
         let caching = self.caching(to_u64(parted.pieces.rows).saturating_mul(self.row_bytes()));
 
         let of = Of::Positions(&self.warm.level);
         let wanted: Vec<u64> = chunks.named.iter().map(|named| named.rows).collect();
-        let mut needs = needs_of(of, &chunks.rows, &wanted, &parted.pieces);
+        let mut needs = plan_wanted_needs(of, &chunks.rows, &wanted, &parted.pieces);
         if self.mode == Mode::Crop || !self.kind.is_chain() {
             self.only_near(&chunks.keys, &mut needs);
         }
@@ -143,7 +144,7 @@ impl Context {
             check_pieces(&chunks.keys, &parted.pieces, &positions)?;
         }
         let parted = self.drop_missing(parted, std::slice::from_ref(&positions));
-        let parted = self.left(parted, &chunks, &positions, caching).await?;
+        let parted = self.filter_objects(parted, &chunks, &positions, caching).await?;
         if let (Mode::Clip, true, Some(region)) =
             (self.mode, self.kind.is_chain(), &self.query.region)
         {
@@ -159,7 +160,7 @@ impl Context {
     }
 
     /// What the conditions and the region leave of the objects; cuts come later.
-    async fn left(
+    async fn filter_objects(
         &self,
         parted: Parted,
         chunks: &Chunks,
@@ -168,7 +169,7 @@ impl Context {
     ) -> Result<Parted, QueryError> {
         let chain = self.kind.is_chain();
         let within = |parted, mode| self.clip_to_region(parted, &chunks.keys, positions, mode);
-        // What is whole in or near the region is told of what the conditions leave; looking at objects
+        // What is whole in or near the region is decided by what the conditions leave; looking at objects
         // that are far away can be spared.
         let (before, after) = match self.mode {
             Mode::Touch if chain => (Some(Mode::Touch), Some(Mode::Touch)),
@@ -187,7 +188,7 @@ impl Context {
         let (keys, rows) = (&chunks.keys, &chunks.rows);
         let test = self.row_test(keys, rows, &parted.pieces, positions, caching).await?;
         if let Some(test) = test {
-            parted = test.of_objects(&parted, chain)?;
+            parted = test.filter_objects(&parted, chain)?;
         }
         Ok(match after {
             Some(mode) => within(parted, mode),
@@ -459,7 +460,7 @@ fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
     for (at, fragments) in followed.chunks.iter().enumerate() {
         let extent = fragments.extent();
         check_extent(extent).map_err(|error| error.in_chunk(fragments.chunk()))?;
-        most = most.saturating_add(fragments.blob().len().saturating_mul(REPEATS)); // a cap
+        most = most.saturating_add(fragments.blob().len().saturating_mul(MAX_ROWS_PER_INDEX_BYTE)); // a cap
         chunks.keys.push(*fragments.chunk());
         chunks.rows.push(extent);
         let view = fragments.view()?;
@@ -476,8 +477,8 @@ fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
         Ok((counts.then(|| count_rows(&parted.pieces, views.len())), parted))
     };
     let parts: Vec<Result<_, QueryError>> = match followed.objects.len() {
-        0..=OBJECTS_OF_A_PART => vec![part(&followed.objects)],
-        _ => followed.objects.par_chunks(OBJECTS_OF_A_PART).map(part).collect(),
+        0..=BATCH_OBJECTS => vec![part(&followed.objects)],
+        _ => followed.objects.par_chunks(BATCH_OBJECTS).map(part).collect(),
     };
     let mut parted = Parted::default();
     chunks.named = vec![NamedRows::default(); views.len()];
@@ -579,8 +580,8 @@ fn too_many_pieces(most: usize) -> QueryError {
 }
 
 /// Objects that one thread takes at a time.
-const OBJECTS_OF_A_PART: usize = 1024;
+const BATCH_OBJECTS: usize = 1024;
 /// So few fragments are looked up by counting the ranges before them.
 const MAX_FRAGMENTS_WITHOUT_RANKS: u64 = 1024;
 /// How often, for each byte of fragment indexes, rows in lists may be named.
-const REPEATS: usize = 4;
+const MAX_ROWS_PER_INDEX_BYTE: usize = 4;

@@ -12,7 +12,7 @@ use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Value};
 
 use crate::predicate::{Comparison, Predicate};
-use crate::select::bits::{Bits, ROWS};
+use crate::select::bits::{Bits, WORD_ROWS};
 
 /// The numbers for which a condition holds: closed ranges.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ impl Ranges {
         };
         let (whole, float) = match float {
             None => (around(whole), floats_around(whole)),
-            Some(x) => (wholes_around(x), around_float(x)),
+            Some(x) => (integers_around(x), around_float(x)),
         };
         let parts: &[usize] = match comparison {
             Comparison::Less => &[0],
@@ -76,7 +76,7 @@ impl Ranges {
         let stride = column.stride();
         let rows = first.checked_mul(stride)?..first.checked_add(len)?.checked_mul(stride)?;
         let rows = Rows { bytes: column.bytes().get(rows)?, stride, component };
-        let mut bits = Bits::all(len, false);
+        let mut bits = Bits::filled(len, false);
         let words = bits.words_mut();
         macro_rules! whole {
             ($number:ty) => {{
@@ -124,10 +124,10 @@ fn around(n: i128) -> Around<i128> {
 
 /// Whole numbers around a float.
 #[expect(clippy::as_conversions, reason = "whole floats past 127 bits are past every column too")]
-fn wholes_around(x: f64) -> Around<i128> {
+fn integers_around(x: f64) -> Around<i128> {
     let (floor, ceil) = (x.floor() as i128, x.ceil() as i128);
-    let below = Some([i128::MIN, ceil.saturating_sub(1)]);
-    let above = Some([floor.saturating_add(1), i128::MAX]);
+    let below = Some([i128::MIN, ceil.saturating_sub(1)]); // saturates where no integer is below
+    let above = Some([floor.saturating_add(1), i128::MAX]); // saturates where no integer is above
     [below, (floor == ceil).then_some([floor, floor]), above]
 }
 
@@ -145,12 +145,12 @@ fn floats_around(n: i128) -> Around<f64> {
     match (near as i128).cmp(&n) {
         std::cmp::Ordering::Equal => around_float(near),
         // It lies between two floats.
-        std::cmp::Ordering::Less => beside(near, near.next_up()),
-        std::cmp::Ordering::Greater => beside(near.next_down(), near),
+        std::cmp::Ordering::Less => float_neighbours(near, near.next_up()),
+        std::cmp::Ordering::Greater => float_neighbours(near.next_down(), near),
     }
 }
 
-fn beside(below: f64, above: f64) -> Around<f64> {
+fn float_neighbours(below: f64, above: f64) -> Around<f64> {
     [Some([f64::NEG_INFINITY, below]), None, Some([above, f64::INFINITY])]
 }
 
@@ -170,7 +170,7 @@ impl Rows<'_> {
         words: &mut [u64],
     ) {
         let inside = |x: T| u8::from((low <= x) & (x <= high));
-        let blocks = self.bytes.chunks(ROWS.saturating_mul(self.stride)).zip(words); // too large: one block
+        let blocks = self.bytes.chunks(WORD_ROWS.saturating_mul(self.stride)).zip(words); // too large: one block
         if self.stride == N {
             for (block, word) in blocks {
                 *word |= packed(block.as_chunks::<N>().0.iter().map(|x| inside(number(*x))));
@@ -188,7 +188,7 @@ impl Rows<'_> {
 
 /// At most 64 verdicts, each 0 or 1, as bits of a word.
 fn packed(verdicts: impl Iterator<Item = u8>) -> u64 {
-    let mut all = [0_u8; ROWS];
+    let mut all = [0_u8; WORD_ROWS];
     all.iter_mut().zip(verdicts).for_each(|(to, verdict)| *to = verdict);
     let mut word = 0;
     for eight in all.as_chunks::<8>().0.iter().rev() {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_numbers_is_left_to_others() {
+    fn columns_without_numbers_have_no_verdicts() {
         let test: Predicate = "x < 3".parse().unwrap();
         let ranges = Ranges::new(&test).unwrap();
         for dtype in ["bool", "float16", "<U2"] {

@@ -107,16 +107,16 @@ impl RowTest<'_> {
     fn verdicts(&self, piece: &Piece) -> Result<Bits, QueryError> {
         let (cell, len) = (usize_from_u32(piece.cell), usize_from_u32(piece.len));
         if self.columns.iter().any(|values| values.missing.get(cell) == Some(&true)) {
-            return Ok(Bits::all(len, false));
+            return Ok(Bits::filled(len, false));
         }
         self.joined(self.conditions, true, piece)
     }
 
-    fn ask(&self, condition: &Condition, piece: &Piece) -> Result<Bits, QueryError> {
+    fn evaluate(&self, condition: &Condition, piece: &Piece) -> Result<Bits, QueryError> {
         match condition {
             Condition::One(one) => self.test_rows(one, piece),
             Condition::Not(inner) => {
-                let mut verdicts = self.ask(inner, piece)?;
+                let mut verdicts = self.evaluate(inner, piece)?;
                 verdicts.not();
                 Ok(verdicts)
             }
@@ -127,9 +127,9 @@ impl RowTest<'_> {
 
     /// Whether all of the conditions hold, or any.
     fn joined(&self, list: &[Condition], all: bool, piece: &Piece) -> Result<Bits, QueryError> {
-        let mut each = list.iter().map(|one| self.ask(one, piece));
+        let mut each = list.iter().map(|one| self.evaluate(one, piece));
         let Some(first) = each.next() else {
-            return Ok(Bits::all(usize_from_u32(piece.len), all));
+            return Ok(Bits::filled(usize_from_u32(piece.len), all));
         };
         let mut verdicts = first?;
         for own in each {
@@ -146,7 +146,7 @@ impl RowTest<'_> {
             let mut value = Some(value);
             test.holds(&mut |_| value.take().unwrap_or(Value::Null))
         };
-        let nothing = || Bits::all(len, holds(Value::Null));
+        let nothing = || Bits::filled(len, holds(Value::Null));
         let Some(values) = self.columns.get(*column) else { return Ok(nothing()) };
         let of_fragment = values.column.scope == Scope::Fragment;
         let first = if of_fragment { piece.fragment } else { piece.start };
@@ -161,7 +161,7 @@ impl RowTest<'_> {
             }
         };
         if of_fragment {
-            return Ok(Bits::all(len, verdict(at)?));
+            return Ok(Bits::filled(len, verdict(at)?));
         }
         match ranges.as_ref().and_then(|ranges| ranges.verdicts(rows, values.component, at, len)) {
             Some(verdicts) => Ok(verdicts),
@@ -179,7 +179,7 @@ impl RowTest<'_> {
     }
 
     /// The rows of `pieces` for which the conditions hold.
-    pub(super) fn of_pieces(&self, pieces: &Pieces) -> Result<Pieces, QueryError> {
+    pub(super) fn filter_pieces(&self, pieces: &Pieces) -> Result<Pieces, QueryError> {
         let some = |list: &[Piece]| -> Result<Pieces, QueryError> {
             let mut left = Pieces::default();
             for piece in list {
@@ -191,11 +191,11 @@ impl RowTest<'_> {
             }
             Ok(left)
         };
-        if pieces.rows < WORTH_A_THREAD {
+        if pieces.rows < MIN_THREAD_ROWS {
             return some(&pieces.list);
         }
         let parts: Result<Vec<Pieces>, QueryError> =
-            pieces.list.par_chunks(PIECES_OF_A_THREAD).map(some).collect();
+            pieces.list.par_chunks(BATCH_PIECES).map(some).collect();
         let mut left = Pieces::default();
         // What follows in the next part may go on with the last run of this one.
         parts?.into_iter().flat_map(|part| part.list).for_each(|piece| left.push(piece));
@@ -203,7 +203,11 @@ impl RowTest<'_> {
     }
 
     /// The rows of objects for which the conditions hold: a chain in runs, others in one part.
-    pub(super) fn of_objects(&self, parted: &Parted, chain: bool) -> Result<Parted, QueryError> {
+    pub(super) fn filter_objects(
+        &self,
+        parted: &Parted,
+        chain: bool,
+    ) -> Result<Parted, QueryError> {
         let mut left = Parted::default();
         for span in &parted.spans {
             let mut now: Vec<Piece> = Vec::new();
@@ -263,7 +267,7 @@ impl Context {
                 RowColumn::Attribute(reader) if column.scope == Scope::Fragment => {
                     let found = reader.values_where_written(keys, caching).await;
                     for (values, missing) in found.into_iter().zip(&mut missing) {
-                        let values: Option<Option<Column>> = self.sift(values)?;
+                        let values: Option<Option<Column>> = self.allow_missing(values)?;
                         *missing = values.is_none();
                         held.push(values.flatten().map_or(Held::Nothing, Held::Whole));
                     }
@@ -288,6 +292,6 @@ impl Context {
 }
 
 /// Rows that take longer to test than a thread takes to wake up.
-const WORTH_A_THREAD: usize = 1 << 17;
+const MIN_THREAD_ROWS: usize = 1 << 17;
 /// Pieces that one thread tests at a time.
-const PIECES_OF_A_THREAD: usize = 64;
+const BATCH_PIECES: usize = 64;

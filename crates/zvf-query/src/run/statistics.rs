@@ -16,7 +16,7 @@ use crate::query::{Columns, Order, Query};
 use crate::reader::Reader;
 use crate::warm::Warm;
 
-/// The statistics of level `level`, of its geometry of `kind` where it holds several; `on_progress` hears of the vertices
+/// The statistics of level `level`, of its geometry of `kind` where it holds several; `on_progress` is called with the vertices
 /// so far.
 pub(crate) async fn statistics(
     reader: &Reader,
@@ -34,7 +34,7 @@ pub(crate) async fn statistics(
         level,
         vertices: 0,
         axes: vec![Summary::default(); usize_from_u32(empty.positions().width())],
-        attributes: empty.fields().iter().map(AttributeStatistics::of_field).collect(),
+        attributes: empty.fields().iter().map(AttributeStatistics::from_field).collect(),
     };
     for wave in &waves(&context, Purpose::Stream).await? {
         let batch = context.answer(wave, usize::MAX).await?;
@@ -42,18 +42,18 @@ pub(crate) async fn statistics(
         on_progress(all.vertices);
     }
     if kind.has_links() {
-        all.attributes.extend(of_links(&warm).await?);
+        all.attributes.extend(summarize_links(&warm).await?);
     }
-    all.attributes.extend(of_objects(&warm).await?);
+    all.attributes.extend(summarize_objects(&warm).await?);
     Ok(all)
 }
 
 /// The attributes of links within the level. A record that is stored twice counts once.
-async fn of_links(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryError> {
+async fn summarize_links(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryError> {
     let mut all = Vec::new();
     let Some(family) = warm.level.links(Delta::SAME).await? else { return Ok(all) };
     for name in warm.level.link_attribute_names().await?.names {
-        let Some(attribute) = warm.of_links(&family, &name).await? else { continue };
+        let Some(attribute) = warm.link_attribute(&family, &name).await? else { continue };
         let (dtype, width) = (attribute.dtype(), attribute.width());
         let mut own = AttributeStatistics::new(Scope::Link, attribute.name(), dtype, width);
         for (number, segment) in family.segments().iter().enumerate() {
@@ -80,12 +80,12 @@ async fn of_links(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryError> {
     Ok(all)
 }
 
-async fn of_objects(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryError> {
+async fn summarize_objects(warm: &Warm) -> Result<Vec<AttributeStatistics>, QueryError> {
     let mut all = Vec::new();
     let Some(index) = warm.level.objects().await? else { return Ok(all) };
     let slots = index.slots();
     for name in warm.level.object_attribute_names().await?.names {
-        let attribute = warm.of_objects(&name).await?;
+        let attribute = warm.object_attribute(&name).await?;
         let (dtype, width) = (attribute.dtype(), attribute.width());
         let mut own = AttributeStatistics::new(Scope::Object, attribute.name(), dtype, width);
         // Objects behind the end of the column have no value.

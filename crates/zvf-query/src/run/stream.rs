@@ -1,4 +1,4 @@
-//! Streams: answers batch by batch, in order, some of them prepared ahead of whoever takes them.
+//! Streams: answers batch by batch, in order, some of them prefetched.
 //!
 //! A future that is polled only while somebody waits for the next batch keeps what it holds between two
 //! batches: places in the single-flight cache and permits of the budget, for which the next query of the
@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! remote store, in a tokio runtime    a task for each wave         aborted when the stream is dropped
-//! files of this machine               a thread for each wave       told to stop when it is dropped
+//! files of this machine               a thread for each wave       stopped when it is dropped
 //! remote store, no runtime            one wave, while it is waited for; nothing ahead
 //! ```
 //!
@@ -66,14 +66,14 @@ enum State {
 type Work = (Arc<Context>, WorkUnit);
 type SizedWork = (Arc<Context>, SizedWave);
 
-/// What is to be done, under way, and done.
+/// What is to be done, in progress, and done.
 struct Pipeline {
     runner: Runner,
     /// Vertices that the limit leaves.
     left: usize,
     /// Vertices that one wave may give: one more than the limit shows whether an object is cut off.
     each: usize,
-    /// How many waves may be under way.
+    /// How many waves may be in progress.
     ahead: usize,
     /// The level being opened and divided into waves.
     opening: Option<Running<Result<Vec<Work>, QueryError>>>,
@@ -85,7 +85,7 @@ struct Pipeline {
     fine: VecDeque<Result<SizedWork, QueryError>>,
     /// Waves being answered, in order, each with the bytes it takes.
     answers: VecDeque<(Running<Result<Batch, QueryError>>, u64)>,
-    /// Bytes that all waves under way may take together; one alone may take more.
+    /// Bytes that all waves in progress may take together; one alone may take more.
     max_bytes: u64,
 }
 
@@ -153,7 +153,7 @@ impl Pipeline {
         }
     }
 
-    /// Starts as much as may be under way.
+    /// Starts as much as may be in progress.
     async fn start_answers(&mut self) {
         while self.answers.len() < self.ahead {
             if let Some(next) = self.fine.front() {
@@ -187,7 +187,7 @@ impl Pipeline {
         }
     }
 
-    /// Whether a wave of so many bytes may go on beside those under way.
+    /// Whether a wave of so many bytes may go on beside those in progress.
     fn has_room_for(&self, bytes: u64) -> bool {
         let taken = self.answers.iter().fold(bytes, |sum, (_, bytes)| sum.saturating_add(*bytes)); // estimates
         self.answers.is_empty() || taken <= self.max_bytes
@@ -231,7 +231,7 @@ impl Runner {
     }
 }
 
-/// Work under way. Dropping it cancels the work.
+/// Work in progress. Dropping it cancels the work.
 enum Running<T> {
     Task(JoinHandle<T>),
     Thread {
@@ -257,16 +257,16 @@ impl<T: Send + 'static> Running<T> {
             let Some(work) = take(&own) else { return };
             let stopped = pin!(stopped);
             if let Either::Left((value, _)) = block_on(select(work, stopped)) {
-                // Nobody is there to take it when the stream was dropped meanwhile.
+                // The receiver is gone when the stream was dropped meanwhile.
                 drop(sender.send(value));
             }
         };
         match thread::Builder::new().name("zvf-stream".into()).spawn(run) {
             Ok(handle) => Self::Thread { result, handle: Some(handle), _stop: stop },
-            // No thread to be had: the work is done by whoever waits for it.
+            // No thread to be had: the consumer does the work.
             Err(_) => match take(&shared) {
                 Some(work) => Self::Inline(work.map(Ok).boxed()),
-                None => Self::Inline(async { Err(stopped_early()) }.boxed()),
+                None => Self::Inline(async { Err(runtime_stopped()) }.boxed()),
             },
         }
     }
@@ -277,20 +277,20 @@ impl<T: Send + 'static> Running<T> {
             Self::Task(task) => match task.await {
                 Ok(value) => Ok(value),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                Err(_) => Err(stopped_early()),
+                Err(_) => Err(runtime_stopped()),
             },
             Self::Thread { result, handle, .. } => match result.await {
                 Ok(value) => Ok(value),
                 Err(_) => match handle.take().map(thread::JoinHandle::join) {
                     Some(Err(panic)) => std::panic::resume_unwind(panic),
-                    Some(Ok(())) | None => Err(stopped_early()),
+                    Some(Ok(())) | None => Err(runtime_stopped()),
                 },
             },
             Self::Inline(work) => work.await,
         }
     }
 
-    /// Whether the result is there, so that nobody has to wait for it.
+    /// Whether the result is there, so that it is returned at once.
     fn is_finished(&self) -> bool {
         match self {
             Self::Task(task) => task.is_finished(),
@@ -308,13 +308,13 @@ impl<T> Drop for Running<T> {
     }
 }
 
-/// Work that whoever ran it gave up: a runtime that was shut down.
-fn stopped_early() -> QueryError {
+/// The error of work that was cancelled: its runtime was shut down.
+fn runtime_stopped() -> QueryError {
     let expected = Expected::Rule("a runtime that runs until the stream ends");
     ModelError::refused(Class::Cancelled, "stream", expected, "one that was shut down").into()
 }
 
-/// Waves that are answered ahead of whoever takes them.
+/// Waves that are prefetched.
 const PREFETCH_UNITS: usize = 3;
 /// The same for graphs, skeletons and meshes.
 const PREFETCH_UNITS_WITH_LINKS: usize = 2;

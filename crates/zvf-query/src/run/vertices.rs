@@ -66,13 +66,13 @@ pub(crate) fn check_end(key: &ChunkKey, end: u64, rows: u64) -> Result<(), Query
 impl Context {
     /// The vertices of the chunks at `places`, of which at most `limit` count.
     pub(super) async fn vertices(&self, places: &[u32], limit: usize) -> Result<Batch, QueryError> {
-        let chunks = self.runs_of(places).await?;
+        let chunks = self.read_runs(places).await?;
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
-        let asked = rows_of(&chunks);
-        let caching = self.caching(asked.saturating_mul(self.row_bytes()));
+        let asked = count_rows(&chunks);
+        let caching = self.caching(asked.saturating_mul(self.row_bytes())); // only compared with a cap
         let at_once = match self.warm.level.store().is_remote() {
-            true => MAX_BYTES_READ_AT_ONCE,
-            false => MAX_BYTES_READ_FROM_FILES_AT_ONCE,
+            true => READ_BATCH_BYTES,
+            false => FILE_READ_BATCH_BYTES,
         };
         let most = self.wave_bytes(super::Purpose::Collect).min(at_once);
         let groups: Vec<&[Chunk]> = in_memory(&chunks, self.row_bytes(), most).collect();
@@ -115,13 +115,13 @@ impl Context {
     }
 
     /// The chunks at `places` with the rows of them that can matter.
-    pub(crate) async fn runs_of(&self, places: &[u32]) -> Result<Vec<Chunk>, QueryError> {
+    pub(crate) async fn read_runs(&self, places: &[u32]) -> Result<Vec<Chunk>, QueryError> {
         let keys = self.keys(places);
         let level = &self.warm.level;
         let (found, ()) = join!(level.fragments(&keys), level.locate_positions(&keys));
         let mut indexes = Vec::with_capacity(keys.len());
         for (key, fragments) in keys.into_iter().zip(found) {
-            if let Some(fragments) = self.sift(fragments)? {
+            if let Some(fragments) = self.allow_missing(fragments)? {
                 indexes.push((key, fragments));
             }
         }
@@ -146,7 +146,7 @@ impl Context {
             Ok::<_, QueryError>(Chunk { key: *key, runs, rows: extent })
         };
         let bytes: usize = indexes.iter().map(|(_, fragments)| fragments.blob().len()).sum();
-        if bytes > WORTH_A_THREAD {
+        if bytes > MIN_THREAD_BYTES {
             indexes.par_iter().enumerate().map(chunk).collect()
         } else {
             indexes.iter().enumerate().map(chunk).collect()
@@ -170,7 +170,7 @@ impl Context {
     ) -> Result<(Pieces, Vec<Held>, Vec<Vec<Held>>), QueryError> {
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let rows: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
-        self.count(chunks.len(), rows_of(chunks));
+        self.count(chunks.len(), count_rows(chunks));
         let (mut pieces, positions) = match self.by_values(chunks, &keys, &rows, caching).await? {
             Some(found) => found,
             None => self.by_positions(chunks, &keys, &rows, caching).await?,
@@ -199,7 +199,7 @@ impl Context {
         check_ends(chunks, &positions)?;
         let mut pieces = self.select(chunks, &positions);
         if let Some(test) = self.row_test(keys, rows, &pieces, &positions, caching).await? {
-            pieces = test.of_pieces(&pieces)?;
+            pieces = test.filter_pieces(&pieces)?;
         }
         Ok((pieces, positions))
     }
@@ -224,7 +224,7 @@ impl Context {
         if !test.has_all(chunks) {
             return Ok(None);
         }
-        let mut pieces = test.of_pieces(&pieces)?;
+        let mut pieces = test.filter_pieces(&pieces)?;
         let of = Of::Positions(&self.warm.level);
         let positions = self.read_pieces(of, keys, rows, &pieces, caching).await?;
         check_ends(chunks, &positions)?;
@@ -250,9 +250,9 @@ impl Context {
             pieces
         };
         let stride = positions_stride(positions);
-        let rows = rows_of(chunks);
+        let rows = count_rows(chunks);
         let mut all = Pieces::default();
-        if test.is_some() && usize_from_u32(saturating_u32(work(rows, stride))) > WORTH_A_THREAD {
+        if test.is_some() && usize_from_u32(saturating_u32(work(rows, stride))) > MIN_THREAD_BYTES {
             let cells = (0..saturating_u32(to_u64(chunks.len()))).into_par_iter().zip(chunks);
             let each: Vec<Pieces> = cells.zip(positions).map(one).collect();
             each.into_iter().for_each(|pieces| all.extend(pieces));
@@ -262,7 +262,7 @@ impl Context {
         all
     }
 
-    /// The attributes of vertices that come along, for the rows of `pieces`.
+    /// The attributes of vertices that are returned, for the rows of `pieces`.
     pub(super) async fn columns(
         &self,
         keys: &[ChunkKey],
@@ -313,8 +313,9 @@ impl Context {
 
     /// Adds what the chunks at `places` cost.
     pub(super) async fn estimate(&self, places: &[u32], plan: &mut Plan) -> Result<(), QueryError> {
-        let chunks = self.runs_of(places).await?;
+        let chunks = self.read_runs(places).await?;
         for chunk in &chunks {
+            // Figures of a plan are upper bounds.
             plan.rows_before = plan.rows_before.saturating_add(chunk.rows);
             plan.rows = plan.rows.saturating_add(chunk.runs.rows); // an estimate: rows may be repeated
         }
@@ -334,8 +335,8 @@ fn check_ends(chunks: &[Chunk], positions: &[Held]) -> Result<(), QueryError> {
 }
 
 /// How many rows of `chunks` can matter.
-fn rows_of(chunks: &[Chunk]) -> u64 {
-    // Claims of fragments, to be compared.
+fn count_rows(chunks: &[Chunk]) -> u64 {
+    // Claims of fragments, compared with the caps.
     chunks.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.runs.rows))
 }
 
@@ -373,6 +374,7 @@ fn in_memory(chunks: &[Chunk], row_bytes: u64, most: u64) -> impl Iterator<Item 
     std::iter::from_fn(move || {
         let mut bytes = 0_u64;
         let fits = |chunk: &&Chunk| {
+            // Claims, compared with the caps.
             bytes = bytes.saturating_add(chunk.rows.saturating_mul(row_bytes));
             bytes <= most
         };
@@ -389,9 +391,9 @@ fn positions_stride(positions: &[Held]) -> usize {
     columns.unwrap_or(8)
 }
 
-/// Bytes that take longer to go through than a thread takes to wake up.
-const WORTH_A_THREAD: usize = 1 << 20;
+/// Bytes that take longer to process than a thread takes to wake up.
+const MIN_THREAD_BYTES: usize = 1 << 20;
 /// What is read before it is gathered: the memory of it then serves what is read next.
-const MAX_BYTES_READ_AT_ONCE: u64 = 16 << 20;
+const READ_BATCH_BYTES: u64 = 16 << 20;
 /// The same of files, where more requests are no more waiting: what was read is copied while it is near the processor.
-const MAX_BYTES_READ_FROM_FILES_AT_ONCE: u64 = 4 << 20;
+const FILE_READ_BATCH_BYTES: u64 = 4 << 20;

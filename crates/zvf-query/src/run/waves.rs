@@ -1,6 +1,6 @@
 //! How a question is divided into waves.
 //!
-//! By objects, where the answer is put together from them; by link cells, where there are edges and faces;
+//! By objects, where the answer is assembled from them; by link cells, where there are edges and faces;
 //! by chunks otherwise. A wave has as much as fits in a part of the budget, judged by averages: what a
 //! wave reads is looked at again when it is known. Chunks that are collected are read some at a time anyway.
 
@@ -13,7 +13,7 @@ use zvf_model::{AttributeReader, Followed, LevelId, ObjectRuns};
 use zvf_store::Partial;
 
 use super::elements::Work;
-use super::{Context, MAX_CELLS_OF_A_WAVE, Purpose, SizedWave, WorkUnit};
+use super::{Context, MAX_WAVE_CELLS, Purpose, SizedWave, WorkUnit};
 use crate::error::{BadQuery, QueryError};
 use crate::query::Order;
 use crate::select::candidates::all_chunks;
@@ -33,16 +33,16 @@ pub(crate) async fn waves(
     let candidates = context.candidates();
     context.yield_before_many(candidates.len()).await;
     let candidates = context.places_asked(candidates).await?;
-    if purpose == Purpose::Collect && candidates.len() > MAX_CELLS {
+    if purpose == Purpose::Collect && candidates.len() > MAX_ANSWER_CELLS {
         let found = to_u64(candidates.len());
-        return Err(QueryError::limit("cells of an answer", to_u64(MAX_CELLS), found));
+        return Err(QueryError::limit("cells of an answer", to_u64(MAX_ANSWER_CELLS), found));
     }
-    let cells = context.cells_of_a_wave(purpose);
+    let cells = context.wave_cells(purpose);
     Ok(candidates.chunks(cells).map(|places| WorkUnit::Chunks(places.to_vec())).collect())
 }
 
 impl Context {
-    /// Whether the answer is put together object by object.
+    /// Whether the answer is assembled object by object.
     pub(super) fn goes_by_objects(&self) -> bool {
         if self.kind.has_links() || self.query.vertices_only {
             return false;
@@ -74,7 +74,7 @@ impl Context {
         };
         let is_whole = !self.query.links_of_chunks && purpose == Purpose::Collect;
         if is_whole && !self.is_large(&chunks).await {
-            return Ok(vec![WorkUnit::Elements(Work { chunks, cells, told: Vec::new() })]);
+            return Ok(vec![WorkUnit::Elements(Work { chunks, cells, parent_cells: Vec::new() })]);
         }
         self.split(chunks, cells).await
     }
@@ -85,7 +85,7 @@ impl Context {
         chunks: Vec<u32>,
         cells: Vec<(usize, usize)>,
     ) -> Result<Vec<WorkUnit>, QueryError> {
-        let each = self.cells_of_a_wave(Purpose::Stream);
+        let each = self.wave_cells(Purpose::Stream);
         let Some(family) = self.family().await? else {
             let work = |place: &u32| Work { chunks: vec![*place], ..Work::default() };
             let works = |places: &[u32]| WorkUnit::Several(places.iter().map(work).collect());
@@ -112,10 +112,10 @@ impl Context {
                 if !self.follows_rows() {
                     continue;
                 }
-                // Whose parents these records tell must be known where the rest of a chunk is.
+                // Vertices whose parents these records state must be known where the rest of a chunk is.
                 let others = between.iter().filter_map(place_of).filter(|place| *place != source);
                 for place in others.filter(|place| chunks.binary_search(place).is_ok()) {
-                    by_source.entry(place).or_default().told.push(*cell);
+                    by_source.entry(place).or_default().parent_cells.push(*cell);
                 }
             }
         }
@@ -174,6 +174,7 @@ impl Context {
             }
         };
         let rows = self.objects_where(rows).await?;
+        // An estimate; without objects any.
         let average = vertices.checked_div(index.slots()).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
         let objects = saturating_usize(self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1));
@@ -183,8 +184,8 @@ impl Context {
             _ => objects,
         };
         let most = match purpose {
-            Purpose::Collect => MAX_OBJECTS_OF_A_WAVE,
-            Purpose::Stream => OBJECTS_LOOKED_AT,
+            Purpose::Collect => MAX_WAVE_OBJECTS,
+            Purpose::Stream => MANIFEST_BATCH_OBJECTS,
         };
         Ok(rows
             .chunks(objects.clamp(1, most))
@@ -202,18 +203,19 @@ impl Context {
     }
 
     /// How many chunks a wave has, by what an average chunk of the level holds.
-    fn cells_of_a_wave(&self, purpose: Purpose) -> usize {
+    fn wave_cells(&self, purpose: Purpose) -> usize {
         if purpose == Purpose::Collect {
             // What is read at once is bounded where it is read: more waves would only have to be joined.
             let few = self.query.limit.is_some_and(|limit| limit < 100_000);
-            return if few { CELLS_FOR_A_LIMIT } else { MAX_CELLS_OF_A_WAVE };
+            return if few { LIMIT_BATCH_CELLS } else { MAX_WAVE_CELLS };
         }
         let meta = self.warm.level.node().meta();
         let rows = u64::try_from(meta.vertex_count).unwrap_or(0); // negative: unknown, and taken for none
+        // An estimate; without chunks any.
         let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
         let cells = self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1);
-        saturating_usize(cells).clamp(1, CELLS_LOOKED_AT)
+        saturating_usize(cells).clamp(1, INDEX_BATCH_CELLS)
     }
 }
 
@@ -269,6 +271,7 @@ impl Context {
         for object in &followed.objects {
             let more = reads.add(object);
             if bytes.saturating_add(more) > most && !now.is_empty() {
+                // estimates, only compared
                 parts.push(SizedWave { wave: WorkUnit::Objects(std::mem::take(&mut now)), bytes });
                 reads.of_chunks.clear();
                 bytes = reads.add(object);
@@ -293,7 +296,7 @@ impl Context {
 
     /// Bytes that a vertex and the elements at it take on their way into an answer.
     pub(super) fn element_row_bytes(&self) -> u64 {
-        self.row_bytes().saturating_add(BYTES_OF_AN_ELEMENT) // judged, not allocated
+        self.row_bytes().saturating_add(ELEMENT_OVERHEAD_BYTES) // judged, not allocated
     }
 
     /// About how many rows each of the chunks has; a fault shows when they are read.
@@ -321,7 +324,7 @@ impl<'a> Reads<'a> {
         for chunk in &followed.chunks {
             let view = chunk.view()?;
             let ranks = by_range.then(|| RankTable::new(&view));
-            let whole = chunk.extent().saturating_mul(row_bytes);
+            let whole = chunk.extent().saturating_mul(row_bytes); // an estimate
             chunks.push((view, ranks, whole));
         }
         Ok(Self { chunks, row_bytes, of_chunks: HashMap::new() })
@@ -335,7 +338,7 @@ impl<'a> Reads<'a> {
             let fragment = ranks.as_ref().map(|ranks| ranks.get(view, run.fragment));
             let own = fragment.map_or(*whole, |fragment| {
                 let rows = fragment.map_or(0, |fragment| fragment.len());
-                rows.saturating_mul(self.row_bytes).saturating_add(BYTES_OF_A_RANGE)
+                rows.saturating_mul(self.row_bytes).saturating_add(RANGE_OVERHEAD_BYTES)
             });
             let read = self.of_chunks.entry(run.chunk).or_default();
             let more = own.min(whole.saturating_sub(*read));
@@ -359,7 +362,7 @@ fn groups<T>(
 ) -> impl Iterator<Item = (&[T], u64)> {
     let (mut parts, mut sum): (Vec<(usize, u64)>, _) = (Vec::new(), 0_u64);
     for (at, bytes) in bytes.enumerate() {
-        sum = sum.saturating_add(bytes);
+        sum = sum.saturating_add(bytes); // compared with the budget
         if at == 0 || sum > most {
             parts.push((at, 0));
             sum = bytes;
@@ -379,29 +382,29 @@ fn joined(works: &[Work]) -> Work {
     for work in works {
         one.chunks.extend_from_slice(&work.chunks);
         one.cells.extend_from_slice(&work.cells);
-        one.told.extend_from_slice(&work.told);
+        one.parent_cells.extend_from_slice(&work.parent_cells);
     }
-    for cells in [&mut one.cells, &mut one.told] {
+    for cells in [&mut one.cells, &mut one.parent_cells] {
         cells.sort_unstable();
         cells.dedup();
     }
-    one.told.retain(|cell| one.cells.binary_search(cell).is_err());
+    one.parent_cells.retain(|cell| one.cells.binary_search(cell).is_err());
     one
 }
 
 /// Bytes that a row and the elements at it take on their way into an answer, besides what is stored.
-const BYTES_OF_AN_ELEMENT: u64 = 192;
+const ELEMENT_OVERHEAD_BYTES: u64 = 192;
 /// Bytes that reading a range of rows takes besides the rows.
-const BYTES_OF_A_RANGE: u64 = 1 << 10;
+const RANGE_OVERHEAD_BYTES: u64 = 1 << 10;
 /// Chunks of a stream whose indexes are looked at together.
-const CELLS_LOOKED_AT: usize = 256;
+const INDEX_BATCH_CELLS: usize = 256;
 /// Objects of a stream whose manifests are looked at together.
-const OBJECTS_LOOKED_AT: usize = 4096;
+const MANIFEST_BATCH_OBJECTS: usize = 4096;
 /// Cells of a collected answer.
-const MAX_CELLS: usize = 1_000_000;
+const MAX_ANSWER_CELLS: usize = 1_000_000;
 /// So few objects are read rather than looked for.
 const MAX_UNSEARCHED_OBJECTS: u64 = 16;
 /// Objects that one wave may have.
-const MAX_OBJECTS_OF_A_WAVE: usize = 1 << 20;
+const MAX_WAVE_OBJECTS: usize = 1 << 20;
 /// Cells that are tried at once when only a few rows are wanted.
-const CELLS_FOR_A_LIMIT: usize = 16;
+const LIMIT_BATCH_CELLS: usize = 16;

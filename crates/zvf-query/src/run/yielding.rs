@@ -1,8 +1,8 @@
 //! Yielding before work that takes long, so that a question can be moved to another thread.
 //!
 //! A question whose cells are all held is never pending by itself: its first poll would do all of it, however long that
-//! takes. Whoever polls it on a thread that must stay responsive, such as that of an interpreter, wants short answers from
-//! the first poll and a pending future otherwise. So it is pending once before each piece of work that takes long.
+//! takes. A caller that polls it on a thread that must stay responsive, such as that of an interpreter, needs short answers
+//! from the first poll and a pending future otherwise. So it is pending once before each piece of work that takes long.
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
@@ -16,9 +16,10 @@ use crate::error::QueryError;
 impl Context {
     /// Yields before a wave, where it and what was done since the last time are not small.
     pub(super) async fn yield_before(&self, wave: &WorkUnit) -> Result<(), QueryError> {
-        let bytes = self.bytes_of(wave).await?.clamp(BYTES_OF_ANY_WAVE, MAX_BYTES_OF_A_POLL + 1);
+        let bytes = self.estimate_bytes(wave).await?.clamp(MIN_WAVE_BYTES, MAX_POLL_BYTES + 1);
         let before = self.since_yield.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) > MAX_BYTES_OF_A_POLL {
+        if before.saturating_add(bytes) > MAX_POLL_BYTES {
+            // estimates, only compared
             self.since_yield.store(0, Ordering::Relaxed);
             yield_once().await;
         }
@@ -27,17 +28,18 @@ impl Context {
 
     /// Yields before so many chunks or objects are looked at, where they are many.
     pub(super) async fn yield_before_many(&self, items: usize) {
-        if items > MAX_ITEMS_OF_A_POLL {
+        if items > MAX_POLL_ITEMS {
             yield_once().await;
         }
     }
 
-    /// About how many bytes a wave goes through, by averages of the level.
-    async fn bytes_of(&self, wave: &WorkUnit) -> Result<u64, QueryError> {
+    /// About how many bytes a wave processes, by averages of the level.
+    async fn estimate_bytes(&self, wave: &WorkUnit) -> Result<u64, QueryError> {
         let vertices = u64::try_from(self.warm.level.node().meta().vertex_count).unwrap_or(0); // negative: unknown
         // Judged, not allocated.
         let share = |items: usize, all: u64| {
             let each = vertices.checked_div(all).unwrap_or(vertices).max(1);
+            // An estimate.
             to_u64(items).saturating_mul(each)
         };
         let chunks = to_u64(self.chunks.len());
@@ -74,12 +76,12 @@ async fn yield_once() {
     .await;
 }
 
-/// Bytes that one poll goes through: they take a few milliseconds.
-const MAX_BYTES_OF_A_POLL: u64 = 4 << 20;
+/// Bytes that one poll processes: they take a few milliseconds.
+const MAX_POLL_BYTES: u64 = 4 << 20;
 /// What a wave counts for at least, so that many empty ones are not small.
-const BYTES_OF_ANY_WAVE: u64 = 64 << 10;
+const MIN_WAVE_BYTES: u64 = 64 << 10;
 /// Chunks or objects that one poll looks at.
-const MAX_ITEMS_OF_A_POLL: usize = 1 << 14;
+const MAX_POLL_ITEMS: usize = 1 << 14;
 
 #[cfg(test)]
 mod tests {

@@ -12,8 +12,8 @@ pub(crate) struct Bits {
 
 impl Bits {
     /// The same verdict on `len` rows.
-    pub(crate) fn all(len: usize, verdict: bool) -> Self {
-        let words = vec![if verdict { u64::MAX } else { 0 }; len.div_ceil(ROWS)];
+    pub(crate) fn filled(len: usize, verdict: bool) -> Self {
+        let words = vec![if verdict { u64::MAX } else { 0 }; len.div_ceil(WORD_ROWS)];
         let mut bits = Self { words, len };
         bits.clear_tail();
         bits
@@ -23,11 +23,11 @@ impl Bits {
     pub(crate) fn collect<E>(
         verdicts: impl ExactSizeIterator<Item = Result<bool, E>>,
     ) -> Result<Self, E> {
-        let mut bits = Self::all(verdicts.len(), false);
+        let mut bits = Self::filled(verdicts.len(), false);
         for (row, verdict) in verdicts.enumerate() {
             let verdict = u64::from(verdict?);
-            if let Some(word) = bits.words.get_mut(row / ROWS) {
-                *word |= verdict << (row % ROWS);
+            if let Some(word) = bits.words.get_mut(row / WORD_ROWS) {
+                *word |= verdict << (row % WORD_ROWS);
             }
         }
         Ok(bits)
@@ -72,7 +72,7 @@ impl Bits {
     }
 
     fn get(&self, row: usize) -> bool {
-        self.words.get(row / ROWS).is_some_and(|word| word >> (row % ROWS) & 1 == 1)
+        self.words.get(row / WORD_ROWS).is_some_and(|word| word >> (row % WORD_ROWS) & 1 == 1)
     }
 
     /// The first row behind `start` with another verdict, or the number of rows.
@@ -80,19 +80,19 @@ impl Bits {
         // What differs from the verdict is 1.
         let turned = |word: u64| if verdict { !word } else { word };
         let mut at = start;
-        while let Some(word) = self.words.get(at / ROWS).filter(|_| at < self.len) {
-            let rest = turned(*word) >> (at % ROWS);
+        while let Some(word) = self.words.get(at / WORD_ROWS).filter(|_| at < self.len) {
+            let rest = turned(*word) >> (at % WORD_ROWS);
             if rest != 0 {
-                let skip = usize::try_from(rest.trailing_zeros()).unwrap_or(ROWS); // below 64
+                let skip = usize::try_from(rest.trailing_zeros()).unwrap_or(WORD_ROWS); // below 64
                 return (at + skip).min(self.len);
             }
-            at = (at / ROWS + 1) * ROWS;
+            at = (at / WORD_ROWS + 1) * WORD_ROWS;
         }
         self.len
     }
 
     fn clear_tail(&mut self) {
-        let used = self.len % ROWS;
+        let used = self.len % WORD_ROWS;
         if let Some(last) = self.words.last_mut().filter(|_| used > 0) {
             *last &= (1 << used) - 1;
         }
@@ -100,7 +100,7 @@ impl Bits {
 }
 
 /// Rows of one word.
-pub(crate) const ROWS: usize = 64;
+pub(crate) const WORD_ROWS: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -120,10 +120,10 @@ mod tests {
 
     #[test]
     fn runs_cross_words() {
-        assert_eq!(runs(&Bits::all(0, true)), []);
+        assert_eq!(runs(&Bits::filled(0, true)), []);
         for len in [1, 63, 64, 65, 200] {
             for verdict in [true, false] {
-                assert_eq!(runs(&Bits::all(len, verdict)), [(0, len, verdict)]);
+                assert_eq!(runs(&Bits::filled(len, verdict)), [(0, len, verdict)]);
             }
         }
         let mut some = vec![false; 200];
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_ends_it() {
+    fn collect_returns_the_first_error() {
         let rows = [Ok(true), Err("no"), Err("later")];
         assert_eq!(Bits::collect(rows.into_iter()), Err("no"));
     }

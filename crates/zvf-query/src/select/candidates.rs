@@ -29,7 +29,10 @@ pub(crate) fn chunk_range_of_box(
 /// The places in `table` of its keys in `range`, ascending. Where keys have one component more, it is the
 /// bin of an attribute, and may be any.
 pub(crate) fn chunks_in_range(table: &KeyTable, range: &ChunkRange) -> Vec<u32> {
-    let few = range.count().is_some_and(|count| count.saturating_mul(PROBE) < to_u64(table.len()));
+    // Only compared.
+    let few = range
+        .count()
+        .is_some_and(|count| count.saturating_mul(LOOK_UP_COST_KEYS) < to_u64(table.len()));
     if few && range.rank() == table.rank() {
         return range.iter().filter_map(|key| table.find(&key)).map(place).collect();
     }
@@ -60,13 +63,14 @@ fn place(at: usize) -> u32 {
 
 /// Whether the key with these components is in `range`.
 fn meets(range: &ChunkRange, components: &[i64]) -> bool {
+    // As many leading components as the key has more.
     let spatial = components.len().saturating_sub(range.rank());
     let mut axes = components.iter().skip(spatial).enumerate();
     axes.all(|(axis, at)| range.axis(axis).is_some_and(|(low, high)| (low..=high).contains(at)))
 }
 
-/// A look-up costs about as much as passing so many keys by.
-const PROBE: u64 = 8;
+/// A look-up costs about as much as skipping so many keys.
+const LOOK_UP_COST_KEYS: u64 = 8;
 
 #[cfg(test)]
 mod tests {

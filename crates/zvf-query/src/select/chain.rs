@@ -67,7 +67,7 @@ impl<'a> Chain<'a> {
 
     /// Shows each vertex and its piece to `visit`, until it is content; nothing where rows are not held, so
     /// that what comes before and after is not joined.
-    fn any(&self, mut visit: impl FnMut(&Piece, Option<(u32, &Point)>) -> bool) -> bool {
+    fn visit_vertices(&self, mut visit: impl FnMut(&Piece, Option<(u32, &Point)>) -> bool) -> bool {
         let mut point = [0.0; Bounds::MAX_AXES];
         for piece in self.pieces {
             let held =
@@ -79,7 +79,7 @@ impl<'a> Chain<'a> {
                 continue;
             };
             for row in piece.start..piece.end() {
-                let own = point.get_mut(..self.axes).unwrap_or_default();
+                let own = point.get_mut(..self.axes).unwrap_or_default(); // no region has more axes
                 position(column, usize_from_u32(row - first), own);
                 if visit(piece, Some((row, &point))) {
                     return true;
@@ -92,7 +92,7 @@ impl<'a> Chain<'a> {
     /// Whether some point of the chain is in the region.
     pub(crate) fn touches(&self, region: &Region) -> bool {
         let mut last: Option<Point> = None;
-        self.any(|_, vertex| {
+        self.visit_vertices(|_, vertex| {
             let Some((_, point)) = vertex else {
                 last = None;
                 return false;
@@ -109,7 +109,7 @@ impl<'a> Chain<'a> {
 
     /// Whether some vertex is in the region.
     pub(crate) fn has_vertex_in(&self, region: &Region) -> bool {
-        self.any(|_, vertex| {
+        self.visit_vertices(|_, vertex| {
             vertex.is_some_and(|(_, point)| region.contains(cut(point, self.axes)))
         })
     }
@@ -133,7 +133,7 @@ impl<'a> Chain<'a> {
 
     /// Whether every vertex is in the region.
     pub(crate) fn is_inside(&self, region: &Region) -> bool {
-        !self.any(|_, vertex| {
+        !self.visit_vertices(|_, vertex| {
             vertex.is_none_or(|(_, point)| !region.contains(cut(point, self.axes)))
         })
     }
@@ -141,7 +141,7 @@ impl<'a> Chain<'a> {
     /// Calls `run` with the pieces of each run of vertices that are in the region.
     pub(crate) fn runs_inside(&self, region: &Region, mut run: impl FnMut(&[Piece])) {
         let mut now: Vec<Piece> = Vec::new();
-        self.any(|piece, vertex| {
+        self.visit_vertices(|piece, vertex| {
             if let Some((row, point)) = vertex
                 && region.contains(cut(point, self.axes))
             {
@@ -175,7 +175,7 @@ impl<'a> Chain<'a> {
         let mut open = false; // the last vertex put out is `last`, or a point of the segment before
         let mut is_left_out = false; // unless a segment follows
         let mut last: Option<(Vertex, Point)> = None;
-        self.any(|piece, vertex| {
+        self.visit_vertices(|piece, vertex| {
             let Some((row, point)) = vertex else {
                 close(out, open, is_left_out, &mut end);
                 (open, is_left_out, last) = (false, false, None);

@@ -45,7 +45,7 @@ impl<'a> Test<'a> {
     }
 
     /// Adds those rows of `runs` that are inside to `out`, as pieces of chunk `cell`. Rows that are not
-    /// held are left out: who reads checks that first.
+    /// held are left out: the caller checks that first.
     pub(crate) fn rows(&self, held: &Held, runs: &[RowRun], cell: u32, out: &mut Pieces) {
         for run in runs {
             if let Some(column) = held.slice(run.start, run.len) {
@@ -72,7 +72,7 @@ impl<'a> Test<'a> {
             }
         }
         let mut point = [0.0; AXES];
-        let point = point.get_mut(..axes).unwrap_or_default();
+        let point = point.get_mut(..axes).unwrap_or_default(); // no region has more axes
         for (row, at) in (0..column.len()).zip(0_u32..) {
             position(column, row, point);
             if self.region.contains(point) {
@@ -163,11 +163,11 @@ fn word_runs(mut word: u64, first: u32, hit: &mut dyn FnMut(u32, u32)) {
     let mut at = first;
     while word != 0 {
         let skip = word.trailing_zeros();
-        word = word.checked_shr(skip).unwrap_or(0);
+        word = word.checked_shr(skip).unwrap_or(0); // a shift by all bits leaves none
         at += skip;
         let len = word.trailing_ones();
         hit(at, len);
-        word = word.checked_shr(len).unwrap_or(0);
+        word = word.checked_shr(len).unwrap_or(0); // likewise
         at += len;
     }
 }

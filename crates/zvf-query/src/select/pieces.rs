@@ -19,7 +19,7 @@ pub(crate) struct Piece {
     pub(crate) cell: u32,
     pub(crate) start: u32,
     pub(crate) len: u32,
-    /// The fragment that names the rows; 0 where nobody asks.
+    /// The fragment that names the rows; 0 where it is not requested.
     pub(crate) fragment: u32,
 }
 
@@ -117,10 +117,10 @@ impl Pieces {
     }
 }
 
-/// A column that is put together from what is read at several times.
+/// A column that is assembled from what is read at several times.
 #[derive(Debug)]
 pub(crate) struct Gathered {
-    empty: Column,  // tells type and width
+    empty: Column,  // has the type and the width
     bytes: Vec<u8>, // zeros behind those that are filled
     filled: usize,
 }
@@ -164,6 +164,7 @@ fn too_long() -> QueryError {
 /// The rows without a copy, when they are most of what they would keep alive.
 fn shared(held: &Held, piece: &Piece) -> Option<Column> {
     let (column, _) = held.column(piece.start)?;
+    // Only compared with a length in memory.
     let most = usize_from_u32(piece.len).saturating_mul(2) >= column.len();
     if most { held.slice(piece.start, piece.len) } else { None }
 }
@@ -205,7 +206,7 @@ fn fill(
     stride: usize,
     out: &mut [u8],
 ) -> Result<(), QueryError> {
-    if out.len() > WORTH_A_THREAD && pieces.len() > 1 {
+    if out.len() > MIN_THREAD_BYTES && pieces.len() > 1 {
         let (first, second) = pieces.split_at(pieces.len() / 2);
         let rows: usize = first.iter().map(|piece| usize_from_u32(piece.len)).sum();
         let Some((left, right)) = out.split_at_mut_checked(rows * stride) else {
@@ -243,7 +244,7 @@ pub(crate) fn not_held() -> QueryError {
 }
 
 /// Bytes that take longer to copy than a thread takes to wake up.
-const WORTH_A_THREAD: usize = 1 << 20;
+const MIN_THREAD_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_at_several_times_is_put_together() {
+    fn batches_of_rows_are_assembled() {
         let dtype = "uint8".parse::<Dtype>().unwrap();
         // Room for fewer, as many, and more.
         for room in [0, 4, 9] {

@@ -5,7 +5,7 @@
 //! fragment that names them, as the reference has it; graphs, skeletons and meshes have each stored row once,
 //! because their elements name rows.
 //!
-//! Nothing here is sized by what a fragment claims: a range of any length is one run. Whoever reads the
+//! Nothing here is sized by what a fragment claims: a range of any length is one run. The reader of the
 //! rows compares their end with those that are there.
 //!
 //! Bins prune only where fragments are known to be bins: as many as a chunk has, in a level that was
@@ -25,7 +25,7 @@ use crate::error::QueryError;
 pub(crate) struct RowRun {
     pub(crate) start: u32,
     pub(crate) len: u32,
-    /// The fragment that names them; 0 where nobody asks.
+    /// The fragment that names them; 0 where it is not requested.
     pub(crate) fragment: u32,
 }
 
@@ -90,11 +90,11 @@ pub(crate) fn check_extent(extent: u64) -> Result<(), QueryError> {
     Err(zvf_model::ModelError::refused(Class::OutOfBounds, what, expected, extent).into())
 }
 
-/// What is said of a fragment with rows that its chunk does not have.
+/// The subject of the error about a fragment with rows that its chunk does not have.
 pub(crate) const ROWS_END: &str = "end of the rows of a fragment";
 
-/// The rows of all fragments of a chunk, which have this extent, or of those whose bin is in `bins`. With `tell`, runs say
-/// which fragment they are of.
+/// The rows of all fragments of a chunk, which have this extent, or of those whose bin is in `bins`. With `with_fragments`, runs
+/// have the number of their fragment.
 ///
 /// # Errors
 ///
@@ -103,20 +103,20 @@ pub(crate) fn runs(
     index: &FragmentIndex<'_>,
     extent: u64,
     bins: Option<&BinRange>,
-    tell: bool,
+    with_fragments: bool,
 ) -> Result<Runs, QueryError> {
     check_extent(extent)?;
     let mut runs = Runs::default();
     if let Some(bins) = bins {
         for f in bins.iter() {
             if let Some(fragment) = index.get(f) {
-                runs.push_fragment(fragment, if tell { saturating_u32(f) } else { 0 });
+                runs.push_fragment(fragment, if with_fragments { saturating_u32(f) } else { 0 });
             }
         }
         return Ok(runs);
     }
     for (f, fragment) in (0_u32..).zip(index) {
-        runs.push_fragment(fragment, if tell { f } else { 0 });
+        runs.push_fragment(fragment, if with_fragments { f } else { 0 });
     }
     Ok(runs)
 }
@@ -141,9 +141,9 @@ mod tests {
         };
         let all = runs(&index, 11, None, false).unwrap();
         assert_eq!((flat(&all), all.rows), (vec![(0, 5, 0), (4, 1, 0), (9, 2, 0)], 8));
-        let told = runs(&index, 11, None, true).unwrap();
-        assert_eq!(flat(&told), [(0, 2, 0), (2, 3, 1), (4, 1, 3), (9, 2, 3)]);
-        assert_eq!(told.end(), 11);
+        let flagged = runs(&index, 11, None, true).unwrap();
+        assert_eq!(flat(&flagged), [(0, 2, 0), (2, 3, 1), (4, 1, 3), (9, 2, 3)]);
+        assert_eq!(flagged.end(), 11);
     }
 
     #[test]

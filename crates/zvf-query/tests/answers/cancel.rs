@@ -31,7 +31,7 @@ fn line(kind: Kind, n: usize) -> Files {
 const KINDS: [Kind; 5] =
     [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh];
 
-/// A handle on which one request may be under way, each of which takes a while.
+/// A handle on which one request may be in progress, each of which takes a while.
 async fn slow(files: &Files) -> Reader {
     let faults = FaultStore::new();
     for (path, bytes) in files {

@@ -80,7 +80,7 @@ fn of_edges_by_any_of_their_names() {
 }
 
 #[test]
-fn what_has_no_value_is_not_a_number() {
+fn missing_values_are_nan() {
     // The second edge follows from the order of rows, and is no record that could have a value.
     let points = vec![vec![0.0, 0.0], vec![5.0, 0.0], vec![6.0, 0.0]];
     let mut data = Data::new(Kind::Skeleton, 4.0, points).one_object();

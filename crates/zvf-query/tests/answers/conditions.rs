@@ -138,7 +138,7 @@ fn of_edges_and_faces() {
 }
 
 #[test]
-fn what_cannot_be_asked_says_why() {
+fn impossible_conditions_are_refused_with_a_reason() {
     let made = chains().made();
     for (condition, message) in [
         ("nix = 1", "there is no vertex attribute \"nix\": there is at, label, v"),

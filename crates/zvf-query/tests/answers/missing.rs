@@ -1,4 +1,4 @@
-//! Cells that are recorded and not there: an error, unless the question allows it; then told.
+//! Cells that are recorded and not there: an error, unless the question allows it; then missing.
 
 use zvf_format::Class;
 use zvf_model::{Bounds, Kind};
@@ -32,9 +32,9 @@ fn check(data: &Data, array: &str, query: &Query, seen: impl Fn(&zvf_model::Batc
     let allowed = query.clone().allow_missing();
     let answer = made.run(&allowed).unwrap_or_else(|e| panic!("{array} {query:?}: {e}"));
     assert!(!answer.complete, "{array} {query:?}");
-    let told: Vec<(&str, String)> =
+    let missing: Vec<(&str, String)> =
         answer.missing.iter().map(|one| (one.array.as_str(), one.chunk.to_string())).collect();
-    assert_eq!(told, [(format!("0/{array}").as_str(), "1.0".to_owned())], "{query:?}");
+    assert_eq!(missing, [(format!("0/{array}").as_str(), "1.0".to_owned())], "{query:?}");
     seen(&answer.batch);
 }
 

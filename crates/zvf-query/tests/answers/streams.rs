@@ -160,7 +160,7 @@ fn elements_of_any_shape_come_once() {
 }
 
 #[test]
-fn who_stops_looking_stops_reading() {
+fn dropped_streams_stop_reading() {
     let made = tight(&store(&[long(Kind::PointCloud)]));
     let query = Query::all().columns(Columns::None).uncached();
     let reads = |made: &Made| made.reader.store().io_stats().requests;

@@ -2,29 +2,29 @@
 
 use zvf_query::{Columns, Mode, Order, Query};
 
-use crate::told::{bounds, every_level, sha, sorted_sha};
+use crate::reference::{bounds, every_level, sha, sorted_sha};
 use archives::inline;
 
 #[test]
 fn vertices_inside_are_those_of_brute_force() {
     let (mut boxes, mut joined) = (0, 0);
     every_level(|case| {
-        for entry in case.told["bbox"].as_array().into_iter().flatten() {
-            let told = format!("{} {}", case.name, entry["name"]);
+        for entry in case.reference["bbox"].as_array().into_iter().flatten() {
+            let label = format!("{} {}", case.name, entry["name"]);
             let wanted = &entry["vertices_in_box"];
             let Some(bounds) = bounds(entry) else {
-                assert_eq!(wanted["count"], 0, "{told}");
+                assert_eq!(wanted["count"], 0, "{label}");
                 continue;
             };
             let names = wanted["joined_attributes"].as_array().cloned();
             let columns = names.iter().flatten().map(|name| name.as_str().unwrap().to_owned());
             let query = Query::within(bounds).mode(Mode::Crop).order(Order::Storage);
             let query = query.columns(Columns::Named(columns.collect())).at_level(case.level);
-            let answer = inline(case.reader.run(&query)).unwrap_or_else(|e| panic!("{told}: {e}"));
-            assert!(answer.complete, "{told}");
+            let answer = inline(case.reader.run(&query)).unwrap_or_else(|e| panic!("{label}: {e}"));
+            assert!(answer.complete, "{label}");
             let positions = answer.batch.positions();
-            assert_eq!(answer.batch.len() as u64, wanted["count"].as_u64().unwrap(), "{told}");
-            assert_eq!(sorted_sha(positions.rows()), wanted["sha256_sorted"], "{told}");
+            assert_eq!(answer.batch.len() as u64, wanted["count"].as_u64().unwrap(), "{label}");
+            assert_eq!(sorted_sha(positions.rows()), wanted["sha256_sorted"], "{label}");
             boxes += 1;
             let Some(names) = names else { continue };
             let fields: Vec<_> = names
@@ -39,7 +39,7 @@ fn vertices_inside_are_those_of_brute_force() {
                 })
                 .collect();
             let sum = sorted_sha(rows.iter().map(Vec::as_slice));
-            assert_eq!(sum, wanted["joined_sha256_sorted"], "{told}");
+            assert_eq!(sum, wanted["joined_sha256_sorted"], "{label}");
             joined += 1;
         }
     });
@@ -52,7 +52,7 @@ fn chunks_by_number_then_fragments_then_rows() {
         let query = Query::all().order(Order::Storage).columns(Columns::None);
         let query = query.at_level(case.level);
         let answer = inline(case.reader.run(&query)).unwrap();
-        let vertices = &case.told["vertices"];
+        let vertices = &case.reference["vertices"];
         assert_eq!(answer.batch.len() as u64, vertices["count"].as_u64().unwrap(), "{}", case.name);
         assert_eq!(sha(answer.batch.positions().bytes()), vertices["sha256"], "{}", case.name);
     });

@@ -4,12 +4,12 @@ use serde_json::Value;
 use zvf_model::{Batch, Bounds, Kind};
 use zvf_query::{Columns, Mode, Query};
 
-use crate::told::{bounds, every_level, sha, sorted_sha};
+use crate::reference::{bounds, every_level, sha, sorted_sha};
 use archives::inline;
 
 /// What the reference says of edges or faces, by a name that fits the kind.
-fn told_of(entry: &Value) -> Option<&Value> {
-    ["edges", "faces"].into_iter().map(|name| &entry[name]).find(|told| told.is_object())
+fn parse_reference(entry: &Value) -> Option<&Value> {
+    ["edges", "faces"].into_iter().map(|name| &entry[name]).find(|reference| reference.is_object())
 }
 
 /// The rows of vertices of each element, as 64-bit integers.
@@ -48,15 +48,15 @@ fn induced(whole: &Batch, bounds: &Bounds) -> String {
     sorted_sha(rows.iter().map(Vec::as_slice))
 }
 
-fn compare(name: &str, batch: &Batch, told: &Value, order: bool, faults: &mut Vec<String>) {
+fn compare(name: &str, batch: &Batch, reference: &Value, order: bool, faults: &mut Vec<String>) {
     let found = batch.elements().unwrap().len() as u64;
-    if told["count"] != found {
-        faults.push(format!("{name}: {found} elements, told {}", told["count"]));
+    if reference["count"] != found {
+        faults.push(format!("{name}: {found} elements, expected {}", reference["count"]));
     } else if found > 0 {
-        if told["positions_f64_sha256_sorted"] != positions(batch) {
+        if reference["positions_f64_sha256_sorted"] != positions(batch) {
             faults.push(format!("{name}: other elements"));
         }
-        if order && told["index_sha256"] != sha(numbers(batch)) {
+        if order && reference["index_sha256"] != sha(numbers(batch)) {
             faults.push(format!("{name}: another order"));
         }
     }
@@ -69,22 +69,22 @@ fn compare(name: &str, batch: &Batch, told: &Value, order: bool, faults: &mut Ve
 fn elements_are_those_of_the_writer_or_the_reference() {
     let (mut all, mut boxes, mut faults) = (0, 0, Vec::new());
     every_level(|case| {
-        let whole = &case.told["read_all"];
-        let Some(reference) = told_of(whole) else { return };
+        let whole = &case.reference["read_all"];
+        let Some(reference) = parse_reference(whole) else { return };
         let query = Query::all().columns(Columns::None).at_level(case.level);
         let answer =
             inline(case.reader.run(&query)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let batch = answer.batch;
         let skeleton = batch.kind() == Kind::Skeleton;
         let order = case.reader.store().version().to_string().starts_with("0.9");
-        match told_of(&case.truth).filter(|_| case.level.0 == 0) {
+        match parse_reference(&case.truth).filter(|_| case.level.0 == 0) {
             Some(truth) => compare(&case.name, &batch, truth, false, &mut faults),
             None if case.id == "sk3_streamed" => assert_eq!(batch.elements().unwrap().len(), 93),
             None => compare(&case.name, &batch, reference, order, &mut faults),
         }
         assert_eq!(sha(batch.positions().bytes()), whole["nodes"]["sha256"], "{}", case.name);
         all += 1;
-        for entry in case.told["bbox"].as_array().into_iter().flatten() {
+        for entry in case.reference["bbox"].as_array().into_iter().flatten() {
             let Some(bounds) = bounds(entry) else { continue };
             let name = format!("{} {}", case.name, entry["name"]);
             let query = Query::within(bounds).mode(Mode::Inside).columns(Columns::None);
@@ -92,7 +92,7 @@ fn elements_are_those_of_the_writer_or_the_reference() {
             if positions(&answer.batch) != induced(&batch, &bounds) {
                 faults.push(format!("{name}: not those of the whole level that are inside"));
             }
-            if let Some(reference) = told_of(&entry["reference"]).filter(|_| !skeleton) {
+            if let Some(reference) = parse_reference(&entry["reference"]).filter(|_| !skeleton) {
                 compare(&name, &answer.batch, reference, order, &mut faults);
             }
             boxes += 1;

@@ -47,7 +47,7 @@ fn the_kinds_of_a_level_and_of_its_objects() {
         (&[Kind::Graph][..], "explicit")
     );
     assert!(inline(graph.groups()).unwrap().is_some(), "groups are those of the level");
-    let kind = |id| inline(reader.kind_of(LevelId(0), ObjectId(id))).unwrap();
+    let kind = |id| inline(reader.find_kind(LevelId(0), ObjectId(id))).unwrap();
     assert_eq!((kind(5), kind(100)), (Some(Kind::Streamline), Some(Kind::Graph)));
     assert_eq!(kind(-1), None);
     assert_eq!(

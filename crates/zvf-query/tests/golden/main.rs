@@ -7,5 +7,5 @@ mod draco;
 mod elements;
 mod kinds;
 mod objects;
+mod reference;
 mod suites;
-mod told;

@@ -4,34 +4,35 @@ use serde_json::Value;
 use zvf_model::{Kind, ObjectId};
 use zvf_query::{Columns, Mode, Query};
 
-use crate::told::{bounds, every_level, sha};
+use crate::reference::{bounds, every_level, sha};
 use archives::inline;
 
 #[test]
 fn each_object_is_what_its_manifest_says() {
     let mut objects = 0;
     every_level(|case| {
-        let told = case.told["objects"]["objects"].as_array();
+        let reference = case.reference["objects"]["objects"].as_array();
         let kind = inline(case.reader.level(case.level)).unwrap().kinds().first().copied();
         let has_links = kind.is_some_and(Kind::has_links);
         // Vertices between edges come once, however many fragments of an object name them.
         if has_links && case.level.0 > 0 {
             return;
         }
-        let ids =
-            || told.into_iter().flatten().map(|object| ObjectId(object["id"].as_i64().unwrap()));
-        for (object, id) in told.into_iter().flatten().zip(ids()) {
+        let ids = || {
+            reference.into_iter().flatten().map(|object| ObjectId(object["id"].as_i64().unwrap()))
+        };
+        for (object, id) in reference.into_iter().flatten().zip(ids()) {
             let query = Query::all().of_objects([id]).columns(Columns::None).at_level(case.level);
             let answer = inline(case.reader.run(&query)).unwrap();
-            let told = format!("{} object {id}", case.name);
-            assert_eq!(answer.batch.len() as u64, object["vertices"].as_u64().unwrap(), "{told}");
+            let label = format!("{} object {id}", case.name);
+            assert_eq!(answer.batch.len() as u64, object["vertices"].as_u64().unwrap(), "{label}");
             if let Some(sum) = object["positions_sha256"].as_str() {
-                assert_eq!(sha(answer.batch.positions().bytes()), sum, "{told}");
+                assert_eq!(sha(answer.batch.positions().bytes()), sum, "{label}");
             }
             objects += 1;
         }
         // All at once, the other way round, and one that is not there.
-        if told.is_none() || has_links {
+        if reference.is_none() || has_links {
             return;
         }
         let back: Vec<ObjectId> = ids().collect::<Vec<_>>().into_iter().rev().collect();
@@ -51,16 +52,16 @@ fn each_object_is_what_its_manifest_says() {
 fn groups_are_their_members() {
     let mut groups = 0;
     every_level(|case| {
-        for told in case.told["read_groups"].as_array().into_iter().flatten() {
-            let group = told["group"].as_u64().unwrap();
+        for reference in case.reference["read_groups"].as_array().into_iter().flatten() {
+            let group = reference["group"].as_u64().unwrap();
             let query = Query::all().in_groups([group]).columns(Columns::None).at_level(case.level);
             let answer = inline(case.reader.run(&query)).unwrap();
             let sum = sha(answer.batch.positions().bytes());
             let name = format!("{} group {group}", case.name);
-            if told["rows"].is_object() {
-                assert_eq!(sum, told["rows"]["sha256"], "{name}");
-            } else if told["positions_sha256"].is_string() {
-                assert_eq!(sum, told["positions_sha256"], "{name}");
+            if reference["rows"].is_object() {
+                assert_eq!(sum, reference["rows"]["sha256"], "{name}");
+            } else if reference["positions_sha256"].is_string() {
+                assert_eq!(sum, reference["positions_sha256"], "{name}");
             }
             groups += 1;
         }
@@ -76,19 +77,19 @@ fn groups_are_their_members() {
 fn chains_by_chunk_are_those_of_the_reference() {
     let mut boxes = 0;
     every_level(|case| {
-        for entry in case.told["bbox"].as_array().into_iter().flatten() {
+        for entry in case.reference["bbox"].as_array().into_iter().flatten() {
             let (reference, Some(bounds)) = (&entry["reference"], bounds(entry)) else { continue };
             let Some(ids) = reference["object_ids"].as_array().filter(|ids| !ids.is_empty()) else {
                 continue;
             };
-            let told = format!("{} {}", case.name, entry["name"]);
+            let label = format!("{} {}", case.name, entry["name"]);
             let query = Query::within(bounds).mode(Mode::Cells).columns(Columns::None);
             let answer = inline(case.reader.run(&query.at_level(case.level))).unwrap();
             let found: Vec<Value> =
                 answer.batch.parts().objects().iter().map(|id| id.0.into()).collect();
-            assert_eq!(&found, ids, "{told}");
+            assert_eq!(&found, ids, "{label}");
             let sum = sha(answer.batch.positions().bytes());
-            assert_eq!(sum, reference["positions_sha256"], "{told}");
+            assert_eq!(sum, reference["positions_sha256"], "{label}");
             boxes += 1;
         }
     });

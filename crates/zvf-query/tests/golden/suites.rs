@@ -38,7 +38,7 @@ async fn a_graph_has_the_edges_that_its_convention_implies() {
 }
 
 #[tokio::test]
-async fn what_names_rows_that_are_not_there_is_refused() {
+async fn fragments_with_missing_rows_are_refused() {
     for name in ["dangling", "frag_without_vertices"] {
         let (_unpacked, reader) = open(name).await;
         for query in unfiltered_queries(reader.store().root().axes().len()) {

@@ -77,7 +77,7 @@ async fn ask(reader: &Reader) -> usize {
     }
     answered += usize::from(reader.statistics(LevelId(0), None).await.is_ok());
     for id in [0, 1, 5] {
-        answered += usize::from(reader.rows_of(LevelId(0), ObjectId(id)).await.is_ok());
+        answered += usize::from(reader.object_rows(LevelId(0), ObjectId(id)).await.is_ok());
     }
     answered
 }

@@ -229,7 +229,7 @@ impl CellSink {
     /// # Errors
     ///
     /// When `key` lies outside the range of the plan, or the plan does not say where the grid begins.
-    pub fn shard_of(&self, key: &ChunkKey) -> Result<ChunkKey, StoreError> {
+    pub fn shard_key(&self, key: &ChunkKey) -> Result<ChunkKey, StoreError> {
         let index = self.0.index(key)?;
         let first: Vec<i64> = match &self.0.plan.shard {
             None => return Ok(*key),
@@ -282,7 +282,7 @@ impl CellSink {
         for key in keys {
             let key = key.parse::<ChunkKey>()?;
             self.0.index(&key).map_err(|error| error.with_key(&self.0.key))?;
-            locked(&self.0.state).came(&key, 0, 0, 0);
+            locked(&self.0.state).count_cell(&key, 0, 0, 0);
         }
         Ok(())
     }
@@ -324,7 +324,7 @@ impl Core {
         }
         if self.plan.low.is_empty() {
             self.check_rank(key)?;
-            let kept = self.build.0.room.keep(to_u64(payload.len()))?;
+            let kept = self.build.0.room.try_acquire(to_u64(payload.len()))?;
             let mut state = locked(&self.state);
             state.check_open()?;
             state.pending.push((*key, payload, kept));
@@ -356,16 +356,16 @@ impl Core {
         if self.plan.shard.is_none() {
             locked(&self.state).check_open()?;
             self.build.object(self.object_key(path.index())?, parts)?;
-            locked(&self.state).came(key, bytes, stored, 1);
+            locked(&self.state).count_cell(key, bytes, stored, 1);
             return Ok(());
         }
-        let kept = self.build.0.room.keep(stored)?;
+        let kept = self.build.0.room.try_acquire(stored)?;
         let mut state = locked(&self.state);
         state.check_open()?;
         if let Some(shards) = &mut state.shards {
             shards.keep(path.index(), parts, kept)?;
         }
-        state.came(key, bytes, stored, 0);
+        state.count_cell(key, bytes, stored, 0);
         Ok(())
     }
 
@@ -502,12 +502,12 @@ impl Core {
     async fn missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>, StoreError> {
         let mut objects = BTreeSet::new();
         for key in keys {
-            objects.insert(self.object_of(key)?);
+            objects.insert(self.cell_object(key)?);
         }
         let lost = self.build.find_missing(&self.key, objects).await?;
         let mut missing = Vec::new();
         for key in if lost.is_empty() { &[] } else { keys } {
-            if lost.contains(&self.object_of(key)?) {
+            if lost.contains(&self.cell_object(key)?) {
                 missing.push(key.clone());
             }
         }
@@ -515,7 +515,7 @@ impl Core {
     }
 
     /// The object that holds the cell `key`.
-    fn object_of(&self, key: &str) -> Result<Key, StoreError> {
+    fn cell_object(&self, key: &str) -> Result<Key, StoreError> {
         let path = self.index(&key.parse::<ChunkKey>()?)?;
         let state = locked(&self.state);
         let Some(shards) = &state.shards else { return self.object_key(path.index()) };
@@ -542,7 +542,7 @@ impl State {
     }
 
     /// Counts a cell.
-    fn came(&mut self, key: &ChunkKey, bytes: u64, stored: u64, objects: u64) {
+    fn count_cell(&mut self, key: &ChunkKey, bytes: u64, stored: u64, objects: u64) {
         let report = &mut self.report;
         report.cells += 1;
         report.payload_bytes += bytes;

@@ -1,4 +1,4 @@
-//! Whether the documents of a store fit what lies beside them, asked of every store right before it gets its name.
+//! Whether the documents of a store fit what is stored next to them; checked for every store right before it is published.
 //!
 //! ```text
 //! each document              is of a node that was written or taken over by this build
@@ -41,7 +41,7 @@ pub(super) fn check_store(
     root: &[u8],
     is_known: &dyn Fn(&Key) -> bool,
 ) -> Result<(), StoreError> {
-    // One array alone, or a store of another sort, is its own business.
+    // One array alone, or a store of another kind, is not checked.
     let Ok(root) = Root::parse(root) else { return Ok(()) };
     let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.supported() else { return Ok(()) };
     for dataset in root.multiscales.iter().flat_map(|scale| &scale.datasets) {
@@ -213,7 +213,7 @@ mod tests {
     type Damage = fn(&Path);
 
     #[test]
-    fn what_does_not_fit_its_documents_is_refused() {
+    fn contradictions_between_documents_are_refused() {
         #[rustfmt::skip]
         let table: [(&str, Damage, &str); 5] = [
             ("sound", |_| (), ""),

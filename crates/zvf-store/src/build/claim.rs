@@ -3,10 +3,10 @@
 //! ```text
 //! <prefix>/.tmp-build/claim    who builds, created only if absent, renewed while the build lives
 //! <prefix>/.tmp-build/<build>  the same under a name of its own: where the backend ignores conditions, and
-//!                              to learn what time it is there
+//!                              to read the clock of the store
 //! ```
 //!
-//! Readers skip both names, and whoever removes the prefix removes them. A claim that was not renewed for
+//! Readers skip both names; removing the prefix removes them. A claim that was not renewed for
 //! the time it states, by the clock of the store, is of a dead build, and so is one of a process of this
 //! machine that has ended: the next build replaces it, if it still is the one that was looked at.
 //!
@@ -43,7 +43,7 @@ pub(crate) struct Claim {
     key: Key,
     own_key: Key,
     record: Record,
-    is_shared: bool, // other processes build under the same claim: dropping it gives nothing back
+    is_shared: bool, // other processes build under the same claim: dropping it releases nothing
     state: Arc<State>,
     renewal: Mutex<Option<AbortHandle>>,
 }
@@ -89,7 +89,7 @@ impl Claim {
             }),
             renewal: Mutex::new(None),
         };
-        // An answer may be lost, so the request is what counts for whoever drops this.
+        // The answer may be lost: from the request on, dropping this releases the claim.
         claim.state.is_written.store(true, Ordering::Relaxed);
         match claim.take_once().await {
             Ok(is_inherited) => {
@@ -98,7 +98,7 @@ impl Claim {
             }
             Err(error) => {
                 if !is_shared {
-                    // Whatever becomes of that, the error is why there is no claim.
+                    // Whether that succeeds or not, the first error is returned.
                     let _released = claim.release().await;
                 }
                 Err(error)
@@ -107,7 +107,7 @@ impl Claim {
     }
 
     /// Removes the claims of the build `id`, if there are any.
-    pub(crate) async fn remove_of(remote: &Remote, id: &str) -> Result<(), StoreError> {
+    pub(crate) async fn remove_claims(remote: &Remote, id: &str) -> Result<(), StoreError> {
         let folder = Key::root().child(FOLDER)?;
         let (key, own_key) = (folder.child(CLAIM)?, folder.child(id)?);
         let mut keys = Vec::new();
@@ -118,13 +118,13 @@ impl Claim {
         if found.is_some_and(|bytes| Record::parse(&bytes).build == id) {
             keys.push(key);
         }
-        // Who may read and not delete can still join a build that left nothing.
+        // Without the permission to delete, a build that left nothing can still be joined.
         if keys.is_empty() { Ok(()) } else { remote.remove(&keys).await }
     }
 
     async fn take_once(&self) -> Result<bool, StoreError> {
         let bytes = self.record.encode(0);
-        for _ in 0..TRIES {
+        for _ in 0..MAX_CLAIM_READS {
             match self.remote.create(&self.key, &bytes).await {
                 Ok(Created::Guarded) => return Ok(false),
                 Ok(Created::Looked) => return self.take_listed().await,
@@ -161,7 +161,7 @@ impl Claim {
     async fn take_listed(&self) -> Result<bool, StoreError> {
         self.state.is_listed.store(true, Ordering::Relaxed);
         let mut is_inherited = false;
-        for turn in 0..TURNS {
+        for turn in 0..MAX_TURNS {
             self.write_own(0).await?;
             let mut rivals = Vec::new();
             for key in self.list_claims().await? {
@@ -184,10 +184,10 @@ impl Claim {
                 return Ok(is_inherited);
             };
             // Of two that see each other this one withdraws; the other one waits for that.
-            if first < self.own_key || turn + 1 == TURNS {
+            if first < self.own_key || turn + 1 == MAX_TURNS {
                 return Err(rival.in_use(&first));
             }
-            self.remote.sleep(TURN).await;
+            self.remote.sleep(TURN_PAUSE).await;
         }
         Ok(is_inherited)
     }
@@ -197,7 +197,7 @@ impl Claim {
         self.state.is_lost.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody can have judged this claim dead by its age.
+    /// Whether no other build can have judged this claim dead by its age.
     pub(crate) fn is_fresh(&self) -> bool {
         self.state.renewed().elapsed() < self.record.lease / 2
     }
@@ -214,7 +214,7 @@ impl Claim {
         let mut found = self.read_record(key).await?;
         if found.is_none() {
             // What is claimed does not vanish; an answer may be wrong once.
-            self.remote.sleep(TURN).await;
+            self.remote.sleep(TURN_PAUSE).await;
             found = self.read_record(key).await?;
         }
         if found.is_some_and(|(found, _)| found.build == self.record.build) {
@@ -232,7 +232,7 @@ impl Claim {
         StoreError::refused(class, Op::Publish, "claim", expected, found).with_key(&self.key)
     }
 
-    /// Gives the prefix back.
+    /// Releases the prefix.
     pub(crate) async fn release(&self) -> Result<(), StoreError> {
         self.end_renewal();
         let state = Arc::clone(&self.state);
@@ -240,28 +240,28 @@ impl Claim {
         release(&self.remote, &self.record.build, &keys, &state).await
     }
 
-    /// Lets the claim lie there: what became of the build is not known.
-    pub(crate) fn leave(&self) {
+    /// Leaves the claim in place: the outcome of the build is not known.
+    pub(crate) fn keep_claim(&self) {
         self.end_renewal();
         self.state.is_written.store(false, Ordering::Relaxed);
         self.state.is_own_written.store(false, Ordering::Relaxed);
     }
 
     /// Lets the next build take the prefix over, with what lies there.
-    pub(crate) async fn bequeath(&self) {
+    pub(crate) async fn offer_takeover(&self) {
         let is_listed = self.state.is_listed.load(Ordering::Relaxed);
         let key = if is_listed { &self.own_key } else { &self.key };
         self.end_renewal();
         if self.verify().await.is_ok() {
             let (build, lease) = (DEAD.to_owned(), Duration::ZERO);
             let dead = Record { build, lease, process: None };
-            // Where that fails, the claim grows old by itself.
+            // Where that fails, the lease expires by itself.
             let _written = self.remote.put(key, &[dead.encode(0)]).await;
         }
         if !is_listed && self.state.is_own_written.load(Ordering::Relaxed) {
             let _removed = self.remote.remove(std::slice::from_ref(&self.own_key)).await;
         }
-        self.leave();
+        self.keep_claim();
     }
 
     /// Whether a key below the prefix is one of the names of claims.
@@ -402,7 +402,7 @@ async fn renew(remote: &Remote, key: &Key, record: &Record, beat: u64) -> Result
     let bytes = record.encode(beat);
     match remote.replace(key, &bytes, &meta).await {
         Err(error) if error.class() == Class::Unsupported => {
-            // Where nothing is replaced conditionally, nobody takes a claim over either.
+            // Where nothing is replaced conditionally, no build takes a claim over either.
             remote.put(key, &[bytes]).await.map(|()| true)
         }
         replaced => replaced.map(|()| true),
@@ -461,14 +461,14 @@ const FOLDER: &str = ".tmp-build";
 const CLAIM: &str = "claim";
 /// The build of a claim that was given up.
 const DEAD: &str = "none";
-/// How long a build may be silent before it counts as dead.
+/// How long a claim may go without renewal before its build counts as dead.
 const LEASE: Duration = Duration::from_secs(600);
 /// The same of a build by many processes, with pauses between them.
 const SHARED_LEASE: Duration = Duration::from_secs(24 * 3600);
 /// How often a claim may change while it is looked at.
-const TRIES: u32 = 8;
+const MAX_CLAIM_READS: u32 = 8;
 /// How often, and how far apart, a build without conditions looks whether others have withdrawn.
-const TURNS: u32 = 20;
-const TURN: Duration = Duration::from_millis(500);
+const MAX_TURNS: u32 = 20;
+const TURN_PAUSE: Duration = Duration::from_millis(500);
 /// What a replacement answers that came too late.
 const LOST: [Class; 3] = [Class::FileChanged, Class::AlreadyExists, Class::NotFound];

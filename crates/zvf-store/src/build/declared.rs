@@ -1,6 +1,6 @@
 //! Attributes that were written, as the root declares them.
 //!
-//! Over plain HTTP nobody can list: a reader finds an attribute only when the root names it. So whatever is
+//! Plain HTTP has no listing: a reader finds an attribute only when the root names it. So whatever is
 //! published declares every attribute that it holds:
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //! link      LEVEL/[KIND/]link_attributes/NAME/...
 //! ```
 //!
-//! What the root says already stays. Attributes of fragments and of groups have no scope in the format.
+//! What the root declares already stays. Attributes of fragments and of groups have no scope in the format.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -24,7 +24,7 @@ pub(super) struct Declared(Mutex<Vec<(&'static str, String, AttributeSpec)>>);
 
 impl Declared {
     /// Remembers the array at `key`, where it is an attribute.
-    pub(super) fn note(&self, key: &Key, doc: &ArrayDoc) {
+    pub(super) fn remember(&self, key: &Key, doc: &ArrayDoc) {
         let (Some((scope, name)), Some(spec)) = (attribute(key), spec(&doc.attributes)) else {
             return;
         };
@@ -34,7 +34,7 @@ impl Declared {
         }
     }
 
-    /// Forgets nothing and adds to `root` what it does not declare. Declarations that cannot be read stay as
+    /// Adds to `root` what it does not declare. Declarations that cannot be read stay as
     /// they are.
     pub(super) fn add_to(&self, root: &Root) -> Root {
         let mut root = root.clone();
@@ -79,16 +79,16 @@ fn scope(segment: &str) -> Option<&'static str> {
     }
 }
 
-/// The declaration of an attribute with these attributes of its array; none where its type is not said.
+/// The declaration of an attribute with these attributes of its array; none where its type is not stated.
 fn spec(attributes: &Object) -> Option<AttributeSpec> {
     let text = |key: &str| attributes.get(key).and_then(Value::as_str);
     let dtype = text("dtype").filter(|dtype| dtype.parse::<Dtype>().is_ok())?;
-    // Where it is not said a row has one value; where what is said is no shape nothing is declared.
+    // Without a shape a row has one value; where the stated shape is none, nothing is declared.
     let lengths = |key: &str| -> Option<Vec<u64>> {
         let Some(lengths) = attributes.get(key) else { return Some(Vec::new()) };
         lengths.as_array()?.iter().map(Value::as_u64).collect()
     };
-    // Rows of cells say their shape; arrays of rows say that of the array.
+    // Cells state the shape of a row; arrays of rows state that of the array.
     let row = match attributes.contains_key("row_shape") {
         true => lengths("row_shape")?,
         false => lengths("shape")?.get(1..).unwrap_or_default().to_vec(),
@@ -121,7 +121,7 @@ mod tests {
         for (path, attributes) in arrays {
             let mut doc = ArrayDoc::new(vec![1], vec![1], DataType::variable_length_bytes());
             doc.attributes = attributes.as_object().unwrap().clone();
-            declared.note(&Key::root().below(path).unwrap(), &doc);
+            declared.remember(&Key::root().below(path).unwrap(), &doc);
         }
         declared
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_root_says_stays() {
+    fn declarations_of_the_root_are_kept() {
         let declared = noted(&[
             ("0/vertex_attributes/mass", json!({"dtype": "float32"})),
             ("0/vertex_attributes/age", json!({"dtype": "int8"})),

@@ -64,7 +64,7 @@ impl DensePlan {
     /// Chunks of 65536 rows filled with `fill`: a column of objects.
     #[must_use]
     pub fn object_attribute(dtype: Dtype, columns: Option<u64>, fill: FillValue) -> Self {
-        Self { columns, chunk_rows: Some(ATTRIBUTE_ROWS), fill, ..Self::new(dtype) }
+        Self { columns, chunk_rows: Some(ATTRIBUTE_CHUNK_ROWS), fill, ..Self::new(dtype) }
     }
 }
 
@@ -127,7 +127,7 @@ impl DenseSink {
     pub(super) fn begin(build: Build, key: Key, plan: DensePlan) -> Result<Self, StoreError> {
         let width = plan.dtype.size.checked_mul(plan.columns.unwrap_or(1));
         let chunk = width.and_then(|width| width.checked_mul(plan.chunk_rows.unwrap_or(1)));
-        if !matches!(chunk, Some(1..=LARGEST_CHUNK)) {
+        if !matches!(chunk, Some(1..=MAX_CHUNK_BYTES)) {
             let (class, expected) = (Class::InvalidArgument, Expected::Rule("1 byte to 1 GiB"));
             let found = Found::from(chunk.unwrap_or(u64::MAX)); // for the message
             let error = StoreError::refused(class, Op::Open, "bytes of a chunk", expected, found);
@@ -227,7 +227,7 @@ impl DenseSink {
     fn flush(&mut self) -> Result<(), StoreError> {
         let chunk = Bytes::from(std::mem::take(&mut self.chunk));
         self.room.clear();
-        let per_chunk = self.plan.chunk_rows.unwrap_or(u64::MAX);
+        let per_chunk = self.plan.chunk_rows.unwrap_or(u64::MAX); // without chunks all rows are in the first
         // One chunk holds all rows; there are some, and some in a chunk.
         let number = (self.report.rows - 1) / per_chunk;
         let size = self.fill.len().max(1);
@@ -251,6 +251,6 @@ impl DenseSink {
 }
 
 /// Rows of a chunk of object attributes.
-const ATTRIBUTE_ROWS: u64 = 65536;
+const ATTRIBUTE_CHUNK_ROWS: u64 = 65536;
 /// No reader decodes more at once.
-const LARGEST_CHUNK: u64 = 1 << 30;
+const MAX_CHUNK_BYTES: u64 = 1 << 30;

@@ -23,7 +23,7 @@ impl Build {
     /// arrays' cells; one of them publishes it. What is in a directory of this machine is built in `work`,
     /// a folder on the same file system that outlives every process; below a URL, under its final names.
     ///
-    /// The same calls made again, by whoever, change nothing. Dropping removes nothing. A sink is ended
+    /// The same calls made again, by any process, change nothing. Dropping removes nothing. A sink is ended
     /// with [`CellSink::finish_part`](super::CellSink::finish_part), what it wrote is passed to the sink of the process that publishes by
     /// [`CellSink::record_external`](super::CellSink::record_external).
     ///

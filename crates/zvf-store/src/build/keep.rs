@@ -1,9 +1,9 @@
-//! Building on the store that is there: what stays is taken over, what is new is written beside it.
+//! Building on the store that is replaced: what stays is hard-linked, what is new is written next to it.
 //!
-//! Taking over costs one more name for each file, and no bytes where the file system has such names. The
+//! Taking over costs one hard link for each file, and no bytes where the file system has hard links. The
 //! old store is not touched: it is replaced as a whole by [`Build::publish`], or stays as it is.
 //!
-//! Only in a directory of this machine: object stores have neither second names nor such a step.
+//! Only in a directory of this machine: object stores have neither hard links nor an atomic exchange.
 
 use async_recursion::async_recursion as boxed;
 use zvf_format::{Class, Expected};
@@ -56,8 +56,8 @@ impl Build {
         Ok(zvf_format::num::to_u64(documents.len()))
     }
 
-    /// Puts what was written at `path` and below aside as well, in `folder`, which must not be there: under
-    /// second names, synced where the build is. A later build may [`hard_link_from`](Self::hard_link_from) it.
+    /// Hard-links what was written at `path` and below into `folder`, which must not be there, and syncs it where the
+    /// build is synced. A later build may [`hard_link_from`](Self::hard_link_from) it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -100,7 +100,7 @@ impl Build {
         Ok(crate::source::hop(Op::Write, link).await??)
     }
 
-    /// Takes over what an earlier build put aside in `folder`, at `path`, where nothing may have been written.
+    /// Takes over what an earlier build hard-linked into `folder`, at `path`, where nothing may have been written.
     ///
     /// # Errors
     ///
@@ -165,13 +165,13 @@ impl Build {
         let node = document.as_str().rsplit_once('/').map_or("", |(node, _)| node);
         let node = Key::root().below(node)?;
         if let Some(doc) = array {
-            self.0.declared.note(&node, doc);
+            self.0.declared.remember(&node, doc);
         }
         self.copied(node, array.is_some());
         Ok(())
     }
 
-    /// What was written and taken over so far, as a store with this root document. It goes when the build
+    /// What was written and taken over so far, as a store with this root document. It is removed when the build
     /// is published or dropped.
     ///
     /// # Errors

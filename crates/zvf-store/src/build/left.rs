@@ -1,11 +1,11 @@
-//! What commands that were killed left beside a store.
+//! Leftovers of commands that were killed, next to a store.
 //!
 //! ```text
-//! .NAME.zvf-build-ID/lock    free: whoever built there is dead, and all of it is scratch
+//! .NAME.zvf-build-ID/lock    free: its build is dead, and all of it is scratch
 //! ```
 //!
-//! Looking changes nothing, so that it may be done where nothing can be written. The next build under the
-//! same name removes what is found here; who reads or mends a store may say it, or remove it as well.
+//! Listing changes nothing, so it also works where nothing can be written. The next build under the
+//! same name removes what is found here; commands that read or repair a store may report it, or remove it as well.
 //!
 //! Not here: folders of plans, which outlive every process (the caller's).
 
@@ -45,7 +45,7 @@ impl Build {
         Ok(found.filter(|one| !one.in_use).map(|one| one.path).collect())
     }
 
-    /// What processes left beside a store at `address`, and what some of them are using. None below a URL.
+    /// Leftovers of processes next to a store at `address`, and what some of them are using. None below a URL.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl Build {
         list_leftovers(&Disk::default(), &path).map_err(|error| StoreError::io(Op::List, error))
     }
 
-    /// Where a command keeps what it needs beside the store at `address` until it is done with it:
+    /// The work folder of a command, next to the store at `address`:
     /// `.NAME.zvf-WORD`. Nowhere below a URL.
     ///
     /// ```
@@ -76,7 +76,7 @@ impl Build {
     }
 
     /// Whether the store at `address` is the one that was [joined](Self::join) in the folder `work`, which
-    /// then holds nothing that is needed. Below a URL nobody can tell without asking, and the answer is no.
+    /// then holds nothing that is needed. Below a URL that is not known without a request, and the answer is no.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Build {
         look.map_err(|error| StoreError::io(Op::Open, error))
     }
 
-    /// Removes them, and tells which; an old store that one of them left without a name gets it back.
+    /// Removes them, and returns which; an old store that one of them left without a name gets it back.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ mod tests {
     use crate::BuildOptions;
 
     #[tokio::test]
-    async fn what_the_dead_left_is_told_from_what_is_alive() {
+    async fn leftovers_are_distinguished_from_live_builds() {
         let here = tempfile::tempdir().unwrap();
         let address = here.path().join("a.zv").to_str().unwrap().to_owned();
         let alive = Build::begin(&address, BuildOptions::default()).await.unwrap();

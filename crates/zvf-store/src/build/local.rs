@@ -26,7 +26,7 @@ fn staging_options(options: &BuildOptions) -> StagingOptions {
     }
 }
 
-/// Scratch beside the store at `target`, after what the dead left was removed.
+/// Scratch beside the store at `target`, after what dead builds left was removed.
 pub(super) fn begin(target: &Path, options: &BuildOptions) -> Result<StagingDir, StoreError> {
     let lock = match &options.lock {
         Some(lock) if lock.is_of(target) => lock.clone(),

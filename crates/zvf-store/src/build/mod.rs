@@ -1,11 +1,11 @@
-//! Building a store that nobody sees before it is whole.
+//! Building a store that becomes visible only when it is complete.
 //!
 //! ```text
 //! begin      scratch beside the name, or a prefix with nothing below it
 //! cells      arrays over the chunk grid: payloads in any order, from any thread      cells, shards
 //! rows       standalone arrays of rows of any length, in order                       rows
 //! dense      standalone arrays of items of one size, in order                        dense
-//! group      documents; groups in between that nobody wrote get empty ones
+//! group      documents; groups in between without a document get empty ones
 //! keep       what the store that is replaced has already, without writing it again         keep
 //! preview    the part that is written, read as a store before it is one                    keep
 //! publish    everything synced, then the root document or the name, only where there is none yet
@@ -14,7 +14,7 @@
 //!
 //! The same calls give the same bytes, in whatever order the cells came. An array is announced once and
 //! its document is written by its `finish`; a build with an array that was not finished, or with a write
-//! that failed, is not published. What is dropped before is removed.
+//! that failed, is not published. A build that is dropped before removes what it wrote.
 //!
 //! Not here: what a payload means, and which arrays a store must have.
 
@@ -90,10 +90,10 @@ pub struct BuildOptions {
     pub sync: bool,
     /// What every call that changes a directory of this machine goes through.
     pub disk: Disk,
-    /// Asked right before anything is visible: from then on a command is no longer cancelled.
+    /// Called right before anything is visible: from then on a command is no longer cancelled.
     pub gate: CommitGate,
-    /// The lock of the store, for whoever takes it before looking at what is replaced; otherwise it is taken by
-    /// [`Build::begin`]. It is of no meaning for another store, and for [`Build::join`].
+    /// The lock of the store, when the caller took it before reading what is replaced; otherwise it is taken by
+    /// [`Build::begin`]. It is ignored for another store, and for [`Build::join`].
     pub lock: Option<TargetLock>,
 }
 
@@ -110,16 +110,16 @@ impl Default for BuildOptions {
     }
 }
 
-/// A store being built: nothing of it is to be seen until [`publish`](Self::publish).
+/// A store being built: nothing of it is visible until [`publish`](Self::publish).
 ///
 /// Cheap to clone; clones build the same store. Local builds need no runtime. On object stores the calls
-/// that hand bytes over wait for room; on a runtime of many threads that hands the other tasks of the thread
-/// to another one (so not from a `LocalSet`), on a runtime of one thread they never wait, and what is on its
-/// way is not bounded.
+/// that write bytes wait while the memory limit is reached; on a runtime of many threads that hands the other tasks of the thread
+/// to another one (so not from a `LocalSet`), on a runtime of one thread they never wait, and the bytes
+/// in flight are not bounded.
 ///
 /// Below a prefix of an object store one build is at work at a time. Another one is refused with
-/// [`Class::Conflict`], until the first is done or dead: its process, of this machine, has ended, or it was
-/// not heard of for ten minutes (a day for [`join`](Self::join)). What a dead build left is removed then.
+/// [`Class::Conflict`], until the first is done or dead: its process, of this machine, has ended, or its claim was
+/// not renewed for ten minutes (a day for [`join`](Self::join)). What a dead build left is removed then.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -249,8 +249,8 @@ impl Build {
         options: &BuildOptions,
     ) -> Result<Remote, StoreError> {
         let prefix = Path::parse(prefix).map_err(|error| {
-            let said = crate::error::Said::Refusal;
-            StoreError::backend(Class::InvalidKey, Op::Name, said, error.into())
+            let answer = crate::error::BackendAnswer::Refusal;
+            StoreError::backend(Class::InvalidKey, Op::Name, answer, error.into())
         })?;
         let budget = Budget::new(&options.store);
         let backend = Backend::from_caller(store, prefix, &options.store);
@@ -269,8 +269,8 @@ impl Build {
         }))
     }
 
-    /// The lock of the store in a directory of this machine, for whoever looks at what it will replace: to be taken
-    /// before, and given on in [`BuildOptions::lock`]. `None` below a URL.
+    /// The lock of the store in a directory of this machine, for callers that read what they will replace: to be taken
+    /// before reading, and passed in [`BuildOptions::lock`]. `None` below a URL.
     ///
     /// # Errors
     ///
@@ -392,7 +392,7 @@ impl Build {
         self.0.notices.all()
     }
 
-    /// Bytes that are held now: cells whose shard is not whole, and objects on their way.
+    /// Bytes that are held now: cells whose shard is not whole, and objects in flight.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.0.room.held()
@@ -486,7 +486,7 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// When an object store does not let go of it.
+    /// When an object store refuses to remove an object.
     #[boxed]
     pub async fn abandon(self) -> Result<(), StoreError> {
         match &self.0.place {
@@ -510,15 +510,15 @@ impl Build {
             Site::Common(work) => work.put(key.as_str(), &parts).map_err(StoreError::from),
             Site::Remote(uploads) => uploads.put(key, parts, &self.0.room),
         };
-        self.note(put)
+        self.keep_fault(put)
     }
 
-    /// [`object`](Self::object) for a task, which waits for room without its thread.
+    /// [`object`](Self::object) for a task, which waits for memory without blocking its thread.
     async fn object_later(&self, key: Key, parts: Vec<Bytes>) -> Result<(), StoreError> {
         match &self.0.place {
             Site::Remote(uploads) => {
                 let put = uploads.put_later(key, parts, &self.0.room).await;
-                self.note(put)
+                self.keep_fault(put)
             }
             #[cfg(feature = "local")]
             Site::Local(_) | Site::Common(_) => self.object(key, parts),
@@ -526,7 +526,7 @@ impl Build {
     }
 
     /// Keeps the fault of a write.
-    fn note(&self, put: Result<(), StoreError>) -> Result<(), StoreError> {
+    fn keep_fault(&self, put: Result<(), StoreError>) -> Result<(), StoreError> {
         put.inspect_err(|error| {
             locked(&self.0.failure).get_or_insert_with(|| error.clone());
         })
@@ -535,7 +535,7 @@ impl Build {
     /// Writes the document of the array at `key`, which is finished by that.
     pub(crate) fn array(&self, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
         self.object(document(key)?, vec![doc.print().into()])?;
-        self.0.declared.note(key, doc);
+        self.0.declared.remember(key, doc);
         locked(&self.0.nodes).insert(key.clone(), State::Array(true));
         Ok(())
     }
@@ -619,7 +619,7 @@ impl Build {
         locked(&self.0.nodes).insert(key.clone(), State::Array(true));
     }
 
-    /// Gives a name back of which nothing was written.
+    /// Releases a name under which nothing was written.
     fn release(&self, key: &Key) {
         locked(&self.0.nodes).remove(key);
     }
@@ -650,7 +650,7 @@ impl Build {
         Ok(())
     }
 
-    /// Refuses a build in which a write failed, whoever was told of it.
+    /// Refuses a build in which a write failed, whoever received the error.
     fn check(&self) -> Result<(), StoreError> {
         locked(&self.0.failure).clone().map_or(Ok(()), Err)
     }

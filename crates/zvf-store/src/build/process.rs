@@ -1,11 +1,11 @@
-//! A process by what nobody else can have: the machine since its start, the process number, its start.
+//! The identity of a process: the machine since its start, the process number, its start.
 //!
 //! ```text
 //! <machine, 16 hex digits>-<process number>-<ticks from the start of the machine to its own>
 //! ```
 //!
 //! The machine is a hash of the identity of its start and of the space in which process numbers count, so
-//! that containers are told apart and no identity of a machine is written down. Elsewhere than on Linux
+//! that containers are distinguished and no identity of a machine is written down. Elsewhere than on Linux
 //! nothing is known.
 
 use std::fmt;
@@ -63,7 +63,7 @@ fn machine() -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// When a process started, and whether it runs: one that nobody waited for does not.
+/// When a process started, and whether it runs: a zombie does not.
 fn start(number: u32) -> Option<(u64, bool)> {
     let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     // The name, in parentheses, may hold anything.

@@ -7,7 +7,7 @@
 //!                               for copies of documents inside documents (consolidated_metadata)
 //! ```
 //!
-//! Keys, attributes, levels, and what nobody here knows stay. A shard is read, put and closed before the
+//! Keys, attributes, levels, and unknown nodes stay. A shard is read, put and closed before the
 //! next one, so memory is that of a shard. What lies in a rearranged array without being listed there is
 //! left behind.
 //!
@@ -110,8 +110,8 @@ impl Rearrangement {
         Ok(())
     }
 
-    /// Writes `store` again, arranged like this, into `build`, and publishes that. `told` hears from time to
-    /// time how far it is.
+    /// Writes `store` again, arranged like this, into `build`, and publishes that. `on_progress` is called from
+    /// time to time with the progress so far.
     ///
     /// Cells are encoded on the current rayon pool, while this waits; see [`Build`] for where to run it.
     ///
@@ -124,7 +124,7 @@ impl Rearrangement {
         &self,
         store: &Store,
         build: Build,
-        mut told: impl FnMut(&Moved),
+        mut on_progress: impl FnMut(&Moved),
     ) -> Result<Moved, StoreError> {
         Self::check(store)?;
         build.check_source(store)?;
@@ -132,10 +132,10 @@ impl Rearrangement {
         let mut moved = Moved::default();
         let mut arranged = BTreeSet::new();
         for (object, _) in &objects {
-            let Some(key) = node_of(object)? else { continue };
+            let Some(key) = document_node(object)? else { continue };
             match store.nodes().node(key.as_str()).await?.as_deref() {
                 Some(Node::Array(doc)) if is_over_grid(&key, doc) => {
-                    self.array(store, &build, &key, doc, (&mut moved, &mut told)).await?;
+                    self.array(store, &build, &key, doc, (&mut moved, &mut on_progress)).await?;
                     arranged.insert(key.as_str().to_owned());
                 }
                 Some(Node::Array(_)) => build.copied(key, true),
@@ -155,7 +155,7 @@ impl Rearrangement {
                 build.object(key.clone(), vec![bytes])?;
                 moved.copied += 1;
             }
-            told(&moved);
+            on_progress(&moved);
         }
         let root = store.root_json();
         let text = own_words(&root).unwrap_or_else(|| String::from_utf8_lossy(&root).into_owned());
@@ -170,7 +170,7 @@ impl Rearrangement {
         build: &Build,
         key: &Key,
         doc: &ArrayDoc,
-        (moved, told): (&mut Moved, &mut impl FnMut(&Moved)),
+        (moved, on_progress): (&mut Moved, &mut impl FnMut(&Moved)),
     ) -> Result<(), StoreError> {
         let Some(cells) = store.cells_at(key).await? else { return Ok(()) };
         let recorded = doc.nonempty_chunks.is_some();
@@ -198,7 +198,7 @@ impl Rearrangement {
                     })?;
                 }
                 moved.cells += to_u64(keys.len());
-                told(moved);
+                on_progress(moved);
             }
             if let Some(key) = keys.first() {
                 sink.close_shard(key)?;
@@ -268,8 +268,8 @@ impl Rearrangement {
 }
 
 impl Build {
-    /// Copies the node at `path` of `store` and everything below it as it is, object by object, and says how
-    /// many that were.
+    /// Copies the node at `path` of `store` and everything below it as it is, object by object, and returns
+    /// how many there were.
     ///
     /// # Errors
     ///
@@ -280,7 +280,7 @@ impl Build {
         let keys: Vec<Key> =
             store.nodes().objects(path).await?.into_iter().map(|(key, _)| key).collect();
         for key in &keys {
-            let Some(node) = node_of(key)? else { continue };
+            let Some(node) = document_node(key)? else { continue };
             let is_array =
                 matches!(store.nodes().node(node.as_str()).await?.as_deref(), Some(Node::Array(_)));
             self.copied(node, is_array);
@@ -295,7 +295,7 @@ impl Build {
 }
 
 /// The node whose document `object` is.
-fn node_of(object: &Key) -> Result<Option<Key>, StoreError> {
+fn document_node(object: &Key) -> Result<Option<Key>, StoreError> {
     match object.as_str().rsplit_once('/') {
         None if object.as_str() == DOCUMENT => Ok(Some(Key::root())),
         Some((node, DOCUMENT)) => Key::root().below(node).map(Some),

@@ -1,6 +1,6 @@
 //! Cells of the store that is replaced, in arrays that are written again without them.
 //!
-//! An array of which few cells change is written with those cells alone, and then gets the others: a second name for
+//! An array of which few cells change is written with those cells alone, and then gets the others: a hard link to
 //! the file of each, and their keys in the presence list. That is possible where a cell is a file and means the same in
 //! both arrays: coded in one way, under the same origin, with the same attributes.
 //!

@@ -1,11 +1,11 @@
-//! How much memory a build may hold: cells that wait for their shard, and objects on their way.
+//! How much memory a build may hold: cells that wait for their shard, and objects in flight.
 //!
-//! What is on its way gives its room back by itself, so whoever wants room waits for it: a task without
-//! its thread, a thread after it gave the tasks of its runtime to another one. What is kept until the
-//! caller does something would be waited for in vain: then there is an error.
+//! Objects in flight release their bytes by themselves, so a request for more waits for them (backpressure): a task
+//! without blocking its thread, a thread after it moved the tasks of its runtime to another one. Bytes that are held
+//! until the caller does something would never be released: then there is an error.
 //!
-//! Where the only thread of a runtime may be the one that wants room, no thread waits, and what is on its
-//! way is not bounded; tasks wait there too.
+//! Where the only thread of a runtime may be the one that asks, no thread waits, and the bytes in flight are not
+//! bounded; tasks wait there too.
 
 use std::sync::{Arc, PoisonError};
 
@@ -17,7 +17,7 @@ use zvf_format::num::to_u64;
 use crate::error::{Op, StoreError};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// The room of one build; cheap to clone.
+/// The memory limit of one build; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryLimiter(Arc<Shared>);
 
@@ -33,7 +33,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     held: u64,
-    leaving: u64, // the part of it that gives itself back
+    leaving: u64, // the part of it that is released by itself
 }
 
 impl MemoryLimiter {
@@ -42,12 +42,12 @@ impl MemoryLimiter {
         Self(Arc::new(Shared { cap, waits, state, freed: Condvar::new(), freed_for_tasks }))
     }
 
-    /// Room for `bytes` that stay until the caller does something.
+    /// Acquires `bytes` that stay until the caller releases them.
     ///
     /// # Errors
     ///
-    /// When there is no more, and none will be by itself.
-    pub(crate) fn keep(&self, bytes: u64) -> Result<Kept, StoreError> {
+    /// When the limit is reached and nothing is released by itself.
+    pub(crate) fn try_acquire(&self, bytes: u64) -> Result<Kept, StoreError> {
         let mut state = self.0.state();
         while state.held + bytes > self.0.cap {
             if state.leaving == 0 || !self.0.waits {
@@ -61,9 +61,10 @@ impl MemoryLimiter {
         Ok(Kept { room: Arc::clone(&self.0), bytes, leaving: false })
     }
 
-    /// Room for `bytes` that leave by themselves; more than there is gets through alone.
+    /// Acquires `bytes` that are released by themselves, and blocks until they fit; more than the limit is let through
+    /// alone.
     #[must_use]
-    pub(crate) fn pass(&self, bytes: u64) -> Kept {
+    pub(crate) fn acquire_blocking(&self, bytes: u64) -> Kept {
         if !self.0.waits {
             return self.0.enter(self.0.state(), bytes);
         }
@@ -76,8 +77,8 @@ impl MemoryLimiter {
         }
     }
 
-    /// [`pass`](Self::pass) for a task: its thread does other work until there is room.
-    pub(crate) async fn pass_later(&self, bytes: u64) -> Kept {
+    /// [`acquire_blocking`](Self::acquire_blocking) for a task: its thread does other work until the bytes fit.
+    pub(crate) async fn acquire(&self, bytes: u64) -> Kept {
         loop {
             let freed = self.0.freed_for_tasks.notified();
             {
@@ -114,7 +115,7 @@ impl Shared {
                 state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
         };
-        // What is on its way may need this very thread: another one takes its tasks over.
+        // What is in flight may need this very thread: another one takes its tasks over.
         #[cfg(not(target_arch = "wasm32"))]
         if tokio::task::try_id().is_some() && is_worker() {
             tokio::task::block_in_place(wait);
@@ -134,7 +135,7 @@ impl Shared {
 }
 
 impl State {
-    /// Whether `bytes` that leave by themselves have to wait for others that do.
+    /// Whether `bytes` that are released by themselves have to wait for others that do.
     const fn is_full(&self, bytes: u64, cap: u64) -> bool {
         self.leaving > 0 && self.held + bytes > cap
     }
@@ -155,7 +156,7 @@ pub(crate) struct Kept {
     leaving: bool,
 }
 
-/// Room for a buffer that grows, taken in steps.
+/// The memory of a buffer that grows, acquired in steps.
 #[derive(Debug)]
 pub(crate) struct Growing {
     room: MemoryLimiter,
@@ -167,20 +168,20 @@ impl Growing {
         Self { room: room.clone(), kept: Vec::new() }
     }
 
-    /// Makes sure of room for `bytes` in all.
+    /// Acquires memory up to `bytes` in all.
     ///
     /// # Errors
     ///
-    /// As [`MemoryLimiter::keep`].
+    /// As [`MemoryLimiter::try_acquire`].
     pub(crate) fn reach(&mut self, bytes: usize) -> Result<(), StoreError> {
-        let steps = bytes.div_ceil(STEP);
+        let steps = bytes.div_ceil(STEP_BYTES);
         while self.kept.len() < steps {
-            self.kept.push(self.room.keep(to_u64(STEP))?);
+            self.kept.push(self.room.try_acquire(to_u64(STEP_BYTES))?);
         }
         Ok(())
     }
 
-    /// Gives all of it back.
+    /// Releases all of it.
     pub(crate) fn clear(&mut self) {
         self.kept.clear();
     }
@@ -200,31 +201,31 @@ impl Drop for Kept {
 }
 
 /// How much a buffer grows at a time.
-const STEP: usize = 64 << 10;
+const STEP_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_refused_and_what_leaves_is_waited_for() {
+    fn held_bytes_are_refused_and_bytes_in_flight_are_waited_for() {
         let room = MemoryLimiter::new(100, true);
-        let kept = room.keep(60).unwrap();
+        let kept = room.try_acquire(60).unwrap();
         assert_eq!(
-            room.keep(41).unwrap_err().to_string(),
+            room.try_acquire(41).unwrap_err().to_string(),
             "LimitExceeded, bytes held: expected at most 100, found 101; \
              more than the limit allows: ask for less, or raise the limit",
         );
-        let leaving = room.pass(40);
+        let leaving = room.acquire_blocking(40);
         let (other, more) = (room.clone(), room.clone());
-        let waits = std::thread::spawn(move || drop(other.pass(50)));
-        let keeps = std::thread::spawn(move || more.keep(40).map(drop));
+        let waits = std::thread::spawn(move || drop(other.acquire_blocking(50)));
+        let keeps = std::thread::spawn(move || more.try_acquire(40).map(drop));
         drop(leaving);
         waits.join().unwrap();
         keeps.join().unwrap().unwrap();
         assert_eq!(room.held(), 60);
         drop(kept);
-        drop(room.pass(1000));
+        drop(room.acquire_blocking(1000));
         assert_eq!(room.held(), 0);
     }
 
@@ -233,12 +234,12 @@ mod tests {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
         let runtime = threads.worker_threads(1).build().unwrap();
         let room = MemoryLimiter::new(100, true);
-        let (leaving, other) = (room.pass(80), room.clone());
+        let (leaving, other) = (room.acquire_blocking(80), room.clone());
         let waits = runtime.spawn(async move {
             tokio::spawn(async move { drop(leaving) });
-            let first = other.pass(90);
+            let first = other.acquire_blocking(90);
             tokio::spawn(async move { drop(first) });
-            other.keep(60).map(drop)
+            other.try_acquire(60).map(drop)
         });
         runtime.block_on(waits).unwrap().unwrap();
         assert_eq!(room.held(), 0);
@@ -247,8 +248,8 @@ mod tests {
     #[tokio::test]
     async fn tasks_wait_where_threads_do_not() {
         let room = MemoryLimiter::new(100, false);
-        let (first, other) = (room.pass(80), room.clone());
-        let waits = tokio::spawn(async move { other.pass_later(30).await });
+        let (first, other) = (room.acquire_blocking(80), room.clone());
+        let waits = tokio::spawn(async move { other.acquire(30).await });
         tokio::task::yield_now().await;
         assert!(!waits.is_finished());
         drop(first);
@@ -257,11 +258,11 @@ mod tests {
     }
 
     #[test]
-    fn where_waiting_would_be_for_ever_nobody_waits() {
+    fn single_threaded_runtimes_do_not_wait() {
         let room = MemoryLimiter::new(100, false);
-        let all = [room.pass(80), room.pass(80)];
+        let all = [room.acquire_blocking(80), room.acquire_blocking(80)];
         assert_eq!(room.held(), 160);
-        assert!(room.keep(1).is_err());
+        assert!(room.try_acquire(1).is_err());
         drop(all);
     }
 }

@@ -48,7 +48,7 @@ impl RowPlan {
     /// Chunks of 16384 rows under Zstandard: the manifests of objects.
     #[must_use]
     pub fn manifests() -> Self {
-        Self { chunk_rows: Some(MANIFEST_ROWS), ..Self::default() }
+        Self { chunk_rows: Some(MANIFEST_CHUNK_ROWS), ..Self::default() }
     }
 }
 
@@ -112,7 +112,7 @@ impl RowSink {
             build,
             key,
             plan,
-            chunk: vec![0; COUNT],
+            chunk: vec![0; COUNT_BYTES],
             in_chunk: 0,
             empty: true,
             report: RowReport::default(),
@@ -183,7 +183,7 @@ impl RowSink {
     /// Writes the chunk as one of `count` rows.
     fn flush(&mut self, count: u64) -> Result<(), StoreError> {
         let number = (self.report.rows - 1) / count; // some rows came, and fit in the chunk
-        let mut chunk = std::mem::replace(&mut self.chunk, vec![0; COUNT]);
+        let mut chunk = std::mem::replace(&mut self.chunk, vec![0; COUNT_BYTES]);
         let missing = count - self.in_chunk;
         self.in_chunk = 0;
         self.room.clear();
@@ -210,6 +210,6 @@ impl RowSink {
 }
 
 /// Rows of a chunk of manifests.
-const MANIFEST_ROWS: u64 = 16384;
+const MANIFEST_CHUNK_ROWS: u64 = 16384;
 /// Bytes of the count in front of a chunk.
-const COUNT: usize = 4;
+const COUNT_BYTES: usize = 4;

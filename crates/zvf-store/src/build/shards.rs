@@ -43,7 +43,7 @@ impl Shards {
         Self::with_cap(shape, rank, MAX_SHARD_CELLS)
     }
 
-    /// Shards as a document that is copied has them: whoever copies does not choose them.
+    /// Shards as a document that is copied has them: a copy does not choose them.
     pub(super) fn copied(shape: &[u64], rank: usize) -> Result<Self, StoreError> {
         Self::with_cap(shape, rank, MAX_COPIED_CELLS)
     }
@@ -116,7 +116,7 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// The bytes of the shard; its cells give their room back.
+    /// The bytes of the shard; the memory of its cells is released.
     pub(super) fn assemble(self) -> Result<Vec<Bytes>, StoreError> {
         let mut spans: Vec<Option<Range<u64>>> = vec![None; saturating_usize(self.room)];
         let mut parts = Vec::new();
@@ -206,7 +206,7 @@ pub fn fit_shard_shape(mut shape: Vec<u64>) -> Vec<u64> {
     shape
 }
 
-/// Cells of a shard at most, wherever somebody chooses how many: see [`count_shard_cells`].
+/// The most cells of a shard, wherever the caller chooses how many: see [`count_shard_cells`].
 ///
 /// ```
 /// assert_eq!(zvf_store::MAX_SHARD_CELLS, 1 << 20); // 101 on each of three axes
@@ -227,8 +227,8 @@ mod tests {
         let room = MemoryLimiter::new(1000, true);
         let mut shards = Shards::new(&[2, 2], 2).unwrap();
         let cell = |text: &'static str| vec![Bytes::from_static(text.as_bytes())];
-        shards.keep(&[3, 4], cell("second"), room.keep(6).unwrap()).unwrap();
-        shards.keep(&[2, 4], cell("one"), room.keep(3).unwrap()).unwrap();
+        shards.keep(&[3, 4], cell("second"), room.try_acquire(6).unwrap()).unwrap();
+        shards.keep(&[2, 4], cell("one"), room.try_acquire(3).unwrap()).unwrap();
         let whole = shards.take(&[3, 5]).unwrap();
         assert_eq!(*whole.index, [1, 2]);
         let stored = whole.assemble().unwrap().concat();
@@ -251,7 +251,8 @@ mod tests {
         let room = MemoryLimiter::new(1000, true);
         let mut shards = Shards::new(&[2], 1).unwrap();
         let mut keep = |i: u64, close: bool| {
-            let kept = shards.keep(&[i], vec![Bytes::from_static(b"x")], room.keep(1).unwrap());
+            let kept =
+                shards.keep(&[i], vec![Bytes::from_static(b"x")], room.try_acquire(1).unwrap());
             if close {
                 shards.take(&[i]);
             }

@@ -80,7 +80,7 @@ async fn documents_and_cells_typed_by_hand() {
     let (one, two) = (b"\0\0\x40\xc0\0\0\x80\x40", [&[0, 0, 0x80, 0x3f][..]; 6].concat());
     cells.put(&key("1.0"), two.into()).unwrap();
     cells.put(&key("0.0"), one.as_slice().into()).unwrap();
-    assert_eq!(cells.shard_of(&key("1.1")).unwrap(), key("0.0"));
+    assert_eq!(cells.shard_key(&key("1.1")).unwrap(), key("0.0"));
     cells.close_shard(&key("0.1")).unwrap();
     let report = cells
         .finish(|attributes| drop(attributes.insert("name".into(), "sharded".into())))
@@ -208,7 +208,7 @@ async fn documents_and_cells_typed_by_hand() {
 }
 
 #[tokio::test]
-async fn nothing_is_seen_before_it_is_whole() {
+async fn stores_appear_complete() {
     let here = tempfile::tempdir().unwrap();
     let at = here.path().join("x/y/a.zv");
     let build = begin(&at).await.unwrap();
@@ -227,7 +227,7 @@ async fn nothing_is_seen_before_it_is_whole() {
 }
 
 #[tokio::test]
-async fn what_is_dropped_leaves_nothing() {
+async fn dropped_builds_leave_nothing() {
     let here = tempfile::tempdir().unwrap();
     for abandon in [false, true] {
         let build = begin(&here.path().join("new/a.zv")).await.unwrap();
@@ -245,7 +245,7 @@ async fn what_is_dropped_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn the_dead_are_cleared_away_and_the_living_are_not() {
+async fn leftovers_of_dead_builds_are_removed_and_live_ones_kept() {
     let here = tempfile::tempdir().unwrap();
     let dead = here.path().join(".a.zv.zvf-build-0123456789abcdef");
     fs::create_dir_all(dead.join("store/0")).unwrap();
@@ -306,7 +306,7 @@ async fn a_store_is_replaced_in_one_step() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_built_over_is_told() {
+async fn refused_targets_are_named() {
     let here = tempfile::tempdir().unwrap();
     let path = |name: &str| here.path().join(name);
     fs::write(path("file"), "").unwrap();
@@ -348,7 +348,7 @@ async fn what_may_not_be_built_over_is_told() {
 }
 
 #[tokio::test]
-async fn what_a_repair_kept_is_in_nobodys_way() {
+async fn backups_of_a_repair_do_not_block_a_build() {
     let here = tempfile::tempdir().unwrap();
     let at = here.path().join("a");
     let build = begin(&at).await.unwrap();
@@ -640,7 +640,7 @@ proptest! {
 
     /// Cells come in any order, from several threads, and the bytes are the same; our reader finds them.
     #[test]
-    fn the_order_of_cells_does_not_show(
+    fn cells_in_any_order_give_the_same_bytes(
         cells in cells(),
         codecs in chains(),
         shard in prop::option::of((1_u64..4, 1_u64..4)),

@@ -1,21 +1,20 @@
-//! A store being built on an object store: objects on their way there, many at once.
+//! A store being built on an object store: many uploads at once.
 //!
-//! Uploads run as tasks of the caller's runtime; whoever hands an object over goes on at once, unless the
-//! room is taken. The first fault is kept and told to whoever comes next; nothing is sent after it.
+//! Uploads run as tasks of the caller's runtime; `put` returns at once, unless the
+//! memory limit is reached (backpressure). The first fault is kept and returned to later callers; nothing is sent after it.
 //!
 //! ```text
-//! begin      the prefix is claimed, and nothing may lie below it but what a dead build left: that goes
+//! begin      the prefix is claimed, and nothing may lie below it but what a dead build left: that is removed
 //! put        every object is created, none is replaced
 //! publish    the claim is still there, so are all objects and no others, and documents fit them; then the
-//!            root document is created, where there is none; then the claim goes
-//! abandon    what was sent goes, and nothing else; then the claim
+//!            root document is created, where there is none; then the claim is removed
+//! abandon    what was sent is removed, and nothing else; then the claim
 //! ```
 //!
-//! The root document goes last and is created only where there is none, so that a store without one is
-//! nobody's.
+//! The root document is created last, and only where there is none, so that objects without one are no store.
 //!
-//! Where many processes build one store, they share a claim by its name in their folder, and whoever
-//! creates the root document first writes it down there. Killed before it knew the answer, the next one
+//! Where many processes build one store, they share a claim by its name in their folder, and the one that
+//! creates the root document writes it down there first (write-ahead intent). Killed before it knew the answer, the next one
 //! compares what it wrote down with what is there.
 //!
 //! Not here: who may build (`claim`); single requests and when they are sent again (`source::remote`).
@@ -78,9 +77,9 @@ impl Uploads {
         let prepared = prepare(&remote, is_inherited).await;
         if let Err(error) = prepared {
             if is_inherited {
-                claim.bequeath().await;
+                claim.offer_takeover().await;
             } else {
-                // Whatever becomes of that, the error is why nothing is built.
+                // Whether that succeeds or not, the first error is returned.
                 let _released = claim.release().await;
             }
             return Err(error);
@@ -96,8 +95,8 @@ impl Uploads {
             shared_id(&Disk::default(), work).map_err(|error| StoreError::io(Op::Open, error))?;
         let mut joined = Self { remote, runtime, shared: Arc::default(), claim: None, work: own };
         if joined.is_published().await? {
-            // Whoever published it may not have known, and have left the claim there.
-            Claim::remove_of(&joined.remote, &id).await?;
+            // The process that published it may have left the claim there.
+            Claim::remove_claims(&joined.remote, &id).await?;
             return Ok(joined);
         }
         let (claim, is_inherited) = Claim::take(&joined.remote, &joined.runtime, &id, true).await?;
@@ -115,12 +114,12 @@ impl Uploads {
             }
             Err(error) => {
                 // Others may have put objects under this claim, or be about to: it stays until it is old.
-                claim.leave();
+                claim.keep_claim();
                 return Err(error);
             }
         }
         if is_inherited && let Err(error) = prepare(&joined.remote, true).await {
-            claim.bequeath().await;
+            claim.offer_takeover().await;
             return Err(error);
         }
         joined.claim = Some(claim);
@@ -164,7 +163,7 @@ impl Uploads {
                 objects.remove(&key);
             }
         }
-        let gets: Vec<Get> = objects.iter().map(|key| Get::at(key.clone(), 0, 1)).collect();
+        let gets: Vec<Get> = objects.iter().map(|key| Get::range(key.clone(), 0, 1)).collect();
         for (get, answer) in gets.iter().zip(self.remote.read_many(&gets).await) {
             if answer?.is_some() {
                 objects.remove(&get.key);
@@ -178,25 +177,25 @@ impl Uploads {
         !matches!(self.runtime.runtime_flavor(), RuntimeFlavor::CurrentThread)
     }
 
-    /// Hands the object under `key` over, once there is room for it.
+    /// Queues the object under `key` for upload, once the memory limit allows it.
     pub(crate) fn put(
         &self,
         key: Key,
         parts: Vec<Bytes>,
         room: &MemoryLimiter,
     ) -> Result<(), StoreError> {
-        let kept = room.pass(crate::codec::len(&parts));
+        let kept = room.acquire_blocking(crate::codec::len(&parts));
         self.send(key, parts, kept)
     }
 
-    /// [`put`](Self::put) for a task, which waits for room without its thread.
+    /// [`put`](Self::put) for a task, which waits for memory without blocking its thread.
     pub(crate) async fn put_later(
         &self,
         key: Key,
         parts: Vec<Bytes>,
         room: &MemoryLimiter,
     ) -> Result<(), StoreError> {
-        let kept = room.pass_later(crate::codec::len(&parts)).await;
+        let kept = room.acquire(crate::codec::len(&parts)).await;
         self.send(key, parts, kept)
     }
 
@@ -236,7 +235,7 @@ impl Uploads {
         Ok(())
     }
 
-    /// Waits until nothing is under way.
+    /// Waits until nothing is in progress.
     pub(crate) async fn flush(&self) -> Result<(), StoreError> {
         self.shared.wait_until_idle().await;
         let failure = self.shared.state().failure.clone();
@@ -261,12 +260,12 @@ impl Uploads {
             write_down(&Disk::default(), work, INTENT, root)
                 .map_err(|error| StoreError::io(Op::Publish, error))?;
         }
-        // From here on what lies there may be a store, also when nobody waits for the answer.
+        // From here on what lies there may be a store, also when the caller no longer waits for the answer.
         self.shared.state().done = true;
         let created = match self.remote.create(key, root).await {
             Ok(created) => created,
             Err(error) if error.class() == Class::CommitUnknown => {
-                claim.leave();
+                claim.keep_claim();
                 return Err(error);
             }
             Err(error) => {
@@ -301,7 +300,7 @@ impl Uploads {
             confirmed => confirmed,
         };
         confirmed.map_err(|error| {
-            claim.leave();
+            claim.keep_claim();
             StoreError::unknown(error)
         })
     }
@@ -327,7 +326,7 @@ impl Uploads {
                 return Ok(());
             }
             tries += 1;
-            if tries == LISTS {
+            if tries == MAX_LIST_ATTEMPTS {
                 let (class, expected) = (Class::Conflict, Expected::Exactly(to_u64(sent).into()));
                 let what = "objects of this build below the prefix";
                 let found = Found::from(found);
@@ -384,7 +383,7 @@ fn runtime() -> Result<Handle, StoreError> {
     })
 }
 
-/// Removes what was sent once nothing is under way, unless it is a store by now or another build has the
+/// Removes what was sent once nothing is in progress, unless it is a store by now or another build has the
 /// prefix; then gives the prefix back. What cannot be removed is left to the next build.
 async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<(), StoreError> {
     shared.wait_until_idle().await;
@@ -397,13 +396,13 @@ async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<(), S
         return match remote.read(&root_document()?).await {
             Ok(Some(_)) => claim.release().await,
             missing => {
-                claim.leave();
+                claim.keep_claim();
                 missing.map(drop)
             }
         };
     }
     if !is_empty && let Err(error) = remove_sent(remote, shared, claim).await {
-        claim.bequeath().await;
+        claim.offer_takeover().await;
         return Err(error);
     }
     claim.release().await
@@ -414,7 +413,7 @@ async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<
     if remote.read(&root_document()?).await?.is_some() {
         return Ok(());
     }
-    for _ in 0..LISTS {
+    for _ in 0..MAX_LIST_ATTEMPTS {
         let mut keys = Vec::new();
         let mut hashes = Vec::new();
         for (name, len) in remote.list_all(&Key::root()).await? {
@@ -506,7 +505,7 @@ fn shared_id(disk: &Disk, work: &Path) -> std::io::Result<String> {
 }
 
 impl Shared {
-    /// Waits until nothing is under way.
+    /// Waits until nothing is in progress.
     async fn wait_until_idle(&self) {
         loop {
             let settled = self.settled.notified();
@@ -517,7 +516,7 @@ impl Shared {
         }
     }
 
-    /// What stands for an object of this name and length.
+    /// The hash of an object of this name and length.
     fn hash(&self, name: &str, len: u64) -> u64 {
         self.hasher.hash_one((name, len))
     }
@@ -563,7 +562,7 @@ const ID: &str = "store.id";
 const ROOT: &str = "zarr.json";
 const DOCUMENTS: [&str; 4] = [ROOT, ".zarray", ".zgroup", ".zattrs"];
 /// How often it is listed what was put, and the time between.
-const LISTS: u32 = 5;
+const MAX_LIST_ATTEMPTS: u32 = 5;
 const LIST_PAUSE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
@@ -590,7 +589,7 @@ mod tests {
     const DURABLE: [&str; 5] = ["written", "synced", "renamed", "folder synced", "names synced"];
 
     #[test]
-    fn what_is_written_down_survives_a_loss_of_power() {
+    fn the_intent_survives_a_loss_of_power() {
         let here = tempfile::tempdir().unwrap();
         let (disk, work) = (Disk::recording(), here.path().join("work"));
         write_down(&disk, &work, INTENT, &Bytes::from_static(b"{}")).unwrap();

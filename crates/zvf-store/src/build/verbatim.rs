@@ -225,7 +225,7 @@ impl VerbatimArray {
             report.stored_bytes += stored;
             return Ok(());
         }
-        let kept = self.build.0.room.keep(stored)?;
+        let kept = self.build.0.room.try_acquire(stored)?;
         let mut state = locked(&self.state);
         if let Some(shards) = &mut state.shards {
             shards.keep(index, parts, kept).map_err(|error| error.with_key(&self.key))?;

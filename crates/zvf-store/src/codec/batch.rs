@@ -1,13 +1,13 @@
-//! Many chunks undone at once, on as many threads as pay.
+//! Many chunks decoded at once, on as many threads as pay.
 //!
-//! A chunk of a few kilobytes is undone before another thread has woken up, so small batches stay
+//! A chunk of a few kilobytes is decoded before another thread has woken up, so small batches stay
 //! where they are. Large ones are shared out to threads of their own: inside a tokio runtime to its
 //! blocking threads, in one hop, otherwise to threads that end with the batch. They never enter the
 //! caller's rayon pool. Its workers may all be waiting for this very batch, and a worker that waits
 //! runs other tasks meanwhile, which may wait for what this one is about to hand over.
 //!
 //! A chunk that grows beyond what ordinary data does, or beyond the share of a thread, waits until all
-//! others are done, and these then go one after the other: however many bombs a batch holds, one of
+//! others are done, and these then go one after the other: however many decompression bombs a batch holds, one of
 //! them at a time takes memory. What they hold beyond ordinary data is counted against one allowance
 //! of the batch; what ordinary data of their length may hold is not.
 
@@ -41,7 +41,7 @@ impl Caps {
     }
 }
 
-/// One chunk to undo.
+/// One chunk to decode.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) chain: Arc<Chain>,
@@ -51,14 +51,17 @@ pub(crate) struct Job {
 
 impl Job {
     /// What ordinary data of this length holds at most.
-    fn ordinary(&self) -> u64 {
-        let most = to_u64(self.stored.len()) * PLAUSIBLE_RATIO + SMALL;
-        most.min(self.caps.chunk)
+    fn max_ordinary_bytes(&self) -> u64 {
+        // Saturates above every cap.
+        let max = to_u64(self.stored.len())
+            .saturating_mul(PLAUSIBLE_RATIO)
+            .saturating_add(MIN_ORDINARY_BYTES);
+        max.min(self.caps.chunk)
     }
 
     /// As much of it as several threads may make at once.
-    fn plausible(&self) -> u64 {
-        self.ordinary().min(self.caps.thread)
+    fn max_first_bytes(&self) -> u64 {
+        self.max_ordinary_bytes().min(self.caps.thread)
     }
 
     fn decode(&self, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
@@ -75,11 +78,11 @@ pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>
     let first = Arc::clone(&jobs);
     let mut undone = spread(places, work, move |place, scratch| match first.get(place) {
         None => Err(stopped()),
-        Some(job) => job.decode(job.plausible(), scratch),
+        Some(job) => job.decode(job.max_first_bytes(), scratch),
     })
     .await;
     let grown = |(_, (job, undone)): &(usize, (&Job, &Result<Bytes, StoreError>))| {
-        job.plausible() < job.caps.chunk
+        job.max_first_bytes() < job.caps.chunk
             && undone.as_ref().is_err_and(|error| error.class() == Class::LimitExceeded)
     };
     let late: Vec<usize> =
@@ -109,13 +112,13 @@ fn decode_late(
     let mut undone = Vec::with_capacity(places.len());
     for job in late() {
         undone.push(job.and_then(|job| {
-            let ordinary = job.ordinary();
+            let max_ordinary_bytes = job.max_ordinary_bytes();
             // Saturates where there is no allowance to keep to; the cap of the chunk holds all the same.
-            let cap = job.caps.chunk.min(ordinary.saturating_add(left));
+            let cap = job.caps.chunk.min(max_ordinary_bytes.saturating_add(left));
             let bytes = job.decode(cap, scratch)?;
             // A chunk may well hold less than ordinary data could: then it takes nothing.
-            let beyond = to_u64(bytes.len()).saturating_sub(ordinary);
-            left -= beyond; // `cap` kept it below
+            let beyond = to_u64(bytes.len()).saturating_sub(max_ordinary_bytes);
+            left = left.saturating_sub(beyond); // `cap` kept it below
             Ok(bytes)
         }));
     }
@@ -128,10 +131,10 @@ pub(crate) async fn spread<I: Send + 'static, T: Send + 'static>(
     work: u64,
     run: impl Fn(I, &mut Scratch) -> T + Send + Sync + 'static,
 ) -> Vec<T> {
-    if work < WORTH_A_THREAD {
+    if work < MIN_THREAD_BYTES {
         return run_here(items, run);
     }
-    let threads = rayon::current_num_threads().min(saturating_usize(work / WORTH_A_THREAD));
+    let threads = rayon::current_num_threads().min(saturating_usize(work / MIN_THREAD_BYTES));
     let threads = threads.min(items.len());
     let Ok(runtime) = Handle::try_current() else {
         if threads < 2 {
@@ -207,12 +210,12 @@ pub(crate) fn stopped() -> StoreError {
     StoreError::refused(Class::Cancelled, Op::Decode, "batch", expected, found)
 }
 
-/// Compressed bytes that take longer to undo than a thread takes to wake up.
-const WORTH_A_THREAD: u64 = 128 << 10;
-/// Ordinary data does not shrink further than this.
+/// The least compressed bytes for which another thread pays.
+const MIN_THREAD_BYTES: u64 = 128 << 10;
+/// The largest compression ratio of ordinary data.
 const PLAUSIBLE_RATIO: u64 = 64;
-/// What may be decoded of anything.
-const SMALL: u64 = 64 << 10;
+/// What may be decoded of any chunk, however short.
+const MIN_ORDINARY_BYTES: u64 = 64 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use zvf_blosc::{BloscError, Chunk, Decoder, Layout, Stored, parse_header};
-use zvf_format::num::saturating_usize;
+use zvf_format::num::checked_usize;
 use zvf_format::{Class, Expected};
 
 use crate::error::{Op, StoreError};
@@ -22,7 +22,7 @@ pub(super) fn decode(decoder: &mut Decoder, chunk: &[u8]) -> Result<Vec<u8>, Sto
     decoded.map_err(to_store_error)
 }
 
-/// How many bytes of a chunk tell where its blocks are, given its first [`HEADER`] bytes.
+/// How many bytes of a chunk tell where its blocks are, given its first [`HEADER_BYTES`] bytes.
 pub(crate) fn header_len(front: &[u8]) -> Result<u64, StoreError> {
     parse_header(front).map(|header| Layout::front_len(&header)).map_err(to_store_error)
 }
@@ -33,7 +33,7 @@ pub(crate) struct Blocks(Layout);
 
 impl Blocks {
     /// Bytes of a chunk that are always its header.
-    pub(crate) const HEADER: u64 = 16;
+    pub(crate) const HEADER_BYTES: u64 = 16;
 
     /// From the front of a chunk, as long as [`header_len`] says.
     pub(crate) fn parse(front: &[u8]) -> Result<Self, StoreError> {
@@ -82,8 +82,8 @@ impl Blocks {
         let piece = |range: &Range<u64>| {
             let at = runs.partition_point(|run| run.start <= range.start).checked_sub(1)?;
             let (run, bytes) = (runs.get(at)?, decoded.get(at)?);
-            let inside = |at: u64| saturating_usize(at - run.start);
-            bytes.get(inside(range.start)..inside(range.end)).map(<[u8]>::to_vec)
+            let inside = |at: u64| checked_usize(at.checked_sub(run.start)?);
+            bytes.get(inside(range.start)?..inside(range.end)?).map(<[u8]>::to_vec)
         };
         let found = |range: &Range<u64>| {
             // Of nothing there is no run.
@@ -98,13 +98,13 @@ impl Blocks {
 
     /// The ranges, ascending, with those that share a block joined.
     fn runs(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-        let block = |at: u64| at / self.block_len();
+        let block = |at: u64| at.checked_div(self.block_len());
         let mut order: Vec<&Range<u64>> = ranges.iter().filter(|range| !range.is_empty()).collect();
         order.sort_unstable_by_key(|range| range.start);
         let mut runs: Vec<Range<u64>> = Vec::with_capacity(order.len());
         for range in order {
             match runs.last_mut() {
-                Some(run) if block(range.start) <= block(run.end - 1) => {
+                Some(run) if block(range.start) <= run.end.checked_sub(1).and_then(block) => {
                     run.end = run.end.max(range.end);
                 }
                 _ => runs.push(range.clone()),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_raw_is_fetched_with_what_lies_between() {
+    fn raw_blocks_are_fetched_as_one_span() {
         let chunk = b"\x02\x01\x02\x04\x0c\0\0\0\x0c\0\0\0\x1c\0\0\0twelve bytes";
         check(chunk, 16, &[(0, 2), (7, 12)], &[(16, 28)], &[b"tw", b"bytes"]);
     }

@@ -5,8 +5,8 @@ use zvf_format::{Class, Expected, FormatError, Found, Part};
 
 /// How many bytes of `stored` are the payload, once the checksum behind it was verified.
 pub(crate) fn verified(stored: &[u8]) -> Result<usize, FormatError> {
-    let at = to_u64(stored.len().saturating_sub(SUM)); // of less than a sum, from its first byte
-    let Some((payload, sum)) = stored.split_last_chunk::<SUM>() else {
+    let at = to_u64(stored.len().saturating_sub(CHECKSUM_BYTES)); // of less than a sum, from its first byte
+    let Some((payload, sum)) = stored.split_last_chunk::<CHECKSUM_BYTES>() else {
         return Err(refuse(Class::Truncated, at, Expected::Bytes(4), stored.len()));
     };
     let (stated, computed) = (u32::from_le_bytes(*sum), crc32c::crc32c(payload));
@@ -21,7 +21,7 @@ fn refuse(class: Class, at: u64, expected: Expected, found: impl Into<Found>) ->
     FormatError::new(class, Part::CodecStream, "crc32c", at, expected, found)
 }
 
-const SUM: usize = 4;
+const CHECKSUM_BYTES: usize = 4;
 
 #[cfg(test)]
 mod tests {

@@ -283,11 +283,11 @@ impl Encoder {
             Some(context) => context,
             none => none.insert(CCtx::try_create().ok_or_else(|| failed("zstd", "no memory"))?),
         };
-        let told = |code| failed("zstd", zstd_safe::get_error_name(code));
-        context.set_parameter(CParameter::CompressionLevel(level)).map_err(told)?;
-        context.set_parameter(CParameter::ChecksumFlag(checksum)).map_err(told)?;
+        let zstd_error = |code| failed("zstd", zstd_safe::get_error_name(code));
+        context.set_parameter(CParameter::CompressionLevel(level)).map_err(zstd_error)?;
+        context.set_parameter(CParameter::ChecksumFlag(checksum)).map_err(zstd_error)?;
         let mut packed = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
-        context.compress2(&mut packed, plain).map_err(told)?;
+        context.compress2(&mut packed, plain).map_err(zstd_error)?;
         packed.shrink_to_fit();
         Ok(packed.into())
     }
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_compressed_is_not_copied() {
+    fn uncompressed_chunks_are_not_copied() {
         let payload = Bytes::from(vec![7; 100]);
         let framed = vec![Bytes::from_static(b"head"), payload.clone()];
         let coded =

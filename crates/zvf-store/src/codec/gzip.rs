@@ -14,7 +14,7 @@ pub(crate) fn decode(input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
     loop {
         // One byte more than the cap, so that passing it is seen.
         let room = saturating_usize(cap).saturating_add(1).saturating_sub(decoded.len());
-        let step = decoded.len().clamp(SMALLEST, LARGEST).min(room);
+        let step = decoded.len().clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES).min(room);
         decoded.reserve_exact(step);
         let read = stream.by_ref().take(to_u64(step)).read_to_end(&mut decoded);
         match read {
@@ -36,8 +36,8 @@ fn refuse(error: &io::Error) -> FormatError {
 }
 
 /// How much room is made at a time.
-const SMALLEST: usize = 64 << 10;
-const LARGEST: usize = 16 << 20;
+const MIN_BUFFER_BYTES: usize = 64 << 10;
+const MAX_BUFFER_BYTES: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! The codec chains of Zarr, undone: from what is stored of a chunk to what it holds.
+//! Decodes the codec chains of Zarr: from what is stored of a chunk to what it holds.
 //!
 //! ```text
 //! array   -> transpose* -> bytes | vlen-bytes -> (zstd | gzip | blosc | crc32c)*  -> stored
@@ -10,6 +10,10 @@
 //! a header claims. A codec without steps costs nothing: the stored bytes are handed on as they are.
 //!
 //! Not here: which bytes are stored where (`layout`), and the parsing of documents.
+#![cfg_attr(
+    not(test),
+    deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
+)]
 
 use bytes::Bytes;
 use zvf_blosc::Decoder;
@@ -101,12 +105,13 @@ impl Chain {
         scratch: &mut Scratch,
     ) -> Result<Bytes, StoreError> {
         let mut bytes = stored;
-        let mut left = self.steps.len();
-        for step in self.steps.iter().rev() {
-            left -= 1;
+        for (left, step) in self.steps.iter().enumerate().rev() {
             // Between two steps there may be a little more than in the end, but not much.
-            let cap =
-                if left == 0 { cap } else { cap.saturating_add(cap / 8).saturating_add(SLACK) };
+            let cap = if left == 0 {
+                cap
+            } else {
+                cap.saturating_add(cap / 8).saturating_add(STEP_OVERHEAD_BYTES)
+            };
             bytes = step.decode(bytes, cap, scratch)?;
         }
         let whole = Expected::AtMost(cap.into());
@@ -129,22 +134,22 @@ impl Step {
         scratch: &mut Scratch,
     ) -> Result<Bytes, StoreError> {
         match self {
-            Self::Blosc => Ok(fitted(blosc::decode(scratch.blosc(cap), &bytes)?)),
+            Self::Blosc => Ok(shrink_buffer(blosc::decode(scratch.blosc(cap), &bytes)?)),
             Self::Crc32c => {
                 bytes.truncate(checksum::verified(&bytes)?);
                 Ok(bytes)
             }
-            Self::Gzip => Ok(fitted(gzip::decode(&bytes, cap)?)),
-            Self::Zstd => Ok(fitted(scratch.zstd.decode(&bytes, cap)?)),
+            Self::Gzip => Ok(shrink_buffer(gzip::decode(&bytes, cap)?)),
+            Self::Zstd => Ok(shrink_buffer(scratch.zstd.decode(&bytes, cap)?)),
             #[cfg(feature = "more-codecs")]
             Self::More(more) => more.decode(&bytes),
         }
     }
 }
 
-/// What was decoded, without the room that its buffer grew by in vain: whoever keeps it counts its bytes.
-fn fitted(mut decoded: Vec<u8>) -> Bytes {
-    if decoded.capacity() - decoded.len() > decoded.len() / 8 {
+/// What was decoded, without the unused capacity of its buffer: the cache charges its bytes.
+fn shrink_buffer(mut decoded: Vec<u8>) -> Bytes {
+    if decoded.capacity().saturating_sub(decoded.len()) > decoded.len() / 8 {
         decoded.shrink_to_fit();
     }
     decoded.into()
@@ -180,4 +185,4 @@ fn within_cap(codec: &'static str, decoded: usize, cap: u64) -> Result<(), Forma
 }
 
 /// Frames and checksums of a codec between two others.
-const SLACK: u64 = 64 << 10;
+const STEP_OVERHEAD_BYTES: u64 = 64 << 10;

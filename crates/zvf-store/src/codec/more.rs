@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_bound_stays_unknown() {
+    fn codecs_without_a_bound_are_unknown() {
         for name in [
             "numcodecs.bz2",
             "numcodecs.fletcher32",

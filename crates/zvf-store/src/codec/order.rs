@@ -1,4 +1,4 @@
-//! The order of bytes in an item and of items in a chunk: the codecs `bytes` and `transpose`, undone.
+//! The order of bytes in an item and of items in a chunk: the codecs `bytes` and `transpose`, decoded.
 //!
 //! What leaves this module is little-endian and in C order. Lengths were compared with the
 //! shape before.
@@ -21,7 +21,7 @@ pub(crate) fn untranspose(
     if stored.is_empty() {
         return Vec::new();
     }
-    // No axis is empty, and all of them together are as long as `stored`.
+    // No axis is empty, and all of them together are as long as `stored`: no position wraps.
     let steps = steps(shape, order, width);
     let mut items = Vec::with_capacity(stored.len());
     let mut index = vec![0_usize; shape.len()];
@@ -31,13 +31,13 @@ pub(crate) fn untranspose(
         let mut axes = index.iter_mut().zip(shape).zip(&steps).rev();
         loop {
             let Some(((index, &extent), &step)) = axes.next() else { return items };
-            *index += 1;
+            *index = index.wrapping_add(1);
             if *index < extent {
-                at += step;
+                at = at.wrapping_add(step);
                 break;
             }
             *index = 0;
-            at -= step * (extent - 1);
+            at = at.wrapping_sub(step.wrapping_mul(extent.wrapping_sub(1)));
         }
     }
     items
@@ -64,7 +64,7 @@ fn steps(shape: &[usize], order: &[usize], width: usize) -> Vec<usize> {
     for &axis in order.iter().rev() {
         if let (Some(free), Some(extent)) = (steps.get_mut(axis), shape.get(axis)) {
             *free = step;
-            step *= *extent;
+            step = step.wrapping_mul(*extent); // at most the length of all items
         }
     }
     steps

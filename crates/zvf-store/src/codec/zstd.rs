@@ -37,7 +37,7 @@ fn limited_context() -> Result<DCtx<'static>, FormatError> {
     let Some(mut context) = DCtx::try_create() else {
         return Err(refuse(Class::LimitExceeded, 0, "memory for a decoder", "none left"));
     };
-    match context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG)) {
+    match context.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG)) {
         Ok(_) => Ok(context),
         Err(code) => Err(named(code, 0)),
     }
@@ -58,7 +58,7 @@ fn decode_with(context: &mut DCtx<'_>, input: &[u8], cap: u64) -> Result<Vec<u8>
             return Ok(decoded);
         }
         if full {
-            let more = decoded.capacity().max(SMALLEST);
+            let more = decoded.capacity().max(MIN_BUFFER_BYTES);
             decoded.reserve_exact(more.min(room(cap, decoded.len())));
         } else if source.pos() == before_in && decoded.len() == before_out {
             // The input is used up and a frame still wants more of it.
@@ -70,7 +70,7 @@ fn decode_with(context: &mut DCtx<'_>, input: &[u8], cap: u64) -> Result<Vec<u8>
 /// What is reserved before anything is decoded: what the frame states, as far as the input and
 /// the cap make that plausible.
 fn first_capacity(input: &[u8], cap: u64) -> usize {
-    let plausible = input.len() * PLAUSIBLE_RATIO + SMALLEST;
+    let plausible = input.len().saturating_mul(PLAUSIBLE_RATIO).saturating_add(MIN_BUFFER_BYTES);
     let stated = zstd_safe::get_frame_content_size(input).ok().flatten().unwrap_or(0);
     saturating_usize(stated).min(plausible).min(room(cap, 0))
 }
@@ -89,10 +89,10 @@ fn refuse(class: Class, at: usize, expected: &'static str, found: &'static str) 
     FormatError::new(class, Part::CodecStream, "zstd", at, Expected::Rule(expected), found)
 }
 
-const WINDOW_LOG: u32 = 27;
-/// Ordinary data does not shrink further than this; what does is decoded in growing steps.
+const MAX_WINDOW_LOG: u32 = 27;
+/// The largest compression ratio of ordinary data; what does is decoded in growing steps.
 const PLAUSIBLE_RATIO: usize = 64;
-const SMALLEST: usize = 64 << 10;
+const MIN_BUFFER_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 
-use super::part::{Ask, FRAME, length, past_payload, past_the_end, shifted};
+use super::part::{Ask, FRAME_BYTES, length, past_payload, past_the_end, shifted};
 use super::zarr::Place;
 use crate::codec::{Blocks, Scratch, header_len, spread};
 use crate::error::{Change, StoreError};
@@ -44,7 +44,7 @@ pub(super) async fn by_block(
     let decoded = spread(jobs, work, move |state, scratch| state.decode(scratch, cap)).await;
     let finish = decoded.into_iter().zip(finish).map(|(decoded, (place, ranges))| {
         let Some(place) = place else { return Ok(None) };
-        match decoded.map_err(|error| place.blame(error))? {
+        match decoded.map_err(|error| place.locate_error(error))? {
             None => Ok(None),
             Some(decoded) => framed(place, ranges, decoded).map(Some),
         }
@@ -59,9 +59,9 @@ fn framed(
     decoded: Decoded,
 ) -> Result<Vec<Bytes>, StoreError> {
     let mut pieces = decoded.pieces.into_iter();
-    let frame = pieces.next().unwrap_or_default();
-    let payload =
-        VlenCell::payload_span(&frame, decoded.total).map_err(|error| place.blame(error.into()))?;
+    let frame = pieces.next().unwrap_or_default(); // an empty frame is refused below
+    let payload = VlenCell::payload_span(&frame, decoded.total)
+        .map_err(|error| place.locate_error(error.into()))?;
     if let Some(range) = ranges.iter().find(|range| range.end > length(&payload)) {
         return Err(past_payload(place, length(&payload), range.end));
     }
@@ -117,7 +117,7 @@ impl<'a> Blosc<'a> {
     fn gets(&mut self) -> Vec<Get> {
         let Some(place) = self.place else { return Vec::new() };
         self.asked = match &self.state {
-            State::Start => iter::once(0..Blocks::HEADER).collect(),
+            State::Start => iter::once(0..Blocks::HEADER_BYTES).collect(),
             State::Header { front, .. } => iter::once(0..*front).collect(),
             State::Front { blocks, wanted, .. } => blocks.spans(wanted),
             State::Absent | State::Ready { .. } | State::Failed(_) => Vec::new(),
@@ -144,7 +144,7 @@ impl<'a> Blosc<'a> {
             Ok(None) => Err(StoreError::changed(Change::Version)),
             Ok(Some(got)) => self.next(place, state, got),
         };
-        self.state = next.unwrap_or_else(|error| State::Failed(place.blame(error)));
+        self.state = next.unwrap_or_else(|error| State::Failed(place.locate_error(error)));
     }
 
     fn next(&self, place: &Place, state: State, got: Vec<Got>) -> Result<State, StoreError> {
@@ -172,11 +172,11 @@ impl<'a> Blosc<'a> {
     /// The frame and the ranges behind it, when the chunk is long enough.
     fn wanted(&self, place: &Place, blocks: &Blocks) -> Result<Vec<Range<u64>>, StoreError> {
         let total = blocks.decoded_len();
-        let mut wanted: Vec<Range<u64>> = iter::once(0..FRAME.min(total)).collect();
+        let mut wanted: Vec<Range<u64>> = iter::once(0..FRAME_BYTES.min(total)).collect();
         for range in self.ranges {
             let shifted = shifted(place, range)?;
             if shifted.end > total {
-                let payload = total.saturating_sub(FRAME); // none in a chunk that is shorter than its frame
+                let payload = total.saturating_sub(FRAME_BYTES); // none in a chunk that is shorter than its frame
                 return Err(past_payload(place, payload, range.end));
             }
             wanted.push(shifted);

@@ -5,7 +5,7 @@
 //!        ->  families A, B: one small array per chunk    (tiny)
 //! ```
 //!
-//! A chunk is named by its absolute key. What is handed out is its payload: codecs undone, framing
+//! A chunk is named by its absolute key. What is handed out is its payload: codecs decoded, framing
 //! removed. A chunk without bytes is absent; one that the array says is there and is not is a
 //! fault.
 //!
@@ -80,20 +80,24 @@ enum Layout {
 
 impl CellsCore {
     /// The chunks of the array `doc` under `key`, as family C has them.
-    pub(crate) fn of_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
-        Self::of_document(shared, key, doc, Recorded::Keys(doc.nonempty_chunks.clone()))
+    pub(crate) fn from_array(
+        shared: &Shared,
+        key: &Key,
+        doc: &ArrayDoc,
+    ) -> Result<Self, StoreError> {
+        Self::from_document(shared, key, doc, Recorded::Keys(doc.nonempty_chunks.clone()))
     }
 
     /// The same of an array whose presence list is read when it is asked for.
-    pub(crate) fn of_outline(
+    pub(crate) fn from_outline(
         shared: &Shared,
         key: &Key,
         outline: &Arc<Outline>,
     ) -> Result<Self, StoreError> {
-        Self::of_document(shared, key, outline.doc(), Recorded::Unread(Arc::clone(outline)))
+        Self::from_document(shared, key, outline.doc(), Recorded::Unread(Arc::clone(outline)))
     }
 
-    fn of_document(
+    fn from_document(
         shared: &Shared,
         key: &Key,
         doc: &ArrayDoc,
@@ -109,7 +113,7 @@ impl CellsCore {
         }
         let origin = grid_origin(key, doc)?;
         let coding = Coding::from_doc(doc);
-        // In a pack no codec is left to be undone.
+        // In a pack no codec is left to be decoded.
         let packed = if let Source::Pack(pack) = &shared.source
             && coding.as_ref().map_or(true, is_framed)
         {
@@ -135,7 +139,7 @@ impl CellsCore {
     }
 
     /// The chunks that families A and B keep below the group `key`, whose names have `rank` components.
-    pub(crate) fn of_group(shared: &Shared, key: &Key, attributes: Object, rank: usize) -> Self {
+    pub(crate) fn from_group(shared: &Shared, key: &Key, attributes: Object, rank: usize) -> Self {
         let packed = shared.root.shard_layout.is_some();
         let layout = Layout::Tiny(Tiny::new(key.clone(), rank, packed));
         Self::new(shared, key, attributes, rank, layout)
@@ -197,7 +201,7 @@ impl Cells {
     /// The keys of the chunks that hold something, in numeric order.
     ///
     /// They are those that the array records, where it does; otherwise they are listed, which a notice
-    /// tells, and may then hold keys of chunks that turn out to be empty.
+    /// reports, and may then hold keys of chunks that turn out to be empty.
     ///
     /// # Errors
     ///
@@ -224,14 +228,14 @@ impl Cells {
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         match &self.core.layout {
             Layout::Native(native) => {
-                let wanted = native.wanted(&self.shared, keys.iter()).await;
+                let wanted = native.plan_reads(&self.shared, keys.iter()).await;
                 self.read_native(native, wanted, caching).await
             }
             Layout::Tiny(tiny) => self.read_tiny(tiny, keys, caching).await,
         }
     }
 
-    /// Learns where the chunks `keys` lie in the shards of a store behind a network, so that reading them takes one
+    /// Fetches where the chunks `keys` lie in the shards of a store behind a network, so that reading them takes one
     /// round less. What goes wrong shows when they are read.
     ///
     /// ```
@@ -282,7 +286,7 @@ impl Cells {
         if let Layout::Native(native) = &self.core.layout
             && native.reads_parts(&self.shared)
         {
-            let wanted = native.wanted(&self.shared, asks.iter().map(|(key, _)| key)).await;
+            let wanted = native.plan_reads(&self.shared, asks.iter().map(|(key, _)| key)).await;
             let ranges = asks.iter().map(|(_, ranges)| ranges.as_slice());
             let there: Vec<(&Wanted, &[Range<u64>])> = wanted
                 .iter()
@@ -309,7 +313,7 @@ impl Cells {
         if let Layout::Native(native) = &self.core.layout
             && native.partial() == Partial::Ranges
         {
-            let wanted = native.wanted(&self.shared, keys.iter()).await;
+            let wanted = native.plan_reads(&self.shared, keys.iter()).await;
             let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
             let sizes = native.sizes(&self.shared, &there).await;
             return merged(wanted, sizes);
@@ -321,7 +325,7 @@ impl Cells {
 
     /// The payload of one chunk, whether the array records it or not, whole, and past the cache.
     ///
-    /// For those who check the store.
+    /// For checking the store.
     ///
     /// # Errors
     ///
@@ -338,7 +342,7 @@ impl Cells {
     pub async fn raw_many(&self, keys: &[ChunkKey]) -> Vec<Result<Option<Bytes>, StoreError>> {
         match &self.core.layout {
             Layout::Native(native) => {
-                let wanted: Vec<_> = keys.iter().map(|key| native.tried(key)).collect();
+                let wanted: Vec<_> = keys.iter().map(|key| native.plan_unchecked(key)).collect();
                 let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
                 let payloads = native.read(&self.shared, &there, Caching::Once).await;
                 merged(wanted, payloads)
@@ -350,7 +354,7 @@ impl Cells {
     /// The keys of the chunks that a listing shows, whatever the array records; some may turn out to be
     /// empty.
     ///
-    /// For those who check the store.
+    /// For checking the store.
     ///
     /// # Errors
     ///

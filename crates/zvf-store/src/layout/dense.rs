@@ -13,18 +13,20 @@
 //! Not here: what a value means, and which of them say "absent".
 
 use async_recursion::async_recursion as boxed;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, GroupDoc, Object};
 
 use super::fill::fill_item;
-use super::grid::{Grid, bytes_of, filled};
+use super::grid::{Grid, count_bytes, filled};
 use super::packed::PackedDense;
+use super::part::length;
 use super::shard::Shards;
 use super::tiny::flat;
 use super::zarr::{Place, Stored, ZarrArray};
@@ -69,7 +71,7 @@ pub(crate) struct DenseCore {
 
 #[derive(Debug)]
 enum Body {
-    /// Or why its codecs cannot be undone.
+    /// Or why its codecs cannot be decoded.
     Chunked(Result<Chunked, StoreError>),
     Flat {
         data: Key,
@@ -90,7 +92,11 @@ struct Chunked {
 
 impl DenseCore {
     /// The array of `doc` under `key`.
-    pub(crate) fn of_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self, StoreError> {
+    pub(crate) fn from_array(
+        shared: &Shared,
+        key: &Key,
+        doc: &ArrayDoc,
+    ) -> Result<Self, StoreError> {
         let (dtype, width) = match doc.data_type.kind() {
             DataTypeKind::Fixed(dtype) => (*dtype, dtype.size),
             DataTypeKind::PaddedBytes(size) => (padded_text(key, doc, *size)?, *size),
@@ -102,8 +108,8 @@ impl DenseCore {
                     .with_key(key));
             }
         };
-        let (shape, chunk) = (doc.shape.as_slice().into(), doc.inner_chunk_shape().into());
-        let grid = Grid { shape, chunk, width };
+        let grid = Grid::new(doc.shape.as_slice().into(), doc.inner_chunk_shape(), width);
+        let grid = grid.ok_or_else(|| bad_chunk_shape(key))?;
         let mut fill = fill_item(doc.fill_value.fill(), dtype);
         let texts = (width != dtype.size).then(|| {
             let stored = vec![0; saturating_usize(width)].into();
@@ -141,7 +147,7 @@ impl DenseCore {
     }
 
     /// The array that families A and B0 keep in the group `doc` under `key`.
-    pub(crate) fn of_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
+    pub(crate) fn from_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
         let attributes = doc.attributes.clone();
         let text = attributes.get("dtype").and_then(serde_json::Value::as_str);
         let is_links = key.name().is_some_and(|name| name.starts_with("links_"));
@@ -163,12 +169,15 @@ impl DenseCore {
         let masked = attributes.get("has_present_mask").and_then(serde_json::Value::as_bool);
         let mask = if masked == Some(true) { Some(key.child("present_mask")?) } else { None };
         let dtype = Dtype { big_endian: false, ..stored };
-        let chunk = shape.iter().map(|&extent| extent.max(1)).collect();
+        // All rows are one chunk; an array without rows has a chunk all the same.
+        let chunk: Vec<u64> = shape.iter().map(|&extent| extent.max(1)).collect();
+        let grid = Grid::new(shape.into(), &chunk, dtype.size);
+        let grid = grid.ok_or_else(|| bad_chunk_shape(key))?;
         Ok(Self {
             key: key.clone(),
             attributes,
             dtype,
-            grid: Grid { shape: shape.into(), chunk, width: dtype.size },
+            grid,
             fill: vec![0; saturating_usize(dtype.size)].into(),
             texts: None,
             body: Body::Flat {
@@ -252,7 +261,7 @@ impl DenseArray {
         if self.core.texts.is_none() {
             return Ok(stored);
         }
-        widened(&stored, saturating_usize(self.core.grid.width))
+        widen_text(&stored, saturating_usize(self.core.grid.width))
             .map(Bytes::from)
             .map_err(|item| self.not_text(range.start, item))
     }
@@ -285,29 +294,29 @@ impl DenseArray {
         if let Body::Chunked(Ok(chunked)) = &self.core.body
             && self.is_read_by_range(chunked)
             && let Some(chunk_bytes) = self.core.grid.chunk_bytes()
-            && chunk_bytes > WORTH_A_WHOLE_READ
+            && chunk_bytes > MAX_WHOLE_CHUNK_BYTES
         {
-            return self.take_by_range(chunked, places, row, chunk_bytes).await;
+            return self.take_by_range(chunked, places, (row, total), chunk_bytes).await;
         }
         let mut out = Vec::with_capacity(saturating_usize(total));
         let mut held: Option<(u64, Bytes)> = None; // a run of rows that was read, from its first
         // The rows of a chunk, or as many of them as may be held at once: any number where a row has no bytes.
-        let most = self.shared.chunk_cap().checked_div(row).unwrap_or(u64::MAX);
-        let step = self.core.grid.chunk_rows().min(most).max(1);
+        let max_rows = self.shared.chunk_cap().checked_div(row).unwrap_or(u64::MAX);
+        let chunk_rows = self.core.grid.chunk_rows();
+        let step = NonZeroU64::new(max_rows).map_or(NonZeroU64::MIN, |max| chunk_rows.min(max));
         for &place in places {
-            let start = place - place % step;
+            let start = place.saturating_sub(place % step); // never below 0
             let bytes = match &held {
                 Some((first, bytes)) if *first == start => bytes.clone(),
                 _ => {
-                    let end = start.saturating_add(step).min(self.len()); // the last chunk may reach beyond 2^64
+                    let end = start.saturating_add(step.get()).min(self.len()); // the last chunk may reach beyond 2^64
                     let bytes = self.rows(start..end).await?;
-                    self.check_len(&self.core.key, bytes.len(), (end - start) * row)?;
                     held = Some((start, bytes.clone()));
                     bytes
                 }
             };
-            let at = saturating_usize((place - start) * row);
-            out.extend_from_slice(&bytes[at..at + saturating_usize(row)]);
+            let rows = place..place.saturating_add(1); // `place` is below the count of rows
+            out.extend_from_slice(&self.slice_rows(&bytes, row, start, &rows)?);
         }
         Ok(out.into())
     }
@@ -354,25 +363,26 @@ impl DenseArray {
             .with_key(&self.core.key));
         };
         let stored = self.row_bytes()?.checked_mul(rows);
-        let handed_out = stored.and_then(|bytes| bytes.checked_mul(self.expansion()));
-        Ok(self.check_total(handed_out)? / self.expansion())
+        self.check_total(stored.and_then(|bytes| bytes.checked_mul(self.expansion())))?;
+        self.check_total(stored)
     }
 
     /// How many bytes are handed out for each that is stored.
     fn expansion(&self) -> u64 {
-        if self.core.texts.is_some() { UTF32_UNIT } else { 1 }
+        if self.core.texts.is_some() { UTF32_BYTES } else { 1 }
     }
 
     /// The fault of item `item` of the rows from `first`.
     fn not_text(&self, first: u64, item: usize) -> StoreError {
-        let row_items: u64 = self.core.grid.shape.iter().skip(1).product(); // not zero: there is an item
-        let row = first + to_u64(item) / row_items;
+        let mut extents = self.core.grid.shape.iter().skip(1);
+        let row_items = extents.try_fold(1_u64, |items, extent| items.checked_mul(*extent));
+        let row = row_items.and_then(|items| first.checked_add(to_u64(item).checked_div(items)?));
         let expected = Expected::Rule("text in UTF-8, padded with zero bytes");
         let found = Found::Text("other bytes");
         let error =
             StoreError::refused(Class::BadTag, Op::Decode, "text of a row", expected, found);
         let error = error.with_key(&self.core.key);
-        let span = self.core.grid.row_bytes().and_then(|bytes| {
+        let span = row.zip(self.core.grid.row_bytes()).and_then(|(row, bytes)| {
             let start = row.checked_mul(bytes)?;
             Some((start, start.checked_add(bytes)?))
         });
@@ -392,6 +402,27 @@ impl DenseArray {
                     .with_key(&self.core.key))
             }
         }
+    }
+
+    /// The `rows` in `bytes`, which are rows of `row` bytes from row `first` on.
+    fn slice_rows(
+        &self,
+        bytes: &Bytes,
+        row: u64,
+        first: u64,
+        rows: &Range<u64>,
+    ) -> Result<Bytes, StoreError> {
+        let at = |place: u64| checked_usize(place.checked_sub(first)?.checked_mul(row)?);
+        let span = at(rows.start).zip(at(rows.end));
+        let span = span.filter(|(start, end)| start <= end && *end <= bytes.len());
+        span.map(|(start, end)| bytes.slice(start..end)).ok_or_else(|| self.missing_rows())
+    }
+
+    /// The fault of rows that do not hold what their shape says.
+    fn missing_rows(&self) -> StoreError {
+        let (class, what) = (Class::CountMismatch, "bytes of rows");
+        let (expected, found) = (Expected::Rule("all rows of the shape"), Found::Text("fewer"));
+        StoreError::refused(class, Op::Decode, what, expected, found).with_key(&self.core.key)
     }
 
     fn past_the_end(&self, end: u64) -> StoreError {
@@ -420,14 +451,11 @@ impl DenseArray {
             let bytes = bytes.ok_or_else(|| StoreError::absent(data, "its group is there"))?;
             // More than 64 bits count is more than any file has.
             let expected =
-                bytes_of(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
+                count_bytes(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
             self.check_len(data, bytes.len(), expected)?;
-            Ok::<_, StoreError>(self.little(bytes, *big_endian))
+            Ok::<_, StoreError>(self.to_little_endian(bytes, *big_endian))
         });
-        let (whole, row) = (whole.await?, self.row_bytes()?);
-        // The length was compared with the shape, and the range with its rows.
-        let [start, end] = [range.start, range.end].map(|at| saturating_usize(at * row));
-        Ok(whole.slice(start..end))
+        self.slice_rows(whole.await?, self.row_bytes()?, 0, range)
     }
 
     async fn chunked_rows(
@@ -439,16 +467,16 @@ impl DenseArray {
         if bytes == 0 {
             return Ok(Bytes::new());
         }
-        let Some(touched) = self.core.grid.touched(range, MAX_CHUNKS) else {
-            let (what, most) = ("chunks of one read", MAX_CHUNKS);
-            return Err(StoreError::limit(Op::Read, what, most, u64::MAX).with_key(&self.core.key));
+        let Some(touched) = self.core.grid.touched(range, MAX_READ_CHUNKS) else {
+            let (what, max) = ("chunks of one read", MAX_READ_CHUNKS);
+            return Err(StoreError::limit(Op::Read, what, max, u64::MAX).with_key(&self.core.key));
         };
         let Some(chunk_bytes) = self.core.grid.chunk_bytes() else {
-            let (what, most) = ("bytes of a chunk", self.shared.chunk_cap());
-            return Err(StoreError::limit(Op::Read, what, most, u64::MAX).with_key(&self.core.key));
+            let (what, max) = ("bytes of a chunk", self.shared.chunk_cap());
+            return Err(StoreError::limit(Op::Read, what, max, u64::MAX).with_key(&self.core.key));
         };
-        let held = u128::from(chunk_bytes) * u128::from(to_u64(touched.len()));
-        let few = u128::from(bytes) * 4 < held;
+        let held = chunk_bytes.saturating_mul(to_u64(touched.len())); // only compared
+        let few = bytes.saturating_mul(4) < held;
         let too_large = chunk_bytes > self.shared.chunk_cap();
         if (few || too_large) && self.is_read_by_range(chunked) {
             return self.rows_by_range(chunked, range, bytes, &touched, chunk_bytes).await;
@@ -458,18 +486,20 @@ impl DenseArray {
             let Some(chunk) = chunk.unwrap_or_else(|| Err(stopped()))? else {
                 return Ok(filled(bytes, &self.core.fill).into());
             };
-            let row = self.row_bytes()?;
-            let first = index.first().map_or(0, |index| index * self.core.grid.chunk_rows());
-            let start = saturating_usize((range.start - first) * row);
-            return Ok(chunk.slice(start..start + saturating_usize(bytes)));
+            let number = index.first().copied().unwrap_or(0); // without axes, the only chunk
+            let first = number.checked_mul(self.core.grid.chunk_rows().get());
+            let first = first.ok_or_else(|| self.missing_rows())?;
+            return self.slice_rows(&chunk, self.row_bytes()?, first, range);
         }
         let mut out = filled(bytes, &self.core.fill);
         // Chunks may hold much beside the rows asked for.
-        let most = self.shared.chunk_cap() / chunk_bytes; // not zero: there are bytes of rows
-        for some in touched.chunks(saturating_usize(most).max(1)) {
+        let batch = self.shared.chunk_cap().checked_div(chunk_bytes); // there are bytes of rows, so of chunks
+        let batch = batch.map_or(1, |chunks| saturating_usize(chunks).max(1));
+        for some in touched.chunks(batch) {
             for (index, chunk) in some.iter().zip(self.chunks(chunked, some, chunk_bytes).await) {
                 if let Some(chunk) = chunk? {
-                    self.core.grid.paste(&chunk, index, range, &mut out);
+                    let pasted = self.core.grid.paste(&chunk, index, range, &mut out);
+                    pasted.ok_or_else(|| self.missing_rows())?;
                 }
             }
         }
@@ -486,12 +516,12 @@ impl DenseArray {
         &self,
         chunked: &Chunked,
         places: &[u64],
-        row: u64,
+        (row, total): (u64, u64),
         chunk_bytes: u64,
     ) -> Result<Bytes, StoreError> {
         let grid = &self.core.grid;
         let step = grid.chunk_rows();
-        let mut touched: Vec<u64> = places.iter().map(|place| place / step).collect();
+        let mut touched: Vec<u64> = places.iter().map(|place| *place / step).collect();
         touched.sort_unstable();
         touched.dedup();
         // A chunk holds whole rows: it is the first along every other axis.
@@ -504,17 +534,18 @@ impl DenseArray {
         let mut gets = Vec::with_capacity(places.len());
         let mut asked = Vec::with_capacity(places.len()); // the chunk of each row that is stored
         for place in places {
-            let at = touched.partition_point(|first| *first < place / step);
-            let chunk = found[at].as_ref().map_err(Clone::clone)?.as_ref();
+            let at = touched.partition_point(|first| *first < *place / step);
+            let chunk = found.get(at).ok_or_else(stopped)?.as_ref().map_err(Clone::clone)?.as_ref();
             if let Some(chunk) = chunk {
-                let start = (place % step) * row; // inside the chunk
-                let get = chunk.part(&(start..start + row));
+                let start = (*place % step).checked_mul(row);
+                let part = start.and_then(|start| Some(start..start.checked_add(row)?));
+                let get = part.and_then(|part| chunk.part(&part));
                 gets.push(get.ok_or_else(|| Self::short_chunk(chunk, chunk_bytes))?);
             }
             asked.push(chunk);
         }
         let mut answers = self.shared.source.read_many(&gets).await.into_iter();
-        let mut out = Vec::with_capacity(places.len() * saturating_usize(row));
+        let mut out = Vec::with_capacity(saturating_usize(total));
         for chunk in asked {
             let got = match chunk {
                 Some(chunk) => {
@@ -526,7 +557,7 @@ impl DenseArray {
                 (Some(chunk), Some(got)) => {
                     let total = saturating_usize(chunk.total(&got));
                     self.check_len(&chunk.key, total, chunk_bytes)?;
-                    out.extend_from_slice(&self.little(got.bytes, chunked.big_endian));
+                    out.extend_from_slice(&self.to_little_endian(got.bytes, chunked.big_endian));
                 }
                 (chunk, _) => {
                     chunk.map_or(Ok(()), Place::check_absent)?;
@@ -542,7 +573,7 @@ impl DenseArray {
         let (class, what) = (Class::CountMismatch, "bytes of a chunk");
         let expected = Expected::Exactly(chunk_bytes.into());
         let found = Found::Text("fewer");
-        place.blame(StoreError::refused(class, Op::Decode, what, expected, found))
+        place.locate_error(StoreError::refused(class, Op::Decode, what, expected, found))
     }
 
     /// What each of the chunks holds, little-endian and in C order, through the cache.
@@ -562,12 +593,12 @@ impl DenseArray {
             let caps = Caps { batch: u64::MAX, ..caps };
             let chunks =
                 chunked.array.chunks(&self.shared.source, &wanted, caps, Caching::Keep).await;
-            chunks.into_iter().map(|chunk| self.in_order(chunked, chunk, chunk_bytes)).collect()
+            chunks.into_iter().map(|chunk| self.to_c_order(chunked, chunk, chunk_bytes)).collect()
         };
         self.shared.through_cache(chunked.id, &slots, Caching::Keep, fetch).await
     }
 
-    fn in_order(
+    fn to_c_order(
         &self,
         chunked: &Chunked,
         chunk: Result<Stored, StoreError>,
@@ -579,14 +610,14 @@ impl DenseArray {
             None => bytes,
             Some(order) => {
                 let shape: Vec<usize> =
-                    self.core.grid.chunk.iter().map(|&n| saturating_usize(n)).collect();
+                    self.core.grid.chunk.iter().map(|n| saturating_usize(n.get())).collect();
                 untranspose(&bytes, &shape, order, saturating_usize(self.core.grid.width)).into()
             }
         };
-        Ok(Some(self.little(bytes, chunked.big_endian)))
+        Ok(Some(self.to_little_endian(bytes, chunked.big_endian)))
     }
 
-    fn little(&self, bytes: Bytes, big_endian: bool) -> Bytes {
+    fn to_little_endian(&self, bytes: Bytes, big_endian: bool) -> Bytes {
         // Text has units of four bytes; everything else is one unit.
         let unit = if self.core.dtype.kind == DtypeKind::Text {
             4
@@ -612,41 +643,49 @@ impl DenseArray {
     ) -> Result<Bytes, StoreError> {
         let (row, step) = (self.row_bytes()?, self.core.grid.chunk_rows());
         let part = |index: &Vec<u64>| {
-            let first = index.first().map_or(0, |index| index * step);
-            let low = range.start.max(first) - first;
-            let high = range.end.min(first.saturating_add(step)) - first; // the last may reach beyond 2^64
-            low * row..high * row
+            let first = index.first().map_or(Some(0), |index| index.checked_mul(step.get()))?;
+            let end = range.end.min(first.saturating_add(step.get())); // the last may reach beyond 2^64
+            let (low, high) = (range.start.max(first).checked_sub(first)?, end.checked_sub(first)?);
+            Some(low.checked_mul(row)?..high.checked_mul(row)?)
         };
+        let parts: Option<Vec<Range<u64>>> = touched.iter().map(part).collect();
+        let parts = parts.ok_or_else(|| self.missing_rows())?;
         let places = chunked.array.places(&self.shared.source, touched).await;
         let mut gets = Vec::with_capacity(touched.len());
-        for (place, index) in places.iter().zip(touched) {
+        for (place, part) in places.iter().zip(&parts) {
             let Some(place) = place.as_ref().map_err(Clone::clone)? else { continue };
-            let get: Option<Get> = place.part(&part(index));
+            let get: Option<Get> = place.part(part);
             gets.push(get.ok_or_else(|| Self::short_chunk(place, chunk_bytes))?);
         }
         let mut answers = self.shared.source.read_many(&gets).await.into_iter();
         let mut out = filled(bytes, &self.core.fill);
-        let mut at = 0_usize;
-        for (place, index) in places.into_iter().zip(touched) {
-            let part = part(index);
-            let end = at + saturating_usize(part.end - part.start);
+        let mut rest = out.as_mut_slice();
+        for (place, part) in places.into_iter().zip(&parts) {
+            let split = rest.split_at_mut_checked(saturating_usize(length(part)));
+            let (target, after) = split.ok_or_else(|| self.missing_rows())?;
+            rest = after;
             if let Some(place) = place? {
                 let short = || Self::short_chunk(&place, chunk_bytes);
                 if let Some(got) = answers.next().ok_or_else(short)?? {
                     self.check_len(&place.key, saturating_usize(place.total(&got)), chunk_bytes)?;
-                    let bytes = self.little(got.bytes, chunked.big_endian);
-                    if bytes.len() != end - at {
+                    let bytes = self.to_little_endian(got.bytes, chunked.big_endian);
+                    if bytes.len() != target.len() {
                         return Err(short());
                     }
-                    out[at..end].copy_from_slice(&bytes);
+                    target.copy_from_slice(&bytes);
                 } else {
                     place.check_absent()?;
                 }
             }
-            at = end;
         }
         Ok(out.into())
     }
+}
+
+fn bad_chunk_shape(key: &Key) -> StoreError {
+    let (class, what) = (Class::BadShape, "chunk_shape of a standalone array");
+    let (expected, found) = (Expected::Rule("at least 1 along each axis"), Found::Text("another"));
+    StoreError::refused(class, Op::Parse, what, expected, found).with_key(key)
 }
 
 /// The type that padded bytes are handed out as: as many characters as an item has bytes.
@@ -658,22 +697,24 @@ fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype, StoreError
             StoreError::refused(Class::Unsupported, Op::Parse, what, expected, found).with_key(key)
         );
     }
-    let size = size.checked_mul(UTF32_UNIT).ok_or_else(|| {
-        StoreError::limit(Op::Parse, "bytes of an item", u64::MAX / UTF32_UNIT, size).with_key(key)
+    let size = size.checked_mul(UTF32_BYTES).ok_or_else(|| {
+        StoreError::limit(Op::Parse, "bytes of an item", u64::MAX / UTF32_BYTES, size).with_key(key)
     })?;
     Ok(Dtype { kind: DtypeKind::Text, size, big_endian: false })
 }
 
 /// Items of `size` bytes of padded UTF-8 as items of as many characters of padded UTF-32; the number of the
 /// first item that is no text otherwise.
-fn widened(items: &[u8], size: usize) -> Result<Vec<u8>, usize> {
-    let mut out = Vec::with_capacity(items.len() * 4);
+fn widen_text(items: &[u8], size: usize) -> Result<Vec<u8>, usize> {
+    let mut out = Vec::with_capacity(items.len().saturating_mul(4)); // the caller compared it with the cap
     for (at, item) in items.chunks_exact(size.max(1)).enumerate() {
-        let len = item.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        let text = item.get(..len).and_then(|text| std::str::from_utf8(text).ok()).ok_or(at)?;
-        let end = (at + 1) * size * 4;
-        out.extend(text.chars().flat_map(|c| u32::from(c).to_le_bytes()));
-        out.resize(end, 0);
+        let text = match item.iter().rposition(|byte| *byte != 0) {
+            Some(last) => item.get(..=last),
+            None => Some(&[][..]),
+        };
+        let text = text.and_then(|text| std::str::from_utf8(text).ok()).ok_or(at)?;
+        let padded = text.chars().map(u32::from).chain(std::iter::repeat(0)).take(size);
+        out.extend(padded.flat_map(u32::to_le_bytes));
     }
     Ok(out)
 }
@@ -690,12 +731,12 @@ fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
     Some(vec![number("num_objects")?, number("max_row_length")?])
 }
 
-/// A chunk of more bytes than this is not read for single rows of it.
-const WORTH_A_WHOLE_READ: u64 = 8 << 20;
+/// A larger chunk is not read whole for single rows of it.
+const MAX_WHOLE_CHUNK_BYTES: u64 = 8 << 20;
 /// Chunks that one read may touch.
-const MAX_CHUNKS: u64 = 1 << 20;
+const MAX_READ_CHUNKS: u64 = 1 << 20;
 /// Bytes of a character in UTF-32.
-const UTF32_UNIT: u64 = 4;
+const UTF32_BYTES: u64 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -715,7 +756,7 @@ mod tests {
             (b"a\0b\0", 4, Ok(wide("a\0b", 4))),
             (b"ok\xff\0", 2, Err(1)),
         ] {
-            assert_eq!(widened(items, size), want, "{items:?}");
+            assert_eq!(widen_text(items, size), want, "{items:?}");
         }
     }
 }

@@ -1,57 +1,66 @@
 //! Pieces of a dense array: which chunks hold a run of rows, and where each item goes.
 //!
 //! Shapes and rows come from the array's document and were compared with the caps before anything here
-//! is sized by them: no extent of a chunk is zero, a chunk has as many bytes as its shape says, and so have the rows
-//! that it is pasted into. Arithmetic here relies on that.
+//! is sized by them.
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 
 /// A regular grid of chunks over an array of items of one size.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
     pub(crate) shape: Box<[u64]>,
-    pub(crate) chunk: Box<[u64]>, // as many axes; none is zero
-    pub(crate) width: u64,        // bytes of an item
+    pub(crate) chunk: Box<[NonZeroU64]>, // as many axes
+    pub(crate) width: u64,               // bytes of an item
 }
 
 impl Grid {
+    /// The grid of chunks of the extents `chunk`; `None` where one of them is zero or an axis has none.
+    pub(crate) fn new(shape: Box<[u64]>, chunk: &[u64], width: u64) -> Option<Self> {
+        let extents = chunk.iter().map(|&extent| NonZeroU64::new(extent));
+        let chunk: Box<[NonZeroU64]> = extents.collect::<Option<_>>()?;
+        (chunk.len() == shape.len()).then_some(Self { shape, chunk, width })
+    }
+
     /// Rows along the first axis; an array without axes has one.
     pub(crate) fn rows(&self) -> u64 {
         self.shape.first().copied().unwrap_or(1)
     }
 
     /// Rows of one chunk.
-    pub(crate) fn chunk_rows(&self) -> u64 {
-        self.chunk.first().copied().unwrap_or(1)
+    pub(crate) fn chunk_rows(&self) -> NonZeroU64 {
+        self.chunk.first().copied().unwrap_or(NonZeroU64::MIN) // without axes, one row
     }
 
     /// Bytes of one row, or `None` where 64 bits do not count them.
     pub(crate) fn row_bytes(&self) -> Option<u64> {
-        bytes_of(self.shape.get(1..).unwrap_or_default(), self.width)
+        count_bytes(self.shape.get(1..).unwrap_or_default(), self.width) // without axes, one item
     }
 
     /// Bytes of one chunk, or `None` where 64 bits do not count them.
     pub(crate) fn chunk_bytes(&self) -> Option<u64> {
-        bytes_of(&self.chunk, self.width)
+        self.chunk.iter().try_fold(self.width, |bytes, extent| bytes.checked_mul(extent.get()))
     }
 
     /// Whether every chunk holds whole rows and nothing beside them, so that rows are runs of bytes.
     pub(crate) fn is_row_wise(&self) -> bool {
-        self.chunk.get(1..) == self.shape.get(1..)
+        let mut axes = self.chunk.iter().zip(&self.shape).skip(1);
+        axes.all(|(chunk, extent)| chunk.get() == *extent)
     }
 
-    /// The chunks that hold `rows`, in C order; `None` when there are more than `most`.
-    pub(crate) fn touched(&self, rows: &Range<u64>, most: u64) -> Option<Vec<Vec<u64>>> {
+    /// The chunks that hold `rows`, in C order; `None` when there are more than `max`.
+    pub(crate) fn touched(&self, rows: &Range<u64>, max: u64) -> Option<Vec<Vec<u64>>> {
         let mut spans = Vec::with_capacity(self.shape.len());
         for (axis, (&extent, &chunk)) in self.shape.iter().zip(&self.chunk).enumerate() {
             let items = if axis == 0 { rows.clone() } else { 0..extent };
-            spans.push(items.start / chunk..items.end.div_ceil(chunk));
+            spans.push(items.start / chunk..items.end.div_ceil(chunk.get()));
         }
-        let count =
-            spans.iter().try_fold(1_u64, |count, span| count.checked_mul(span.end - span.start))?;
-        if count > most {
+        let count = spans.iter().try_fold(1_u64, |count, span: &Range<u64>| {
+            count.checked_mul(span.end.checked_sub(span.start)?)
+        })?;
+        if count > max {
             return None;
         }
         let mut all = vec![Vec::new()];
@@ -69,21 +78,27 @@ impl Grid {
         index.iter().zip(self.shape.iter().zip(&self.chunk)).try_fold(
             0_u64,
             |slot, (&index, (&extent, &chunk))| {
-                slot.checked_mul(extent.div_ceil(chunk))?.checked_add(index)
+                slot.checked_mul(extent.div_ceil(chunk.get()))?.checked_add(index)
             },
         )
     }
 
     /// Copies what `bytes`, all of chunk `index`, holds of `rows` to its place in `to`, which is all of
-    /// `rows`. The chunk is one that `rows` touch.
-    pub(crate) fn paste(&self, bytes: &[u8], index: &[u64], rows: &Range<u64>, to: &mut [u8]) {
+    /// `rows`; `None` where either has fewer bytes than its shape says, or `rows` do not touch the chunk.
+    pub(crate) fn paste(
+        &self,
+        bytes: &[u8],
+        index: &[u64],
+        rows: &Range<u64>,
+        to: &mut [u8],
+    ) -> Option<()> {
         let extents = self.shape.iter().zip(index.iter().zip(&self.chunk)).enumerate();
         let axes: Vec<AxisOverlap> = extents
             .map(|(axis, (&extent, (&index, &chunk)))| {
                 let target = if axis == 0 { rows.clone() } else { 0..extent };
-                AxisOverlap::new(index * chunk, chunk, &target)
+                AxisOverlap::new(index.checked_mul(chunk.get())?, chunk.get(), &target)
             })
-            .collect();
+            .collect::<Option<_>>()?;
         let (outer, run) = match axes.split_last() {
             Some((last, outer)) => (outer, last.clone()),
             None => {
@@ -91,19 +106,19 @@ impl Grid {
             }
         };
         let width = saturating_usize(self.width);
-        let len = run.count * width;
+        let len = run.count.checked_mul(width)?;
         let mut at = vec![0_usize; outer.len()];
         loop {
             let (mut from, mut into) = (0_usize, 0_usize);
             for (axis, &at) in outer.iter().zip(&at) {
-                from = from * axis.chunk + axis.from + at;
-                into = into * axis.target + axis.to + at;
+                from = from.checked_mul(axis.chunk)?.checked_add(axis.from)?.checked_add(at)?;
+                into = into.checked_mul(axis.target)?.checked_add(axis.to)?.checked_add(at)?;
             }
-            let from = (from * run.chunk + run.from) * width;
-            let into = (into * run.target + run.to) * width;
-            to[into..into + len].copy_from_slice(&bytes[from..from + len]);
+            let from = from.checked_mul(run.chunk)?.checked_add(run.from)?.checked_mul(width)?;
+            let into = into.checked_mul(run.target)?.checked_add(run.to)?.checked_mul(width)?;
+            to.get_mut(into..)?.get_mut(..len)?.copy_from_slice(bytes.get(from..)?.get(..len)?);
             if !advance(&mut at, outer) {
-                return;
+                return Some(());
             }
         }
     }
@@ -120,25 +135,26 @@ struct AxisOverlap {
 }
 
 impl AxisOverlap {
-    /// What `chunk` items from `start` on and `target` have in common, which is something.
-    fn new(start: u64, chunk: u64, target: &Range<u64>) -> Self {
+    /// What `chunk` items from `start` on and `target` have in common; `None` where that is nothing, or does not fit
+    /// into memory.
+    fn new(start: u64, chunk: u64, target: &Range<u64>) -> Option<Self> {
         let low = start.max(target.start);
         // The last chunk may reach beyond 2^64; what is beyond the target does not count anyway.
         let high = start.saturating_add(chunk).min(target.end);
-        Self {
-            from: saturating_usize(low - start),
-            to: saturating_usize(low - target.start),
-            count: saturating_usize(high - low),
-            chunk: saturating_usize(chunk),
-            target: saturating_usize(target.end - target.start),
-        }
+        Some(Self {
+            from: checked_usize(low.checked_sub(start)?)?,
+            to: checked_usize(low.checked_sub(target.start)?)?,
+            count: checked_usize(high.checked_sub(low)?).filter(|count| *count > 0)?,
+            chunk: checked_usize(chunk)?,
+            target: checked_usize(target.end.checked_sub(target.start)?)?,
+        })
     }
 }
 
 /// The next position along the axes, last one fastest; false after the last.
 fn advance(at: &mut [usize], axes: &[AxisOverlap]) -> bool {
     for (at, axis) in at.iter_mut().zip(axes).rev() {
-        *at += 1;
+        *at = at.saturating_add(1); // at most the count
         if *at < axis.count {
             return true;
         }
@@ -148,7 +164,7 @@ fn advance(at: &mut [usize], axes: &[AxisOverlap]) -> bool {
 }
 
 /// Bytes of an array of `shape`, or `None` where 64 bits do not count them.
-pub(crate) fn bytes_of(shape: &[u64], width: u64) -> Option<u64> {
+pub(crate) fn count_bytes(shape: &[u64], width: u64) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
     }
@@ -157,10 +173,11 @@ pub(crate) fn bytes_of(shape: &[u64], width: u64) -> Option<u64> {
 
 /// A buffer of `len` bytes that repeats `item`, whole.
 pub(crate) fn filled(len: u64, item: &[u8]) -> Vec<u8> {
-    if item.iter().all(|&byte| byte == 0) {
-        return vec![0; saturating_usize(len)];
+    let is_zero = item.iter().all(|&byte| byte == 0);
+    match len.checked_div(to_u64(item.len())) {
+        Some(count) if !is_zero => item.repeat(saturating_usize(count)),
+        _ => vec![0; saturating_usize(len)],
     }
-    item.repeat(saturating_usize(len / to_u64(item.len())))
 }
 
 #[cfg(test)]
@@ -168,7 +185,7 @@ mod tests {
     use super::*;
 
     fn grid(shape: &[u64], chunk: &[u64]) -> Grid {
-        Grid { shape: shape.into(), chunk: chunk.into(), width: 1 }
+        Grid::new(shape.into(), chunk, 1).unwrap()
     }
 
     #[test]
@@ -209,21 +226,25 @@ mod tests {
             let mut to = vec![b'?'; expected.len()];
             for (index, bytes) in chunks {
                 if grid.touched(&rows, 9).unwrap().contains(&index.to_vec()) {
-                    grid.paste(bytes, index, &rows, &mut to);
+                    grid.paste(bytes, index, &rows, &mut to).unwrap();
                 }
             }
             assert_eq!(to, expected, "{rows:?}");
         }
         let mut one = [0];
-        Grid { shape: [].into(), chunk: [].into(), width: 1 }.paste(b"a", &[], &(0..1), &mut one);
+        let scalar = Grid::new([].into(), &[], 1).unwrap();
+        scalar.paste(b"a", &[], &(0..1), &mut one).unwrap();
         assert_eq!(one, *b"a");
+        // A chunk that is cut short, and one that the rows do not touch.
+        assert_eq!(grid.paste(b"abcfg", &[0, 0], &(0..3), &mut [0; 15]), None);
+        assert_eq!(grid.paste(b"abcfgh", &[0, 0], &(2..3), &mut [0; 5]), None);
     }
 
     #[test]
     fn buffers_repeat_their_item() {
         assert_eq!(filled(4, b"ab"), b"abab");
         assert_eq!(filled(3, b"\0"), [0; 3]);
-        assert_eq!(bytes_of(&[1 << 40, 0, 1 << 40], 8), Some(0));
-        assert_eq!(bytes_of(&[1 << 40, 1 << 40], 8), None);
+        assert_eq!(count_bytes(&[1 << 40, 0, 1 << 40], 8), Some(0));
+        assert_eq!(count_bytes(&[1 << 40, 1 << 40], 8), None);
     }
 }

@@ -5,6 +5,10 @@
 //! rows       manifests, groups, names                  vlen-bytes arrays, or data and offsets
 //! dense      attributes, ids, numbers                  numeric arrays, or data with a shape
 //! ```
+#![cfg_attr(
+    not(test),
+    deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
+)]
 
 mod blocks;
 mod cells;

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! key 3.0.-1  -  origin of this array  ->  index 4.0.0  ->  c/4/0/0, or a span of a shard
-//! stored      ->  codecs undone        ->  u32 1, u32 n, n bytes: the payload
+//! stored      ->  codecs decoded        ->  u32 1, u32 n, n bytes: the payload
 //! ```
 //!
 //! Grid and origin are this array's own; nothing is concluded from a neighbour. `nonempty_chunks` is
-//! the word on presence: a key that is not in it is absent without being looked at, one that
+//! the record of presence: a key that is not in it is absent without being looked at, one that
 //! is in it must be there. Where it is missing, keys are found by listing, and reads just try.
 //!
 //! Not here: caches ([`super::cells`]).
@@ -49,7 +49,7 @@ pub(crate) struct Native {
 /// Where the chunks are.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// In objects, or why their codecs cannot be undone.
+    /// In objects, or why their codecs cannot be decoded.
     Zarr(Result<ZarrArray, StoreError>),
     Packed(PackedCells),
 }
@@ -160,9 +160,10 @@ impl Native {
     }
 
     fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
-        let told = |error: FormatError| StoreError::from(error).with_key(&self.key);
+        let with_key = |error: FormatError| StoreError::from(error).with_key(&self.key);
         let (rank, mut other) = (self.rank(), None);
-        let mut coords = Vec::with_capacity(keys.len() * rank);
+        // One number of each key at least is in memory as text.
+        let mut coords = Vec::with_capacity(keys.len().saturating_mul(rank));
         for text in keys.iter() {
             let key = text.parse::<ChunkKey>().map_err(|error| {
                 StoreError::refused(
@@ -190,8 +191,8 @@ impl Native {
             }
             coords.extend_from_slice(key.components());
         }
-        KeyTable::new(rank, other).map_err(told)?;
-        Ok(Arc::new(KeyTable::of_coords(rank, coords)))
+        KeyTable::new(rank, other).map_err(with_key)?;
+        Ok(Arc::new(KeyTable::from_coords(rank, coords)))
     }
 
     async fn find(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
@@ -216,20 +217,20 @@ impl Native {
         };
         for (object, size) in shared.source.list(&folder).await? {
             // The root has no name, and no slash after it.
-            let before = if key.is_root() { 0 } else { key.as_str().len() + 1 };
-            let name = object.as_str().get(before..);
+            let name = object.as_str().strip_prefix(key.as_str());
+            let name = name.map(|name| name.strip_prefix('/').unwrap_or(name));
             let path = name.and_then(|name| parse_chunk_name(array.names, name));
             let Some(path) = path else { continue };
             match &array.shards {
                 // Eight bytes frame nothing; what is compressed is not looked into.
-                None if array.chain.is_empty() && size == EMPTY_CELL => {}
+                None if array.chain.is_empty() && size == EMPTY_CELL_BYTES => {}
                 None => indexes.push(path.index().to_vec()),
                 Some(shards) => {
                     let Some(spans) = shards.spans(&shared.source, &object).await? else {
                         continue;
                     };
                     let there = spans.iter().filter(|(_, span)| {
-                        !array.chain.is_empty() || span_len(span) != EMPTY_CELL
+                        !array.chain.is_empty() || part::length(span) != EMPTY_CELL_BYTES
                     });
                     indexes
                         .extend(there.filter_map(|(inner, _)| shards.chunk(path.index(), inner)));
@@ -291,20 +292,20 @@ impl Native {
     }
 
     /// What has to be read for each of `keys`; nothing when it is known to be absent.
-    pub(crate) async fn wanted(
+    pub(crate) async fn plan_reads(
         &self,
         shared: &Shared,
         keys: impl Iterator<Item = &ChunkKey>,
     ) -> Vec<Result<Option<Wanted>, StoreError>> {
         let recorded = self.recorded(shared).await.transpose();
         let wanted = |key: &ChunkKey| match &recorded {
-            Ok(recorded) => self.wanted_of(key, recorded.as_deref()),
+            Ok(recorded) => self.plan_read(key, recorded.as_deref()),
             Err(error) => Err(error.clone()),
         };
         keys.map(wanted).collect()
     }
 
-    fn wanted_of(
+    fn plan_read(
         &self,
         key: &ChunkKey,
         recorded: Option<&KeyTable>,
@@ -320,25 +321,25 @@ impl Native {
             }
         }
         let Some(path) = self.path(key)? else { return Ok(None) };
-        let slot = linear(path.index(), &self.grid);
+        let slot = linear_index(path.index(), &self.grid);
         Ok(Some(Wanted { key: *key, slot, listed: false }))
     }
 
-    /// Learns where the chunks `keys` lie, where that takes requests of its own.
+    /// Fetches where the chunks `keys` lie, where that takes requests of its own.
     pub(crate) async fn locate(&self, shared: &Shared, keys: &[ChunkKey]) {
         let Body::Zarr(Ok(array)) = &self.body else { return };
         if array.shards.is_none() || !shared.source.is_remote() {
             return;
         }
-        let wanted = self.wanted(shared, keys.iter()).await;
+        let wanted = self.plan_reads(shared, keys.iter()).await;
         let wanted: Vec<Wanted> = wanted.into_iter().filter_map(|key| key.ok().flatten()).collect();
         let indexes = self.indexes(wanted.iter());
         // The indexes of shards stay known; a fault is not kept, and shows when chunks are read.
         drop(array.places(&shared.source, &self.split(&indexes)).await);
     }
 
-    /// As [`wanted`](Self::wanted), without trust in presence.
-    pub(crate) fn tried(&self, key: &ChunkKey) -> Result<Option<Wanted>, StoreError> {
+    /// As [`plan_reads`](Self::plan_reads), without trust in presence.
+    pub(crate) fn plan_unchecked(&self, key: &ChunkKey) -> Result<Option<Wanted>, StoreError> {
         let inside = self.path(key)?.is_some();
         Ok(inside.then_some(Wanted { key: *key, slot: None, listed: false }))
     }
@@ -364,7 +365,7 @@ impl Native {
         let payload = |(wanted, chunk): (&&Wanted, Result<Stored, StoreError>)| match chunk? {
             None => self.absent(wanted),
             Some((place, bytes)) => {
-                let payload = unframed(&bytes).map_err(|error| place.blame(error.into()))?;
+                let payload = unframed(&bytes).map_err(|error| place.locate_error(error.into()))?;
                 Ok(Some(payload).filter(|payload| !payload.is_empty()))
             }
         };
@@ -398,7 +399,7 @@ impl Native {
         }
     }
 
-    /// Whether parts are worth reading by themselves. Where requests are dear, a chunk of unknown length in
+    /// Whether parts are worth reading by themselves. Where requests are expensive, a chunk of unknown length in
     /// compressed blocks is better read in one.
     pub(crate) fn reads_parts(&self, shared: &Shared) -> bool {
         match self.partial() {
@@ -488,18 +489,14 @@ fn unframed(bytes: &Bytes) -> Result<Bytes, FormatError> {
 }
 
 /// The place of `index` in a grid, in C order; none where 64 bits do not hold it.
-fn linear(index: &[u64], grid: &[u64]) -> Option<u64> {
+fn linear_index(index: &[u64], grid: &[u64]) -> Option<u64> {
     index
         .iter()
         .zip(grid)
         .try_fold(0_u64, |sum, (&index, &extent)| sum.checked_mul(extent)?.checked_add(index))
 }
 
-fn span_len(span: &Range<u64>) -> u64 {
-    span.end - span.start
-}
-
-/// A source that rather reads this much in vain than sends another request.
+/// The merge gap, in bytes, from which requests are expensive: a Blosc chunk outside of a shard is then read whole.
 const EXPENSIVE_REQUEST_GAP_BYTES: u64 = 64 << 10;
 /// A frame around nothing.
-const EMPTY_CELL: u64 = 8;
+const EMPTY_CELL_BYTES: u64 = 8;

@@ -99,7 +99,7 @@ impl PackedCells {
             .zip(asks)
             .map(|(span, (_, ranges))| {
                 let Some(span) = span? else { return Ok(None) };
-                let inside = |range: &Range<u64>| part::inside(&span, range);
+                let inside = |range: &Range<u64>| part::part_span(&span, range);
                 ranges.iter().map(inside).collect::<Result<_, _>>().map(Some)
             })
             .collect();
@@ -148,10 +148,11 @@ impl PackedCells {
         let span = |coords: &[i64]| {
             let table = table.as_ref().map_err(Clone::clone)?;
             let cell = table.find(coords).map_err(|error| self.with_array(error.into()))?;
-            Ok(cell.map(|cell| {
-                let at = |row: u64| row * self.row_len; // inside, as the table checked
-                at(cell.first())..at(cell.first() + cell.count())
-            }))
+            let Some(cell) = cell else { return Ok(None) };
+            let at = |row: u64| row.checked_mul(self.row_len);
+            let end = cell.first().checked_add(cell.count()).and_then(at);
+            let span = at(cell.first()).zip(end).map(|(start, end)| start..end);
+            span.map(Some).ok_or_else(|| self.with_array(too_many_bytes()))
         };
         coords.into_iter().map(span).collect()
     }
@@ -199,7 +200,7 @@ impl PackedDense {
     /// The items of the array at `key` over `grid`.
     pub(crate) fn open(pack: &Pack, key: &Key, grid: &Grid) -> Result<Self, StoreError> {
         // More than 64 bits count is more than any pack has.
-        let expected = super::grid::bytes_of(&grid.shape, grid.width).unwrap_or(u64::MAX);
+        let expected = super::grid::count_bytes(&grid.shape, grid.width).unwrap_or(u64::MAX);
         let found = pack.array(key, |array| {
             let bytes = array.geometry().byte_len();
             let by_bytes = array.geometry().rank() == 1;
@@ -245,8 +246,10 @@ impl PackedDense {
                 return tet.read(dataset, &axes, most).await;
             };
             // All rows together were counted, and there are some in the range.
-            let start = range.start * (bytes / (range.end - range.start));
-            values.read(tet, start..start + bytes, most).await
+            let row = range.end.checked_sub(range.start).and_then(|rows| bytes.checked_div(rows));
+            let start = row.and_then(|row| range.start.checked_mul(row));
+            let part = start.and_then(|start| Some(start..start.checked_add(bytes)?));
+            values.read(tet, part.ok_or_else(too_many_bytes)?, most).await
         };
         read.await.map_err(|error| error.with_key(&self.key))
     }
@@ -276,6 +279,13 @@ fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
         let (class, what) = (Class::BadShape, "chunks of a packed array");
         StoreError::refused(class, Op::Parse, what, expected, "several along another")
     })
+}
+
+/// The fault of rows whose bytes 64 bits do not count.
+fn too_many_bytes() -> StoreError {
+    let (class, what) = (Class::OutOfBounds, "bytes of packed rows");
+    let expected = Expected::AtMost(u64::MAX.into());
+    StoreError::refused(class, Op::Read, what, expected, "more")
 }
 
 /// The number of a row as coordinates.

@@ -5,7 +5,7 @@
 //! in Blosc blocks    see [`super::blocks`]
 //! ```
 //!
-//! The frame is read along, and what it says is compared with the bytes there are: a part equals the
+//! The frame is read as well, and its length is compared with the bytes there are: a part equals the
 //! slice of a whole read, or is refused like one. Of a chunk in a shard it is read once for each version of
 //! the shard. Neighbours are merged by the source.
 //!
@@ -31,7 +31,7 @@ pub(super) async fn by_range(
     shared: &Shared,
     asks: &[Ask<'_>],
 ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
-    let gets: Vec<Result<Vec<Get>, StoreError>> = asks.iter().map(gets).collect();
+    let gets: Vec<Result<Vec<Get>, StoreError>> = asks.iter().map(plan_gets).collect();
     let flat: Vec<Get> = gets.iter().flatten().flatten().cloned().collect();
     let mut answers = shared.source.read_many(&flat).await.into_iter();
     let answer = |(gets, &(place, ranges)): (Result<Vec<Get>, StoreError>, &Ask<'_>)| {
@@ -52,13 +52,13 @@ pub(super) async fn sizes(
 ) -> Vec<Result<Option<u64>, StoreError>> {
     let alone = |place: &&Place| place.span.is_none();
     let gets: Vec<Get> =
-        places.iter().filter_map(|place| place.filter(alone)?.part(&(0..FRAME))).collect();
+        places.iter().filter_map(|place| place.filter(alone)?.part(&(0..FRAME_BYTES))).collect();
     let mut answers = shared.source.read_many(&gets).await.into_iter();
     let size = |place: &Option<&Place>| match place {
         None => Ok(None),
         Some(place @ Place { span: Some((span, _)), .. }) => {
-            let payload = length(span).checked_sub(FRAME);
-            payload.map(Some).ok_or_else(|| past_the_end(place, &(0..FRAME)))
+            let payload = length(span).checked_sub(FRAME_BYTES);
+            payload.map(Some).ok_or_else(|| past_the_end(place, &(0..FRAME_BYTES)))
         }
         Some(place) => match answers.next().unwrap_or(Ok(None))? {
             None => Ok(None),
@@ -69,11 +69,11 @@ pub(super) async fn sizes(
 }
 
 /// The frame of a chunk unless it is known, then each range of its payload.
-fn gets(&(place, ranges): &Ask<'_>) -> Result<Vec<Get>, StoreError> {
+fn plan_gets(&(place, ranges): &Ask<'_>) -> Result<Vec<Get>, StoreError> {
     let Some(place) = place else { return Ok(Vec::new()) };
     let shifted = ranges.iter().map(|range| shifted(place, range));
-    let mut gets = Vec::with_capacity(ranges.len() + 1);
-    let frame = place.known_payload().is_none().then_some(Ok(0..FRAME));
+    let mut gets = Vec::with_capacity(ranges.len().saturating_add(1)); // a capacity
+    let frame = place.known_payload().is_none().then_some(Ok(0..FRAME_BYTES));
     for part in frame.into_iter().chain(shifted) {
         let part = part?;
         gets.push(place.part(&part).ok_or_else(|| past_the_end(place, &part))?);
@@ -83,7 +83,7 @@ fn gets(&(place, ranges): &Ask<'_>) -> Result<Vec<Get>, StoreError> {
 
 /// The bytes of a chunk that are bytes `range` of its payload.
 pub(super) fn shifted(place: &Place, range: &Range<u64>) -> Result<Range<u64>, StoreError> {
-    match (range.start.checked_add(FRAME), range.end.checked_add(FRAME)) {
+    match (range.start.checked_add(FRAME_BYTES), range.end.checked_add(FRAME_BYTES)) {
         (Some(start), Some(end)) if start <= end => Ok(start..end),
         _ => Err(backwards(place, range)),
     }
@@ -117,7 +117,7 @@ fn pieces(
         match answer? {
             Some(got) if got.version == version => pieces.push(got.bytes),
             None if !with_frame => return place.check_absent().map(|()| None),
-            _ => return Err(place.blame(StoreError::changed(Change::Version))),
+            _ => return Err(place.locate_error(StoreError::changed(Change::Version))),
         }
     }
     Ok(Some(pieces))
@@ -126,22 +126,26 @@ fn pieces(
 /// Where the payload lies in a chunk that starts with `frame`.
 fn payload(place: &Place, frame: &Got) -> Result<Range<u64>, StoreError> {
     VlenCell::payload_span(&frame.bytes, place.total(frame))
-        .map_err(|error| place.blame(error.into()))
+        .map_err(|error| place.locate_error(error.into()))
 }
 
-/// The length of a span or a payload, which do not go backwards.
+/// The length of a span or a payload; one that goes backwards is empty.
 pub(super) fn length(range: &Range<u64>) -> u64 {
-    range.end - range.start
+    range.end.saturating_sub(range.start)
 }
 
 /// The bytes `range` of a payload that is the bytes `payload` of something.
-pub(super) fn inside(payload: &Range<u64>, range: &Range<u64>) -> Result<Range<u64>, StoreError> {
+pub(super) fn part_span(
+    payload: &Range<u64>,
+    range: &Range<u64>,
+) -> Result<Range<u64>, StoreError> {
     let whole = length(payload);
     if range.start > range.end || range.end > whole {
         return Err(out_of_payload(whole, range.end));
     }
-    let at = |from: u64| payload.start + from;
-    Ok(at(range.start)..at(range.end))
+    let at = |from: u64| payload.start.checked_add(from);
+    let span = at(range.start).zip(at(range.end)).map(|(start, end)| start..end);
+    span.ok_or_else(|| out_of_payload(whole, range.end))
 }
 
 /// The slices `ranges` of a payload that is in memory.
@@ -168,21 +172,21 @@ fn out_of_payload(whole: u64, end: u64) -> StoreError {
 }
 
 pub(super) fn past_payload(place: &Place, whole: u64, end: u64) -> StoreError {
-    place.blame(out_of_payload(whole, end))
+    place.locate_error(out_of_payload(whole, end))
 }
 
 pub(super) fn past_the_end(place: &Place, part: &Range<u64>) -> StoreError {
     // Of a chunk that is shorter than its frame there is no payload.
-    let whole = place.span.as_ref().map_or(0, |(span, _)| length(span)).saturating_sub(FRAME);
-    past_payload(place, whole, part.end.saturating_sub(FRAME))
+    let whole = place.span.as_ref().map_or(0, |(span, _)| length(span)).saturating_sub(FRAME_BYTES);
+    past_payload(place, whole, part.end.saturating_sub(FRAME_BYTES))
 }
 
 fn backwards(place: &Place, range: &Range<u64>) -> StoreError {
     let (expected, found) =
         (Expected::AtLeast(range.start.into()), zvf_format::Found::from(range.end));
     let what = "end of a part";
-    place.blame(StoreError::refused(Class::InvalidArgument, Op::Read, what, expected, found))
+    place.locate_error(StoreError::refused(Class::InvalidArgument, Op::Read, what, expected, found))
 }
 
 /// Count and length before a payload.
-pub(super) const FRAME: u64 = 8;
+pub(super) const FRAME_BYTES: u64 = 8;

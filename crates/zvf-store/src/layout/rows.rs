@@ -6,7 +6,7 @@
 //!                            the last one runs to the end)
 //! ```
 //!
-//! A chunk of rows is undone once and kept with a table of where its rows end, so that any row of it
+//! A chunk of rows is decoded once and kept with a table of where its rows end, so that any row of it
 //! is found without walking:
 //!
 //! ```text
@@ -16,6 +16,7 @@
 //! Not here: what a row is, and which of the rows count.
 
 use async_recursion::async_recursion as boxed;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -67,7 +68,7 @@ pub(crate) struct RowsCore {
 
 #[derive(Debug)]
 enum Body {
-    Chunked { len: u64, chunk: u64, id: u32, array: Result<ZarrArray, StoreError> },
+    Chunked { len: u64, chunk: NonZeroU64, id: u32, array: Result<ZarrArray, StoreError> },
     Flat { data: Key, offsets: Key, content: OnceCell<Flat> },
     Packed { len: u64, cells: PackedCells },
 }
@@ -80,8 +81,8 @@ struct Flat {
 }
 
 impl RowsCore {
-    /// The rows of the array `doc` under `key`, told with the attributes of the node it belongs to.
-    pub(crate) fn of_array(
+    /// The rows of the array `doc` under `key`, with the attributes of the node it belongs to.
+    pub(crate) fn from_array(
         shared: &Shared,
         key: &Key,
         doc: &ArrayDoc,
@@ -92,6 +93,12 @@ impl RowsCore {
             let what = "axes of an array of rows";
             return Err(StoreError::refused(Class::BadShape, Op::Parse, what, expected, found)
                 .with_key(key));
+        };
+        let Some(chunk) = NonZeroU64::new(chunk) else {
+            let (expected, what) = (Expected::AtLeast(1), "chunk_shape of an array of rows");
+            return Err(
+                StoreError::refused(Class::BadShape, Op::Parse, what, expected, "0").with_key(key)
+            );
         };
         if let Source::Pack(pack) = &shared.source {
             let cells = PackedCells::open(pack, key, 1)?;
@@ -116,7 +123,7 @@ impl RowsCore {
     }
 
     /// The rows that families A and B0 keep in the group `doc` under `key`.
-    pub(crate) fn of_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
+    pub(crate) fn from_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
         let (data, offsets) = (key.child("data")?, key.child("offsets")?);
         Ok(Self {
             key: key.clone(),
@@ -195,10 +202,14 @@ impl Rows {
             }
             Body::Flat { .. } => {
                 let flat = self.flat().await?;
-                Ok(places
-                    .iter()
-                    .map(|&place| flat.map_or_else(Bytes::new, |f| f.row(place)))
-                    .collect())
+                let row = |&place: &u64| match flat {
+                    Some(flat) => {
+                        let end = place.saturating_add(1); // no range ends beyond 2^64 - 1
+                        flat.row(place).ok_or_else(|| self.past_the_end(end, len))
+                    }
+                    None => Ok(Bytes::new()),
+                };
+                places.iter().map(row).collect()
             }
         }
     }
@@ -208,12 +219,11 @@ impl Rows {
     async fn chunked(
         &self,
         array: &ZarrArray,
-        chunk: u64,
+        chunk: NonZeroU64,
         id: u32,
         places: &[u64],
     ) -> Result<Vec<Bytes>, StoreError> {
-        let of = |place: u64| place / chunk; // which is not empty
-        let mut touched: Vec<u64> = places.iter().map(|&place| of(place)).collect();
+        let mut touched: Vec<u64> = places.iter().map(|place| *place / chunk).collect();
         touched.sort_unstable();
         touched.dedup();
         let slots: Vec<Option<u64>> = touched.iter().copied().map(Some).collect();
@@ -225,9 +235,9 @@ impl Rows {
             let chunks = array.chunks(&self.shared.source, &wanted, caps, Caching::Keep).await;
             let indexed = chunks.into_iter().map(|stored| match stored? {
                 None => Ok(None),
-                Some((place, bytes)) => {
-                    with_ends(bytes, chunk).map(Some).map_err(|error| place.blame(error.into()))
-                }
+                Some((place, bytes)) => with_ends(bytes, chunk.get())
+                    .map(Some)
+                    .map_err(|error| place.locate_error(error.into())),
             });
             indexed.collect()
         };
@@ -235,11 +245,14 @@ impl Rows {
         let kept: Result<Vec<Option<Bytes>>, StoreError> = kept.into_iter().collect();
         let kept = kept?;
         let row = |&place: &u64| {
-            let number = of(place);
+            let number = place / chunk;
             let at = touched.partition_point(|touched| *touched < number);
-            // Of a chunk that was never written all rows are empty.
-            let Some(bytes) = &kept[at] else { return Ok(Bytes::new()) };
-            row(bytes, chunk, place % chunk).ok_or_else(|| self.no_table(number))
+            let found = match kept.get(at) {
+                Some(Some(bytes)) => row(bytes, chunk.get(), place % chunk),
+                Some(None) => Some(Bytes::new()), // of a chunk that was never written all rows are empty
+                None => None,
+            };
+            found.ok_or_else(|| self.bad_table(number))
         };
         places.iter().map(row).collect()
     }
@@ -256,7 +269,7 @@ impl Rows {
                 _ => Err(StoreError::absent(key, "its group is there")),
             };
             let (data, starts) = (next(data)?, next(offsets)?);
-            let starts = starts_of(&starts, data.len())
+            let starts = parse_starts(&starts, data.len())
                 .map_err(|error| StoreError::from(error).with_key(offsets))?;
             Ok(Flat { data, starts })
         });
@@ -264,7 +277,7 @@ impl Rows {
     }
 
     /// The fault of a chunk whose table does not fit it.
-    fn no_table(&self, number: u64) -> StoreError {
+    fn bad_table(&self, number: u64) -> StoreError {
         let (class, expected) = (Class::CountMismatch, Expected::Rule("a table of all its rows"));
         let found = format!("another behind chunk {number}");
         StoreError::refused(class, Op::Decode, "chunk of rows", expected, &*found)
@@ -279,18 +292,18 @@ impl Rows {
 }
 
 impl Flat {
-    fn row(&self, place: u64) -> Bytes {
-        let place = saturating_usize(place);
-        let start = self.starts[place]; // there are as many as rows
-        let end = self.starts.get(place + 1).copied().unwrap_or(self.data.len()); // the last row
-        self.data.slice(start..end)
+    /// Row `place`, or `None` past the end.
+    fn row(&self, place: u64) -> Option<Bytes> {
+        let (start, later) = self.starts.get(saturating_usize(place)..)?.split_first()?;
+        let end = later.first().copied().unwrap_or(self.data.len()); // the last row
+        Some(self.data.slice(*start..end))
     }
 }
 
 /// Where rows start, checked against the length of what they lie in.
-fn starts_of(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
+fn parse_starts(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
     let refuse = |class, at: usize, expected, found: Found| {
-        let at = to_u64(at) * 8;
+        let at = to_u64(at).saturating_mul(8); // a byte of what was read
         FormatError::new(class, Part::Manifest, "offsets", at, expected, found)
     };
     let (numbers, rest) = bytes.as_chunks::<8>();
@@ -319,10 +332,11 @@ fn starts_of(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
 /// The chunk with the table of ends behind it.
 fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
     let rows = VlenRows::parse(&bytes, count)?;
-    let mut end = FIRST_ITEM;
-    let mut ends = Vec::with_capacity(rows.len() * END_BYTES);
+    let mut end = COUNT_BYTES;
+    // Each row has a length in front of it, as wide as its end: nothing here is larger than the chunk.
+    let mut ends = Vec::with_capacity(rows.len().saturating_mul(END_BYTES));
     for payload in rows.iter() {
-        end += ITEM_HEAD + payload.len();
+        end = end.saturating_add(LENGTH_BYTES).saturating_add(payload.len());
         // A chunk is at most the cap of one, far below 2^32.
         let end = u32::try_from(end).map_err(|_large| too_long(end))?;
         ends.extend_from_slice(&end.to_le_bytes());
@@ -347,14 +361,14 @@ fn row(kept: &Bytes, count: u64, place: u64) -> Option<Bytes> {
         usize::try_from(u32::from_le_bytes(*end)).ok()
     };
     let place = saturating_usize(place);
-    let before = place.checked_sub(1).map_or(Some(FIRST_ITEM), end_of)?;
-    let (start, end) = (before.checked_add(ITEM_HEAD)?, end_of(place)?);
+    let before = place.checked_sub(1).map_or(Some(COUNT_BYTES), end_of)?;
+    let (start, end) = (before.checked_add(LENGTH_BYTES)?, end_of(place)?);
     (start <= end && end <= table).then(|| kept.slice(start..end))
 }
 
 /// Bytes of the count in front of all items, and of the length in front of each.
-const FIRST_ITEM: usize = 4;
-const ITEM_HEAD: usize = 4;
+const COUNT_BYTES: usize = 4;
+const LENGTH_BYTES: usize = 4;
 /// Bytes of one end in the table.
 const END_BYTES: usize = 4;
 
@@ -381,7 +395,7 @@ mod tests {
     fn starts_are_checked() {
         let bytes =
             |starts: &[i64]| starts.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
-        assert_eq!(*starts_of(&bytes(&[0, 3, 3, 9]), 9).unwrap(), [0, 3, 3, 9]);
+        assert_eq!(*parse_starts(&bytes(&[0, 3, 3, 9]), 9).unwrap(), [0, 3, 3, 9]);
         #[rustfmt::skip]
         let table: [(Vec<u8>, &str); 4] = [
             (bytes(&[0, 4, 3]), "NotMonotonic in object manifest, offsets at byte 16: expected at least 4, found 3"),
@@ -390,7 +404,7 @@ mod tests {
             (vec![0; 9], "Misaligned in object manifest, offsets at byte 8: expected a multiple of 8, found 9"),
         ];
         for (bytes, message) in table {
-            assert_eq!(starts_of(&bytes, 9).unwrap_err().to_string(), message);
+            assert_eq!(parse_starts(&bytes, 9).unwrap_err().to_string(), message);
         }
     }
 }

@@ -13,6 +13,7 @@
 //! Not here: the bytes of an index (`zvf_format::shard`), and the codecs of the chunks in it.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,8 +32,8 @@ use crate::source::{Get, Got, Source, Version};
 /// How the chunks of one array are gathered in shards.
 #[derive(Debug)]
 pub(crate) struct Shards {
-    /// Chunks of one shard along each axis; none is zero, the product fits.
-    per: Box<[u64]>,
+    /// Chunks of one shard along each axis; the product fits.
+    per: Box<[NonZeroU64]>,
     cells: u64,
     location: IndexLocation,
     checksum: bool,
@@ -67,7 +68,7 @@ impl Spans {
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (inner % 64) & 1 == 1)
     }
 
-    /// Says so from now on.
+    /// Marks the frame as read.
     pub(crate) fn mark_framed(&self, inner: usize) {
         if let Some(word) = self.framed.get(inner / 64) {
             word.fetch_or(1 << (inner % 64), Ordering::Relaxed);
@@ -83,10 +84,11 @@ impl Spans {
 
 impl Shards {
     /// Shards of `per` chunks along each axis; `None` when that is not a number of chunks.
-    pub(crate) fn new(per: Box<[u64]>, location: IndexLocation, checksum: bool) -> Option<Self> {
-        let cells = per.iter().try_fold(1_u64, |cells, &axis| cells.checked_mul(axis))?;
-        let known = Mutex::default();
-        (cells > 0).then_some(Self { per, cells, location, checksum, known })
+    pub(crate) fn new(per: &[u64], location: IndexLocation, checksum: bool) -> Option<Self> {
+        let per: Box<[NonZeroU64]> =
+            per.iter().map(|&axis| NonZeroU64::new(axis)).collect::<Option<_>>()?;
+        let cells = per.iter().try_fold(1_u64, |cells, axis| cells.checked_mul(axis.get()))?;
+        Some(Self { per, cells, location, checksum, known: Mutex::default() })
     }
 
     /// The shards of the array of `doc`, whose index is encoded as `index` says; none when it has none.
@@ -96,10 +98,9 @@ impl Shards {
     ) -> Result<Option<Self>, StoreError> {
         let Some(IndexCoding { at_start, checksum }) = index else { return Ok(None) };
         let shard = doc.chunk_shape.iter().zip(doc.inner_chunk_shape());
-        let per: Option<Box<[u64]>> =
-            shard.map(|(shard, inner)| shard.checked_div(*inner)).collect();
+        let per: Option<Vec<u64>> = shard.map(|(shard, inner)| shard.checked_div(*inner)).collect();
         let location = if at_start { IndexLocation::Start } else { IndexLocation::End };
-        match per.and_then(|per| Self::new(per, location, checksum)) {
+        match per.and_then(|per| Self::new(&per, location, checksum)) {
             Some(shards) => Ok(Some(shards)),
             None => {
                 let (what, found) = ("chunks of a shard", Found::Text("more than 64 bits count"));
@@ -121,7 +122,8 @@ impl Shards {
         let mut inner = 0_u64;
         shard.clear();
         shard.extend(index.iter().zip(&self.per).map(|(&index, &per)| {
-            inner = inner * per + index % per; // below `cells`
+            // Nothing saturates: the number stays below `cells`.
+            inner = inner.saturating_mul(per.get()).saturating_add(index % per);
             index / per
         }));
         saturating_usize(inner)
@@ -133,8 +135,8 @@ impl Shards {
         let mut rest = to_u64(inner);
         let mut chunk = shard.to_vec();
         for (index, &per) in chunk.iter_mut().zip(&self.per).rev() {
-            *index = index.checked_mul(per)?.checked_add(rest.checked_rem(per)?)?;
-            rest = rest.checked_div(per)?;
+            *index = index.checked_mul(per.get())?.checked_add(rest % per)?;
+            rest = rest / per;
         }
         Some(chunk)
     }
@@ -157,7 +159,7 @@ impl Shards {
         // What was handed out stays alive with whoever holds it.
         let bytes = self.cells.saturating_mul(SPAN_BYTES); // documents may state any number
         known.bytes = known.bytes.saturating_add(bytes);
-        if known.bytes > KEPT_BYTES {
+        if known.bytes > MAX_INDEX_BYTES {
             *known = Known { bytes, ..Known::default() };
         }
         Arc::clone(known.indexes.entry(key.clone()).or_default())
@@ -168,8 +170,8 @@ impl Shards {
         let len = self.cells.checked_mul(ENTRY_BYTES).and_then(|len| len.checked_add(sum));
         let len = len.unwrap_or(u64::MAX); // longer than any object, which is a fault below
         let get = match self.location {
-            IndexLocation::End => Get::last(key.clone(), len),
-            IndexLocation::Start => Get::at(key.clone(), 0, len),
+            IndexLocation::End => Get::suffix(key.clone(), len),
+            IndexLocation::Start => Get::range(key.clone(), 0, len),
         };
         let got = source.read_many(&[get]).await.pop().unwrap_or(Ok(None))?;
         let Some(got) = got else { return Ok(None) };
@@ -178,9 +180,9 @@ impl Shards {
 
     fn parse(&self, got: &Got) -> Result<Spans, StoreError> {
         let at = self.location.span(self.cells, self.checksum, got.size)?;
-        let told = |error| StoreError::from(error).with_span(at.start, at.end);
-        let index = ShardIndex::parse(&got.bytes, self.cells, self.checksum).map_err(told)?;
-        index.check_spans(got.size, self.location).map_err(told)?;
+        let with_span = |error| StoreError::from(error).with_span(at.start, at.end);
+        let index = ShardIndex::parse(&got.bytes, self.cells, self.checksum).map_err(with_span)?;
+        index.check_spans(got.size, self.location).map_err(with_span)?;
         // A chunk without bytes holds nothing.
         let spans: Box<[_]> =
             index.iter().map(|span| span.filter(|span| !span.is_empty())).collect();
@@ -193,8 +195,8 @@ impl Shards {
 const ENTRY_BYTES: u64 = 16;
 const SPAN_BYTES: u64 = 24;
 const SUM_BYTES: u64 = 4;
-/// What the indexes of one array may weigh together before all are let go.
-const KEPT_BYTES: u64 = 16 << 20;
+/// What the indexes of one array may weigh together before all are evicted.
+const MAX_INDEX_BYTES: u64 = 16 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -212,12 +214,12 @@ mod tests {
             (&[4, 1], &[3, 9], &[0, 9], 3),
         ];
         for (per, chunk, shard, inner) in table {
-            let shards = Shards::new(per.into(), IndexLocation::End, true).unwrap();
+            let shards = Shards::new(per, IndexLocation::End, true).unwrap();
             assert_eq!(shards.locate(chunk), (shard.to_vec(), inner));
             assert_eq!(shards.chunk(shard, inner).as_deref(), Some(chunk));
         }
         for per in [&[0, 2][..], &[1 << 32, 1 << 32]] {
-            assert!(Shards::new(per.into(), IndexLocation::End, true).is_none());
+            assert!(Shards::new(per, IndexLocation::End, true).is_none());
         }
     }
 }

@@ -41,7 +41,7 @@ impl KeyTable {
         let keys = keys.into_iter();
         // Any key of that rank will do to have the rank itself checked by the one place that knows.
         ChunkKey::new(&vec![0; rank.min(MORE_THAN_ANY_RANK)])?;
-        let mut coords = Vec::with_capacity(rank * keys.size_hint().0);
+        let mut coords = Vec::with_capacity(rank.saturating_mul(keys.size_hint().0));
         for key in keys {
             let components = key.components();
             if components.len() != rank {
@@ -49,11 +49,11 @@ impl KeyTable {
             }
             coords.extend_from_slice(components);
         }
-        Ok(Self::of_coords(rank, coords))
+        Ok(Self::from_coords(rank, coords))
     }
 
     /// The table of keys by their components, `rank` of them each: a rank that a key can have.
-    pub(crate) fn of_coords(rank: usize, coords: Vec<i64>) -> Self {
+    pub(crate) fn from_coords(rank: usize, coords: Vec<i64>) -> Self {
         Self { rank, coords: sorted(rank, coords) }
     }
 
@@ -125,7 +125,7 @@ impl KeyTable {
         while low < high {
             let middle = low.midpoint(high);
             if self.row(middle).is_some_and(|row| row < components) {
-                low = middle + 1;
+                low = middle.saturating_add(1); // at most `high`
             } else {
                 high = middle;
             }
@@ -222,7 +222,7 @@ impl Grid {
             .collect::<Option<_>>()?;
         let volume = extent.iter().try_fold(1_u64, |volume, n| volume.checked_mul(*n))?;
         let volume = usize::try_from(volume).ok()?;
-        if volume > MAX_PLACES.min(table.len().checked_mul(PLACES_OF_A_KEY)?) {
+        if volume > MAX_GRID_CELLS.min(table.len().checked_mul(MAX_CELLS_PER_KEY)?) {
             return None;
         }
         let mut grid = Self { low, extent, places: vec![NO_KEY; volume] };
@@ -244,7 +244,7 @@ impl Grid {
             if at >= *extent {
                 return None;
             }
-            offset = offset * extent + at; // below the volume, which was counted
+            offset = offset.checked_mul(*extent)?.checked_add(at)?;
         }
         usize::try_from(offset).ok()
     }
@@ -253,8 +253,8 @@ impl Grid {
 /// A place of a box without a key.
 const NO_KEY: u32 = u32::MAX;
 /// A box is taken when it has at most so many places for each key, and 4 MiB of them.
-const PLACES_OF_A_KEY: usize = 4;
-const MAX_PLACES: usize = 1 << 20;
+const MAX_CELLS_PER_KEY: usize = 4;
+const MAX_GRID_CELLS: usize = 1 << 20;
 
 /// No keys, of one component.
 impl Default for KeyTable {

@@ -31,7 +31,7 @@ impl SharedTables {
         grid: &[u64],
         parse: impl FnOnce() -> Result<Arc<KeyTable>, StoreError>,
     ) -> Result<Arc<KeyTable>, StoreError> {
-        if keys.len() < LONG_KEYS {
+        if keys.len() < MIN_SHARED_KEYS {
             return parse();
         }
         // Whoever comes meanwhile with the same list waits for it.
@@ -56,7 +56,7 @@ impl SharedTables {
 }
 
 /// Shorter lists are parsed in no time.
-const LONG_KEYS: usize = 1000;
+const MIN_SHARED_KEYS: usize = 1000;
 /// Lists that are compared with a new one.
 const MAX_TABLES: usize = 16;
 
@@ -74,15 +74,15 @@ mod tests {
     #[test]
     fn equal_lists_share_a_table_while_it_is_used() {
         let list = |n: usize| (0..n).map(|key| key.to_string()).collect::<KeyList>();
-        let (tables, long) = (SharedTables::default(), list(LONG_KEYS));
+        let (tables, long) = (SharedTables::default(), list(MIN_SHARED_KEYS));
         let find = |keys: &KeyList, origin, grid| {
             tables.find_or_parse(keys, &[origin], &[grid], || parse(keys)).unwrap()
         };
         let first = find(&long, 0, 2000);
-        assert_eq!(first.len(), LONG_KEYS);
-        assert!(Arc::ptr_eq(&first, &find(&list(LONG_KEYS), 0, 2000)));
+        assert_eq!(first.len(), MIN_SHARED_KEYS);
+        assert!(Arc::ptr_eq(&first, &find(&list(MIN_SHARED_KEYS), 0, 2000)));
         for (keys, origin, grid) in
-            [(&list(LONG_KEYS + 1), 0, 2000), (&long, 1, 2000), (&long, 0, 1999)]
+            [(&list(MIN_SHARED_KEYS + 1), 0, 2000), (&long, 1, 2000), (&long, 0, 1999)]
         {
             assert!(!Arc::ptr_eq(&first, &find(keys, origin, grid)));
         }

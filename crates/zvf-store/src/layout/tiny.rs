@@ -70,7 +70,7 @@ impl Tiny {
         let next = slots.len();
         match slots.get(key) {
             Some(slot) => Some(*slot),
-            None if next < MAX_SLOTS => Some(*slots.entry(*key).or_insert(to_u64(next))),
+            None if next < MAX_CACHED_CHUNKS => Some(*slots.entry(*key).or_insert(to_u64(next))),
             None => None,
         }
     }
@@ -102,7 +102,7 @@ impl Tiny {
         }
         let mut shards = HashMap::new();
         let gets: Result<Vec<Get>, StoreError> =
-            packs.iter().map(|pack| Ok(Get::all(document(pack)?))).collect();
+            packs.iter().map(|pack| Ok(Get::object(document(pack)?))).collect();
         for (pack, got) in packs.iter().zip(shared.source.read_many(&gets?).await) {
             let Some(got) = got? else { continue };
             let doc = array_doc(pack, &got)?;
@@ -186,7 +186,7 @@ pub(crate) async fn flat_many(
         Ok([document(&array)?, array.below("c/0")?])
     };
     let keys: Vec<_> = arrays.iter().map(keys).collect();
-    let gets: Vec<Get> = keys.iter().flatten().flatten().cloned().map(Get::all).collect();
+    let gets: Vec<Get> = keys.iter().flatten().flatten().cloned().map(Get::object).collect();
     let mut answers = shared.source.read_many(&gets).await.into_iter();
     let mut next = || answers.next().unwrap_or(Ok(None));
     let stored: Vec<Result<Option<Flat>, StoreError>> = keys
@@ -211,7 +211,7 @@ pub(crate) async fn flat_many(
         .collect()
 }
 
-/// A small array, read but not undone.
+/// A small array, read but not decoded.
 struct Flat {
     key: Key,
     len: u64,
@@ -259,7 +259,7 @@ impl Flat {
         Some(Job { chain: Arc::clone(&self.coding.chain), stored, caps: shared.caps(self.chunk) })
     }
 
-    /// The content, given what is stored, undone.
+    /// The content, given what is stored, decoded.
     fn content(self, undone: Option<Bytes>) -> Result<Bytes, StoreError> {
         let Some(mut bytes) = undone else {
             return Ok(vec![self.fill; saturating_usize(self.len)].into());
@@ -316,4 +316,4 @@ fn not_flat(key: &Key, rule: &'static str) -> StoreError {
 /// How the names of shards start.
 const SHARD: &str = "__shard_";
 /// Chunks of one array that can be in the cache.
-const MAX_SLOTS: usize = 1 << 18;
+const MAX_CACHED_CHUNKS: usize = 1 << 18;

@@ -1,7 +1,7 @@
 //! One Zarr array: from the index of a chunk to its bytes.
 //!
 //! A chunk is an object of its own or a span of a shard; both are read in batches, in the order
-//! asked, and undone in batches. What the bytes then are (one framed cell, rows, numbers) is for
+//! asked, and decoded in batches. What the bytes then are (one framed cell, rows, numbers) is for
 //! the caller.
 //!
 //! Not here: presence, caches, framing.
@@ -16,7 +16,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::ChunkKeyEncoding;
 
 use super::names::{name_chunk, spelling};
-use super::part::FRAME;
+use super::part::{FRAME_BYTES, length};
 use super::shard::{Shards, Spans};
 use crate::codec::{Caps, Chain, Job, decode_many, stopped};
 use crate::error::StoreError;
@@ -47,7 +47,7 @@ impl Place {
     /// A request for all of the chunk.
     pub(crate) fn get_all(&self) -> Get {
         match &self.span {
-            None => Get::all(self.key.clone()),
+            None => Get::object(self.key.clone()),
             Some((span, version)) => self.get(span, version),
         }
     }
@@ -56,7 +56,7 @@ impl Place {
     pub(crate) fn part(&self, part: &Range<u64>) -> Option<Get> {
         let len = part.end.checked_sub(part.start)?;
         match &self.span {
-            None => Some(Get::at(self.key.clone(), part.start, len)),
+            None => Some(Get::range(self.key.clone(), part.start, len)),
             Some((span, version)) => {
                 let start = span.start.checked_add(part.start)?;
                 let end = start.checked_add(len).filter(|end| *end <= span.end)?;
@@ -69,13 +69,13 @@ impl Place {
     pub(crate) fn known_payload(&self) -> Option<(u64, &Version)> {
         let (spans, inner) = self.indexed.as_ref()?;
         let (span, version) = self.span.as_ref().filter(|_| spans.is_framed(*inner))?;
-        Some((span.end.checked_sub(span.start)?.checked_sub(FRAME)?, version))
+        Some((span.end.checked_sub(span.start)?.checked_sub(FRAME_BYTES)?, version))
     }
 
     /// Remembers that the frame says that the chunk holds a payload of so many bytes, where they are all that are there.
     pub(crate) fn remember_payload(&self, payload: u64, of: &Version) {
         if let (Some((spans, inner)), Some((span, version))) = (&self.indexed, &self.span)
-            && payload.checked_add(FRAME) == span.end.checked_sub(span.start)
+            && payload.checked_add(FRAME_BYTES) == span.end.checked_sub(span.start)
             && version == of
         {
             spans.mark_framed(*inner);
@@ -86,7 +86,7 @@ impl Place {
     pub(crate) fn total(&self, got: &Got) -> u64 {
         match &self.span {
             None => got.size,
-            Some((span, _)) => span.end - span.start,
+            Some((span, _)) => length(span),
         }
     }
 
@@ -99,7 +99,7 @@ impl Place {
     }
 
     /// The same fault, of these bytes.
-    pub(crate) fn blame(&self, error: StoreError) -> StoreError {
+    pub(crate) fn locate_error(&self, error: StoreError) -> StoreError {
         let error = error.with_key(&self.key);
         match &self.span {
             None => error,
@@ -108,8 +108,7 @@ impl Place {
     }
 
     fn get(&self, span: &Range<u64>, version: &Version) -> Get {
-        let len = span.end - span.start;
-        Get::at(self.key.clone(), span.start, len).with_version(version.clone())
+        Get::range(self.key.clone(), span.start, length(span)).with_version(version.clone())
     }
 }
 
@@ -139,8 +138,9 @@ impl ZarrArray {
             let number = match last.filter(|last| objects.get(*last) == Some(&shard)) {
                 Some(last) => last,
                 None => *numbers.entry(shard.clone()).or_insert_with(|| {
+                    let number = objects.len();
                     objects.push(shard.clone());
-                    objects.len() - 1
+                    number
                 }),
             };
             located.push((number, inner));
@@ -179,7 +179,7 @@ impl ZarrArray {
         self.key.below(&name_chunk(self.names, index))
     }
 
-    /// What is stored of each of the chunks `wanted`, as it is stored; `caching` tells whether it is let go of soon.
+    /// What is stored of each of the chunks `wanted`, as it is stored; `caching` tells whether it is released soon.
     pub(crate) async fn stored(
         &self,
         source: &Source,
@@ -221,9 +221,9 @@ impl ZarrArray {
         });
         let mut undone = decode_many(jobs.collect()).await.into_iter();
         let mut next = |(place, _stored): (Place, Bytes)| match undone.next() {
-            None => Err(place.blame(stopped())), // there is one for each
+            None => Err(place.locate_error(stopped())), // there is one for each
             Some(Ok(bytes)) => Ok(Some((place, bytes))),
-            Some(Err(error)) => Err(place.blame(error)),
+            Some(Err(error)) => Err(place.locate_error(error)),
         };
         stored.into_iter().map(|stored| stored?.map_or(Ok(None), &mut next)).collect()
     }

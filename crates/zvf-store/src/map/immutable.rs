@@ -17,7 +17,7 @@ use std::fs::{File, Metadata};
 pub(super) fn is_closed_to_writers(file: &File, about: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
 
-    about.mode() & WRITE_BITS == 0 && lies_on_a_local_disk(file) && nobody_writes(file)
+    about.mode() & WRITE_BITS == 0 && lies_on_a_local_disk(file) && has_no_writer(file)
 }
 
 /// Without leases there is no way to know who has a file open.
@@ -37,7 +37,7 @@ fn lies_on_a_local_disk(file: &File) -> bool {
 /// Whether no one has the file open for writing.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "leases are taken by the C library")]
-fn nobody_writes(file: &File) -> bool {
+fn has_no_writer(file: &File) -> bool {
     use std::os::fd::AsRawFd as _;
 
     let fd = file.as_raw_fd();
@@ -96,6 +96,6 @@ mod tests {
         drop(writer);
         let file = File::open(&path).unwrap();
         // Not every file system that tests run on is of a known kind or gives leases.
-        assert_eq!(closed(), lies_on_a_local_disk(&file) && nobody_writes(&file));
+        assert_eq!(closed(), lies_on_a_local_disk(&file) && has_no_writer(&file));
     }
 }

@@ -13,7 +13,7 @@ use url::Url;
 use zvf_format::{Class, Expected};
 
 use super::remote::refusal::Connector;
-use crate::error::{Op, Said, StoreError};
+use crate::error::{BackendAnswer, Op, StoreError};
 use crate::options::{OpenOptions, Timeouts};
 
 /// The bucket and its service that `url` names.
@@ -101,7 +101,7 @@ fn built<S: ObjectStore>(
         Ok(store) => Ok(Arc::new(store)),
         Err(error) => {
             let class = Class::InvalidArgument;
-            Err(StoreError::backend(class, Op::Open, Said::Setup, error))
+            Err(StoreError::backend(class, Op::Open, BackendAnswer::Setup, error))
         }
     }
 }

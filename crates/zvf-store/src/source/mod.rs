@@ -48,7 +48,7 @@ pub(crate) enum Source {
     Pack(Pack),
 }
 
-/// Where a store lies that is no directory, for who replaces single objects of it.
+/// Where a store lies that is no directory, for callers that replace single objects of it.
 ///
 /// ```
 /// use zvf_store::{OpenOptions, Store};
@@ -100,7 +100,7 @@ impl Source {
                 let backend = url::build(scheme, &url, path, options)?;
                 Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
             }
-            // They are opened by who can wait: `find`.
+            // They are opened by `find`, which can wait.
             Place::Versions(address) => Err(not_a_file(&address)),
         }
     }
@@ -140,7 +140,7 @@ impl Source {
         }
     }
 
-    /// The directory `path`, of files whose bytes are let go of soon.
+    /// The directory `path`, of files whose bytes are released soon.
     pub(crate) fn with_buffer_pool(
         path: &std::path::Path,
         budget: &Budget,
@@ -181,7 +181,7 @@ impl Source {
         }
     }
 
-    /// Whether another store has the address by now, as far as that can be told without reading.
+    /// Whether another store has the address by now, as far as that can be determined without reading.
     pub(crate) fn is_replaced(&self) -> bool {
         match self {
             #[cfg(feature = "local")]
@@ -222,7 +222,7 @@ impl Source {
         }
         #[cfg(not(feature = "local"))]
         let _ = (long, ends);
-        let got = self.read_many(&[Get::all(key.clone())]).await.pop().unwrap_or(Ok(None))?;
+        let got = self.read_many(&[Get::object(key.clone())]).await.pop().unwrap_or(Ok(None))?;
         Ok(Begun::Whole(got))
     }
 
@@ -300,7 +300,7 @@ pub(crate) fn versions(
     }
 }
 
-/// Refuses what reads or writes single files beside stores.
+/// Refuses to read or write single files next to stores.
 pub(crate) fn not_a_file(address: &str) -> StoreError {
     let text = format!("{address}: expected a file or a folder, found a repository of versions");
     StoreError::in_words(Class::NotFound, Op::Open, text)
@@ -330,34 +330,34 @@ pub(crate) struct Get {
     pub(crate) range: ByteRange,
     /// When given, any other version of the object is answered with `FileChanged`.
     pub(crate) version: Option<Version>,
-    /// Whether the bytes are let go of soon, so that their memory is worth being used again.
-    pub(crate) passing: bool,
+    /// Whether the bytes are released soon, so that a pooled buffer is used.
+    pub(crate) pooled: bool,
 }
 
 impl Get {
     /// The whole object.
-    pub(crate) fn all(key: Key) -> Self {
-        Self { key, range: ByteRange::All, version: None, passing: false }
+    pub(crate) fn object(key: Key) -> Self {
+        Self { key, range: ByteRange::All, version: None, pooled: false }
     }
 
     /// Exactly `len` bytes from `start`.
-    pub(crate) fn at(key: Key, start: u64, len: u64) -> Self {
-        Self { key, range: ByteRange::At { start, len }, version: None, passing: false }
+    pub(crate) fn range(key: Key, start: u64, len: u64) -> Self {
+        Self { key, range: ByteRange::At { start, len }, version: None, pooled: false }
     }
 
     /// The last `len` bytes, or all when there are fewer.
-    pub(crate) fn last(key: Key, len: u64) -> Self {
-        Self { key, range: ByteRange::Last(len), version: None, passing: false }
+    pub(crate) fn suffix(key: Key, len: u64) -> Self {
+        Self { key, range: ByteRange::Last(len), version: None, pooled: false }
     }
 
     /// The first `len` bytes, or all when there are fewer.
-    pub(crate) fn first(key: Key, len: u64) -> Self {
-        Self { key, range: ByteRange::First(len), version: None, passing: false }
+    pub(crate) fn prefix(key: Key, len: u64) -> Self {
+        Self { key, range: ByteRange::First(len), version: None, pooled: false }
     }
 
     /// The same, of which nothing is kept where `caching` says so.
     pub(crate) fn with_caching(self, caching: Caching) -> Self {
-        Self { passing: caching == Caching::Once, ..self }
+        Self { pooled: caching == Caching::Once, ..self }
     }
 
     /// The same, of `version` and no other.
@@ -382,18 +382,18 @@ pub(crate) enum ByteRange {
 impl ByteRange {
     /// The bytes meant in an object of `size` bytes. A range [at](Self::At) a place may end behind it: where 64 bits do not
     /// count that end, at the largest number, which is behind every object as well.
-    pub(crate) fn wanted(self, size: u64) -> Range<u64> {
+    pub(crate) fn resolve(self, size: u64) -> Range<u64> {
         match self {
             Self::All => 0..size,
             Self::First(len) => 0..len.min(size),
-            Self::Last(len) => size.saturating_sub(len)..size,
+            Self::Last(len) => size.saturating_sub(len)..size, // all where there are fewer
             Self::At { start, len } => start..start.saturating_add(len),
         }
     }
 
     /// Those of them that such an object has.
     pub(crate) fn existing(self, size: u64) -> Range<u64> {
-        let Range { start, end } = self.wanted(size);
+        let Range { start, end } = self.resolve(size);
         start.min(size)..end.min(size)
     }
 }
@@ -433,7 +433,7 @@ impl HeldFile {
     }
 }
 
-/// Which version of an object answered, as far as the backend tells.
+/// Which version of an object answered, as far as the backend reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     size: u64,
@@ -444,7 +444,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Whether both may be of one file: only a file system tells where a file lies.
+    /// Whether both may be of one file: only a file system knows where a file lies.
     pub(crate) fn may_be_one_file(&self, other: &Self) -> bool {
         #[cfg(feature = "local")]
         if let (Some(one), Some(other)) = (&self.stamp, &other.stamp) {
@@ -455,7 +455,7 @@ impl Version {
     }
 
     /// When nothing but the size is known.
-    pub(crate) const fn of_size(size: u64) -> Self {
+    pub(crate) const fn from_size(size: u64) -> Self {
         Self {
             size,
             #[cfg(feature = "local")]
@@ -485,4 +485,4 @@ pub struct IoStats {
 }
 
 /// More keys than one call may list.
-const LISTED: usize = 10_000_001;
+const MAX_LISTED_KEYS: usize = 10_000_001;

@@ -7,6 +7,10 @@
 //!
 //! Documents are where a folder would have them, so that everything that is learned from documents and
 //! their names is learned from a pack too. Nothing else is an object here.
+#![cfg_attr(
+    not(test),
+    deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
+)]
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
@@ -55,7 +59,7 @@ impl Pack {
             let class = Class::BadTag;
             return Err(StoreError::refused(class, Op::Open, "documents", expected, "none"));
         };
-        let text = tet.read_all(dataset, max_bytes.min(MAX_DOCUMENTS)).await?;
+        let text = tet.read_all(dataset, max_bytes.min(MAX_DOCUMENT_BYTES)).await?;
         let mut nodes = BTreeMap::new();
         for (path, value) in Documents::parse(&text)?.iter() {
             let path = path.to_string();
@@ -116,11 +120,11 @@ impl Pack {
     }
 
     fn read(&self, get: &Get) -> Result<Option<Got>, StoreError> {
-        let Some(bytes) = node_of(&get.key).and_then(|node| self.0.nodes.get(node)) else {
+        let Some(bytes) = document_node(&get.key).and_then(|node| self.0.nodes.get(node)) else {
             return Ok(None);
         };
         let size = to_u64(bytes.len());
-        let Range { start, end } = get.range.wanted(size);
+        let Range { start, end } = get.range.resolve(size);
         if end > size {
             let expected = Expected::AtLeast(end.into());
             let (class, found) = (Class::Truncated, zvf_format::Found::from(size));
@@ -129,7 +133,7 @@ impl Pack {
                 .with_span(start, end));
         }
         let bytes = bytes.slice(saturating_usize(start)..saturating_usize(end));
-        Ok(Some(Got { bytes, size, version: Version::of_size(size) }))
+        Ok(Some(Got { bytes, size, version: Version::from_size(size) }))
     }
 
     /// What lies directly below `prefix`: nodes, and the document of this one.
@@ -183,11 +187,11 @@ impl Pack {
 }
 
 /// The path of the node whose document `key` is.
-fn node_of(key: &Key) -> Option<&str> {
+fn document_node(key: &Key) -> Option<&str> {
     let node = key.as_str().strip_suffix(DOCUMENT)?;
     if node.is_empty() { Some("") } else { node.strip_suffix('/') }
 }
 
 const DOCUMENT: &str = "zarr.json";
 /// Documents of one store.
-const MAX_DOCUMENTS: u64 = 1 << 30;
+const MAX_DOCUMENT_BYTES: u64 = 1 << 30;

@@ -23,9 +23,9 @@ use crate::key::Key;
 pub(super) struct Object {
     pub(super) key: Key,
     pub(super) pieces: Vec<Piece>, // never empty
-    /// Whether all of it is let go of soon.
+    /// Whether all of it is released soon.
     #[cfg_attr(not(feature = "local"), expect(dead_code, reason = "only files use buffers again"))]
-    pub(super) passing: bool,
+    pub(super) pooled: bool,
 }
 
 /// One read, and the gets that it serves.
@@ -61,8 +61,8 @@ pub(super) fn plan(gets: &[Get], gap: u64) -> Vec<Object> {
         last = at;
     }
     let object = |(key, members): (Key, Vec<usize>)| {
-        let passing = members.iter().all(|i| gets.get(*i).is_some_and(|get| get.passing));
-        Object { key, pieces: pieces(gets, members, gap), passing }
+        let pooled = members.iter().all(|i| gets.get(*i).is_some_and(|get| get.pooled));
+        Object { key, pieces: pieces(gets, members, gap), pooled }
     };
     objects.into_iter().map(object).collect()
 }
@@ -113,7 +113,7 @@ fn merged(first: u64, length: u64, start: u64, len: u64, gap: u64) -> Option<u64
     let covered = start.checked_add(len)?.max(end).checked_sub(first)?;
     let close = start <= end.saturating_add(gap); // all is close to the end of what 64 bits count
     // A range inside the one before it costs nothing, however long that one is.
-    (close && (covered <= MERGE_MAX || covered == length)).then_some(covered)
+    (close && (covered <= MAX_MERGED_BYTES || covered == length)).then_some(covered)
 }
 
 /// Cuts what was read for `piece` into the answers of its gets.
@@ -139,7 +139,7 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
     if get.version.as_ref().is_some_and(|version| *version != read.version) {
         return Err(StoreError::changed(Change::Version));
     }
-    let Range { start, end } = get.range.wanted(read.size);
+    let Range { start, end } = get.range.resolve(read.size);
     if end > read.size {
         let expected = Expected::Rule("one that holds the bytes asked for");
         let size = Found::from(read.size);
@@ -154,14 +154,14 @@ fn cut(get: &Get, read: &Read) -> Result<Got, StoreError> {
         return Err(StoreError::changed(Change::length(end - start, found)));
     }
     let [from, to] = [start, end].map(|at| saturating_usize(at - held.start));
-    let bytes = share(&read.bytes, from..to);
+    let bytes = share_buffer(&read.bytes, from..to);
     Ok(Got { bytes, size: read.size, version: read.version.clone() })
 }
 
 /// The part `range` of `whole`. While it lives it keeps all of `whole` in memory; where that is much more
-/// than the part, the part does not pass for a buffer of its own ([`Bytes::is_unique`]), so that a cache
+/// than the part, the part is not reported as unique ([`Bytes::is_unique`]), so that a cache
 /// keeps a copy instead.
-fn share(whole: &Bytes, range: Range<usize>) -> Bytes {
+fn share_buffer(whole: &Bytes, range: Range<usize>) -> Bytes {
     let part = whole.slice(range);
     let beside = whole.len() - part.len();
     if beside > part.len() / 8 { Bytes::from_owner(part) } else { part }
@@ -178,7 +178,7 @@ fn place(error: StoreError, key: &Key, range: ByteRange) -> StoreError {
 }
 
 /// The longest read that merging may make.
-const MERGE_MAX: u64 = 8 << 20;
+const MAX_MERGED_BYTES: u64 = 8 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -189,13 +189,13 @@ mod tests {
     }
 
     fn at(name: &str, start: u64, len: u64) -> Get {
-        Get::at(key(name), start, len)
+        Get::range(key(name), start, len)
     }
 
     #[test]
     fn neighbours_are_read_as_one() {
         use ByteRange::{All, At, Last};
-        const M: u64 = MERGE_MAX;
+        const M: u64 = MAX_MERGED_BYTES;
         type Pieces = Vec<(ByteRange, Vec<usize>)>;
         type Row = (&'static str, Vec<Get>, Vec<(&'static str, Pieces)>);
         #[rustfmt::skip]
@@ -215,9 +215,9 @@ mod tests {
                 vec![("a", vec![(At { start: 0, len: 2 * M }, vec![0, 1])])]),
             ("past the end of numbers", vec![at("a", u64::MAX, 2), at("a", u64::MAX, 3)],
                 vec![("a", vec![(At { start: u64::MAX, len: 2 }, vec![0]), (At { start: u64::MAX, len: 3 }, vec![1])])]),
-            ("the whole serves its parts", vec![at("a", 5, 1), Get::all(key("a")), Get::last(key("a"), 3)],
+            ("the whole serves its parts", vec![at("a", 5, 1), Get::object(key("a")), Get::suffix(key("a"), 3)],
                 vec![("a", vec![(All, vec![0, 1, 2])])]),
-            ("suffixes are read once", vec![Get::last(key("a"), 3), at("a", 0, 1), Get::last(key("a"), 5)],
+            ("suffixes are read once", vec![Get::suffix(key("a"), 3), at("a", 0, 1), Get::suffix(key("a"), 5)],
                 vec![("a", vec![(At { start: 0, len: 1 }, vec![1]), (Last(5), vec![0, 2])])]),
         ];
         for (name, gets, expected) in table {
@@ -236,7 +236,7 @@ mod tests {
         for (part, unique) in [(0..100, true), (8..100, true), (0..10, false), (50..100, false)] {
             let whole = Bytes::from((0..100).collect::<Vec<u8>>());
             let expected: Vec<u8> = part.clone().map(|n| u8::try_from(n).unwrap()).collect();
-            let shared = share(&whole, part);
+            let shared = share_buffer(&whole, part);
             drop(whole);
             assert_eq!(shared, expected);
             assert_eq!(shared.is_unique(), unique);
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn answers_are_cut_to_what_was_asked() {
-        let version = Version::of_size(10);
+        let version = Version::from_size(10);
         let read = |start: u64, bytes: &'static [u8]| Read {
             bytes: Bytes::from_static(bytes),
             start,
@@ -259,20 +259,20 @@ mod tests {
         type Row = (Get, Read, Result<&'static [u8], &'static str>);
         #[rustfmt::skip]
         let table: [Row; 11] = [
-            (Get::all(a.clone()), read(0, b"0123456789"), Ok(b"0123456789")),
+            (Get::object(a.clone()), read(0, b"0123456789"), Ok(b"0123456789")),
             (at("a", 2, 3), read(0, b"0123456789"), Ok(b"234")),
             (at("a", 2, 3), read(1, b"12345"), Ok(b"234")),
             (at("a", 10, 0), read(10, b""), Ok(b"")),
-            (Get::last(a.clone(), 2), read(0, b"0123456789"), Ok(b"89")),
-            (Get::last(a.clone(), 12), read(0, b"0123456789"), Ok(b"0123456789")),
+            (Get::suffix(a.clone(), 2), read(0, b"0123456789"), Ok(b"89")),
+            (Get::suffix(a.clone(), 12), read(0, b"0123456789"), Ok(b"0123456789")),
             (at("a", 9, 1).with_version(version.clone()), read(9, b"9"), Ok(b"9")),
             (at("a", 8, 3), read(8, b"89"),
                 Err("Truncated in a at 8..11, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
             (at("a", 2, 3), read(2, b"23"),
                 Err("FileChanged in a at 2..5, reply: expected 3 bytes, found 2")),
-            (Get::all(a.clone()), read(1, b"123456789"),
+            (Get::object(a.clone()), read(1, b"123456789"),
                 Err("FileChanged in a, reply: expected 10 bytes, found 9")),
-            (at("a", 9, 1).with_version(Version::of_size(11)), read(9, b"9"),
+            (at("a", 9, 1).with_version(Version::from_size(11)), read(9, b"9"),
                 Err("FileChanged in a at 9..10, the object was replaced while it was being read")),
         ];
         for (get, read, expected) in table {

@@ -1,4 +1,4 @@
-//! From the words a user types to a backend.
+//! From an address to a backend.
 //!
 //! ```text
 //! data/brain.zarr, /data/…, file:///data/…       a directory of this machine       feature local
@@ -30,7 +30,7 @@ use super::Backend;
 use crate::error::{Op, StoreError};
 use crate::options::OpenOptions;
 
-/// What the user's words mean.
+/// What an address names.
 #[derive(Debug)]
 pub(crate) enum Place {
     Directory(PathBuf),

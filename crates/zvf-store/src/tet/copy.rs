@@ -31,6 +31,7 @@ pub(super) fn outside(row: &Row) -> StoreError {
 
 /// Bytes from the first element of a run to the end of its last; of none, one element.
 pub(super) fn reach(run: &CopyRun, size: u64) -> u64 {
+    // The tile is compared with it.
     run.count.saturating_sub(1).saturating_mul(run.stride).saturating_add(size)
 }
 

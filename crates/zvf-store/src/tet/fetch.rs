@@ -43,11 +43,11 @@ pub(super) async fn selection(
         let bytes = if touched.is_raw() {
             0
         } else {
-            row.decoded_len(DECODED_CAP.min(most.max(SMALLEST)))?
+            row.decoded_len(DECODED_CAP.min(most.max(MIN_CHUNK_CAP_BYTES)))?
         };
         held = held.saturating_add(bytes).saturating_add(row.stored_byte_len()); // claims: more is flushed
         wave.push(touched);
-        if held >= WAVE || wave.len() >= WAVE_CHUNKS {
+        if held >= BATCH_BYTES || wave.len() >= BATCH_CHUNKS {
             flush(file, &wave, size, &mut out).await?;
             wave.clear();
             held = 0;
@@ -124,7 +124,7 @@ async fn flush(
 
 /// Whether the runs of a tile are fetched one by one: those of a raw one, when there are few.
 fn is_by_run(touched: &Touched<'_>) -> bool {
-    touched.is_raw() && touched.runs().nth(MANY_RUNS - 1).is_none()
+    touched.is_raw() && touched.runs().nth(MAX_RUN_REQUESTS - 1).is_none()
 }
 
 /// Where the runs of a raw tile lie in the file.
@@ -132,6 +132,7 @@ fn run_ranges(touched: &Touched<'_>, size: u64) -> impl Iterator<Item = Range<u6
     let start = touched.row().payload_offset();
     touched.runs().map(move |run| {
         let first = start.saturating_add(run.src); // no file has what lies beyond 2^64
+        // Beyond the tile: refused where it is cut.
         first..first.saturating_add(copy::reach(&run, size))
     })
 }
@@ -163,10 +164,10 @@ pub(super) async fn decoded(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes, Stor
 }
 
 /// Bytes that are fetched and decoded at once, but for one chunk that is larger.
-const WAVE: u64 = 32 << 20;
+const BATCH_BYTES: u64 = 32 << 20;
 /// Chunks of one wave.
-const WAVE_CHUNKS: usize = 4096;
+const BATCH_CHUNKS: usize = 4096;
 /// More runs than this are fetched with what lies between them.
-const MANY_RUNS: usize = 64;
+const MAX_RUN_REQUESTS: usize = 64;
 /// What may be decoded of a chunk whatever the limit of the result.
-const SMALLEST: u64 = 64 << 20;
+const MIN_CHUNK_CAP_BYTES: u64 = 64 << 20;

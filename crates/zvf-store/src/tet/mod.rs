@@ -11,6 +11,10 @@
 //! first use. Packs are read through this too ([`strip`]).
 //!
 //! Not here: writing, names with a meaning, labels, validation (`zvf-tensor`).
+#![cfg_attr(
+    not(test),
+    deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
+)]
 
 mod copy;
 mod fetch;
@@ -96,7 +100,7 @@ impl TetFile {
     #[boxed]
     pub async fn open(file: RangedFile) -> Result<Self, StoreError> {
         let len = file.len();
-        let mut need = Need { prefix: len.min(FIRST_PREFIX), tail: 0 };
+        let mut need = Need { prefix: len.min(FIRST_PREFIX_BYTES), tail: 0 };
         loop {
             let tail_at = len.saturating_sub(need.tail); // all of a file that is shorter
             let mut parts = file.read_many(&[0..need.prefix, tail_at..len]).await.into_iter();
@@ -373,4 +377,4 @@ fn owned(bytes: Bytes, file: &RangedFile) -> Bytes {
 }
 
 /// What opening reads of the start, before it knows how long the index is.
-const FIRST_PREFIX: u64 = Superblock::LEN + (16 << 10);
+const FIRST_PREFIX_BYTES: u64 = Superblock::LEN + (16 << 10);

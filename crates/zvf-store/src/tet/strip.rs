@@ -6,6 +6,7 @@
 //! Not here: which bytes belong to which cell.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
@@ -28,7 +29,7 @@ enum Form {
     /// All of them side by side in the file.
     Span(u64),
     /// In chunks of so many bytes, but for the last.
-    Chunks { step: u64, rows: Vec<Row> },
+    Chunks { step: NonZeroU64, rows: Vec<Row> },
 }
 
 impl Strip {
@@ -54,7 +55,8 @@ impl Strip {
         for touched in plan.tiles() {
             rows.push(*touched?.row());
         }
-        let step = rows.first().map_or(1, Row::raw_byte_len).max(1);
+        let step = rows.first().and_then(|row| NonZeroU64::new(row.raw_byte_len()));
+        let step = step.unwrap_or(NonZeroU64::MIN); // chunks without bytes hold no part
         Ok(Some(Self { len, form: Form::Chunks { step, rows } }))
     }
 
@@ -91,22 +93,22 @@ impl Strip {
         match &self.form {
             Form::Span(offset) => {
                 let shifted = |range: &Range<u64>| {
-                    offset + range.start..offset + range.end // inside of the span, which lies in the file
+                    let start = offset.checked_add(range.start).filter(|_| inside(range))?;
+                    Some(start..offset.checked_add(range.end)?)
                 };
-                let asks: Vec<Range<u64>> =
-                    ranges.iter().filter(|range| inside(range)).map(shifted).collect();
+                let asks: Vec<Range<u64>> = ranges.iter().filter_map(shifted).collect();
                 let mut answers = file.bytes().read_many(&asks).await.into_iter();
-                let answer = |range: &Range<u64>| match inside(range) {
-                    true => answers.next().unwrap_or_else(|| Err(self.out_of_bounds(range))),
-                    false => Err(self.out_of_bounds(range)),
+                let answer = |range: &Range<u64>| match shifted(range) {
+                    Some(_) => answers.next().unwrap_or_else(|| Err(self.out_of_bounds(range))),
+                    None => Err(self.out_of_bounds(range)),
                 };
                 ranges.iter().map(answer).collect()
             }
             Form::Chunks { step, rows } => {
-                let place = |at: u64| saturating_usize(at / step); // which is never 0
+                let place = |at: u64| saturating_usize(at / *step); // beyond all chunks where it does not fit
                 let mut touched: Vec<usize> = Vec::new();
                 for range in ranges.iter().filter(|range| inside(range) && !range.is_empty()) {
-                    touched.extend(place(range.start)..=place(range.end - 1));
+                    touched.extend(place(range.start)..=place(range.end.saturating_sub(1)));
                 }
                 let chunks = read_chunks(file, rows, touched, most).await;
                 let answer = |range: &Range<u64>| match inside(range) {
@@ -165,26 +167,29 @@ async fn read_chunks(file: &TetFile, rows: &[Row], mut wanted: Vec<usize>, most:
 }
 
 fn out_of_chunks(range: &Range<u64>) -> StoreError {
-    let (class, expected) =
-        (Class::CountMismatch, Expected::Exactly((range.end - range.start).into()));
+    let len = range.end.saturating_sub(range.start);
+    let (class, expected) = (Class::CountMismatch, Expected::Exactly(len.into()));
     StoreError::refused(class, Op::Decode, "bytes of the chunks of a part", expected, "fewer")
 }
 
 /// The bytes `range` out of the chunks that hold them; none where these hold fewer.
-fn assemble(range: &Range<u64>, step: u64, chunks: &Chunks) -> Result<Option<Bytes>, StoreError> {
+fn assemble(
+    range: &Range<u64>,
+    step: NonZeroU64,
+    chunks: &Chunks,
+) -> Result<Option<Bytes>, StoreError> {
     let mut pieces = Vec::new();
     let mut at = range.start;
     while at < range.end {
         let (place, inside) = (at / step, at % step);
         let Some(chunk) = chunks.get(&saturating_usize(place)) else { return Ok(None) };
         let chunk = chunk.as_ref().map_err(Clone::clone)?;
-        let start = at - inside;
-        let end = range.end.min(start + step).min(start + to_u64(chunk.len()));
-        if end <= at {
-            return Ok(None);
-        }
-        let [from, to] = [at, end].map(|at| saturating_usize(at - start));
-        pieces.push(chunk.slice(from..to));
+        // Bytes of the chunk: up to its end, the end of the step or that of the range.
+        let left = range.end.saturating_sub(at);
+        let to = inside.saturating_add(left).min(step.get()).min(to_u64(chunk.len()));
+        let len = to.checked_sub(inside).filter(|len| *len > 0);
+        let Some(end) = len.and_then(|len| at.checked_add(len)) else { return Ok(None) };
+        pieces.push(chunk.slice(saturating_usize(inside)..saturating_usize(to)));
         at = end;
     }
     match pieces.as_slice() {
@@ -210,6 +215,7 @@ mod tests {
             (2, chunk(b"ijkl+")), // longer than a step
             (4, chunk(b"qrst")),
         ]);
+        let step = NonZeroU64::new(4).unwrap();
         let table: [(Range<u64>, Option<&[u8]>); 9] = [
             (0..4, Some(b"abcd")),
             (1..3, Some(b"bc")),
@@ -222,10 +228,10 @@ mod tests {
             (12..17, None),
         ];
         for (range, expected) in table {
-            let found = assemble(&range, 4, &chunks).unwrap();
+            let found = assemble(&range, step, &chunks).unwrap();
             assert_eq!(found.as_deref(), expected, "{range:?}");
         }
         let broken = Chunks::from([(0, Err(out_of_chunks(&(0..1))))]);
-        assert_eq!(assemble(&(0..1), 4, &broken).unwrap_err().class(), Class::CountMismatch);
+        assert_eq!(assemble(&(0..1), step, &broken).unwrap_err().class(), Class::CountMismatch);
     }
 }

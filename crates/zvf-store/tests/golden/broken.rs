@@ -59,7 +59,7 @@ async fn read_all(store: &Store, files: &[(String, Vec<u8>)]) -> Result<(), Stor
 }
 
 #[tokio::test]
-async fn what_this_layer_sees_is_refused_in_words() {
+async fn faults_of_this_layer_are_refused_with_a_message() {
     #[rustfmt::skip]
     let table: [(&str, Stage, &str); 28] = [
         ("ar_fragments_missing", Stage::Read,
@@ -129,7 +129,7 @@ async fn what_this_layer_sees_is_refused_in_words() {
 
 /// Faults that only show to those who look inside a cell, or compare documents.
 #[tokio::test]
-async fn what_other_layers_see_reads_here() {
+async fn faults_of_other_layers_are_read_here() {
     let faults = json("broken/FAULTS.json");
     let mut read = 0;
     for fault in faults["faults"].as_array().unwrap() {

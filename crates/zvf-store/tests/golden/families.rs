@@ -238,7 +238,7 @@ async fn numbers_come_out_little_endian_and_in_order() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_an_array_of_the_format_is_refused() {
+async fn foreign_arrays_are_refused() {
     let little = json!({"name": "bytes", "configuration": {"endian": "little"}});
     let vlen = json!({"name": "vlen-bytes"});
     let (u16s, vlens) = (json!("uint16"), json!("variable_length_bytes"));

@@ -147,7 +147,7 @@ async fn a_handle_keeps_the_list_it_began_with() {
 }
 
 #[tokio::test]
-async fn what_is_broken_in_the_middle_is_refused_at_the_first_question_in_the_same_words() {
+async fn documents_broken_in_the_middle_are_refused_with_the_same_message() {
     let dir = tempfile::tempdir().unwrap();
     let path = long_store(dir.path());
     let document = document(&path, "vertices");

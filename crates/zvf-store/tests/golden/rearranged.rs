@@ -127,7 +127,7 @@ fn every_store_answers_the_same_in_any_arrangement() {
 }
 
 #[tokio::test]
-async fn there_and_back_gives_the_same_bytes() {
+async fn rearranging_back_gives_the_same_bytes() {
     let files = files("pc3_blosc");
     let memory = in_memory(&[]).await;
     let store = Unpacked::from_files(&files);
@@ -147,7 +147,7 @@ async fn there_and_back_gives_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_arranged_is_told() {
+async fn impossible_arrangements_are_named() {
     let old = Unpacked::new("v070_sl3_pyramid");
     let memory = Arc::new(InMemory::new());
     let build =

@@ -41,7 +41,7 @@ async fn opening_costs_four_documents_at_once() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_twice_on_one_handle() {
+async fn one_handle_requests_nothing_twice() {
     let backend = counting("pc3_sharded").await;
     let store = open(&backend).await;
     let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();

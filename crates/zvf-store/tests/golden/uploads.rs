@@ -252,7 +252,7 @@ async fn a_build_that_was_taken_over_publishes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_else_puts_is_found_before_the_root() {
+async fn foreign_objects_are_found_before_the_root() {
     let backend = Arc::new(FaultStore::new());
     let build = begin(&backend).await.unwrap();
     backend.insert("s/0/vertices/c/9", b"another's").await;
@@ -309,7 +309,7 @@ async fn builders_at_the_same_time_are_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_is_removed() {
+async fn abandoned_uploads_are_removed() {
     for abandon in [true, false] {
         let backend = Arc::new(FaultStore::new());
         let store: Arc<dyn ObjectStore> = backend.clone();
@@ -343,7 +343,7 @@ async fn a_failed_build_without_conditions_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_fit_its_documents_is_not_published() {
+async fn contradictions_between_documents_are_not_published() {
     for (present, levels, is_cell_lost, message) in [
         (&["vertices", "groups"][..], &["0"][..], false, None),
         (

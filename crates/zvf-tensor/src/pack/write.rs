@@ -75,7 +75,7 @@ pub struct Packed {
 /// let (out, packed) = pack(&store, out, &PackOptions::default(), |_| ()).await?;
 /// assert!(packed.cells > 0);
 ///
-/// let file = RangedFile::of_bytes(out.into_inner().into());
+/// let file = RangedFile::from_bytes(out.into_inner().into());
 /// let again = Store::open_pack(file, Default::default()).await?;
 /// assert_eq!(again.root_json().trim_ascii(), store.root_json().trim_ascii());
 /// # Ok(())

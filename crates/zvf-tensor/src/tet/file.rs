@@ -99,7 +99,7 @@ impl TensorFile {
     #[cfg(all(unix, feature = "map"))]
     pub fn map_if_immutable(path: &std::path::Path) -> Result<Option<Self>, TensorError> {
         match zvf_store::map::MappedFile::map_if_immutable(path)? {
-            Some(file) => now(Self::of_file(RangedFile::of_map(file)?)).map(Some),
+            Some(file) => now(Self::of_file(RangedFile::from_map(file)?)).map(Some),
             None => Ok(None),
         }
     }
@@ -110,7 +110,7 @@ impl TensorFile {
     ///
     /// When it breaks a rule from O1 to O9 of the format.
     pub fn of_bytes(bytes: Bytes) -> Result<Self, TensorError> {
-        now(Self::of_file(RangedFile::of_bytes(bytes)))
+        now(Self::of_file(RangedFile::from_bytes(bytes)))
     }
 
     /// Opens the container in `file`.

@@ -43,10 +43,10 @@ async fn everywhere(path: &Path) -> Vec<BlockArray> {
     } else {
         let bytes = fs::read(path).unwrap();
         store.put(&"a/b".into(), bytes.clone().into()).await.unwrap();
-        let memory = RangedFile::of_bytes(bytes.clone().into());
+        let memory = RangedFile::from_bytes(bytes.clone().into());
         arrays.push(BlockArray::of_file(memory).await.unwrap());
         let larger = [b"front".as_slice(), &bytes, b"and more"].concat();
-        let larger = RangedFile::of_bytes(larger.into());
+        let larger = RangedFile::from_bytes(larger.into());
         arrays.push(BlockArray::embedded(larger, 5).await.unwrap());
     }
     arrays.push(BlockArray::from_object_store(store, &"a/b".into(), &options).await.unwrap());
@@ -91,7 +91,7 @@ async fn what_must_be_refused_is() {
     for case in manifest()["reject"].as_array().unwrap() {
         let (name, path) = (case["name"].as_str().unwrap(), case["path"].as_str().unwrap());
         let bytes = fs::read(folder().join(path)).unwrap();
-        let opened = BlockArray::of_file(RangedFile::of_bytes(bytes.into())).await;
+        let opened = BlockArray::of_file(RangedFile::from_bytes(bytes.into())).await;
         match (case["stage"].as_str().unwrap(), opened) {
             ("open", opened) => assert!(opened.is_err(), "{name} opens, though {}", case["why"]),
             (_, Err(_)) => {}

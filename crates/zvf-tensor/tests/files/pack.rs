@@ -17,7 +17,7 @@ async fn packed(store: &Store, options: &PackOptions) -> Vec<u8> {
 }
 
 async fn opened(bytes: &[u8]) -> Store {
-    let file = RangedFile::of_bytes(bytes.to_vec().into());
+    let file = RangedFile::from_bytes(bytes.to_vec().into());
     Store::open_pack(file, OpenOptions::default()).await.unwrap()
 }
 
@@ -135,7 +135,7 @@ async fn what_is_no_pack_is_said() {
     let bytes = std::fs::read(
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tet/empty.tet"),
     );
-    let file = RangedFile::of_bytes(bytes.unwrap().into());
+    let file = RangedFile::from_bytes(bytes.unwrap().into());
     let error = Store::open_pack(file, OpenOptions::default()).await.unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -293,7 +293,7 @@ async fn constants_and_metadata() {
     let empty = NewBlocks::new(&[0, 5], &[1, 5], &[1, 5], 4).unwrap().with_dtype("<i4");
     let writer = BlockWriter::frame(Cursor::new(Vec::new()), empty).unwrap();
     let bytes = writer.finish().unwrap().into_inner();
-    let array = BlockArray::of_file(RangedFile::of_bytes(bytes.into())).await.unwrap();
+    let array = BlockArray::of_file(RangedFile::from_bytes(bytes.into())).await.unwrap();
     assert_eq!((array.shape(), all(&array).await), (&[0, 5][..], Vec::new()));
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Chunk {
     pub(crate) fragment_columns: Vec<Cell>,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Looked {
     pub(crate) found: Findings,
@@ -45,12 +45,12 @@ pub(crate) struct Looked {
     pub(crate) owners: Vec<i64>,
     /// Columns whose cell has another number of values: which, rows, values.
     pub(crate) misfits: Vec<(usize, bool, u64, u64)>,
-    /// Columns whose cell is as wide as said.
+    /// Columns whose cell is as wide as declared.
     pub(crate) fits: Vec<(usize, bool)>,
 }
 
 /// Looks at one chunk.
-pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
+pub(crate) fn check_chunk(plan: &Plan, chunk: &Chunk) -> Looked {
     let mut looked = Looked {
         found: plan.fresh.new_empty(),
         rows: None,
@@ -88,9 +88,9 @@ pub(crate) fn look(plan: &Plan, chunk: &Chunk) -> Looked {
         (None, Ok(_)) if looked.rows == Some(0) => looked.fragments = Some(0),
         (None, Ok(_)) if !plan.has_fragments => {}
         (None, Ok(_)) => {
-            let told = if chunk.has_fragments { "none, though it is listed" } else { "none" };
+            let found = if chunk.has_fragments { "none, though it is listed" } else { "none" };
             let finding = Finding::new(&C35, &plan.fragments).in_cell(key);
-            looked.found.add(finding.with_details("cell", "the fragments of the chunk", told));
+            looked.found.add(finding.with_details("cell", "the fragments of the chunk", found));
         }
         (None, Err(_)) => {}
     }
@@ -116,7 +116,7 @@ impl Looked {
             }
             Ok(None) => None,
             Err(error) => {
-                self.found.add(of_cell(path, key, error));
+                self.found.add(cell_finding(path, key, error));
                 None
             }
         }
@@ -137,7 +137,7 @@ impl Looked {
         if self.extent.odd
             && let Some((count, at)) = positions.count_non_finite(bytes)
         {
-            let finding = Finding::new(&C4, &plan.vertices).in_cell(key).at(at);
+            let finding = Finding::new(&C4, &plan.vertices).in_cell(key).with_offset(at);
             self.found.add(finding.with_details(
                 "position",
                 "finite numbers",
@@ -152,11 +152,12 @@ impl Looked {
             .zip(&plan.chunk)
             .map(|(n, size)| f64_from_i64(n.saturating_add(1)) * size) // a face; far out, about
             .collect();
-        let slack = slack(&low, &high);
-        if !self.extent.is_in(&low, &high, &slack)
-            && let Some((at, position)) = positions.find_first_outside(bytes, &low, &high, &slack)
+        let tolerance = tolerance(&low, &high);
+        if !self.extent.is_in(&low, &high, &tolerance)
+            && let Some((at, position)) =
+                positions.find_first_outside(bytes, &low, &high, &tolerance)
         {
-            let finding = Finding::new(&C34, &plan.vertices).in_cell(key).at(at);
+            let finding = Finding::new(&C34, &plan.vertices).in_cell(key).with_offset(at);
             let expected = format!("{low:?} to {high:?}");
             self.found.add(finding.with_details("position", expected, format!("{position:?}")));
         }
@@ -177,25 +178,25 @@ impl Looked {
         let index = match FragmentIndex::parse(bytes) {
             Ok(index) => index,
             Err(error) => {
-                self.found.add(of_index(path, key, &error));
+                self.found.add(index_finding(path, key, &error));
                 return;
             }
         };
         self.fragments = Some(index.len());
         for lint in index.lints().iter() {
-            self.found.add(Finding::of_format(&C21, path, lint).in_cell(key).lint());
+            self.found.add(Finding::from_format(&C21, path, lint).in_cell(key).lint());
         }
         if plan.opaque && self.rows.is_none() {
             self.rows = Some(index.extent());
         }
         let Some(rows) = self.rows else { return };
         if let Err(error) = index.check_rows(rows) {
-            self.found.add(Finding::of_format(&C21, path, &error).in_cell(key));
+            self.found.add(Finding::from_format(&C21, path, &error).in_cell(key));
             return;
         }
         self.tiles = index.tiles(rows);
         if plan.keeps_ends {
-            match index.iter().map(|fragment| Ends::of_fragment(&fragment)).collect() {
+            match index.iter().map(|fragment| Ends::from_fragment(&fragment)).collect() {
                 Some(ends) => self.ends = ends,
                 // Only a stream that hides its rows can claim as many.
                 None => {
@@ -254,12 +255,13 @@ impl Looked {
             let axes = corner.len().min(MAX_AXES);
             let (low, high) =
                 (low.get(..axes).unwrap_or_default(), high.get(..axes).unwrap_or_default());
-            let slack = slack(low, high);
-            if !positions.extent(rows).is_in(low, high, &slack)
-                && let Some((at, position)) = positions.find_first_outside(rows, low, high, &slack)
+            let tolerance = tolerance(low, high);
+            if !positions.extent(rows).is_in(low, high, &tolerance)
+                && let Some((at, position)) =
+                    positions.find_first_outside(rows, low, high, &tolerance)
             {
                 let at = to_u64(from).saturating_add(at);
-                let finding = Finding::new(&C7, &plan.vertices).in_cell(key).at(at);
+                let finding = Finding::new(&C7, &plan.vertices).in_cell(key).with_offset(at);
                 let expected = format!("bin {flat}, {low:?} to {high:?}");
                 self.found.add(finding.with_details("position", expected, format!("{position:?}")));
             }
@@ -308,7 +310,7 @@ impl Looked {
         if let Some((categories, missing)) = plan.categories
             && let Some((at, code)) = bad_code(&bytes, plan.dtype, categories, missing)
         {
-            let finding = Finding::new(&C32, &plan.path).in_cell(key).at(at);
+            let finding = Finding::new(&C32, &plan.path).in_cell(key).with_offset(at);
             self.found.add(finding.with_details(
                 "code",
                 format!("one of {categories} categories"),
@@ -322,23 +324,23 @@ impl Looked {
 }
 
 /// What the store could not read of a cell. What it does not know is the same for all cells of the array.
-pub(crate) fn of_cell(path: impl Display, key: &ChunkKey, error: &StoreError) -> Finding {
-    let finding = Finding::of_store(&C2, path, error);
+pub(crate) fn cell_finding(path: impl Display, key: &ChunkKey, error: &StoreError) -> Finding {
+    let finding = Finding::from_store(&C2, path, error);
     if error.class() == Class::Unsupported { finding } else { finding.in_cell(key) }
 }
 
 /// A fragment index that cannot be read is a cell that does not decode; one that contradicts itself is C21.
-fn of_index(path: &str, key: &ChunkKey, error: &FormatError) -> Finding {
+fn index_finding(path: &str, key: &ChunkKey, error: &FormatError) -> Finding {
     let cut = matches!(
         error.class,
         Class::Truncated | Class::BadMagic | Class::UnsupportedVersion | Class::UnsupportedFlags
     );
-    Finding::of_format(if cut { &C2 } else { &C21 }, path, error).in_cell(key)
+    Finding::from_format(if cut { &C2 } else { &C21 }, path, error).in_cell(key)
 }
 
 impl Ends {
     /// Those of a fragment; none where its rows are not below 2^32.
-    fn of_fragment(fragment: &Fragment<'_>) -> Option<Self> {
+    fn from_fragment(fragment: &Fragment<'_>) -> Option<Self> {
         let (first, last, is_range) = match fragment {
             Fragment::Range { start, count } => {
                 (*start, start.checked_add(count.saturating_sub(1))?, true) // without rows the first is the last
@@ -373,14 +375,15 @@ fn unflattened(flat: u64, per_chunk: &[i64]) -> Vec<i64> {
 }
 
 /// How far a point may lie outside, on each axis: writers round in other ways, and store fewer digits.
-pub(crate) fn slack(low: &[f64], high: &[f64]) -> Vec<f64> {
+pub(crate) fn tolerance(low: &[f64], high: &[f64]) -> Vec<f64> {
     let each = low.iter().zip(high);
-    each.map(|(low, high)| SLACK + low.abs().max(high.abs()) * DIGITS).collect()
+    each.map(|(low, high)| RELATIVE_TOLERANCE + low.abs().max(high.abs()) * FLOAT32_TOLERANCE)
+        .collect()
 }
 
-const SLACK: f64 = 1e-4;
+const RELATIVE_TOLERANCE: f64 = 1e-4;
 /// Two units in the last place of numbers of 32 bits.
-const DIGITS: f64 = 2.4e-7;
+const FLOAT32_TOLERANCE: f64 = 2.4e-7;
 
 #[cfg(test)]
 mod tests {
@@ -388,7 +391,7 @@ mod tests {
 
     #[test]
     fn rows_that_do_not_fit_a_table_are_not_others() {
-        let of = |start, count| Ends::of_fragment(&Fragment::Range { start, count });
+        let of = |start, count| Ends::from_fragment(&Fragment::Range { start, count });
         let ends = |first, last, count| Some(Ends { first, last, count, is_range: true });
         assert_eq!(of(3, 4), ends(3, 6, 4));
         assert_eq!(of(7, 0), ends(7, 7, 0));

@@ -21,8 +21,8 @@ use zvf_format::num::to_u64;
 use zvf_metadata::GeometryType;
 use zvf_store::{Cells, StoreError};
 
-pub(crate) use self::look::of_cell;
-use self::look::{Chunk, Looked, look};
+pub(crate) use self::look::cell_finding;
+use self::look::{Chunk, Looked, check_chunk};
 use self::plan::Plan;
 use self::values::Extent;
 use crate::array::ChunkArray;
@@ -47,10 +47,10 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
     let mut gathered = Gathered::new(&vertices, &plan);
     gathered.read(run, level, &plan, &keys).await?;
     if run.work.is_reported() {
-        fewer(run, level, &vertices).await?;
+        check_rowless_chunks(run, level, &vertices).await?;
     }
-    attribute_bins(run, level, &keys);
-    gathered.settle(run, level, &plan);
+    check_attribute_bins(run, level, &keys);
+    gathered.check_totals(run, level, &plan);
     level.chunks = Arc::new(gathered.chunks);
     Ok(())
 }
@@ -59,7 +59,7 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
 struct Gathered {
     chunks: ChunkTable,
     extent: Extent,
-    /// Values of a row that differ from what is said, by column: how often, and where first.
+    /// Values of a row that differ from what is declared, by column: how often, and where first.
     widths: BTreeMap<(bool, usize), Widths>,
     /// Chunks whose fragments do not tile: how many, and the first of them.
     untiled: (u64, Option<ChunkKey>),
@@ -113,7 +113,7 @@ impl Gathered {
                     listed.as_ref().is_some_and(|listed| listed.find(key).is_some())
                 });
                 let looked: Vec<Looked> =
-                    chunks.par_iter().map(|chunk| look(&shared, chunk)).collect();
+                    chunks.par_iter().map(|chunk| check_chunk(&shared, chunk)).collect();
                 let mut looked = taken.into_iter().zip(looked).peekable();
                 let of = |key: ChunkKey| {
                     let looked = looked.next_if(|(taken, _)| *taken == key);
@@ -138,7 +138,7 @@ impl Gathered {
         let chunks = &mut self.chunks;
         let before = chunks.total_fragments();
         chunks.push(looked.rows, looked.fragments);
-        let fits = run.fragments.saturating_add(chunks.total_fragments()) <= run.options.kept;
+        let fits = run.fragments.saturating_add(chunks.total_fragments()) <= run.options.kept; // only compared
         let n = zvf_format::num::saturating_usize(chunks.total_fragments() - before);
         keep(&mut chunks.ends, looked.ends, n, fits);
         keep(&mut chunks.owners, looked.owners, n, fits);
@@ -166,16 +166,16 @@ impl Gathered {
         run.found.absorb(looked.found);
     }
 
-    fn settle(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
-        self.tiling(run, plan);
+    fn check_totals(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
+        self.check_tiling(run, plan);
         self.widths(run, plan);
         self.vertex_count(run, level);
         self.bounds(run, plan);
-        self.unseen(run, level, plan);
+        self.report_skipped(run, level, plan);
     }
 
     /// C5: one report for a level, in the first chunk that does not tile.
-    fn tiling(&self, run: &mut Validation, plan: &Plan) {
+    fn check_tiling(&self, run: &mut Validation, plan: &Plan) {
         let (n, Some(first)) = &self.untiled else { return };
         if plan.tile {
             let found = format!("other fragments in {n} chunks");
@@ -189,9 +189,9 @@ impl Gathered {
     }
 
     /// What tables by fragment are needed for, when there are too many fragments for them.
-    fn unseen(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
+    fn report_skipped(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
         let found = self.chunks.total_fragments();
-        let most = run.options.kept.saturating_sub(run.fragments);
+        let most = run.options.kept.saturating_sub(run.fragments); // nothing is left where more are kept
         if found <= most {
             run.fragments += found;
             self.chunks.is_kept = true;
@@ -215,7 +215,7 @@ impl Gathered {
         }
     }
 
-    /// C22: rows of another width than said. When all cells agree on one, the declaration is what is wrong.
+    /// C22: rows of another width than declared. When all cells agree on one, the declaration is what is wrong.
     fn widths(&self, run: &mut Validation, plan: &Plan) {
         for ((of_fragments, at), widths) in &self.widths {
             let columns = if *of_fragments { &plan.fragment_columns } else { &plan.vertex_columns };
@@ -241,16 +241,16 @@ impl Gathered {
         if !self.chunks.is_whole() || meta.vertex_count < 0 || level.opaque {
             return;
         }
-        let (said, right) = (meta.vertex_count.unsigned_abs(), self.chunks.total_rows());
-        if said == right {
+        let (stated, right) = (meta.vertex_count.unsigned_abs(), self.chunks.total_rows());
+        if stated == right {
             return;
         }
         let finding = Finding::new(&C8, level.path("zarr.json"));
-        let finding = finding.counted("zarr_vectors_level.vertex_count", right, said);
+        let finding = finding.counted("zarr_vectors_level.vertex_count", right, stated);
         // A level that was edited drops the flag and keeps the count: known, and readers do without it.
         let edited = !meta.fragments_tile || self.untiled.0 > 0;
         let old = run.store.version().numbers() < FIRST_OF_C;
-        run.add(if said == 0 || old || edited { finding.warning() } else { finding });
+        run.add(if stated == 0 || old || edited { finding.warning() } else { finding });
     }
 
     /// C31: positions and bounds.
@@ -259,8 +259,8 @@ impl Gathered {
         if plan.positions.is_none() || self.chunks.total_rows() == 0 {
             return;
         }
-        let slack = look::slack(low, high);
-        if !self.extent.is_in(low, high, &slack) {
+        let tolerance = look::tolerance(low, high);
+        if !self.extent.is_in(low, high, &tolerance) {
             let axes = low.len().min(self.extent.low.len());
             let corner = |corner: &[f64]| format!("{:?}", corner.get(..axes).unwrap_or_default());
             let found = format!("{} to {}", corner(&self.extent.low), corner(&self.extent.high));
@@ -312,7 +312,7 @@ fn chunks(
 }
 
 /// C35, C22: cells of chunks that have no rows. An index of no fragments says as much as none.
-async fn fewer(
+async fn check_rowless_chunks(
     run: &mut Validation,
     level: &LevelState,
     vertices: &ChunkArray,
@@ -320,12 +320,12 @@ async fn fewer(
     let extra = |array: &ChunkArray| -> Vec<ChunkKey> {
         array.keys.iter().filter(|key| vertices.keys.find(key).is_none()).collect()
     };
-    let told = |rule, array: &ChunkArray, key: &ChunkKey| {
+    let finding = |rule, array: &ChunkArray, key: &ChunkKey| {
         let (expected, found) = ("one of a chunk that has rows", "one of a chunk that has none");
         Finding::new(rule, &array.path).in_cell(key).with_details("cell", expected, found)
     };
     if let Some(array) = &level.fragments {
-        for keys in extra(array).chunks(EXTRA) {
+        for keys in extra(array).chunks(BATCH_CELLS) {
             let (mut cells, _) = read(&[&array.cells], keys).await?;
             for (key, cell) in keys.iter().zip(cells.pop().unwrap_or_default()) {
                 let empty = match &cell {
@@ -333,24 +333,24 @@ async fn fewer(
                     Ok(None) | Err(_) => false,
                 };
                 if !empty {
-                    run.add(told(&C35, array, key));
+                    run.add(finding(&C35, array, key));
                 }
             }
         }
     }
     for array in level.vertex_columns.iter().chain(&level.fragment_columns) {
         for key in extra(array) {
-            run.add(told(&C22, array, &key));
+            run.add(finding(&C22, array, &key));
         }
     }
     Ok(())
 }
 
-/// Cells beside the rows that are read at once.
-const EXTRA: usize = 256;
+/// Cells without rows that are read at once.
+const BATCH_CELLS: usize = 256;
 
 /// C27: a value for each leading index.
-fn attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkKey]) {
+fn check_attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkKey]) {
     let meta = level.node.meta();
     if meta.chunk_attribute_name.is_none() {
         return;

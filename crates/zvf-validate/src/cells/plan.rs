@@ -1,4 +1,4 @@
-//! What to look for in the cells of one level: everything that documents say, worked out once.
+//! What to look for in the cells of one level: everything that documents say, computed once.
 
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_metadata::arrays::{Column, Vertices};
@@ -30,7 +30,7 @@ pub(crate) struct Plan {
     pub(crate) is_draco: bool,
     /// Whether the level itself says which chunks it has.
     pub(crate) recorded: bool,
-    /// Whether fragments are said to tile.
+    /// Whether fragments are declared to tile.
     pub(crate) tile: bool,
     pub(crate) chunk: Vec<f64>,
     /// Bins that fragments may stand for.
@@ -124,7 +124,7 @@ fn positions(
     let doc = match doc.and_then(|doc| Ok((doc.dtype()?, doc.encoding))) {
         Ok(doc) => doc,
         Err(error) => {
-            run.add(Finding::of_metadata(&M20, &vertices.path, &error));
+            run.add(Finding::from_metadata(&M20, &vertices.path, &error));
             level.opaque = true;
             return None;
         }
@@ -158,7 +158,7 @@ fn plan(run: &mut Validation, array: &ChunkArray) -> Option<ColumnPlan> {
     let doc = match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
         Ok(doc) => doc,
         Err(error) => {
-            run.add(Finding::of_metadata(&M20, &array.path, &error));
+            run.add(Finding::from_metadata(&M20, &array.path, &error));
             return None;
         }
     };
@@ -170,8 +170,8 @@ fn plan(run: &mut Validation, array: &ChunkArray) -> Option<ColumnPlan> {
         );
     }
     let Some(width) = doc.declared_columns() else {
-        let told = ("row_shape", "a product of 64 bits", "a larger one");
-        run.add(Finding::new(&M20, &array.path).with_details(told.0, told.1, told.2));
+        let details = ("row_shape", "a product of 64 bits", "a larger one");
+        run.add(Finding::new(&M20, &array.path).with_details(details.0, details.1, details.2));
         return None;
     };
     let categories =

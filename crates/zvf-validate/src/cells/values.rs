@@ -21,7 +21,7 @@ pub(crate) struct Extent {
     pub(crate) odd: bool,
 }
 
-/// The same in bits: text has no word for what is not finite.
+/// The same in bits: text does not represent what is not finite.
 #[derive(Serialize, Deserialize)]
 struct ExtentBits {
     low: [u64; MAX_AXES],
@@ -57,12 +57,12 @@ impl Extent {
         self
     }
 
-    /// Whether all of it lies in the box from `low` to `high`, give or take `slack` on each axis.
-    pub(crate) fn is_in(&self, low: &[f64], high: &[f64], slack: &[f64]) -> bool {
-        let lows = self.low.iter().zip(low.iter().zip(slack));
-        let highs = self.high.iter().zip(high.iter().zip(slack));
-        lows.into_iter().all(|(found, (low, slack))| *found >= low - slack)
-            && highs.into_iter().all(|(found, (high, slack))| *found <= high + slack)
+    /// Whether all of it lies in the box from `low` to `high`, give or take `tolerance` on each axis.
+    pub(crate) fn is_in(&self, low: &[f64], high: &[f64], tolerance: &[f64]) -> bool {
+        let lows = self.low.iter().zip(low.iter().zip(tolerance));
+        let highs = self.high.iter().zip(high.iter().zip(tolerance));
+        lows.into_iter().all(|(found, (low, tolerance))| *found >= low - tolerance)
+            && highs.into_iter().all(|(found, (high, tolerance))| *found <= high + tolerance)
     }
 }
 
@@ -115,7 +115,7 @@ impl Positions {
         bytes: &[u8],
         low: &[f64],
         high: &[f64],
-        slack: &[f64],
+        tolerance: &[f64],
     ) -> Option<(u64, Vec<f64>)> {
         let (row, size) =
             (saturating_usize(self.row_bytes()).max(1), saturating_usize(self.dtype.size).max(1));
@@ -123,10 +123,10 @@ impl Positions {
             let position: Option<Vec<f64>> =
                 row.chunks_exact(size).map(|n| number(n, self.dtype)).collect();
             let position = position?;
-            let axes = position.iter().zip(low).zip(high).zip(slack);
+            let axes = position.iter().zip(low).zip(high).zip(tolerance);
             // What is not finite is another finding.
-            let inside = |(((x, low), high), slack): (((&f64, &f64), &f64), &f64)| {
-                !x.is_finite() || (*x >= low - slack && *x <= high + slack)
+            let inside = |(((x, low), high), tolerance): (((&f64, &f64), &f64), &f64)| {
+                !x.is_finite() || (*x >= low - tolerance && *x <= high + tolerance)
             };
             if !axes.into_iter().all(inside) {
                 return Some((at, position));
@@ -162,6 +162,7 @@ fn walk<const N: usize>(
         _ => {
             let mut all = Extent::EMPTY;
             for row in bytes.chunks_exact(axes.saturating_mul(N).max(1)) {
+                // at most 8 axes
                 let numbers = row.as_chunks::<N>().0.iter().map(|n| read(*n));
                 let places = all.low.iter_mut().zip(&mut all.high);
                 for (n, (low, high)) in numbers.zip(places) {
@@ -200,6 +201,7 @@ fn walk_slowly(bytes: &[u8], dtype: Dtype, axes: usize, careful: bool) -> Extent
     let size = saturating_usize(dtype.size).max(1);
     let mut all = Extent::EMPTY;
     for row in bytes.chunks_exact(axes.saturating_mul(size).max(1)) {
+        // at most 8 axes
         let numbers = row.chunks_exact(size).map(|n| number(n, dtype).unwrap_or(f64::NAN));
         let places = all.low.iter_mut().zip(&mut all.high);
         for (n, (low, high)) in numbers.zip(places) {

@@ -13,11 +13,11 @@ use zvf_format::link::{FlatLinks, PartitionedLinks};
 use zvf_format::num::to_u64;
 use zvf_store::DenseArray;
 
+use super::find_uses;
 use super::look::is_backward;
 use super::open::{Loose, Opened};
 use super::segment::Uses;
 use super::total::{Total, end, pair};
-use super::uses_of;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rules::consistency::{C2, C16, C17, C18, C20, C36};
@@ -39,7 +39,7 @@ pub(super) async fn check(
         other: levels.iter().find(|other| i64::from(other.node.number()) == number),
         within: opened.delta.0 == 0,
         // What follows for lines and faces is stated of 0.9 alone.
-        uses: Uses { bridges: false, faces: false, ..uses_of(level, &opened.family) },
+        uses: Uses { bridges: false, faces: false, ..find_uses(level, &opened.family) },
     };
     match &opened.loose {
         Loose::None => return Ok(()),
@@ -102,7 +102,7 @@ async fn blob(
         }
         Err(error) => {
             total.mark_lost();
-            return run.blame(&C2, path, &error);
+            return run.add_store_error(&C2, path, &error);
         }
     };
     if !data.len().is_multiple_of(record) {
@@ -115,28 +115,28 @@ async fn blob(
         ));
         return Ok(());
     }
-    let piece = PIECE.checked_div(record).unwrap_or(1).max(1) * record;
+    let piece = BATCH_BYTES.checked_div(record).unwrap_or(1).max(1) * record;
     let mut start = 0_u64;
     while start < data.len() {
         run.step(path, start, data.len())?;
-        let stop = start.saturating_add(piece).min(data.len());
+        let stop = start.saturating_add(piece).min(data.len()); // at most the bytes
         let bytes = match data.rows(start..stop).await {
             Ok(bytes) => bytes,
             Err(error) => {
                 total.mark_lost();
-                return run.blame(&C2, path, &error);
+                return run.add_store_error(&C2, path, &error);
             }
         };
         let records = match parse(&bytes) {
             Ok(records) => records,
             Err(mut error) => {
                 total.mark_lost();
-                error.offset = error.offset.saturating_add(start);
-                run.add(Finding::of_format(&C36, path, &error));
+                error.offset = error.offset.saturating_add(start); // a byte of the blob
+                run.add(Finding::from_format(&C36, path, &error));
                 return Ok(());
             }
         };
-        let first = start.checked_div(record).unwrap_or(0);
+        let first = start.checked_div(record).unwrap_or(0); // records have bytes
         total.count(run, to_u64(records.len()));
         for (at, link) in (first..).zip(&records) {
             check_record(run, path, at, link, ends, total);
@@ -225,7 +225,7 @@ async fn attributes(
             Ok(Some(values)) => values,
             Ok(None) => continue,
             Err(error) => {
-                run.blame(&C2, &path, &error)?;
+                run.add_store_error(&C2, &path, &error)?;
                 continue;
             }
         };
@@ -235,9 +235,9 @@ async fn attributes(
         }
         let mut at = 0_u64;
         while at < values.len() {
-            let stop = at.saturating_add(ROWS).min(values.len());
+            let stop = at.saturating_add(BATCH_ROWS).min(values.len()); // at most the rows
             if let Err(error) = values.rows(at..stop).await {
-                run.blame(&C2, &path, &error)?;
+                run.add_store_error(&C2, &path, &error)?;
                 break;
             }
             at = stop;
@@ -247,6 +247,6 @@ async fn attributes(
 }
 
 /// Bytes that are read at once, about.
-const PIECE: u64 = 8 << 20;
+const BATCH_BYTES: u64 = 8 << 20;
 /// Rows of values that are read at once.
-const ROWS: u64 = 1 << 16;
+const BATCH_ROWS: u64 = 1 << 16;

@@ -9,7 +9,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 
 use super::segment::Sought;
 use super::total::pair;
-use crate::chunks::{ChunkTable, Ends, hash, row_of};
+use crate::chunks::{ChunkTable, Ends, hash, row_id};
 use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::pipeline::Cell;
@@ -26,7 +26,7 @@ pub(crate) struct LinkChunk {
     pub(crate) attributes: Vec<Cell>,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct LinkLooked {
     pub(crate) found: Findings,
@@ -42,7 +42,7 @@ pub(crate) struct LinkLooked {
     pub(crate) children: Vec<u64>,
     /// Fragments whose first row is one of them.
     pub(crate) followed: Vec<usize>,
-    /// The sum of the links by the chunk they are told for.
+    /// The sum of the links by the chunk they are reported for.
     pub(crate) bridges: Option<(usize, u64)>,
     /// The rows of this level that are a source, by their number in the level; the sum of the links.
     pub(crate) sources: Vec<u64>,
@@ -56,7 +56,7 @@ pub(crate) struct LinkLooked {
 }
 
 /// Looks at one cell.
-pub(crate) fn look(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
+pub(crate) fn check_cell(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
     let mut looked = LinkLooked {
         found: sought.fresh.new_empty(),
         rows: None,
@@ -74,7 +74,7 @@ pub(crate) fn look(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
     };
     let key = &chunk.key;
     match &chunk.rows {
-        Err(error) => looked.found.add(crate::cells::of_cell(&sought.path, key, error)),
+        Err(error) => looked.found.add(crate::cells::cell_finding(&sought.path, key, error)),
         // The older families store cells of nothing.
         Ok(None) if !sought.recorded => looked.rows = Some(0),
         Ok(None) => {
@@ -96,7 +96,7 @@ pub(crate) fn look(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
                         (Class::Negative, "vi") => &C18,
                         _ => &C36,
                     };
-                    looked.found.add(Finding::of_format(rule, &sought.path, &error).in_cell(key));
+                    looked.found.add(Finding::from_format(rule, &sought.path, &error).in_cell(key));
                 }
             }
         }
@@ -113,7 +113,7 @@ impl LinkLooked {
         let path = &sought.path;
         self.rows = Some(to_u64(cell.len()));
         for lint in cell.lints().iter() {
-            self.found.add(Finding::of_format(&C42, path, lint).in_cell(key).lint());
+            self.found.add(Finding::from_format(&C42, path, lint).in_cell(key).lint());
         }
         let Some(chunks) = sought.form.chunks(&sought.family, key) else {
             let finding = Finding::new(&C16, path).in_cell(key);
@@ -126,6 +126,7 @@ impl LinkLooked {
         let (mut bad, rows): (u64, Vec<Option<u64>>) =
             (0, ends.iter().map(|end| end.and_then(|(table, place)| table.rows(place))).collect());
         let record = u64::from(sought.shape.size());
+        // The records are the last bytes of the cell.
         let first = self.bytes.saturating_sub(record.saturating_mul(to_u64(cell.len())));
         let item = u64::from(sought.shape.element().size());
         let perm = if sought.shape.has_perm() { item } else { 0 };
@@ -148,7 +149,7 @@ impl LinkLooked {
             }
         }
         if let Some((offset, child, parent)) = self.backward {
-            let finding = Finding::new(&G6, path).in_cell(key).at(offset);
+            let finding = Finding::new(&G6, path).in_cell(key).with_offset(offset);
             let expected = format!("a row before {child}, its child in the same fragment");
             self.found.add(finding.with_details("parent", expected, parent));
         }
@@ -172,9 +173,10 @@ impl LinkLooked {
         end: usize,
         rows: &[Option<u64>],
     ) {
-        let vi = link.rows().get(end).copied().unwrap_or(0);
-        let rows = rows.get(end).copied().flatten().unwrap_or(0);
-        let finding = Finding::new(&C18, &sought.path).in_cell(key).at(offset);
+        // The end was found to lie outside of its chunk, so it has a row and the chunk a count.
+        let vi = link.rows().get(end).copied();
+        let (Some(vi), Some(rows)) = (vi, rows.get(end).copied().flatten()) else { return };
+        let finding = Finding::new(&C18, &sought.path).in_cell(key).with_offset(offset);
         self.found.add(finding.with_details(
             "vi",
             format!("below {rows}, the rows of its chunk"),
@@ -223,11 +225,11 @@ impl LinkLooked {
     ) {
         let uses = sought.uses;
         let place = |at: usize| ends.get(at).copied().flatten();
-        let hash = |at: usize, row: u64| row_of(hashes.get(at).copied().unwrap_or(0), row);
+        let hash = |at: usize, row: u64| row_id(hashes.get(at).copied().unwrap_or(0), row);
         if self.copies.0 > 1 {
             // The same for each copy: the ends as they were given.
-            let said = splitmix64_all(link.in_input_order().map(|(at, row)| hash(at, row)));
-            self.sum = self.sum.wrapping_add(said);
+            let stated = splitmix64_all(link.in_input_order().map(|(at, row)| hash(at, row)));
+            self.sum = self.sum.wrapping_add(stated);
         }
         if uses.faces && same_corner(link, chunks) {
             let finding = Finding::new(&G9, &sought.path);
@@ -243,7 +245,7 @@ impl LinkLooked {
             && let Some((table, chunk)) = place(at)
         {
             self.children.extend(table.row(chunk, row));
-            self.followed.extend(first_row_of(table, chunk, row));
+            self.followed.extend(find_first_row(table, chunk, row));
             let parent = link.in_input_order().nth(1_usize.saturating_sub(child));
             if let Some((_, parent)) =
                 parent.filter(|(at, _)| place(*at).map(|p| p.1) == Some(chunk))
@@ -275,7 +277,7 @@ impl LinkLooked {
     /// C20: a row of values for each link.
     fn attribute(&mut self, path: &str, row: u64, key: &ChunkKey, cell: &Cell) {
         match cell {
-            Err(error) => self.found.add(crate::cells::of_cell(path, key, error)),
+            Err(error) => self.found.add(crate::cells::cell_finding(path, key, error)),
             Ok(bytes) => {
                 let found = bytes.as_ref().map_or(0, |bytes| to_u64(bytes.len()));
                 self.cells += u64::from(bytes.is_some());
@@ -296,7 +298,7 @@ impl LinkLooked {
         let (Some(path), Some(rows)) = (&sought.fragments, self.rows) else { return };
         let key = &chunk.key;
         let bytes = match &chunk.fragments {
-            Err(error) => return self.found.add(crate::cells::of_cell(path, key, error)),
+            Err(error) => return self.found.add(crate::cells::cell_finding(path, key, error)),
             Ok(None) => {
                 if sought.wants_fragments {
                     let finding = Finding::new(&C41, path).in_cell(key);
@@ -315,16 +317,16 @@ impl LinkLooked {
         let index = match FragmentIndex::parse(bytes) {
             Ok(index) => index,
             Err(error) => {
-                let mut finding = Finding::of_format(&C41, path, &error).in_cell(key);
+                let mut finding = Finding::from_format(&C41, path, &error).in_cell(key);
                 finding.severity = crate::Severity::Error;
                 return self.found.add(finding);
             }
         };
         for lint in index.lints().iter() {
-            self.found.add(Finding::of_format(&C41, path, lint).in_cell(key).lint());
+            self.found.add(Finding::from_format(&C41, path, lint).in_cell(key).lint());
         }
         if let Err(error) = index.check_rows(rows) {
-            let mut finding = Finding::of_format(&C41, path, &error).in_cell(key);
+            let mut finding = Finding::from_format(&C41, path, &error).in_cell(key);
             finding.severity = crate::Severity::Error;
             return self.found.add(finding);
         }
@@ -351,11 +353,11 @@ impl LinkLooked {
             ));
         }
         let mut seen = vec![false; self.spans.len()];
-        let ends = sought.source_chunks.ends_of(place).unwrap_or_default();
+        let ends = sought.source_chunks.fragment_ends(place).unwrap_or_default();
         for (k, group) in index.iter().enumerate() {
             // What is no range has rows that were not kept.
             let inside = ends.get(k).filter(|ends| ends.is_range);
-            for row in rows_of(&group) {
+            for row in group_rows(&group) {
                 let at = saturating_usize(row);
                 if let Some(seen) = seen.get_mut(at).filter(|seen| !**seen) {
                     *seen = true;
@@ -392,6 +394,7 @@ fn copies(chunks: &[ChunkKey]) -> (usize, usize) {
     let first = sorted.first().copied().unwrap_or_default();
     sorted.sort_unstable();
     sorted.dedup();
+    // The first one is among them.
     (sorted.len(), sorted.iter().position(|chunk| *chunk == first).unwrap_or(0))
 }
 
@@ -404,21 +407,22 @@ fn same_corner(link: &LinkRecord, chunks: &[ChunkKey]) -> bool {
 pub(super) fn is_backward(table: &ChunkTable, chunk: usize, child: u64, parent: u64) -> bool {
     parent >= child
         && table
-            .range_of(chunk, child)
-            .is_some_and(|fragment| table.range_of(chunk, parent) == Some(fragment))
+            .find_range(chunk, child)
+            .is_some_and(|fragment| table.find_range(chunk, parent) == Some(fragment))
 }
 
 /// The rows of a group, of which there are no more than links.
-fn rows_of(group: &Fragment<'_>) -> Vec<u64> {
+fn group_rows(group: &Fragment<'_>) -> Vec<u64> {
     match group {
+        // A group has as many rows as links, which were compared.
         Fragment::Range { start, count } => (*start..start.saturating_add(*count)).collect(),
         Fragment::Rows(rows) => rows.iter().map(|row| row.get().unsigned_abs()).collect(),
     }
 }
 
 /// The fragment of a chunk that begins with `row`.
-pub(super) fn first_row_of(table: &ChunkTable, chunk: usize, row: u64) -> Option<usize> {
-    let ends: &[Ends] = table.ends_of(chunk)?;
+pub(super) fn find_first_row(table: &ChunkTable, chunk: usize, row: u64) -> Option<usize> {
+    let ends: &[Ends] = table.fragment_ends(chunk)?;
     // Fragments that ascend are searched; in the others, each is asked.
     let at = ends.partition_point(|ends| u64::from(ends.first) < row);
     let begins = |ends: &Ends| ends.count > 0 && u64::from(ends.first) == row;

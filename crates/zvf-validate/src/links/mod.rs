@@ -25,7 +25,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{GeometryType, LayoutFamily as Layout};
 use zvf_store::Cells;
 
-use self::look::{LinkChunk, LinkLooked, look};
+use self::look::{LinkChunk, LinkLooked, check_cell};
 use self::segment::{Form, Segment, Sought, Uses};
 use self::total::Total;
 use crate::finding::Finding;
@@ -55,7 +55,7 @@ pub(crate) async fn check(
         if run.store.family() != Layout::C && !run.work.is_before(Stage::Objects) {
             blob::check(run, levels, level, &opened, &mut total).await?;
         }
-        total.settle(run, &opened);
+        total.check_totals(run, &opened);
         sums.push(total.sums(level));
     }
     if let Some(level) = levels.get_mut(at) {
@@ -78,7 +78,7 @@ async fn cells(
     let sought = Arc::new(sought(run, levels, level, segment));
     total.begin(run, level, &sought.path, sought.uses);
     let keys: Vec<ChunkKey> = segment.array.keys.iter().collect();
-    missing_fragments(run, level, segment, keys.len());
+    check_missing_fragments(run, level, segment, keys.len());
     let attributes = segment.attributes.iter().map(|(array, _)| &array.cells);
     let arrays: Vec<&Cells> = std::iter::once(&segment.array.cells)
         .chain(segment.fragments.as_ref().map(|array| &array.cells))
@@ -96,7 +96,7 @@ async fn cells(
     let shared = Arc::clone(&sought);
     let looking = move |(keys, cells): (Vec<ChunkKey>, Vec<Vec<Cell>>)| {
         let chunks = chunks(&shared, &keys, cells);
-        chunks.par_iter().map(|chunk| look(&shared, chunk)).collect::<Vec<_>>()
+        chunks.par_iter().map(|chunk| check_cell(&shared, chunk)).collect::<Vec<_>>()
     };
     // Before 0.9, counts are those of links across chunks alone.
     let counted = !matches!(segment.form, Form::Same);
@@ -111,7 +111,12 @@ async fn cells(
 }
 
 /// C41: links within chunks, and no index of fragments over them.
-fn missing_fragments(run: &mut Validation, level: &LevelState, segment: &Segment, cells: usize) {
+fn check_missing_fragments(
+    run: &mut Validation,
+    level: &LevelState,
+    segment: &Segment,
+    cells: usize,
+) {
     let within = segment.family.delta() == Delta::SAME
         && match &segment.form {
             Form::Offsets(offsets) => offsets.are_zero() && segment.family.link_width() > 1,
@@ -164,14 +169,14 @@ fn sought(
 }
 
 fn uses(level: &LevelState, segment: &Segment) -> Uses {
-    let uses = uses_of(level, &segment.family);
+    let uses = find_uses(level, &segment.family);
     // What follows for lines and faces is stated of 0.9 alone.
     let stated = matches!(segment.form, Form::Offsets(_));
     Uses { bridges: uses.bridges && stated, faces: uses.faces && stated, ..uses }
 }
 
 /// What records of `family` are used for.
-fn uses_of(level: &LevelState, family: &LinkPolicy) -> Uses {
+fn find_uses(level: &LevelState, family: &LinkPolicy) -> Uses {
     let width = family.link_width();
     if family.delta() != Delta::SAME {
         return Uses { between: (width == 2).then_some(family.delta().0 > 0), ..Uses::default() };

@@ -71,20 +71,20 @@ pub(crate) async fn families(
             match name.parse::<Delta>() {
                 Ok(delta) => {
                     for lint in delta.lints(&name).iter() {
-                        run.add(Finding::of_format(&C42, &path, lint).lint());
+                        run.add(Finding::from_format(&C42, &path, lint).lint());
                     }
                     if !deltas.iter().any(|(other, _)| *other == delta) {
                         deltas.push((delta, name));
                     }
                 }
-                Err(error) => run.add(Finding::of_format(&C11, &path, &error)),
+                Err(error) => run.add(Finding::from_format(&C11, &path, &error)),
             }
         }
     }
     let mut opened = Vec::new();
     for (delta, name) in deltas {
         opened.extend(match native {
-            true => of_c(run, levels, level, delta, &name).await?,
+            true => open_c(run, levels, level, delta, &name).await?,
             false => older(run, levels, level, delta, &name).await?,
         });
     }
@@ -99,12 +99,12 @@ async fn attributes(run: &mut Validation, path: &str) -> Result<Option<Object>, 
             Node::Array(array) => array.attributes.clone(),
         })),
         Ok(None) => Ok(None),
-        Err(error) => run.blame(&S18, path, &error).map(|()| None),
+        Err(error) => run.add_store_error(&S18, path, &error).map(|()| None),
     }
 }
 
 /// As 0.9 has it.
-async fn of_c(
+async fn open_c(
     run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
@@ -113,14 +113,14 @@ async fn of_c(
 ) -> Result<Option<Opened>, Stop> {
     let path = level.path(&format!("links/{name}"));
     let Some(attributes) = attributes(run, &path).await? else {
-        let told = ("zarr.json", "the document of a link family", "nothing");
-        run.add(Finding::new(&M20, &path).with_details(told.0, told.1, told.2));
+        let details = ("zarr.json", "the document of a link family", "nothing");
+        run.add(Finding::new(&M20, &path).with_details(details.0, details.1, details.2));
         return Ok(None);
     };
     let doc = match LinksFamily::parse(attributes) {
         Ok(doc) => doc,
         Err(error) => {
-            run.add(Finding::of_metadata(&M20, &path, &error));
+            run.add(Finding::from_metadata(&M20, &path, &error));
             return Ok(None);
         }
     };
@@ -137,12 +137,12 @@ async fn of_c(
         let offsets = match Offsets::parse(child, rank, width) {
             Ok(offsets) => offsets,
             Err(error) => {
-                run.add(Finding::of_format(&C11, &path, &error));
+                run.add(Finding::from_format(&C11, &path, &error));
                 complete = false;
                 continue;
             }
         };
-        signs(run, &path, &family, &offsets);
+        check_signs(run, &path, &family, &offsets);
         let segment =
             segment(run, level, &family, &offsets, &format!("links/{name}/{child}")).await?;
         let Some(mut segment) = segment else {
@@ -155,9 +155,10 @@ async fn of_c(
                 let value = value(run, level, &attribute, Some(&offsets)).await?;
                 segment.attributes.extend(value);
             } else if !segment.array.keys.is_empty() {
-                let told = ("array", "values for the links of its segment", "nothing");
+                let details = ("array", "values for the links of its segment", "nothing");
                 run.add(
-                    Finding::new(&C20, level.path(&attribute)).with_details(told.0, told.1, told.2),
+                    Finding::new(&C20, level.path(&attribute))
+                        .with_details(details.0, details.1, details.2),
                 );
             }
         }
@@ -166,8 +167,8 @@ async fn of_c(
     for (attribute, below) in &values {
         for child in below.iter().filter(|child| !names.contains(child)) {
             let path = level.path(&format!("link_attributes/{attribute}/{name}/{child}"));
-            let told = ("array", "the name of an array of links", "another");
-            run.add(Finding::new(&C20, path).with_details(told.0, told.1, told.2));
+            let details = ("array", "the name of an array of links", "another");
+            run.add(Finding::new(&C20, path).with_details(details.0, details.1, details.2));
         }
     }
     Ok(Some(Opened { delta, family, doc, path, segments, loose: Loose::None, complete }))
@@ -203,25 +204,25 @@ async fn value(
     match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
         Ok((dtype, doc)) => {
             let named: Option<Vec<&[i64]>> = offsets.map(|offsets| offsets.iter().collect());
-            if let (Some(named), Some(said)) = (named, &doc.offsets)
-                && *said != named
+            if let (Some(named), Some(stated)) = (named, &doc.offsets)
+                && *stated != named
             {
                 let expected = format!("{named:?}, as the array is named");
                 let finding = Finding::new(&C37, &array.path);
-                run.add(finding.with_details("offsets", expected, format!("{said:?}")));
+                run.add(finding.with_details("offsets", expected, format!("{stated:?}")));
             }
             let row = doc.declared_columns().and_then(|columns| columns.checked_mul(dtype.size));
             Ok(Some((array, row.unwrap_or(u64::MAX)))) // too large: more than any cell has
         }
         Err(error) => {
-            run.add(Finding::of_metadata(&M20, &array.path, &error));
+            run.add(Finding::from_metadata(&M20, &array.path, &error));
             Ok(None)
         }
     }
 }
 
 /// C12, C13: undirected families that store links once sort their ends.
-fn signs(run: &mut Validation, path: &str, family: &LinkPolicy, offsets: &Offsets) {
+fn check_signs(run: &mut Validation, path: &str, family: &LinkPolicy, offsets: &Offsets) {
     if family.delta() != Delta::SAME
         || family.is_directed()
         || family.store() == LinkStorage::Duplicate
@@ -255,12 +256,12 @@ async fn segment(
     let (doc, dtype) = match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
         Ok((dtype, doc)) => (doc, dtype),
         Err(error) => {
-            run.add(Finding::of_metadata(&M20, &path, &error));
+            run.add(Finding::from_metadata(&M20, &path, &error));
             return Ok(None);
         }
     };
     let intra = offsets.are_zero();
-    let fits = agreed(run, &path, &doc, family, offsets);
+    let fits = check_agreement(run, &path, &doc, family, offsets);
     let (Some(element), true) = (element(dtype), fits) else {
         if element(dtype).is_none() {
             run.add(Finding::new(&S17, &path).with_details(
@@ -289,7 +290,7 @@ async fn segment(
 }
 
 /// Whether an array says of itself what its name and its family say.
-fn agreed(
+fn check_agreement(
     run: &mut Validation,
     path: &str,
     doc: &LinkSegment,
@@ -340,7 +341,8 @@ async fn older(
         }
     };
     let Some(doc) = doc else { return Ok(None) };
-    let Some((doc, within)) = one_width(run, level, (&path, doc), (name, within)).await? else {
+    let Some((doc, within)) = check_one_width(run, level, (&path, doc), (name, within)).await?
+    else {
         return Ok(None);
     };
     if let Some(layout) = doc.layout.as_deref().filter(|layout| *layout != PARTITIONED) {
@@ -355,11 +357,11 @@ async fn older(
     let flat = format!("{path}/{DATA}");
     let (mut loose, mut complete) = (Loose::None, true);
     if doc.layout.is_some() {
-        announced(run);
+        check_announced(run);
         loose = Loose::Leaves(leaves(run, &family, &path).await?);
     } else if attributes(run, &flat).await?.is_some() {
         loose = Loose::Flat(flat);
-    } else if let Some(said) = doc.num_links.filter(|n| *n > 0) {
+    } else if let Some(stated) = doc.num_links.filter(|n| *n > 0) {
         let joined = match run.store.family() {
             Layout::A => None,
             Layout::B0 | Layout::B1 | Layout::C => joined(run, level, &family, name).await?,
@@ -367,7 +369,11 @@ async fn older(
         complete = joined.as_ref().is_some_and(|segment| !segment.array.keys.is_empty());
         if !complete {
             let finding = Finding::new(&C19, &path);
-            run.add(finding.with_details("records", format!("{said}, as num_links says"), "none"));
+            run.add(finding.with_details(
+                "records",
+                format!("{stated}, as num_links says"),
+                "none",
+            ));
         }
         segments.extend(joined);
     }
@@ -377,7 +383,7 @@ async fn older(
 /// C37: links within chunks and those between them have one width, unless one of the two holds nothing;
 /// whether those within are to be looked at. Writers of 0.6 and 0.7 leave an empty family of width 2 between
 /// chunks beside faces.
-async fn one_width(
+async fn check_one_width(
     run: &mut Validation,
     level: &LevelState,
     (path, doc): (&str, LinksFamily),
@@ -391,7 +397,7 @@ async fn one_width(
     let between_is_empty = match flat {
         Ok(Some(data)) if doc.layout.is_none() => data.is_empty(),
         Ok(_) => run.names(&C37, path).await?.is_empty(),
-        Err(error) => return run.blame(&C2, path, &error).map(|()| None),
+        Err(error) => return run.add_store_error(&C2, path, &error).map(|()| None),
     };
     if between_is_empty {
         return Ok(Some((LinksFamily { link_width: width, ..doc }, true)));
@@ -406,7 +412,7 @@ async fn one_width(
 }
 
 /// M21: the layout is announced.
-fn announced(run: &mut Validation) {
+fn check_announced(run: &mut Validation) {
     if !run.store.root().zarr_vectors.has(Capability::PartitionedCrossChunkLinks) {
         let finding = Finding::new(&M21, "zarr.json");
         let token = "partitioned_cross_chunk_links";
@@ -455,7 +461,7 @@ fn ok_or_report<T>(
     path: &str,
     parsed: Result<T, MetadataError>,
 ) -> Option<T> {
-    parsed.map_err(|error| run.add(Finding::of_metadata(&M20, path, &error))).ok()
+    parsed.map_err(|error| run.add(Finding::from_metadata(&M20, path, &error))).ok()
 }
 
 /// `links/<delta>` before 0.9: all ends have the key of the cell.

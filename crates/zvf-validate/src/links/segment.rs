@@ -51,7 +51,7 @@ pub(crate) struct Sought {
     pub(crate) body: Body,
     pub(crate) attributes: Vec<(String, u64)>,
     pub(crate) fragments: Option<String>,
-    /// Whether fragments are wanted for each cell, and missing ones told.
+    /// Whether fragments are wanted for each cell, and missing ones reported.
     pub(crate) wants_fragments: bool,
     /// Whether links are grouped by the fragments of their rows.
     pub(crate) grouped: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Sought {
     pub(crate) target_chunks: Arc<ChunkTable>,
     /// Whether the other level is there at all.
     pub(crate) has_target: bool,
-    /// Whether cells of a chunk that does not exist are worth telling: all chunks are known.
+    /// Whether cells of a chunk that does not exist are reported: all chunks are known.
     pub(crate) uses: Uses,
 }
 

@@ -10,10 +10,10 @@ use zvf_format::link::LinkStorage;
 use zvf_format::num::saturating_usize;
 use zvf_metadata::LayoutFamily as Layout;
 
-use super::look::{LinkLooked, first_row_of};
+use super::look::{LinkLooked, find_first_row};
 use super::open::Opened;
 use super::segment::Uses;
-use crate::chunks::{ChunkTable, hash, row_of};
+use crate::chunks::{ChunkTable, hash, row_id};
 use crate::finding::Finding;
 use crate::level::{Between, LevelState};
 use crate::rules::consistency::{C14, C19};
@@ -140,7 +140,7 @@ impl Total {
 
     /// Adds the child of a link.
     pub(super) fn child(&mut self, table: &ChunkTable, chunk: usize, row: u64) {
-        if let Some(fragment) = first_row_of(table, chunk, row) {
+        if let Some(fragment) = find_first_row(table, chunk, row) {
             self.follow(fragment);
         }
         if let Some(row) = table.row(chunk, row) {
@@ -148,7 +148,7 @@ impl Total {
         }
     }
 
-    /// Adds a link between levels: `sum` stands for both ends, and row `row` of chunk `chunk` is its source.
+    /// Adds a link between levels: `sum` is the hash of both ends, and row `row` of chunk `chunk` is its source.
     pub(super) fn link_between(&mut self, sum: u64, source: Option<u64>) {
         self.sum = self.sum.wrapping_add(sum);
         if let Some(row) = source {
@@ -177,7 +177,7 @@ impl Total {
     }
 
     /// C14, C19, G6: counts, copies of one link, and rows with two parents.
-    pub(super) fn settle(&self, run: &mut Validation, opened: &Opened) {
+    pub(super) fn check_totals(&self, run: &mut Validation, opened: &Opened) {
         if self.twice > 0 {
             let finding = Finding::new(&G6, &opened.path);
             let found = format!("{} rows that are a child twice", self.twice);
@@ -186,17 +186,17 @@ impl Total {
         let Some(physical) = self.physical else { return };
         // Before 0.9 nothing else remembers how many there were: too few may be what is left.
         let native = run.store.family() == Layout::C;
-        let counted = |rule, key: &str, right: u64, said: u64| {
-            let mut finding = Finding::new(rule, &opened.path).counted(key, right, said);
-            finding.right = finding.right.filter(|right| native || *right >= said);
+        let counted = |rule, key: &str, right: u64, stated: u64| {
+            let mut finding = Finding::new(rule, &opened.path).counted(key, right, stated);
+            finding.right = finding.right.filter(|right| native || *right >= stated);
             finding
         };
-        if let Some(said) = opened.doc.num_physical_records.filter(|said| *said != physical) {
-            run.add(counted(&C14, "num_physical_records", physical, said));
+        if let Some(stated) = opened.doc.num_physical_records.filter(|stated| *stated != physical) {
+            run.add(counted(&C14, "num_physical_records", physical, stated));
         }
         let logical = self.logical(run, opened);
-        if let Some(said) = opened.doc.num_links.filter(|said| *said != logical) {
-            run.add(counted(&C19, "num_links", logical, said));
+        if let Some(stated) = opened.doc.num_links.filter(|stated| *stated != logical) {
+            run.add(counted(&C19, "num_links", logical, stated));
         }
     }
 
@@ -226,6 +226,7 @@ impl Total {
         let known = self.complete && level.chunks.is_whole();
         let orphans = self.sources.filter(|_| known).map(|sources| {
             let ones = |word: &u64| u64::from(word.count_ones());
+            // Bits are set of rows only.
             level.chunks.total_rows().saturating_sub(sources.iter().map(ones).sum())
         });
         let between = Between {
@@ -255,18 +256,18 @@ impl Sums {
     }
 }
 
-/// What stands for a row of a chunk.
+/// The hash of a row of a chunk.
 pub(super) fn end(chunk: &ChunkKey, row: u64) -> u64 {
-    row_of(hash(chunk.components()), row)
+    row_id(hash(chunk.components()), row)
 }
 
-/// What stands for a link between levels, the same from both sides.
+/// The hash of a link between levels, the same from both sides.
 pub(super) fn pair(mut ends: impl Iterator<Item = u64>, source_is_finer: bool) -> u64 {
     let (source, others) = (splitmix64_all(ends.next()), splitmix64_all(ends));
     splitmix64_all(if source_is_finer { [source, others] } else { [others, source] })
 }
 
-/// A bit for each row of a level, unless these are too many, which is told for `rule`.
+/// A bit for each row of a level, unless these are too many, which is reported for `rule`.
 fn bits(
     run: &mut Validation,
     level: &LevelState,
@@ -278,20 +279,20 @@ fn bits(
         run.too_many(rule, path, "rows", most, rows);
         return None;
     }
-    Some(vec![0; saturating_usize(rows.div_ceil(WORD))])
+    Some(vec![0; saturating_usize(rows.div_ceil(WORD_BITS))])
 }
 
 /// Sets the bit of `row`; false when it was set.
 fn set(bits: &mut [u64], row: u64) -> bool {
-    let bit = 1_u64.rotate_left(u32::try_from(row % WORD).unwrap_or(0));
-    let Some(word) = bits.get_mut(saturating_usize(row / WORD)) else { return true };
+    let bit = 1_u64.rotate_left(u32::try_from(row % WORD_BITS).unwrap_or(0)); // the rest is below 64
+    let Some(word) = bits.get_mut(saturating_usize(row / WORD_BITS)) else { return true };
     let fresh = *word & bit == 0;
     *word |= bit;
     fresh
 }
 
 /// Bits of a word.
-const WORD: u64 = 64;
+const WORD_BITS: u64 = 64;
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Attributes of objects and groups: a row for each, of the type that is said.
+//! Attributes of objects and groups: a row for each, of the type that is declared.
 
 use zvf_metadata::arrays::Rows;
 
@@ -22,7 +22,7 @@ pub(crate) async fn check(
     for name in run.names(&C23, &level.path(group)).await? {
         let path = level.path(&format!("{group}/{name}"));
         if let Some(error) = validate_attribute_name(&name) {
-            run.add(Finding::of_metadata(&M19, &path, &error));
+            run.add(Finding::from_metadata(&M19, &path, &error));
         }
         column(run, level, &format!("{group}/{name}"), &path, rows).await?;
     }
@@ -41,17 +41,19 @@ async fn column(
         Ok(None) => return check_orphan_folders(run, path).await,
         Err(error) => {
             let rule = if error.class() == Class::Unsupported { &S17 } else { &M20 };
-            return run.blame(rule, path, &error);
+            return run.add_store_error(rule, path, &error);
         }
     };
     match Rows::parse(array.attributes().clone())
         .and_then(|doc| doc.dtype.is_some().then(|| doc.dtype()).transpose())
     {
-        Ok(Some(said)) if said.kind != array.dtype().kind || said.size != array.dtype().size => {
-            run.add(Finding::new(&C23, path).with_details("dtype", said, array.dtype()));
+        Ok(Some(stated))
+            if stated.kind != array.dtype().kind || stated.size != array.dtype().size =>
+        {
+            run.add(Finding::new(&C23, path).with_details("dtype", stated, array.dtype()));
         }
         Ok(_) => {}
-        Err(error) => run.add(Finding::of_metadata(&M20, path, &error)),
+        Err(error) => run.add(Finding::from_metadata(&M20, path, &error)),
     }
     if let Some(rows) = rows.filter(|rows| *rows > array.len()) {
         run.add(Finding::new(&C23, path).with_details(
@@ -61,14 +63,14 @@ async fn column(
         ));
     }
     if let Err(error) = array.present_mask().await {
-        run.blame(&C2, path, &error)?;
+        run.add_store_error(&C2, path, &error)?;
     }
     let mut at = 0_u64;
     while at < array.len() {
         run.step(path, at, array.len())?;
-        let end = at.saturating_add(PIECE).min(array.len());
+        let end = at.saturating_add(BATCH_ROWS).min(array.len()); // at most the rows
         if let Err(error) = array.rows(at..end).await {
-            return run.blame(&C2, path, &error);
+            return run.add_store_error(&C2, path, &error);
         }
         at = end;
     }
@@ -76,4 +78,4 @@ async fn column(
 }
 
 /// Rows that are read at once: the chunk that writers make.
-const PIECE: u64 = 1 << 16;
+const BATCH_ROWS: u64 = 1 << 16;

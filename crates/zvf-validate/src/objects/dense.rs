@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Spans may lie in any order; references that no span names are left over from edits. The arrays that are
-//! there decide, whatever layout is said.
+//! there decide, whatever layout is declared.
 
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The arrays of a level, where they are there and of the right form; what is wrong with them is told.
+    /// The arrays of a level, where they are there and of the right form; what is wrong with them is reported.
     pub(super) async fn open(
         run: &mut Validation,
         level: &LevelState,
@@ -90,7 +90,8 @@ impl Table {
         let mut joined: Vec<Range<u64>> = Vec::new();
         for span in spans {
             match joined.last_mut() {
-                Some(last) if span.start <= last.end.saturating_add(GAP) => {
+                Some(last) if span.start <= last.end.saturating_add(MAX_GAP_ROWS) => {
+                    // only compared
                     last.end = last.end.max(span.end);
                 }
                 _ => joined.push(span.clone()),
@@ -112,6 +113,7 @@ impl Table {
             let range = at(span.start)..at(span.end);
             (range.end <= bytes.len()).then(|| bytes.slice(range))
         });
+        // Each span lies in a piece that was read.
         cut.unwrap_or_default()
     }
 }
@@ -127,11 +129,11 @@ async fn array(
     let array = match level.node.dense(name).await {
         Ok(Some(array)) => array,
         Ok(None) => {
-            let told = ("node", "the numbers of the index", "nothing");
-            run.add(Finding::new(&C24, &path).with_details(told.0, told.1, told.2));
+            let details = ("node", "the numbers of the index", "nothing");
+            run.add(Finding::new(&C24, &path).with_details(details.0, details.1, details.2));
             return Ok(None);
         }
-        Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
+        Err(error) => return run.add_store_error(&C2, &path, &error).map(|()| None),
     };
     let fits = matches!(array.shape(), [_, found] if *found == columns);
     if array.dtype() == Dtype::INT64 && fits {
@@ -154,4 +156,4 @@ pub(super) fn weight(entry: &Entry) -> u64 {
 const SPANS: &str = "object_index/manifest_spans";
 const BLOCKS: &str = "object_index/manifest_blocks";
 /// Rows between two spans that are read rather than left out.
-const GAP: u64 = 1024;
+const MAX_GAP_ROWS: u64 = 1024;

@@ -18,19 +18,19 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
     let rows = match level.node.rows("groups").await {
         Ok(Some(rows)) => rows,
         Ok(None) => return check_orphan_folders(run, &path).await,
-        Err(error) => return run.blame(&S17, &path, &error),
+        Err(error) => return run.add_store_error(&S17, &path, &error),
     };
     let doc = match Groups::parse(rows.attributes().clone()) {
         Ok(doc) => doc,
         Err(error) => {
-            run.add(Finding::of_metadata(&M20, &path, &error));
+            run.add(Finding::from_metadata(&M20, &path, &error));
             return Ok(());
         }
     };
     columns::check(run, level, "group_attributes", Some(doc.num_groups)).await?;
     let count = match rows.count().await {
         Ok(count) => count,
-        Err(error) => return run.blame(&C2, &path, &error),
+        Err(error) => return run.add_store_error(&C2, &path, &error),
     };
     if count != doc.num_groups {
         run.add(Finding::new(&C38, &path).with_details("num_groups", count, doc.num_groups));
@@ -61,22 +61,22 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
     let mut at = 0_u64;
     while at < count {
         run.step(&path, at, count)?;
-        let end = at.saturating_add(PIECE).min(count);
+        let end = at.saturating_add(BATCH_GROUPS).min(count); // at most the groups
         let members = match rows.range(at..end).await {
             Ok(members) => members,
-            Err(error) => return run.blame(&C2, &path, &error),
+            Err(error) => return run.add_store_error(&C2, &path, &error),
         };
         for (group, ids) in (at..).zip(members) {
             let finding = |rule| Finding::new(rule, &path).in_row(group);
             if !ids.len().is_multiple_of(8) {
-                let told = ("bytes of the ids", "a multiple of 8", ids.len());
-                run.add(finding(&C38).with_details(told.0, told.1, told.2));
+                let details = ("bytes of the ids", "a multiple of 8", ids.len());
+                run.add(finding(&C38).with_details(details.0, details.1, details.2));
                 continue;
             }
             let mut bad = i64s_from_le(&ids).enumerate().filter(|(_, id)| !is_object(*id));
             if let Some((n, id)) = bad.next() {
                 let found = format!("{id}, and {} more that are not", bad.count());
-                let finding = finding(&C26).at(to_u64(n) * 8);
+                let finding = finding(&C26).with_offset(to_u64(n) * 8);
                 run.add(finding.with_details("member", "the id of an object", found));
             }
         }
@@ -93,4 +93,4 @@ pub(crate) fn sorted_ids(level: &LevelState) -> Option<Vec<i64>> {
 }
 
 /// Groups that are read at once.
-const PIECE: u64 = 1024;
+const BATCH_GROUPS: u64 = 1024;

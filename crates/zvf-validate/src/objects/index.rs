@@ -73,7 +73,7 @@ pub(crate) async fn open(
     let path = level.path("object_index");
     let node = match run.store.nodes().node(&path).await {
         Ok(node) => node,
-        Err(error) => return run.blame(&S18, &path, &error).map(|()| None),
+        Err(error) => return run.add_store_error(&S18, &path, &error).map(|()| None),
     };
     let doc = match node.as_deref() {
         None => return check_orphan_folders(run, &path).await.map(|()| None),
@@ -87,11 +87,11 @@ pub(crate) async fn open(
     let (ids, doc) = match ids {
         Ok((Ok(ids), doc)) => (ids, doc),
         Ok((Err(error), _)) => {
-            run.add(Finding::of_metadata(&S17, &path, &error));
+            run.add(Finding::from_metadata(&S17, &path, &error));
             return Ok(None);
         }
         Err(error) => {
-            run.add(Finding::of_metadata(&M20, &path, &error));
+            run.add(Finding::from_metadata(&M20, &path, &error));
             return Ok(None);
         }
     };
@@ -105,10 +105,10 @@ pub(crate) async fn open(
     let Some(manifests) = manifests(run, level, &doc, rank).await? else { return Ok(None) };
     let stored = match manifests.count().await {
         Ok(stored) => stored,
-        Err(error) => return run.blame(&C2, &path, &error).map(|()| None),
+        Err(error) => return run.add_store_error(&C2, &path, &error).map(|()| None),
     };
     if stored != doc.num_objects {
-        // More rows than said are what a torn append leaves, and readers do without them.
+        // More rows than declared are what a torn append leaves, and readers do without them.
         let finding =
             Finding::new(&C24, &path).with_details("num_objects", stored, doc.num_objects);
         run.add(if stored > doc.num_objects { finding.warning() } else { finding });
@@ -127,15 +127,17 @@ async fn manifests(
     rank: u64,
 ) -> Result<Option<Manifests>, Stop> {
     let path = level.path("object_index");
-    let said = doc.layout() == Ok(Some(ManifestLayout::DenseManifestsV1));
+    let stated = doc.layout() == Ok(Some(ManifestLayout::DenseManifestsV1));
     let dense = Table::is_there(run, level).await;
     let blobs = level.path("object_index/manifests");
     let blobs_too = run.store.family() == LayoutFamily::C
         && !matches!(run.store.nodes().node(&blobs).await, Ok(None));
-    if dense && (said || !blobs_too) {
-        if !said {
-            let told = ("layout", "dense_manifests_v1, by the arrays that are there", "another");
-            run.add(Finding::new(&C24, &path).with_details(told.0, told.1, told.2).warning());
+    if dense && (stated || !blobs_too) {
+        if !stated {
+            let details = ("layout", "dense_manifests_v1, by the arrays that are there", "another");
+            run.add(
+                Finding::new(&C24, &path).with_details(details.0, details.1, details.2).warning(),
+            );
         }
         if !run.store.root().zarr_vectors.has(Capability::DenseManifests) {
             let finding = Finding::new(&M21, "zarr.json");
@@ -148,21 +150,21 @@ async fn manifests(
         return Ok(Table::open(run, level, rank).await?.map(Manifests::Table));
     }
     let mut name = "object_index";
-    if said && blobs_too {
-        let told = ("layout", "vlen_manifests_v2, by the arrays that are there", "another");
-        run.add(Finding::new(&C24, &path).with_details(told.0, told.1, told.2).warning());
+    if stated && blobs_too {
+        let details = ("layout", "vlen_manifests_v2, by the arrays that are there", "another");
+        run.add(Finding::new(&C24, &path).with_details(details.0, details.1, details.2).warning());
         name = "object_index/manifests";
     }
     match level.node.rows(name).await {
         Ok(manifests) => Ok(manifests.map(Manifests::Blobs)),
         Err(error) => {
             let rule = if error.class() == zvf_format::Class::NotFound { &C24 } else { &S17 };
-            run.blame(rule, &path, &error).map(|()| None)
+            run.add_store_error(rule, &path, &error).map(|()| None)
         }
     }
 }
 
-/// C24: ids are unique, as many as rows, and in order where that is said.
+/// C24: ids are unique, as many as rows, and in order where that is declared.
 pub(crate) async fn ids(
     run: &mut Validation,
     level: &mut LevelState,
@@ -175,11 +177,11 @@ pub(crate) async fn ids(
     let array = match level.node.dense("object_index/object_ids").await {
         Ok(Some(array)) => array,
         Ok(None) => {
-            let told = ("node", "the id of each row", "nothing");
-            run.add(Finding::new(&C24, &path).with_details(told.0, told.1, told.2));
+            let details = ("node", "the id of each row", "nothing");
+            run.add(Finding::new(&C24, &path).with_details(details.0, details.1, details.2));
             return Ok(());
         }
-        Err(error) => return run.blame(&C2, &path, &error),
+        Err(error) => return run.add_store_error(&C2, &path, &error),
     };
     if array.dtype() != Dtype::INT64 || array.shape().len() != 1 {
         let found = format!("{} {:?}", array.dtype(), array.shape());
@@ -191,7 +193,7 @@ pub(crate) async fn ids(
         return Ok(());
     }
     let (mut all, mut last, mut descends, mut at) = (Vec::new(), None, None, 0_u64);
-    let most = run.options.kept.saturating_sub(run.ids);
+    let most = run.options.kept.saturating_sub(run.ids); // nothing is left where more are kept
     let keeps = index.rows <= most;
     if keeps {
         run.ids += index.rows;
@@ -206,10 +208,10 @@ pub(crate) async fn ids(
     let mut twice = None;
     while at < index.rows {
         run.step(&path, at, index.rows)?;
-        let end = at.saturating_add(PIECE).min(index.rows);
+        let end = at.saturating_add(BATCH_IDS).min(index.rows); // at most the rows
         let bytes = match array.rows(at..end).await {
             Ok(bytes) => bytes,
-            Err(error) => return run.blame(&C2, &path, &error),
+            Err(error) => return run.add_store_error(&C2, &path, &error),
         };
         for (row, id) in (at..).zip(i64s_from_le(&bytes)) {
             if last.is_some_and(|last| last > id) {
@@ -228,7 +230,7 @@ pub(crate) async fn ids(
     if index.doc.object_ids_sorted == Some(true)
         && let Some(row) = descends
     {
-        let finding = Finding::new(&C24, &path).in_row(row).at(row.saturating_mul(8));
+        let finding = Finding::new(&C24, &path).in_row(row).with_offset(row.saturating_mul(8));
         run.add(finding.with_details(
             "object_ids_sorted",
             "ids that ascend",
@@ -244,7 +246,7 @@ pub(crate) async fn ids(
         twice = twice.or(id.map(|id| (row(id), id)));
     }
     if let Some((row, id)) = twice {
-        let finding = Finding::new(&C24, &path).in_row(row).at(row.saturating_mul(8));
+        let finding = Finding::new(&C24, &path).in_row(row).with_offset(row.saturating_mul(8));
         run.add(finding.with_details("id", "one that no other row has", id));
     }
     level.objects.ids = keeps.then(|| Arc::from(all));
@@ -252,4 +254,4 @@ pub(crate) async fn ids(
 }
 
 /// Ids that are read at once.
-const PIECE: u64 = 1 << 16;
+const BATCH_IDS: u64 = 1 << 16;

@@ -34,9 +34,9 @@ pub(crate) struct Sought {
     pub(crate) lines: bool,
     /// Whether the links that should join fragments are added up.
     pub(crate) bridges: bool,
-    /// Whether the owner of each fragment is told.
+    /// Whether the owner of each fragment is reported.
     pub(crate) claims: bool,
-    /// Whether the rows that hold something are told.
+    /// Whether the rows that hold something are reported.
     pub(crate) names: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Entry {
     Outside { start: i64, count: i64, blocks: u64 },
 }
 
-/// What came of a run of rows.
+/// The outcome of a run of rows.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RowsLooked {
     pub(crate) found: Findings,
@@ -67,7 +67,7 @@ pub(crate) struct RowsLooked {
 }
 
 /// Looks at the rows from `first` on; those that are not taken are none.
-pub(crate) fn look(sought: &Sought, rows: &[(u64, Entry)]) -> RowsLooked {
+pub(crate) fn check_rows(sought: &Sought, rows: &[(u64, Entry)]) -> RowsLooked {
     let mut looked = RowsLooked {
         found: sought.fresh.new_empty(),
         present: 0,
@@ -81,7 +81,7 @@ pub(crate) fn look(sought: &Sought, rows: &[(u64, Entry)]) -> RowsLooked {
             Entry::Blob(blob) => looked.manifest(sought, *row, blob),
             Entry::Blocks(blocks) => looked.references(sought, *row, blocks),
             Entry::Outside { start, count, blocks } => {
-                let finding = Finding::new(&C9, &sought.path).in_row(*row).at(0);
+                let finding = Finding::new(&C9, &sought.path).in_row(*row).with_offset(0);
                 let (expected, found) =
                     (format!("inside the {blocks} blocks"), format!("{count} from {start}"));
                 looked.found.add(finding.with_details("span", expected, found));
@@ -123,7 +123,7 @@ impl RowsLooked {
         let manifest = match Manifest::parse(blob, sought.sid_ndim) {
             Ok(manifest) => manifest,
             Err(error) => {
-                self.found.add(Finding::of_format(&C9, &sought.path, &error).in_row(row));
+                self.found.add(Finding::from_format(&C9, &sought.path, &error).in_row(row));
                 return;
             }
         };
@@ -167,6 +167,7 @@ impl RowsLooked {
         let mut at = 0_u64;
         for reference in blocks.chunks_exact(stride) {
             let numbers: Vec<i64> = i64s_from_le(reference).collect();
+            // A reference has one number more.
             let (chunk, fragment) = numbers.split_at_checked(components).unwrap_or_default();
             let place = sought.chunks.find(chunk);
             if place.is_none() {
@@ -179,7 +180,7 @@ impl RowsLooked {
                     self.block(sought, row, behind, place, &one, &mut sums, &mut last);
                 }
                 negative => {
-                    let finding = Finding::new(&C9, &sought.path).in_row(row).at(behind);
+                    let finding = Finding::new(&C9, &sought.path).in_row(row).with_offset(behind);
                     let found = if negative.is_some() { "a negative number" } else { "nothing" };
                     self.found.add(finding.with_details("fragment", "0 or more", found));
                     (sums.known, last) = (false, None);
@@ -199,7 +200,7 @@ impl RowsLooked {
 
     fn no_chunk(&mut self, sought: &Sought, row: u64, at: u64, chunk: &[i64]) {
         let chunk = ChunkKey::new(chunk).map_or_else(|_| String::new(), |key| key.to_string());
-        let finding = Finding::new(&C9, &sought.path).in_row(row).at(at);
+        let finding = Finding::new(&C9, &sought.path).in_row(row).with_offset(at);
         self.found.add(finding.with_details("chunk", "a chunk of the level", chunk));
     }
 
@@ -221,7 +222,7 @@ impl RowsLooked {
             return;
         };
         if let Some(over) = first_missing_fragment(fragments, count) {
-            let finding = Finding::new(&C9, &sought.path).in_row(row).at(at);
+            let finding = Finding::new(&C9, &sought.path).in_row(row).with_offset(at);
             self.found.add(finding.with_details(
                 "fragment",
                 format!("below {count}, those of its chunk"),
@@ -234,7 +235,7 @@ impl RowsLooked {
         if !sought.claims && !sought.lines && !sought.bridges && sought.parents.is_empty() {
             return;
         }
-        let ends = sought.chunks.ends_of(place);
+        let ends = sought.chunks.fragment_ends(place);
         let base = sought.chunks.fragment(place, 0);
         for fragment in fragments {
             let number = base.and_then(|base| base.checked_add(saturating_usize(fragment)));
@@ -293,7 +294,7 @@ fn first_missing_fragment(fragments: &BlockFragments<'_>, count: u64) -> Option<
     match fragments {
         BlockFragments::Single(fragment) => Some(*fragment).filter(|fragment| *fragment >= count),
         BlockFragments::Range { start, count: n } => {
-            let end = start.saturating_add(*n);
+            let end = start.saturating_add(*n); // a claim, compared with the count
             (end > count).then_some((*start).max(count))
         }
         BlockFragments::Explicit(_) => fragments.iter().find(|fragment| *fragment >= count),

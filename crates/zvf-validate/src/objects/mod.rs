@@ -25,7 +25,7 @@ use zvf_metadata::GeometryType;
 use zvf_store::StoreError;
 
 use self::index::Index;
-use self::look::{Entry, RowsLooked, Sought, look};
+use self::look::{Entry, RowsLooked, Sought, check_rows};
 use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::level::LevelState;
@@ -41,7 +41,7 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
     if let Some(index) = index::open(run, level).await? {
         index::ids(run, level, &index).await?;
         if level.objects.named.is_some() {
-            room(run, level, &index);
+            reserve_rows(run, level, &index);
         }
         Gathered::new(run, level).check(run, level, &index).await?;
     }
@@ -53,8 +53,8 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
 }
 
 /// Whether the rows that hold something can be kept.
-fn room(run: &mut Validation, level: &mut LevelState, index: &Index) {
-    let most = run.options.kept.saturating_sub(run.ids);
+fn reserve_rows(run: &mut Validation, level: &mut LevelState, index: &Index) {
+    let most = run.options.kept.saturating_sub(run.ids); // nothing is left where more are kept
     if index.rows <= most {
         run.ids += index.rows;
     } else {
@@ -63,7 +63,7 @@ fn room(run: &mut Validation, level: &mut LevelState, index: &Index) {
     }
 }
 
-/// What came of a batch of rows.
+/// The outcome of a batch of rows.
 #[derive(Debug, Serialize, Deserialize)]
 enum Seen {
     Rows(Vec<RowsLooked>),
@@ -123,7 +123,7 @@ impl Gathered {
         let options = run.options.clone();
         let reading = async |range: Range<usize>| {
             let rows = to_u64(range.start)..to_u64(range.end);
-            // A chunk of rows that cannot be read is told once, and its rows are none.
+            // A chunk of rows that cannot be read is reported once, and its rows are none.
             let read = index.manifests.range(rows.clone()).await;
             let entries = match read {
                 Ok(entries) => entries,
@@ -133,16 +133,16 @@ impl Gathered {
             let weigh = |sum: u64, entry| sum + dense::weight(entry);
             let bytes = entries.iter().fold(0_u64, weigh);
             let taken = rows.zip(entries).filter(|(row, _)| options.takes_row(*row));
-            Ok((Ok(taken.collect::<Vec<(u64, Entry)>>()), bytes + ROW))
+            Ok((Ok(taken.collect::<Vec<(u64, Entry)>>()), bytes + ROW_OVERHEAD_BYTES))
         };
         let shared = Arc::clone(&sought);
         let looking = move |rows: Result<Vec<(u64, Entry)>, StoreError>| match rows {
-            Ok(rows) => {
-                Seen::Rows(rows.par_chunks(PIECE).map(|rows| look(&shared, rows)).collect())
-            }
+            Ok(rows) => Seen::Rows(
+                rows.par_chunks(BATCH_ROWS).map(|rows| check_rows(&shared, rows)).collect(),
+            ),
             Err(error) => {
                 let mut found = shared.fresh.new_empty();
-                found.add(Finding::of_store(&C2, &shared.path, &error));
+                found.add(Finding::from_store(&C2, &shared.path, &error));
                 Seen::Unread(found)
             }
         };
@@ -167,7 +167,7 @@ impl Gathered {
         } else if let Some(named) = &mut level.objects.named {
             *named = std::mem::take(&mut self.named);
         }
-        self.settle(run, level, index, unread);
+        self.check_totals(run, level, index, unread);
         Ok(())
     }
 
@@ -199,22 +199,22 @@ impl Gathered {
         run.found.absorb(looked.found);
     }
 
-    fn settle(self, run: &mut Validation, level: &LevelState, index: &Index, unread: bool) {
+    fn check_totals(self, run: &mut Validation, level: &LevelState, index: &Index, unread: bool) {
         if unread || !run.options.takes_all() {
             return;
         }
-        if let Some(said) =
-            index.doc.num_present.filter(|said| *said != self.present && index.has_ids)
+        if let Some(stated) =
+            index.doc.num_present.filter(|stated| *stated != self.present && index.has_ids)
         {
             let finding = Finding::new(&C24, level.path("object_index"));
-            run.add(finding.counted("num_present", self.present, said));
+            run.add(finding.counted("num_present", self.present, stated));
         }
         self.shared(run, level, index);
         self.owners(run, level);
         self.bridges(run, level);
     }
 
-    /// C25: fragments of two objects. Told for the row that came second.
+    /// C25: fragments of two objects. Reported for the row that came second.
     fn shared(&self, run: &mut Validation, level: &LevelState, index: &Index) {
         let Some((fragment, row, n)) = self.shared.filter(|_| !level.node.meta().shared_fragments)
         else {
@@ -234,15 +234,15 @@ impl Gathered {
 
     /// C29: the owner column.
     fn owners(&self, run: &mut Validation, level: &LevelState) {
-        let (Some(owners), Some(told)) = (&self.owners, &level.chunks.owners) else { return };
+        let (Some(owners), Some(stated)) = (&self.owners, &level.chunks.owners) else { return };
         let Some(path) = crate::cells::owner_path(level) else { return };
-        if owners.len() != told.len() {
+        if owners.len() != stated.len() {
             return; // the column has other lengths, which is another finding
         }
         let id = |owner: u32| -> i64 {
             match owner {
-                0 => NOBODY,
-                SEVERAL => SHARED,
+                0 => NO_OWNER,
+                SEVERAL => SHARED_OWNER,
                 row => {
                     let row = usize_from_u32(row - 1);
                     let by_column =
@@ -254,13 +254,16 @@ impl Gathered {
         if level.objects.has_ids && level.objects.ids.is_none() {
             return;
         }
-        let mut bad =
-            owners.iter().zip(told).enumerate().filter(|(_, (owner, told))| id(**owner) != **told);
-        let Some((fragment, (owner, told))) = bad.next() else { return };
+        let mut bad = owners
+            .iter()
+            .zip(stated)
+            .enumerate()
+            .filter(|(_, (owner, stated))| id(**owner) != **stated);
+        let Some((fragment, (owner, stated))) = bad.next() else { return };
         let more = bad.count();
         if let Some((key, n)) = level.chunks.locate(fragment) {
-            let finding = Finding::new(&C29, path).in_cell(&key).at(n.saturating_mul(8));
-            let found = format!("{told}, and {more} more that differ");
+            let finding = Finding::new(&C29, path).in_cell(&key).with_offset(n.saturating_mul(8));
+            let found = format!("{stated}, and {more} more that differ");
             run.add(finding.with_details(format!("owner of fragment {n}"), id(*owner), found));
         }
     }
@@ -284,10 +287,10 @@ impl Gathered {
 }
 
 const SEVERAL: u32 = u32::MAX;
-/// What the owner column says of fragments that nobody, or several objects, name.
-const NOBODY: i64 = -1;
-const SHARED: i64 = -2;
+/// The owner column of fragments that no object, or several objects, name.
+const NO_OWNER: i64 = -1;
+const SHARED_OWNER: i64 = -2;
 /// Rows that one thread looks at in one go.
-const PIECE: usize = 512;
+const BATCH_ROWS: usize = 512;
 /// What a row weighs besides its blob.
-const ROW: u64 = 64;
+const ROW_OVERHEAD_BYTES: u64 = 64;

@@ -6,9 +6,9 @@
 //! merge         goes through the same validation with what was recorded in place of looking: the same report
 //! ```
 //!
-//! Links are compared with the rows of their chunks, and manifests with fragments and links. So there are stages: whoever
+//! Links are compared with the rows of their chunks, and manifests with fragments and links. So there are stages: a process that
 //! does a part of one reads the records of all stages before it. Documents, ids, groups and attributes of objects are
-//! not divided: they are looked into by whoever merges.
+//! not divided: they are checked by the process that merges.
 //!
 //! Not here: where records are kept, and whether the store is still the same (`zvf::tasks`).
 
@@ -193,7 +193,7 @@ pub async fn record_part(
     Validation::new(store, options, observer, work).into_records().await
 }
 
-/// The report of a validation whose cells, links and manifests were looked into by others. `records` are those of all
+/// The report of a validation whose cells, links and manifests were checked by other processes. `records` are those of all
 /// parts, in their order.
 ///
 /// # Errors

@@ -48,7 +48,7 @@ pub(crate) struct Recorded {
 
 /// Who looks into a scan.
 pub(crate) enum Share {
-    /// This process, and nobody else.
+    /// This process alone.
     All,
     /// Others did: the number of the scan.
     Recorded(usize),

@@ -46,7 +46,7 @@ const CAPPED: [(&str, u64, &[&str]); 6] = [
 ];
 
 #[tokio::test]
-async fn what_is_too_large_is_said() {
+async fn oversized_stores_are_reported() {
     for (id, kept, wanted) in CAPPED {
         let all = report(id, &Options::default()).await;
         assert_eq!(all.skipped, [], "{id}");
@@ -66,7 +66,7 @@ async fn what_is_too_large_is_said() {
 }
 
 #[tokio::test]
-async fn what_is_not_asked_for_is_not_missed() {
+async fn unrequested_rules_are_not_reported_as_skipped() {
     let rules = vec![zvf_validate::Rule::find("C3").unwrap()];
     let capped = report("sl3_streamlines", &Options { kept: 0, rules, ..Options::default() }).await;
     assert_eq!(capped.skipped, []);

@@ -346,7 +346,7 @@ impl Query {
     async fn kind_of_objects(&self, reader: &Reader) -> Result<Option<Kind>, zvf::Error> {
         match (&self.objects, self.number()) {
             (Some(Ids(ids)), Some(level)) => match ids.first() {
-                Some(id) => advised(reader, reader.kind_of(level, *id).await).await,
+                Some(id) => advised(reader, reader.find_kind(level, *id).await).await,
                 None => Ok(None),
             },
             _ => Ok(None),

@@ -23,8 +23,8 @@ impl Context {
         if conditions.links.is_empty() {
             return Ok(());
         }
-        let mut columns = Vec::with_capacity(conditions.of_links.len());
-        for (column, attribute) in &conditions.of_links {
+        let mut columns = Vec::with_capacity(conditions.link_columns.len());
+        for (column, attribute) in &conditions.link_columns {
             columns.push((column, self.link_values(attribute, parts, caching).await?));
         }
         for (number, part) in parts.iter_mut().enumerate() {
@@ -53,7 +53,7 @@ impl Context {
             let places: Vec<usize> = run.iter().map(|part| part.place).collect();
             let records: Vec<LinkRecords> = run.iter().map(|part| part.records.clone()).collect();
             for values in attribute.values(first.segment, &places, &records, caching).await {
-                columns.push(self.sift(values)?.flatten());
+                columns.push(self.allow_missing(values)?.flatten());
             }
         }
         Ok(columns)
@@ -98,7 +98,7 @@ impl Context {
         Ok(elements)
     }
 
-    /// The attributes of links that come along. Where some elements are no records, an attribute whose type
+    /// The attributes of links that are returned. Where some elements are no records, an attribute whose type
     /// has nothing that says so comes only when it is asked for by name.
     fn link_fields(&self) -> impl Iterator<Item = &LinkAttribute> {
         let some_are_implied = self.implies_parents();

@@ -10,7 +10,7 @@ use crate::error::QueryError;
 use crate::query::Mode;
 use crate::region::Region;
 use crate::run::Context;
-use crate::select::bits::ROWS;
+use crate::select::bits::WORD_ROWS;
 use crate::select::chain::{Place, Point};
 use crate::select::faces::{Blend, clip_edge, clip_face};
 use crate::select::held::Held;
@@ -115,7 +115,7 @@ impl Context {
         &self,
         family: Option<&LinkFamily>,
         parts: &[Part],
-        told: &[Part],
+        parent_cells: &[Part],
         chunks: &[Chunk],
         positions: &[Held],
         marks: &mut Marks,
@@ -125,7 +125,7 @@ impl Context {
         let axes = self.warm.level.axes();
         let kept = match region {
             // About all of them are kept: growing by doubling would take three times their bytes.
-            None => Kept::with_capacity(self.elements_of(parts, chunks), self.element_width),
+            None => Kept::with_capacity(self.estimate_elements(parts, chunks), self.element_width),
             Some(_) => Kept::default(),
         };
         let mut test =
@@ -139,14 +139,16 @@ impl Context {
         // In a directed family a record takes no implied edge away.
         let mut children = Children::new(chunks);
         let mut ends = Vec::new();
-        let is_told = std::iter::repeat_n(false, parts.len()).chain(std::iter::repeat(true));
-        for ((number, part), told) in (0_u32..).zip(parts.iter().chain(told)).zip(is_told) {
+        let is_parent = std::iter::repeat_n(false, parts.len()).chain(std::iter::repeat(true));
+        for ((number, part), is_parent) in
+            (0_u32..).zip(parts.iter().chain(parent_cells)).zip(is_parent)
+        {
             let across = family.is_some_and(|family| {
                 let offsets = family.segments().get(part.segment).and_then(LinkSegment::offsets);
                 offsets.is_some_and(|offsets| !offsets.are_zero())
             });
             if !self.follows_rows() {
-                if told {
+                if is_parent {
                     continue; // it says nothing of edges that are stored
                 }
                 if region.is_none() && test.all_own(part) {
@@ -170,7 +172,7 @@ impl Context {
                         ends.first().into_iter().for_each(|child| children.insert(*child));
                     }
                 }
-                if !told && part.dropped.get(i) != Some(&true) {
+                if !is_parent && part.dropped.get(i) != Some(&true) {
                     test.element(&ends, Some((number, saturating_u32(to_u64(i)))))?;
                 }
             }
@@ -182,7 +184,7 @@ impl Context {
     }
 
     /// How many elements there are at most: records that lead, and the edges that the order of rows implies.
-    fn elements_of(&self, parts: &[Part], chunks: &[Chunk]) -> usize {
+    fn estimate_elements(&self, parts: &[Part], chunks: &[Chunk]) -> usize {
         let records: usize = parts.iter().map(|part| part.records.len()).sum();
         if !self.implies_parents() {
             return records;
@@ -254,19 +256,19 @@ impl<'a> Children<'a> {
         }
         if words.is_empty() {
             // Rows that were read.
-            words.resize(saturating_usize(chunk.rows).div_ceil(ROWS), 0);
+            words.resize(saturating_usize(chunk.rows).div_ceil(WORD_ROWS), 0);
         }
         let row = usize_from_u32(place.row);
-        if let Some(word) = words.get_mut(row / ROWS) {
-            *word |= 1 << (row % ROWS);
+        if let Some(word) = words.get_mut(row / WORD_ROWS) {
+            *word |= 1 << (row % WORD_ROWS);
         }
     }
 
     fn contains(&self, place: Place) -> bool {
         let row = usize_from_u32(place.row);
         let word =
-            self.words.get(usize_from_u32(place.cell)).and_then(|words| words.get(row / ROWS));
-        word.is_some_and(|word| word >> (row % ROWS) & 1 == 1)
+            self.words.get(usize_from_u32(place.cell)).and_then(|words| words.get(row / WORD_ROWS));
+        word.is_some_and(|word| word >> (row % WORD_ROWS) & 1 == 1)
     }
 }
 
@@ -360,7 +362,7 @@ impl Test<'_> {
             return Ok(());
         }
         let keep = match (self.mode, self.region) {
-            (Mode::Touch, Some(region)) => meets(region, self.load(ends)?.all(), self.axes),
+            (Mode::Touch, Some(region)) => meets(region, self.load(ends)?.points(), self.axes),
             (Mode::Clip, Some(region)) => return self.clip(region, ends, from),
             (Mode::Inside | Mode::Crop | Mode::Cells, _) | (_, None) => {
                 let mut all = true;
@@ -382,7 +384,7 @@ impl Test<'_> {
             (Some(chunk), _) if chunk.own => Ok(self.marks.is_inside(end)),
             (Some(chunk), Some(region)) if chunk.counts => {
                 let points = self.load(&[end])?;
-                let point = points.all().first().and_then(|point| point.get(..self.axes));
+                let point = points.points().first().and_then(|point| point.get(..self.axes));
                 Ok(point.is_some_and(|point| region.contains(point)))
             }
             (Some(chunk), None) => Ok(chunk.counts),
@@ -399,7 +401,7 @@ impl Test<'_> {
     ) -> Result<(), QueryError> {
         let points = self.load(ends)?;
         let points: Vec<&[f64]> =
-            points.all().iter().filter_map(|point| point.get(..self.axes)).collect();
+            points.points().iter().filter_map(|point| point.get(..self.axes)).collect();
         if !boxes_meet(region, &points) {
             return Ok(());
         }
@@ -424,7 +426,7 @@ impl Test<'_> {
 
     /// The positions of `ends`.
     fn load(&self, ends: &[Place]) -> Result<Corners, QueryError> {
-        let mut corners = Corners { points: [[0.0; Bounds::MAX_AXES]; WIDEST], len: ends.len() };
+        let mut corners = Corners { points: [[0.0; Bounds::MAX_AXES]; MAX_ENDS], len: ends.len() };
         for (end, point) in ends.iter().zip(&mut corners.points) {
             let held =
                 self.positions.get(usize_from_u32(end.cell)).and_then(|held| held.column(end.row));
@@ -441,22 +443,22 @@ impl Test<'_> {
 
 /// The positions of the ends of one element.
 struct Corners {
-    points: [Point; WIDEST],
+    points: [Point; MAX_ENDS],
     len: usize, // at most as many: no link has more ends
 }
 
 impl Corners {
-    fn all(&self) -> &[Point] {
+    fn points(&self) -> &[Point] {
         self.points.get(..self.len).unwrap_or(&self.points)
     }
 }
 
 /// Ends that an element may have.
-const WIDEST: usize = zvf_format::key::MAX_WIDTH;
+const MAX_ENDS: usize = zvf_format::key::MAX_WIDTH;
 
 /// Whether the element with these corners has a point in the region.
 fn meets(region: &Region, corners: &[Point], axes: usize) -> bool {
-    let mut refs: [&[f64]; WIDEST] = [&[]; WIDEST];
+    let mut refs: [&[f64]; MAX_ENDS] = [&[]; MAX_ENDS];
     for (to, from) in refs.iter_mut().zip(corners) {
         *to = from.get(..axes).unwrap_or(from);
     }

@@ -14,7 +14,7 @@ use crate::select::pieces::{Piece, Pieces};
 pub(super) struct Marks {
     /// Rows that are in it by themselves.
     inside: Vec<Vec<bool>>,
-    /// Rows that may be; all where nothing is said.
+    /// Rows that are allowed; all where there is no restriction.
     allowed: Option<Vec<Vec<bool>>>,
     /// Chunks of which nothing is known.
     absent: Vec<bool>,

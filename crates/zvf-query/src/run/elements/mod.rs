@@ -40,11 +40,11 @@ pub(crate) struct Work {
     pub(crate) chunks: Vec<u32>,
     /// Cells: the number of the segment, and the place in it.
     pub(crate) cells: Vec<(usize, usize)>,
-    /// Cells that belong to other work, and tell who has a parent other than the implied one.
-    pub(crate) told: Vec<(usize, usize)>,
+    /// Cells that belong to other work, and state which vertices have a parent other than the implied one.
+    pub(crate) parent_cells: Vec<(usize, usize)>,
 }
 
-/// An answer whose vertices and elements can be told from those of other answers.
+/// An answer whose vertices and elements can be distinguished from those of other answers.
 pub(crate) struct Keyed {
     pub(crate) batch: Batch,
     /// Where the vertices are stored, in their order: the place of the chunk in the upper 32 bits, the row in
@@ -73,6 +73,7 @@ fn rows_present(held: &Held) -> u64 {
         Held::Whole(column) => to_u64(column.len()),
         Held::Parts(parts) => {
             let ends = parts.iter().map(|(first, column)| u64::from(*first) + to_u64(column.len()));
+            // Without parts no row was read.
             ends.max().unwrap_or(0)
         }
     }
@@ -126,7 +127,7 @@ impl Context {
         Ok(self.elements_keyed(work, false).await?.batch)
     }
 
-    /// The same, with what tells its elements and its vertices where `with_keys` asks for it.
+    /// The same, with the identity of its elements and vertices where `with_keys` asks for it.
     pub(super) async fn elements_keyed(
         &self,
         work: &Work,
@@ -134,15 +135,15 @@ impl Context {
     ) -> Result<Keyed, QueryError> {
         let family = self.family().await?;
         let rows = work.chunks.len() + work.cells.len();
-        let caching = if rows > MANY_CELLS { Caching::Once } else { self.caching(0) };
-        let (mut parts, mut told) = match &family {
+        let caching = if rows > MAX_CACHED_CELLS { Caching::Once } else { self.caching(0) };
+        let (mut parts, mut parent_cells) = match &family {
             Some(family) => (
                 self.records(family, &work.cells, caching).await?,
-                self.records(family, &work.told, caching).await?,
+                self.records(family, &work.parent_cells, caching).await?,
             ),
             None => (Vec::new(), Vec::new()),
         };
-        let mut chunks = self.chunks_of(&mut parts, &mut told, &work.chunks).await?;
+        let mut chunks = self.gather_chunks(&mut parts, &mut parent_cells, &work.chunks).await?;
         let asked_owners = self.retain_asked(&mut chunks).await?;
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
@@ -170,7 +171,7 @@ impl Context {
         self.drop_records(&mut parts, caching).await?;
         let mut marks = Marks::new(&chunks, &positions, allowed);
         let mut kept =
-            self.kept(family.as_ref(), &parts, &told, &chunks, &positions, &mut marks)?;
+            self.kept(family.as_ref(), &parts, &parent_cells, &chunks, &positions, &mut marks)?;
 
         let (pieces, numbers, columns) = loop {
             let (pieces, numbers) = marks.numbered(&chunks, &kept);
@@ -192,7 +193,7 @@ impl Context {
         let batch = self.gathered(&pieces, &positions, &columns)?;
         let batch = self.with_cuts(batch, &kept, &positions, &columns)?;
         drop((positions, columns));
-        let places = if with_keys { self.places_of(&keys, &pieces)? } else { Vec::new() };
+        let places = if with_keys { self.vertex_places(&keys, &pieces)? } else { Vec::new() };
         let rows = pieces.rows;
         let mut all = pieces.list;
         all.extend(kept.nearest(&chunks));
@@ -211,7 +212,7 @@ impl Context {
     }
 
     /// Where the vertices of `pieces` are stored.
-    fn places_of(&self, keys: &[ChunkKey], pieces: &Pieces) -> Result<Vec<u64>, QueryError> {
+    fn vertex_places(&self, keys: &[ChunkKey], pieces: &Pieces) -> Result<Vec<u64>, QueryError> {
         let mut places = Vec::with_capacity(pieces.rows);
         for piece in &pieces.list {
             // A chunk that records name and the presence list does not comes with no place.
@@ -245,7 +246,7 @@ impl Context {
         let found = futures_util::future::join_all(reads).await;
         for ((segment, places), found) in runs.into_iter().zip(found) {
             for (place, records) in places.into_iter().zip(found) {
-                if let Some(records) = self.sift(records)? {
+                if let Some(records) = self.allow_missing(records)? {
                     let (chunks, dropped) = (Vec::new(), Vec::new());
                     parts.push(Part { segment, place, records, chunks, dropped });
                 }
@@ -254,12 +255,12 @@ impl Context {
         Ok(parts)
     }
 
-    /// The chunks of `parts` and those at `own`, with their rows; `parts` and `told` learn the numbers of
+    /// The chunks of `parts` and those at `own`, with their rows; `parts` and `parent_cells` learn the numbers of
     /// theirs.
-    async fn chunks_of(
+    async fn gather_chunks(
         &self,
         parts: &mut [Part],
-        told: &mut [Part],
+        parent_cells: &mut [Part],
         own: &[u32],
     ) -> Result<Vec<Chunk>, QueryError> {
         let mut keys: Vec<(ChunkKey, bool)> =
@@ -268,7 +269,7 @@ impl Context {
         keys.extend(between.map(|key| (*key, false)));
         keys.sort_unstable_by(|(a, own_a), (b, own_b)| a.cmp_numeric(b).then(own_b.cmp(own_a)));
         keys.dedup_by(|next, kept| next.0 == kept.0);
-        for part in parts.iter_mut().chain(told) {
+        for part in parts.iter_mut().chain(parent_cells) {
             let number = |key: &ChunkKey| {
                 let found = keys.binary_search_by(|(one, _)| one.cmp_numeric(key));
                 found.map_or(CUT, |number| saturating_u32(to_u64(number)))
@@ -279,7 +280,7 @@ impl Context {
         let found = self.warm.level.fragments(&only).await;
         let mut chunks = Vec::with_capacity(keys.len());
         for ((key, own), fragments) in keys.into_iter().zip(found) {
-            let fragments = self.sift(fragments)?;
+            let fragments = self.allow_missing(fragments)?;
             let absent = fragments.is_none();
             let (runs, rows, tiled) = match fragments {
                 None => (Runs::default(), 0, false),
@@ -336,7 +337,7 @@ impl Context {
         };
         let empty = |rows: &u64| vec![false; saturating_usize(*rows)];
         let mut passing: Vec<Vec<bool>> = rows.iter().map(empty).collect();
-        for piece in test.of_pieces(&all)?.list {
+        for piece in test.filter_pieces(&all)?.list {
             let rows = passing.get_mut(usize_from_u32(piece.cell));
             if let Some(rows) = rows.and_then(|rows| {
                 rows.get_mut(usize_from_u32(piece.start)..usize_from_u32(piece.end()))
@@ -416,7 +417,7 @@ fn find_lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
     lost
 }
 
-/// What tells the elements that came `from` these records of `parts`.
+/// The identity of the elements that came `from` these records of `parts`.
 fn element_keys(parts: &[Part], from: &[Option<(u32, u32)>]) -> Vec<(u64, u64, u64)> {
     let key = |source: &Option<(u32, u32)>| {
         let (part, record) = (*source)?;
@@ -474,7 +475,7 @@ fn by_child(
 fn ends_needed(of: Of<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
     let mut ends: Vec<Vec<Piece>> = vec![Vec::new(); chunks.len()];
     let is_own = |cell: &u32| chunks.get(usize_from_u32(*cell)).is_some_and(|chunk| chunk.own);
-    // Chunks that are read whole need no word of what ends in them.
+    // Chunks that are read whole need no list of the ends in them.
     for part in parts.iter().filter(|part| !part.chunks.iter().all(is_own)) {
         for i in 0..part.records.len() {
             for (place, row) in part.records.ends(i) {
@@ -502,4 +503,4 @@ fn ends_needed(of: Of<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
 }
 
 /// Cells that are not kept with the handle.
-const MANY_CELLS: usize = 512;
+const MAX_CACHED_CELLS: usize = 512;

@@ -42,7 +42,7 @@ impl File {
     }
 
     pub(super) fn version(&self) -> Version {
-        Version::of_file(self.size(), Stamp::from_metadata(&self.about))
+        Version::from_stamp(self.size(), Stamp::from_metadata(&self.about))
     }
 
     /// Whether the file was written to since. What it is called and how often does not matter.
@@ -59,7 +59,7 @@ impl File {
     }
 }
 
-/// What tells one version of a file from another, besides its size.
+/// What distinguishes two versions of a file, besides its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::source) struct Stamp {
     place: (u64, u64),    // device and inode
@@ -122,7 +122,7 @@ pub(super) fn children(dir: &Dir, prefix: &Key) -> Result<Vec<Child>, StoreError
     Ok(children)
 }
 
-/// Calls `found` with every file below `prefix` until it says no.
+/// Calls `found` with every file below `prefix` until it returns false.
 pub(super) fn walk(
     dir: &Dir,
     prefix: &Key,
@@ -155,7 +155,7 @@ fn is_seen(prefix: &Key, name: &str) -> Option<Key> {
     if name.starts_with(".tmp-") { None } else { prefix.child(name).ok() }
 }
 
-/// Whether the system says that there is no such object, in any of its words.
+/// Whether an error of the system means that there is no such object.
 pub(super) fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(error.kind(), Kind::NotFound | Kind::NotADirectory | Kind::IsADirectory)

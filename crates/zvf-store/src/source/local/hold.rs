@@ -1,7 +1,7 @@
 //! Long files that are read in two steps: their ends at once, all of them when that is asked for.
 //!
 //! In between the file is held open, so that the second step reads what the first one began, also when another
-//! file has the name by then, or none. Who wrote into it is found out by its size and the time of that.
+//! file has the name by then, or none. A write into it shows in its size and modification time.
 //! A process may not have many files open, so that few are held; others are read at once.
 
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Drop for Inner {
 
 impl Local {
     /// The file under `key`, as [`Source::begin`](crate::source::Source::begin) has it. None where it has to be read in
-    /// the usual way, which also knows what to make of a fault.
+    /// the usual way, which also classifies faults.
     pub(crate) async fn begin(
         &self,
         key: &Key,
@@ -59,17 +59,17 @@ impl Shared {
             let got = Got { bytes: read.bytes, size: read.size, version: read.version };
             return Some(Begun::Whole(Some(got)));
         }
-        // Elsewhere a file that is held may be in the way of who replaces it.
+        // Elsewhere a file that is held may keep others from replacing it.
         if !cfg!(unix) {
             return None;
         }
-        if HELD.fetch_add(1, Ordering::Relaxed) >= MAX_HELD {
+        if HELD.fetch_add(1, Ordering::Relaxed) >= MAX_HELD_FILES {
             HELD.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
         let ends = piece(ByteRange::At { start: 0, len: ends }).zip(piece(ByteRange::Last(ends)));
         self.opened.fetch_add(1, Ordering::Relaxed);
-        let inner = Arc::new(Inner { shared: Arc::clone(&self), key, file }); // gives its place back
+        let inner = Arc::new(Inner { shared: Arc::clone(&self), key, file }); // releases its place when dropped
         let (head, tail) = ends?;
         Some(Begun::Ends(head.bytes, tail.bytes, HeldFile { inner }))
     }
@@ -112,4 +112,4 @@ impl Inner {
 /// Files that are held by this process.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 /// The most that are: often no more than 1024 may be open.
-const MAX_HELD: usize = 64;
+const MAX_HELD_FILES: usize = 64;

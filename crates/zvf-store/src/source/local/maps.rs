@@ -1,9 +1,9 @@
 //! Files of a directory that are read where they are mapped, by choice.
 //!
 //! A file that is large enough is mapped once a handle and stays so; its bytes are handed out without a
-//! copy, and keep the map alive. Small files are read: mapping one costs more than copying it. Whoever
-//! answered a question from such bytes asks afterwards whether all files are still what they were
-//! ([`Maps::check`]), and discards the answer when one is not.
+//! copy, and keep the map alive. Small files are read: mapping one costs more than copying it. After an
+//! answer was made from such bytes, [`Maps::check`] verifies that all files are still what they were; otherwise the
+//! answer is discarded.
 //!
 //! A file that is renamed over while the handle lives stays mapped in its old version, which is whole.
 
@@ -39,7 +39,7 @@ impl Maps {
     }
 
     /// None yet, under the same promise.
-    pub(super) fn none_yet(&self) -> Self {
+    pub(super) fn new_empty(&self) -> Self {
         Self::new(self.promise)
     }
 
@@ -50,7 +50,7 @@ impl Maps {
 
     /// Maps `file`, unless it is too small, may change, or there are too many: then it is read.
     pub(super) fn map(&self, key: &Key, file: &File) -> Result<Option<Mapped>, StoreError> {
-        if file.size() < WORTH_A_MAP || self.files().len() >= MAX_MAPS {
+        if file.size() < MIN_MAPPED_BYTES || self.files().len() >= MAX_MAPS {
             return Ok(None);
         }
         // Without another descriptor the file cannot be looked at later; it is open, so it can be read.
@@ -84,7 +84,7 @@ impl Mapped {
 }
 
 /// A map costs about as much as copying so many bytes.
-const WORTH_A_MAP: u64 = 128 << 10;
+const MIN_MAPPED_BYTES: u64 = 128 << 10;
 /// Maps that one handle may hold. Each keeps its file open, to be looked at again, and a process may often
 /// have no more than 1024 files open.
 const MAX_MAPS: usize = 256;

@@ -3,7 +3,7 @@
 //! A batch of reads is one hop: inside a tokio runtime it goes to blocking threads, otherwise it runs
 //! where it is asked for. Each file costs what it must: open, fstat, one pread into fresh memory per
 //! piece, close. Large batches are split over a few threads. They do not run on the caller's rayon
-//! pool: its workers may be waiting for this very read, and then nobody would do it.
+//! pool: its workers may be waiting for this very read, which would then never run.
 //!
 //! What an object store answers with "not found" is absent here too: a missing name, a name below a
 //! file, a directory where a file should be. Files are never written and never locked. Once another
@@ -11,7 +11,7 @@
 //! proves nothing, and is `FileChanged`.
 //!
 //! Bytes are reserved in the budget of the handle while they are read. A read never blocks a thread for
-//! that: what finds no room goes back to the future, which waits for it.
+//! that: where the budget is used up, the future waits.
 //!
 //! Not here: how a directory is opened and read ([`dir`]), files that are mapped ([`maps`]).
 
@@ -40,7 +40,7 @@ use zvf_format::{Class, Expected};
 use self::dir::{Dir, File};
 pub(crate) use self::hold::HeldFile;
 use super::plan::{Object, Read, deliver, plan};
-use super::{ByteRange, Child, Get, Got, IoStats, LISTED, Version};
+use super::{ByteRange, Child, Get, Got, IoStats, MAX_LISTED_KEYS, Version};
 use crate::budget::{Budget, Reservation};
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
@@ -64,9 +64,9 @@ struct Shared {
     /// For files of which nothing is kept.
     #[cfg(unix)]
     spares: Option<Arc<spares::BufferPool>>,
-    /// For cells that pass.
+    /// For cells that are not cached.
     #[cfg(unix)]
-    passing: Arc<spares::BufferPool>,
+    pool: Arc<spares::BufferPool>,
     folder: Option<OpenedFolder>,
     opened: AtomicU64,
     bytes_read: AtomicU64,
@@ -102,7 +102,7 @@ impl Local {
         Ok(Self(Arc::new(Shared::open(path, budget)?)))
     }
 
-    /// The same for files whose bytes are let go of soon: some memory is kept for the next reads.
+    /// The same for files whose bytes are released soon: some memory is kept for the next reads.
     pub(crate) fn with_buffer_pool(path: &Path, budget: Budget) -> Result<Self, StoreError> {
         Ok(Self(Arc::new(Shared {
             #[cfg(unix)]
@@ -132,11 +132,11 @@ impl Local {
         let fresh = Shared::open(&self.0.path, self.0.budget.clone())?;
         Ok(Self(Arc::new(Shared {
             #[cfg(all(unix, feature = "map"))]
-            maps: self.0.maps.as_ref().map(maps::Maps::none_yet),
+            maps: self.0.maps.as_ref().map(maps::Maps::new_empty),
             #[cfg(unix)]
             spares: self.0.spares.clone(),
             #[cfg(unix)]
-            passing: Arc::clone(&self.0.passing),
+            pool: Arc::clone(&self.0.pool),
             ..fresh
         })))
     }
@@ -156,7 +156,7 @@ impl Local {
     }
 
     pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
-        let objects = plan(gets, MERGE_GAP);
+        let objects = plan(gets, MERGE_GAP_BYTES);
         let mut answers = vec![None; gets.len()];
         let mut missing = false;
         for (object, outcomes) in self.read_objects(objects).await {
@@ -179,7 +179,7 @@ impl Local {
     /// Reads `objects`, split over threads when there are many; afterwards, one by one, those for which
     /// there was no room at first.
     async fn read_objects(&self, objects: Vec<Object>) -> Vec<Done> {
-        let parts = (objects.len() / SPLIT).clamp(1, self.0.threads);
+        let parts = (objects.len() / MIN_FILES_PER_THREAD).clamp(1, self.0.threads);
         let tried = match Handle::try_current() {
             Ok(runtime) => self.read_on(&runtime, objects, parts).await,
             Err(_no_runtime) => self.read_inline(objects, parts),
@@ -253,7 +253,7 @@ impl Local {
     }
 
     pub(crate) const fn merge_gap(&self) -> u64 {
-        MERGE_GAP
+        MERGE_GAP_BYTES
     }
 
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
@@ -281,7 +281,7 @@ impl Local {
 /// An object with the outcome of each of its pieces.
 type Done = (Object, Vec<Result<Option<Read>, StoreError>>);
 
-/// What came of an object.
+/// The outcome of an object.
 enum Tried {
     Done(Done),
     /// So many bytes of it had to be read at once, and others hold what the budget lacks for that.
@@ -318,11 +318,12 @@ impl Shared {
         // The name is looked up again later, wherever the process is by then.
         let path = std::path::absolute(path).map_err(open_error)?;
         let folder = OpenedFolder::read(&path);
-        // What rests in the pool is beside the budget: it is little of that, and nothing of a small one.
+        // The pool is not charged to the budget: it is a small part of it, and empty for a small budget.
         #[cfg(unix)]
-        let spare = if budget.max_bytes() < SMALL_BUDGET { 0 } else { budget.max_bytes() / 16 };
+        let spare =
+            if budget.max_bytes() < MIN_POOL_BUDGET_BYTES { 0 } else { budget.max_bytes() / 16 };
         #[cfg(unix)]
-        let passing = Arc::new(spares::BufferPool::new(spare));
+        let pool = Arc::new(spares::BufferPool::new(spare));
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         Ok(Self {
             path,
@@ -334,7 +335,7 @@ impl Shared {
             #[cfg(unix)]
             spares: None,
             #[cfg(unix)]
-            passing,
+            pool,
             folder,
             opened: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
@@ -349,7 +350,7 @@ impl Shared {
         }
     }
 
-    /// What comes of each piece of `object`, or why nothing of it can be read.
+    /// The result of each piece of `object`, or why nothing of it can be read.
     fn outcomes(
         &self,
         object: &Object,
@@ -370,7 +371,7 @@ impl Shared {
         {
             return Ok(ranges.map(|range| self.mapped(&mapped, range).map(Some)).collect());
         }
-        let outcome = |range| match self.piece(&file, range, object.passing, room) {
+        let outcome = |range| match self.piece(&file, range, object.pooled, room) {
             Ok(read) => Ok(Ok(Some(read))),
             Err(Fault::Error(error)) => Ok(Err(error)),
             Err(no_room @ Fault::NoRoom(_)) => Err(no_room),
@@ -383,7 +384,7 @@ impl Shared {
         &self,
         file: &File,
         range: ByteRange,
-        passing: bool,
+        pooled: bool,
         room: Option<&Room>,
     ) -> Result<Read, Fault> {
         let size = file.size();
@@ -396,7 +397,7 @@ impl Shared {
             },
         };
         let bytes =
-            self.bytes(file, start, len, passing).map_err(|e| StoreError::io(Op::Read, e))?;
+            self.bytes(file, start, len, pooled).map_err(|e| StoreError::io(Op::Read, e))?;
         let found = to_u64(bytes.len());
         self.bytes_read.fetch_add(found, Ordering::Relaxed);
         if found != len {
@@ -414,11 +415,11 @@ impl Shared {
     }
 
     /// The bytes from `start`: `len` of them, or fewer when the file ends.
-    fn bytes(&self, file: &File, start: u64, len: u64, passing: bool) -> io::Result<Bytes> {
+    fn bytes(&self, file: &File, start: u64, len: u64, pooled: bool) -> io::Result<Bytes> {
         #[cfg(not(unix))]
-        let _ = passing;
+        let _ = pooled;
         #[cfg(unix)]
-        let spares = if passing { Some(&self.passing) } else { self.spares.as_ref() };
+        let spares = if pooled { Some(&self.pool) } else { self.spares.as_ref() };
         #[cfg(unix)]
         if let Some(mut spare) = spares.and_then(|spares| spares.take(saturating_usize(len))) {
             let read = file.read_into(start, spare.first_bytes(saturating_usize(len)))?;
@@ -443,11 +444,11 @@ impl Shared {
         let mut found = Vec::new();
         dir::walk(&self.dir, prefix, &mut |key, size| {
             found.push((key, size));
-            found.len() < LISTED
+            found.len() < MAX_LISTED_KEYS
         })?;
-        if found.len() >= LISTED {
-            let cap = to_u64(LISTED) - 1;
-            return Err(StoreError::limit(Op::List, "keys", cap, to_u64(LISTED)));
+        if found.len() >= MAX_LISTED_KEYS {
+            let cap = to_u64(MAX_LISTED_KEYS) - 1;
+            return Err(StoreError::limit(Op::List, "keys", cap, to_u64(MAX_LISTED_KEYS)));
         }
         found.sort_unstable();
         Ok(found)
@@ -461,9 +462,9 @@ fn part(range: ByteRange, size: u64) -> (u64, u64) {
 }
 
 impl Version {
-    /// What a file system tells: any of these changes when the file does.
-    pub(super) fn of_file(size: u64, stamp: Stamp) -> Self {
-        Self { size, stamp: Some(stamp), ..Self::of_size(size) }
+    /// Metadata of a file: any of these changes when the file does.
+    pub(super) fn from_stamp(size: u64, stamp: Stamp) -> Self {
+        Self { size, stamp: Some(stamp), ..Self::from_size(size) }
     }
 }
 
@@ -516,12 +517,12 @@ fn split<T>(mut items: Vec<T>, parts: usize) -> Vec<Vec<T>> {
 }
 
 /// A second pread costs about as much as copying this many bytes.
-const MERGE_GAP: u64 = 4 << 10;
-/// A thread is worth its start from so many files on.
-const SPLIT: usize = 64;
-/// Who has less memory than that has none to spare.
+const MERGE_GAP_BYTES: u64 = 4 << 10;
+/// The number of files from which another thread pays.
+const MIN_FILES_PER_THREAD: usize = 64;
+/// Below this budget there is no buffer pool.
 #[cfg(unix)]
-const SMALL_BUDGET: u64 = 32 << 20;
+const MIN_POOL_BUDGET_BYTES: u64 = 32 << 20;
 /// More threads do not make one disk faster.
 const MAX_THREADS: usize = 8;
 

@@ -1,14 +1,13 @@
-//! Memory that was read into before, for the next reads of about the same size: fresh memory costs the system
-//! as much as filling it.
+//! A pool of buffers for reads of about the same size: the page faults of fresh memory cost as much as filling it.
 //!
-//! Only for bytes that are let go of soon, not for cells that caches keep: what is kept here counts as nobody's.
+//! Only for bytes that are released soon, not for cells that caches keep: the pool is not charged to the budget.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use zvf_format::num::saturating_usize;
 
-/// Buffers at rest.
+/// The pool of one handle.
 #[derive(Debug)]
 pub(super) struct BufferPool {
     max_bytes: usize, // of all of them
@@ -21,7 +20,7 @@ struct Kept {
     bytes: usize,          // of all of them
 }
 
-/// A buffer that goes back to rest when nobody reads it any more.
+/// A buffer that returns to the pool when its last reader is dropped.
 pub(super) struct Spare {
     bytes: Vec<u8>, // all of them written before
     home: Arc<BufferPool>,
@@ -39,9 +38,9 @@ impl BufferPool {
         Self { max_bytes: saturating_usize(max_bytes).min(MAX_SPARE_BYTES), kept: Mutex::default() }
     }
 
-    /// A buffer of `wanted` bytes, with whatever was in it, or with zeros; `None` for sizes that are not worth it.
+    /// A buffer of `wanted` bytes, with whatever was in it, or with zeros; `None` for sizes that are not pooled.
     pub(super) fn take(self: &Arc<Self>, wanted: usize) -> Option<Spare> {
-        if !(SMALLEST..=LARGEST.min(self.max_bytes)).contains(&wanted) {
+        if !(MIN_POOLED_BYTES..=MAX_POOLED_BYTES.min(self.max_bytes)).contains(&wanted) {
             return None;
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +51,7 @@ impl BufferPool {
                 kept.bytes -= bytes.len();
                 bytes
             }
-            None => vec![0; wanted.next_multiple_of(ROUNDED)],
+            None => vec![0; wanted.next_multiple_of(SIZE_CLASS_BYTES)],
         };
         Some(Spare { bytes, home: Arc::clone(self) })
     }
@@ -89,12 +88,12 @@ impl Drop for Spare {
     }
 }
 
-/// Smaller reads are of memory that the allocator keeps.
-const SMALLEST: usize = 16 << 10;
-/// Larger ones are seldom many.
-const LARGEST: usize = 8 << 20;
-/// Reads of nearly the same size shall fit the same buffers.
-const ROUNDED: usize = 4 << 10;
+/// Smaller reads use memory that the allocator caches.
+const MIN_POOLED_BYTES: usize = 16 << 10;
+/// Larger reads are rare.
+const MAX_POOLED_BYTES: usize = 8 << 20;
+/// Sizes are rounded up to this, so that reads of nearly the same size share buffers.
+const SIZE_CLASS_BYTES: usize = 4 << 10;
 /// What is kept for one file at most.
 const MAX_SPARE_BYTES: usize = 16 << 20;
 
@@ -103,9 +102,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_let_go_of_is_read_into_again() {
+    fn reuses_released_buffers() {
         let spares = Arc::new(BufferPool::default());
-        for small_or_large in [SMALLEST - 1, LARGEST + 1] {
+        for small_or_large in [MIN_POOLED_BYTES - 1, MAX_POOLED_BYTES + 1] {
             assert!(spares.take(small_or_large).is_none());
         }
         let mut one = spares.take(20_000).unwrap();
@@ -132,9 +131,12 @@ mod tests {
     #[test]
     fn no_more_is_kept_than_allowed() {
         let spares = Arc::new(BufferPool::default());
-        let many: Vec<Spare> = (0..6).map(|_| spares.take(LARGEST).unwrap()).collect();
+        let many: Vec<Spare> = (0..6).map(|_| spares.take(MAX_POOLED_BYTES).unwrap()).collect();
         drop(many);
         let kept = spares.kept.lock().unwrap();
-        assert_eq!((kept.buffers.len(), kept.bytes), (MAX_SPARE_BYTES / LARGEST, MAX_SPARE_BYTES));
+        assert_eq!(
+            (kept.buffers.len(), kept.bytes),
+            (MAX_SPARE_BYTES / MAX_POOLED_BYTES, MAX_SPARE_BYTES)
+        );
     }
 }

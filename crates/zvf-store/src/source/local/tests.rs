@@ -48,7 +48,7 @@ fn a_read_waits_for_room_in_the_budget() {
     let budget = Budget::new(&options);
     let local = Local::open(dir.path(), budget.clone()).unwrap();
     let held = budget.try_reserve(2048).unwrap().unwrap();
-    let gets = ["a", "b", "large"].map(|name| Get::all(key(name)));
+    let gets = ["a", "b", "large"].map(|name| Get::object(key(name)));
     let mut read = std::pin::pin!(local.read_many(&gets));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(read.as_mut().poll(&mut context).is_pending());
@@ -71,20 +71,20 @@ fn ranges_are_cut_out_of_files() {
     type Row = (Get, Result<Option<&'static [u8]>, &'static str>);
     #[rustfmt::skip]
     let table: [Row; 14] = [
-        (Get::all(c.clone()), Ok(Some(b"0123456789"))),
-        (Get::at(c.clone(), 0, 10), Ok(Some(b"0123456789"))),
-        (Get::at(c.clone(), 2, 3), Ok(Some(b"234"))),
-        (Get::at(c.clone(), 10, 0), Ok(Some(b""))),
-        (Get::last(c.clone(), 3), Ok(Some(b"789"))),
-        (Get::last(c.clone(), 30), Ok(Some(b"0123456789"))),
-        (Get::last(c.clone(), 0), Ok(Some(b""))),
-        (Get::all(key("empty")), Ok(Some(b""))),
-        (Get::last(key("empty"), 4), Ok(Some(b""))),
-        (Get::all(key("c")), Ok(None)),
-        (Get::all(key("c/1")), Ok(None)),
-        (Get::all(key("c/0/1")), Ok(None)),
-        (Get::at(c.clone(), 8, 3), Err("Truncated in c/0 at 8..11, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
-        (Get::at(c, u64::MAX, u64::MAX), Err("Truncated in c/0 at 18446744073709551615..18446744073709551615, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
+        (Get::object(c.clone()), Ok(Some(b"0123456789"))),
+        (Get::range(c.clone(), 0, 10), Ok(Some(b"0123456789"))),
+        (Get::range(c.clone(), 2, 3), Ok(Some(b"234"))),
+        (Get::range(c.clone(), 10, 0), Ok(Some(b""))),
+        (Get::suffix(c.clone(), 3), Ok(Some(b"789"))),
+        (Get::suffix(c.clone(), 30), Ok(Some(b"0123456789"))),
+        (Get::suffix(c.clone(), 0), Ok(Some(b""))),
+        (Get::object(key("empty")), Ok(Some(b""))),
+        (Get::suffix(key("empty"), 4), Ok(Some(b""))),
+        (Get::object(key("c")), Ok(None)),
+        (Get::object(key("c/1")), Ok(None)),
+        (Get::object(key("c/0/1")), Ok(None)),
+        (Get::range(c.clone(), 8, 3), Err("Truncated in c/0 at 8..11, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
+        (Get::range(c, u64::MAX, u64::MAX), Err("Truncated in c/0 at 18446744073709551615..18446744073709551615, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
     ];
     for (get, expected) in table {
         let answer = one(&local, get.clone());
@@ -98,9 +98,9 @@ fn ranges_are_cut_out_of_files() {
 fn a_file_is_opened_once_for_all_its_ranges() {
     let body: Vec<u8> = (0..100_000_u32).map(|i| i.to_le_bytes()[1]).collect();
     let (_dir, local) = store(&[("a", &body), ("b", b"b")]);
-    let at = |start, len| Get::at(key("a"), start, len);
+    let at = |start, len| Get::range(key("a"), start, len);
     let gets =
-        [at(50_000, 10), at(0, 10), Get::all(key("b")), at(4000, 10), Get::last(key("a"), 5)];
+        [at(50_000, 10), at(0, 10), Get::object(key("b")), at(4000, 10), Get::suffix(key("a"), 5)];
     let answers = inline(local.read_many(&gets));
     let bytes: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().unwrap().bytes).collect();
     assert_eq!(bytes[0], body[50_000..50_010]);
@@ -121,7 +121,7 @@ fn thousands_of_files_come_back_in_order() {
         }
     }
     let local = open(&dir, &OpenOptions::default());
-    let gets: Vec<_> = (0..3000).rev().map(|i| Get::all(key(&i.to_string()))).collect();
+    let gets: Vec<_> = (0..3000).rev().map(|i| Get::object(key(&i.to_string()))).collect();
     let check = |answers: Vec<Result<Option<Got>, StoreError>>| {
         for (i, answer) in (0..3000).rev().zip(answers) {
             let found = answer.unwrap().map(|got| got.bytes);
@@ -144,19 +144,22 @@ fn one_file_larger_than_the_budget_is_refused() {
     let options = OpenOptions { budget_bytes: 4096, cache_bytes: 0, ..OpenOptions::default() };
     let local = open(&dir, &options);
     assert_eq!(
-        one(&local, Get::all(key("large"))).unwrap_err().to_string(),
+        one(&local, Get::object(key("large"))).unwrap_err().to_string(),
         "LimitExceeded in large, bytes of one read: expected at most 4096, found 5000; \
          more than the limit allows: ask for less, or raise the limit",
     );
-    assert!(one(&local, Get::all(key("small"))).unwrap().is_some());
-    assert_eq!(one(&local, Get::at(key("large"), 10, 4096)).unwrap().unwrap().bytes, [2; 4096][..]);
+    assert!(one(&local, Get::object(key("small"))).unwrap().is_some());
+    assert_eq!(
+        one(&local, Get::range(key("large"), 10, 4096)).unwrap().unwrap().bytes,
+        [2; 4096][..]
+    );
 }
 
 #[test]
 fn a_changed_file_is_another_version() {
     let (dir, local) = store(&[("a", b"0123456789")]);
-    let known = one(&local, Get::all(key("a"))).unwrap().unwrap().version;
-    let get = || Get::at(key("a"), 2, 3).with_version(known.clone());
+    let known = one(&local, Get::object(key("a"))).unwrap().unwrap().version;
+    let get = || Get::range(key("a"), 2, 3).with_version(known.clone());
     assert_eq!(one(&local, get()).unwrap().unwrap().bytes, "234");
     fs::write(dir.path().join("b"), b"9876543210").unwrap();
     fs::rename(dir.path().join("b"), dir.path().join("a")).unwrap();
@@ -236,19 +239,19 @@ mod unix_only {
         symlink("a", dir.path().join("b/to_a")).unwrap();
         symlink("nowhere", dir.path().join("broken")).unwrap();
         symlink("loop", dir.path().join("loop")).unwrap();
-        assert_eq!(one(&local, Get::all(key("file"))).unwrap().unwrap().bytes, "x");
-        assert_eq!(one(&local, Get::all(key("a/to_b/y"))).unwrap().unwrap().bytes, "y");
-        assert!(one(&local, Get::all(key("broken"))).unwrap().is_none());
-        let error = one(&local, Get::all(key("loop"))).unwrap_err();
+        assert_eq!(one(&local, Get::object(key("file"))).unwrap().unwrap().bytes, "x");
+        assert_eq!(one(&local, Get::object(key("a/to_b/y"))).unwrap().unwrap().bytes, "y");
+        assert!(one(&local, Get::object(key("broken"))).unwrap().is_none());
+        let error = one(&local, Get::object(key("loop"))).unwrap_err();
         assert_eq!((error.class(), error.key()), (Class::Io, Some("loop")));
-        assert!(one(&local, Get::all(key("loop/x"))).is_err());
+        assert!(one(&local, Get::object(key("loop/x"))).is_err());
         let found = inline(local.list(&Key::root())).unwrap();
         let found: Vec<_> = found.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(found, ["a/to_b/y", "a/x", "b/y", "file"]);
     }
 
     #[test]
-    fn what_is_not_a_file_cannot_hang_a_reader() {
+    fn pipes_do_not_block_a_reader() {
         let (dir, local) = store(&[]);
         rustix::fs::mkfifoat(
             rustix::fs::CWD,
@@ -260,7 +263,7 @@ mod unix_only {
         let (send, receive) = std::sync::mpsc::channel();
         let answers = std::thread::spawn(move || {
             for name in ["pipe", "socket"] {
-                send.send(one(&local, Get::all(key(name))).map_err(|e| e.to_string())).unwrap();
+                send.send(one(&local, Get::object(key(name))).map_err(|e| e.to_string())).unwrap();
             }
         });
         let next = || receive.recv_timeout(Duration::from_secs(20)).unwrap().unwrap_err();
@@ -272,7 +275,7 @@ mod unix_only {
     }
 
     #[test]
-    fn what_may_not_be_read_says_so() {
+    fn unreadable_files_are_permission_errors() {
         let (dir, local) = store(&[("a/x", b"x"), ("closed/y", b"y")]);
         let lock = |name: &str, mode| {
             fs::set_permissions(dir.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
@@ -285,7 +288,7 @@ mod unix_only {
                 ("a/x", "PermissionDenied in a/x, permission denied (os error 13)"),
                 ("closed/y", "PermissionDenied in closed/y, permission denied (os error 13)"),
             ] {
-                let error = one(&local, Get::all(key(name))).unwrap_err();
+                let error = one(&local, Get::object(key(name))).unwrap_err();
                 assert_eq!(error.to_string(), message);
             }
             let error = inline(local.children(&key("closed"))).unwrap_err();
@@ -306,7 +309,7 @@ mod unix_only {
         let local = Local::open(&old, Budget::new(&OpenOptions::default())).unwrap();
         fs::rename(&old, dir.path().join("u")).unwrap();
         fs::rename(&new, &old).unwrap();
-        assert_eq!(one(&local, Get::all(key("a"))).unwrap().unwrap().bytes, "old");
+        assert_eq!(one(&local, Get::object(key("a"))).unwrap().unwrap().bytes, "old");
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! they look open from outside. So a client is used in one runtime only, and a handle that is used in another one
 //! than before takes another client. A blocking front that makes a runtime for each handle shares nothing.
 //!
-//! Who may read what is said with each request; nothing of it is kept in a client.
+//! Credentials are sent with each request; none are kept in a client.
 //!
 //! Not here: what is done with replies ([`super::refusal`]).
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     async fn read(source: &Source) {
-        let get = Get::all(Key::root().child("a").unwrap());
+        let get = Get::object(Key::root().child("a").unwrap());
         let got = source.read_many(&[get]).await.pop().unwrap().unwrap().unwrap();
         assert_eq!(got.bytes, "ok");
         // Until the connection is back in its pool.

@@ -1,4 +1,4 @@
-//! Plain HTTP against a server of a few lines that says what it is told to.
+//! Plain HTTP against a server of a few lines that sends prepared replies.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use zvf_format::Class;
 use super::super::Source;
 use super::*;
 
-/// Answers one connection after another with `replies`, and tells which request each was for.
+/// Answers one connection after another with `replies`, and returns which request each was for.
 fn server(replies: Vec<String>) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/data/store", listener.local_addr().unwrap());
@@ -50,8 +50,8 @@ fn full_reply(body: &str) -> String {
 fn a_server_is_read_as_it_answers() {
     let refused =
         |status, headers: &str| reply(status, &format!("{headers}Content-Length: 0\r\n"), "");
-    let at = Get::at(Key::root().below("a b/c").unwrap(), 2, 3);
-    let all = Get::all(at.key.clone());
+    let at = Get::range(Key::root().below("a b/c").unwrap(), 2, 3);
+    let all = Get::object(at.key.clone());
     type Row = (
         &'static str,
         Vec<String>,
@@ -73,7 +73,7 @@ fn a_server_is_read_as_it_answers() {
         // An hour is longer than anyone here waits, and the store is not asked again.
         ("a pause that is too long", vec![refused("429 Slow", "Retry-After: 3600\r\n")], all.clone(),
             Err((Class::Throttled, "Throttled in a b/c, the store answered 429")), vec!["GET /data/store/a%20b/c;"]),
-        ("past the end", vec![refused("416 Range", ""), full_reply("")], Get::at(at.key.clone(), 20, 3),
+        ("past the end", vec![refused("416 Range", ""), full_reply("")], Get::range(at.key.clone(), 20, 3),
             Err((Class::Truncated, "Truncated in a b/c at 20..23, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
             vec!["GET /data/store/a%20b/c;range: bytes=20-22;", "HEAD /data/store/a%20b/c;"]),
         ("refused", vec![refused("403 No", "")], all.clone(), Err((Class::PermissionDenied, "PermissionDenied in a b/c, the store refuses")), vec!["GET /data/store/a%20b/c;"]),
@@ -105,7 +105,7 @@ fn a_server_that_is_not_there_says_so() {
     let options = OpenOptions::default();
     let source = Source::open(&address, &Budget::new(&options), &options).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let get = Get::all(Key::root().child("a").unwrap());
+    let get = Get::object(Key::root().child("a").unwrap());
     let error = runtime.block_on(source.read_many(&[get])).pop().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "Unavailable in a, the connection failed");
     assert_eq!(source.stats().retries, 3);

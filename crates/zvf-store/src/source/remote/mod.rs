@@ -1,7 +1,7 @@
 //! A store behind the `ObjectStore` trait: a service on the network, memory, or the caller's own.
 //!
 //! Pieces of a batch are fetched concurrently, as many as the budget lets through. This is the one
-//! layer that tries again: the backends we build ourselves are told not to. A body that breaks off is
+//! layer that tries again: the backends built here do not retry. A body that breaks off is
 //! continued where it broke, of the same version or from the start, so that no reply is ever made of
 //! two versions; pieces of one object that turn out to be of different versions are refused.
 //!
@@ -9,7 +9,7 @@
 //! the whole object is fetched and cut; plain HTTP is never listed. Outside a tokio runtime there are
 //! no timeouts and no further tries, which is enough for memory.
 //!
-//! Not here: which backend a URL means ([`super::url`]), what is worth a further try ([`verdict`]) and
+//! Not here: which backend a URL means ([`super::url`]), which errors are transient ([`verdict`]) and
 //! when ([`retry`]).
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -43,10 +43,10 @@ pub(crate) use self::put::Created;
 use self::retry::Retry;
 use self::tries::{Batch, Miss, Reports, Tries};
 use super::plan::{Object, Read, deliver, plan};
-use super::{Backend, ByteRange, Child, Get, Got, IoStats, LISTED, Version};
+use super::{Backend, ByteRange, Child, Get, Got, IoStats, MAX_LISTED_KEYS, Version};
 use crate::budget::Budget;
 use crate::clock::Instant;
-use crate::error::{Change, Op, Said, StoreError};
+use crate::error::{BackendAnswer, Change, Op, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
 
@@ -62,7 +62,7 @@ struct Shared {
     budget: Budget,
     at_once: usize,
     retry: Retry,
-    /// What the backend was found not to do.
+    /// The operations that the backend was found not to support.
     no_ranges: AtomicBool,
     no_suffix: AtomicBool,
     no_conditions: AtomicBool,
@@ -98,7 +98,7 @@ impl Remote {
     }
 
     pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<Got>, StoreError>> {
-        let objects = plan(gets, MERGE_GAP);
+        let objects = plan(gets, MERGE_GAP_BYTES);
         let mut versions: Vec<Option<Version>> = vec![None; objects.len()];
         let pieces =
             objects.into_iter().enumerate().flat_map(|(at, Object { key, pieces, .. })| {
@@ -125,7 +125,7 @@ impl Remote {
     }
 
     pub(crate) const fn merge_gap(&self) -> u64 {
-        MERGE_GAP
+        MERGE_GAP_BYTES
     }
 
     pub(crate) fn can_list(&self) -> bool {
@@ -154,9 +154,9 @@ impl Remote {
         self.0.must_list(prefix)?;
         let path = self.0.path(prefix)?;
         let listed = self.0.list(prefix, &path).await.map_err(|error| error.with_key(prefix))?;
-        if listed.len() >= LISTED {
-            let cap = to_u64(LISTED) - 1;
-            let error = StoreError::limit(Op::List, "keys", cap, to_u64(LISTED));
+        if listed.len() >= MAX_LISTED_KEYS {
+            let cap = to_u64(MAX_LISTED_KEYS) - 1;
+            let error = StoreError::limit(Op::List, "keys", cap, to_u64(MAX_LISTED_KEYS));
             return Err(error.with_key(prefix));
         }
         let mut keys: Vec<(Key, u64)> = listed
@@ -299,7 +299,7 @@ impl Shared {
         match self.ask(path, options, tries).await {
             Ok(reply) => {
                 let size = reply.meta.size;
-                let version = Version::of_meta(&reply.meta);
+                let version = Version::from_meta(&reply.meta);
                 Ok(Some(Read { bytes: Bytes::new(), start: size, size, version }))
             }
             // A reply to this has no body to say that there is no bucket; others will.
@@ -341,7 +341,7 @@ impl Shared {
         Ok(Part {
             range: expected,
             size: meta.size,
-            version: Version::of_meta(&meta),
+            version: Version::from_meta(&meta),
             tag: meta.e_tag.filter(|tag| !tag.starts_with("W/")),
             bytes: BytesMut::new(),
             _held: held,
@@ -386,7 +386,7 @@ impl Shared {
     }
 
     /// What lies directly below `path`. Where nothing does, stores give an empty list; one that says "not
-    /// found" means the place itself, and its word is no evidence of absence.
+    /// found" means the place itself, and its answer is no evidence of absence.
     async fn children(&self, prefix: &Key, path: &Path) -> Result<ListResult, StoreError> {
         let _request = self.budget.request().await;
         let mut tries = Tries::new(self, Op::List, prefix, None);
@@ -430,7 +430,7 @@ impl Shared {
             if !name.is_empty() {
                 found.push((name.to_owned(), meta.size));
             }
-            if found.len() >= LISTED {
+            if found.len() >= MAX_LISTED_KEYS {
                 break;
             }
         }
@@ -442,8 +442,8 @@ impl Shared {
         let slash = if key.is_root() || self.root.as_ref().is_empty() { "" } else { "/" };
         let path = [self.root.as_ref(), slash, key.as_str()].concat();
         Path::parse(path).map_err(|error| {
-            let (class, said) = (Class::InvalidKey, Said::Refusal);
-            StoreError::backend(class, Op::Name, said, error.into()).with_key(key)
+            let (class, answer) = (Class::InvalidKey, BackendAnswer::Refusal);
+            StoreError::backend(class, Op::Name, answer, error.into()).with_key(key)
         })
     }
 }
@@ -468,7 +468,7 @@ fn is_seen(prefix: &Key, name: &str) -> bool {
 }
 
 /// On a network a request costs about as much as this many bytes.
-const MERGE_GAP: u64 = 256 << 10;
+const MERGE_GAP_BYTES: u64 = 256 << 10;
 
 #[cfg(all(test, feature = "http"))]
 mod http_tests;

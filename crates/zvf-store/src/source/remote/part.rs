@@ -46,7 +46,7 @@ impl Part {
 
     pub(super) fn continues(&self, reply: &GetResult) -> bool {
         reply.range == (self.next()..self.range.end)
-            && Version::of_meta(&reply.meta) == self.version
+            && Version::from_meta(&reply.meta) == self.version
     }
 
     /// Adds a body. A body that comes as one buffer is handed on as it is.
@@ -82,8 +82,8 @@ impl Part {
 }
 
 impl Version {
-    pub(super) fn of_meta(meta: &ObjectMeta) -> Self {
+    pub(super) fn from_meta(meta: &ObjectMeta) -> Self {
         let tag = meta.e_tag.clone().unwrap_or_else(|| meta.last_modified.to_rfc3339());
-        Self { tag: Some(tag.into()), ..Self::of_size(meta.size) }
+        Self { tag: Some(tag.into()), ..Self::from_size(meta.size) }
     }
 }

@@ -4,7 +4,7 @@
 //! yet may not: after an answer that leaves it open whether the first try arrived, the object is read,
 //! and what is there decides. Ours is a success, another's a loss; nothing at all is another try. The
 //! object is looked for before as well: some backends cannot put conditionally, or take the condition and
-//! ignore it, and then the caller is told.
+//! ignore it, and then the caller is notified.
 //!
 //! An object of a build is new as well: one that is there is the same, from an earlier try, or somebody
 //! else's, and then it stays.
@@ -23,7 +23,7 @@ use object_store::{
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
-use super::super::{Get, LISTED};
+use super::super::{Get, MAX_LISTED_KEYS};
 use super::tries::{Miss, Tries};
 use super::verdict::Verdict;
 use super::{Remote, Shared};
@@ -217,7 +217,7 @@ impl Remote {
 
     /// All of an object.
     pub(crate) async fn read(&self, key: &Key) -> Result<Option<Bytes>, StoreError> {
-        let answer = self.read_many(&[Get::all(key.clone())]).await.pop();
+        let answer = self.read_many(&[Get::object(key.clone())]).await.pop();
         Ok(answer.transpose()?.flatten().map(|got| got.bytes))
     }
 
@@ -228,9 +228,9 @@ impl Remote {
             Err(error) if error.class() == Class::NotFound => Vec::new(),
             listed => listed.map_err(|error| error.with_key(prefix))?,
         };
-        if listed.len() >= LISTED {
-            let limit = to_u64(LISTED) - 1;
-            return Err(StoreError::limit(Op::List, "keys", limit, to_u64(LISTED)));
+        if listed.len() >= MAX_LISTED_KEYS {
+            let limit = to_u64(MAX_LISTED_KEYS) - 1;
+            return Err(StoreError::limit(Op::List, "keys", limit, to_u64(MAX_LISTED_KEYS)));
         }
         Ok(listed)
     }
@@ -331,5 +331,5 @@ fn is_same(found: &Bytes, parts: &[Bytes]) -> bool {
     parts.iter().all(is_next) && rest.is_empty()
 }
 
-/// Two requests met, and neither is there.
+/// Two requests raced, and neither object exists.
 const RACE: Miss = Miss::Late { what: "object", after: Duration::ZERO };

@@ -1,4 +1,4 @@
-//! Keeps what a store says besides its status: how long to stay away.
+//! Keeps the `Retry-After` of a failed reply.
 //!
 //! The backends of `object_store` drop the headers of a failed reply, and with them `Retry-After`. This
 //! connector stands between them and the network, and turns a reply that asks to come back later into
@@ -12,7 +12,7 @@ use object_store::client::{
 };
 use object_store::{ClientOptions, HeaderMap};
 
-/// A reply that says "not now".
+/// A reply that asks to retry later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::source) struct Refusal {
     pub(super) status: u16,

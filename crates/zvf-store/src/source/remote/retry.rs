@@ -3,8 +3,8 @@
 //! The numbers are those of [`Timeouts`]; each pause is any part of its length (full jitter).
 //!
 //! A handle sends at most one request in ten again, counted over the last minute, with ten always
-//! allowed: a store that is down is not beaten on by everyone at once. What is worth sending again is
-//! said elsewhere ([`super::verdict`]); the clock is tokio's, so that tests can hold it.
+//! allowed: the budget prevents a retry storm on a store that is down. Which errors are transient is
+//! decided in [`super::verdict`]; the clock is tokio's, so that tests can hold it.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -81,11 +81,11 @@ struct Slice {
 impl Window {
     fn count(&mut self, now: Instant, requests: u64, retries: u64) {
         let is_past = |start, span| now.saturating_duration_since(start) >= span;
-        while self.0.front().is_some_and(|slice| is_past(slice.start, MINUTE)) {
+        while self.0.front().is_some_and(|slice| is_past(slice.start, BUDGET_WINDOW)) {
             self.0.pop_front();
         }
         match self.0.back_mut() {
-            Some(slice) if !is_past(slice.start, SLICE) => {
+            Some(slice) if !is_past(slice.start, SLICE_WIDTH) => {
                 slice.requests += requests;
                 slice.retries += retries;
             }
@@ -98,7 +98,7 @@ impl Window {
         self.count(now, 0, 0);
         let requests: u64 = self.0.iter().map(|slice| slice.requests).sum();
         let retries: u64 = self.0.iter().map(|slice| slice.retries).sum();
-        let allowed = retries < ALWAYS.max(requests / SHARE);
+        let allowed = retries < MIN_RETRIES.max(requests / REQUESTS_PER_RETRY);
         if allowed {
             self.count(now, 0, 1);
         }
@@ -106,10 +106,10 @@ impl Window {
     }
 }
 
-const MINUTE: Duration = Duration::from_secs(60);
-const SLICE: Duration = Duration::from_secs(10);
-const ALWAYS: u64 = 10;
-const SHARE: u64 = 10;
+const BUDGET_WINDOW: Duration = Duration::from_secs(60);
+const SLICE_WIDTH: Duration = Duration::from_secs(10);
+const MIN_RETRIES: u64 = 10;
+const REQUESTS_PER_RETRY: u64 = 10;
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,7 @@ fn key(name: &str) -> Key {
 }
 
 fn at(start: u64, len: u64) -> Get {
-    Get::at(key("a"), start, len)
+    Get::range(key("a"), start, len)
 }
 
 fn remote(store: &Arc<FaultStore>, options: &OpenOptions) -> Remote {
@@ -49,7 +49,7 @@ fn shown(asked: &[Asked]) -> String {
 #[tokio::test]
 async fn an_empty_piece_behind_the_whole_is_not_the_whole() {
     let budget = Budget::new(&OpenOptions::default());
-    let (version, bytes) = (Version::of_size(3), BytesMut::new());
+    let (version, bytes) = (Version::from_size(3), BytesMut::new());
     let _held = budget.reserve(3).await.unwrap();
     let mut part = Part { range: 0..3, size: 3, version, tag: None, bytes, _held };
     let body = stream::iter([Ok(Bytes::from_static(b"abc")), Ok(Bytes::new())]).boxed();
@@ -61,8 +61,8 @@ async fn an_empty_piece_behind_the_whole_is_not_the_whole() {
 #[tokio::test(start_paused = true)]
 async fn each_fault_ends_in_the_right_bytes_or_a_typed_error() {
     use Fault::*;
-    let whole = || Get::all(key("a"));
-    let last = |n| Get::last(key("a"), n);
+    let whole = || Get::object(key("a"));
+    let last = |n| Get::suffix(key("a"), n);
     let changed = || Changed(Bytes::from_static(b"abcdefghij"));
     type Row =
         (&'static str, Vec<Fault>, Get, Result<Option<&'static [u8]>, &'static str>, &'static str);
@@ -75,7 +75,7 @@ async fn each_fault_ends_in_the_right_bytes_or_a_typed_error() {
         ("no bytes", vec![], at(4, 0), Ok(Some(b"")), "head all"),
         ("no last bytes", vec![], last(0), Ok(Some(b"")), "head all"),
         ("in pieces", vec![Pieces(3)], whole(), Ok(Some(BODY)), "get all"),
-        ("absent", vec![], Get::all(key("b")), Ok(None), "get all"),
+        ("absent", vec![], Get::object(key("b")), Ok(None), "get all"),
         ("missing", vec![Missing], at(2, 3), Ok(None), "get 2-4"),
         ("missing at the size", vec![Missing], at(4, 0), Ok(None), "head all"),
         ("503 once", vec![Status(503)], whole(), Ok(Some(BODY)), "get all, get all"),
@@ -148,7 +148,7 @@ async fn a_store_that_stays_broken_is_given_up() {
         store.always(Some(fault.clone()));
         let remote = remote(&store, &OpenOptions { timeouts, ..OpenOptions::default() });
         let start = Instant::now();
-        let error = remote.read_many(&[Get::all(key("a"))]).await.pop().unwrap().unwrap_err();
+        let error = remote.read_many(&[Get::object(key("a"))]).await.pop().unwrap().unwrap_err();
         let (text, took) = (error.to_string(), start.elapsed().as_secs());
         assert!(text.starts_with(message), "{fault:?}: {text}");
         assert_eq!(store.asked().len(), requests, "{timeouts:?} {fault:?}");
@@ -165,7 +165,7 @@ async fn a_batch_is_given_up_when_nothing_arrives_for_as_long_as_one_request_may
     let mut gets = Vec::new();
     for i in 0..20 {
         store.insert(&format!("root/{i}"), BODY).await;
-        gets.push(Get::all(key(&i.to_string())));
+        gets.push(Get::object(key(&i.to_string())));
     }
     store.always(Some(Fault::StalledBody(0)));
     let options = OpenOptions { requests_in_flight: 2, ..OpenOptions::default() };
@@ -184,7 +184,7 @@ async fn a_batch_is_given_up_when_nothing_arrives_for_as_long_as_one_request_may
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_told_every_five_seconds() {
+async fn slow_requests_are_reported_every_five_seconds() {
     let store = stored().await;
     store.always(Some(Fault::StalledBody(4)));
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -193,14 +193,14 @@ async fn whoever_waits_is_told_every_five_seconds() {
         list.lock().unwrap().push(retrying.to_string());
     });
     let options = OpenOptions { on_retry: Some(hook), ..OpenOptions::default() };
-    one(&remote(&store, &options), Get::all(key("a"))).await.unwrap_err();
+    one(&remote(&store, &options), Get::object(key("a"))).await.unwrap_err();
     assert_eq!(*told.lock().unwrap(), ["a was asked for 1 time in 10 s (Timeout): trying again"]);
 
     // What is answered soon is not worth a word.
     told.lock().unwrap().clear();
     let store = stored().await;
     store.plan(0, Fault::Status(503));
-    one(&remote(&store, &options), Get::all(key("a"))).await.unwrap();
+    one(&remote(&store, &options), Get::object(key("a"))).await.unwrap();
     assert!(told.lock().unwrap().is_empty());
 }
 
@@ -252,11 +252,11 @@ async fn no_fault_at_any_operation_gives_a_wrong_answer() {
     let script = [
         at(0, 100),
         at(50, 100),
-        Get::at(far, 500_000, 10),
-        Get::last(key("a"), 20),
-        Get::all(b.clone()),
-        Get::last(b, 3),
-        Get::all(key("absent")),
+        Get::range(far, 500_000, 10),
+        Get::suffix(key("a"), 20),
+        Get::object(b.clone()),
+        Get::suffix(b, 3),
+        Get::object(key("absent")),
     ];
     let right = |get: &Get, body: &[u8]| match get.range {
         ByteRange::All => body.to_vec(),
@@ -326,7 +326,7 @@ async fn requests_wait_for_their_turn() {
     let mut gets = Vec::new();
     for i in 0..40 {
         store.insert(&format!("root/{i}"), &[i; 1000]).await;
-        gets.push(Get::all(key(&i.to_string())));
+        gets.push(Get::object(key(&i.to_string())));
     }
     store.always(Some(Fault::Delay(Duration::from_millis(50))));
     for (requests_in_flight, most) in [(1, 1), (3, 3), (64, 40)] {
@@ -347,7 +347,7 @@ async fn two_batches_share_one_budget() {
     store.always(Some(Fault::Delay(Duration::from_millis(50))));
     let options = OpenOptions { requests_in_flight: 2, ..OpenOptions::default() };
     let remote = remote(&store, &options);
-    let gets: Vec<_> = (0..10).map(|i| Get::all(key(&i.to_string()))).collect();
+    let gets: Vec<_> = (0..10).map(|i| Get::object(key(&i.to_string()))).collect();
     let batches = (0..5).map(|_| remote.read_many(&gets));
     futures_util::future::join_all(batches).await;
     assert_eq!(store.most_in_flight(), 2);
@@ -359,7 +359,7 @@ async fn bytes_in_flight_wait_and_a_read_too_large_is_refused() {
     let mut gets = Vec::new();
     for i in 0..9 {
         store.insert(&format!("root/{i}"), &vec![i; 40 << 10]).await;
-        gets.push(Get::all(key(&i.to_string())));
+        gets.push(Get::object(key(&i.to_string())));
     }
     store.always(Some(Fault::StalledBody(1000)));
     let options = OpenOptions { budget_bytes: 100 << 10, cache_bytes: 0, ..OpenOptions::default() };
@@ -379,7 +379,7 @@ async fn bytes_in_flight_wait_and_a_read_too_large_is_refused() {
     let answers = remote.read_many(&gets).await;
     assert!(answers.iter().all(|answer| answer.as_ref().unwrap().is_some()));
     store.insert("root/large", &vec![0; (100 << 10) + 1]).await;
-    let error = one(&remote, Get::all(key("large"))).await.unwrap_err();
+    let error = one(&remote, Get::object(key("large"))).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "LimitExceeded in large, bytes of one read: expected at most 102400, found 102401; \
@@ -404,7 +404,7 @@ async fn neighbours_cost_one_request() {
 async fn another_version_than_the_one_known_is_refused() {
     let store = stored().await;
     let remote = remote(&store, &OpenOptions::default());
-    let known = one(&remote, Get::all(key("a"))).await.unwrap().unwrap().version;
+    let known = one(&remote, Get::object(key("a"))).await.unwrap().unwrap().version;
     let same = one(&remote, at(2, 3).with_version(known.clone())).await.unwrap().unwrap();
     assert_eq!(same.bytes, "234");
     store.insert("root/a", b"9876543210").await;
@@ -421,7 +421,7 @@ async fn a_store_in_trouble_is_not_asked_much_more() {
     store.always(Some(Fault::Status(503)));
     let options = OpenOptions { timeouts: Timeouts::BATCH, ..OpenOptions::default() };
     let remote = remote(&store, &options);
-    let gets: Vec<_> = (0..300).map(|i| Get::all(key(&i.to_string()))).collect();
+    let gets: Vec<_> = (0..300).map(|i| Get::object(key(&i.to_string()))).collect();
     let answers = remote.read_many(&gets).await;
     assert!(
         answers.iter().all(|answer| answer.as_ref().unwrap_err().class() == Class::Unavailable)
@@ -478,7 +478,8 @@ fn memory_needs_no_runtime() {
             Budget::new(&options),
             &options,
         );
-        let answers = remote.read_many(&[Get::all(key("a")), at(20, 3), Get::all(key("b"))]).await;
+        let answers =
+            remote.read_many(&[Get::object(key("a")), at(20, 3), Get::object(key("b"))]).await;
         assert_eq!(answers[0].as_ref().unwrap().as_ref().unwrap().bytes, BODY);
         assert_eq!(answers[1].as_ref().unwrap_err().class(), Class::Truncated);
         assert!(answers[2].as_ref().unwrap().is_none());

@@ -99,7 +99,7 @@ impl Tries {
         if let Some(done) = poll_immediate(&mut work).await {
             return done.map_err(Miss::Fault);
         }
-        // Whoever waits hears of a try that takes long while it does.
+        // A try that takes long is reported while it runs.
         let mut pauses = vec![after];
         let silent = REPORT_AFTER.saturating_sub(begin.saturating_duration_since(self.began));
         if self.tried > 0 && silent < after {
@@ -135,7 +135,7 @@ impl Tries {
         }
     }
 
-    /// Tells whoever wants to know that this has been going on for long.
+    /// Reports that this has been going on for long.
     fn report(&self, shared: &Shared) {
         let now = Instant::now();
         let waited = now.saturating_duration_since(self.began);
@@ -149,7 +149,7 @@ impl Tries {
     }
 }
 
-/// Who is told of requests that take long, and when that was last done.
+/// The hook for requests that take long, and when it was last called.
 #[derive(Debug)]
 pub(super) struct Reports {
     hook: RetryHook,
@@ -171,7 +171,7 @@ impl Reports {
     }
 }
 
-/// How the requests of one batch fare.
+/// The state of the requests of one batch.
 #[derive(Debug)]
 pub(super) struct Batch(Mutex<Fare>);
 
@@ -193,7 +193,7 @@ impl Batch {
         fare.gave_up.then_some(fare.last)
     }
 
-    /// Takes note of what came of a request.
+    /// Records the outcome of a request.
     pub(super) fn count<T>(&self, answer: &Result<T, StoreError>) {
         let mut fare = self.lock_fare();
         match answer {
@@ -215,13 +215,13 @@ impl Shared {
         if self.no_timers.load(Ordering::Relaxed) {
             return None;
         }
-        // A runtime that was built without timers says so in no other way.
+        // A runtime without timers shows it in no other way.
         let sleep = catch_unwind(|| tokio::time::sleep(pause));
         sleep.inspect_err(|_panic| self.no_timers.store(true, Ordering::Relaxed)).ok()
     }
 }
 
-/// How long a request may go unanswered before somebody is told.
+/// How long a request may go unanswered before it is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(5);
 
 /// Why one try did not give an answer.
@@ -255,8 +255,8 @@ impl Miss {
     pub(super) fn judge(self, op: Op) -> (StoreError, bool, Option<Duration>) {
         match self {
             Self::Fault(error) => {
-                let Verdict { class, said, again, after } = Verdict::classify(&error);
-                (StoreError::backend(class, op, said, error), again, after)
+                let Verdict { class, answer, again, after } = Verdict::classify(&error);
+                (StoreError::backend(class, op, answer, error), again, after)
             }
             Self::Late { what, after } => (StoreError::timeout(op, what, after), true, None),
             Self::Length { expected, found } => {

@@ -9,7 +9,7 @@
 //! any other        InvalidArgument        no status    by the transport: again
 //! ```
 //!
-//! A failure inside the transport (a reset, a cut body, a timeout) is passing. An error that says
+//! A failure inside the transport (a reset, a cut body, a timeout) is transient. An error that says
 //! nothing of itself is `Io`, and also asked again, a few times: it cannot do harm, because this side
 //! only reads.
 
@@ -20,13 +20,13 @@ use std::time::Duration;
 use object_store::Error as StoreFault;
 use zvf_format::Class;
 
-use crate::error::Said;
+use crate::error::BackendAnswer;
 
-/// What to make of one error of a backend.
+/// The classification of one error of a backend.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Verdict {
     pub(super) class: Class,
-    pub(super) said: Said,
+    pub(super) answer: BackendAnswer,
     /// Whether the same request may be sent again.
     pub(super) again: bool,
     /// The pause that the store asks for before it is.
@@ -36,7 +36,7 @@ pub(super) struct Verdict {
 impl Verdict {
     pub(super) fn classify(error: &StoreFault) -> Self {
         if is_missing_bucket(error) {
-            return Self::permanent(Class::NotFound, Said::NoBucket);
+            return Self::permanent(Class::NotFound, BackendAnswer::NoBucket);
         }
         let known = if matches!(error, StoreFault::NotFound { .. }) {
             Class::NotFound
@@ -59,71 +59,71 @@ impl Verdict {
         } else if matches!(error, StoreFault::UnknownConfigurationKey { .. }) {
             Class::InvalidArgument
         } else {
-            return Self::of_cause(error);
+            return Self::from_cause(error);
         };
-        Self::permanent(known, Said::Refusal)
+        Self::permanent(known, BackendAnswer::Refusal)
     }
 
     /// The verdict on an error that its backend did not classify: by the causes it carries.
-    fn of_cause(error: &(dyn Error + 'static)) -> Self {
+    fn from_cause(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
             #[cfg(feature = "net")]
             if let Some(refusal) = error.downcast_ref::<super::refusal::Refusal>() {
-                return Self { after: refusal.after, ..Self::of_status(refusal.status) };
+                return Self { after: refusal.after, ..Self::from_status(refusal.status) };
             }
             #[cfg(feature = "net")]
             if let Some(fault) = error.downcast_ref::<object_store::client::HttpError>() {
                 // Our own refusals travel inside one of these.
                 if !fault.source().is_some_and(<dyn Error>::is::<super::refusal::Refusal>) {
-                    return Self::of_transport(fault.kind());
+                    return Self::from_transport(fault.kind());
                 }
             }
             if let Some(fault) = error.downcast_ref::<io::Error>() {
-                return Self::of_io(fault);
+                return Self::from_io(fault);
             }
             cause = error.source();
         }
         match status_in(error) {
-            Some(status) => Self::of_status(status),
-            None => Self::transient(Class::Io, Said::Other),
+            Some(status) => Self::from_status(status),
+            None => Self::transient(Class::Io, BackendAnswer::Other),
         }
     }
 
-    fn of_status(status: u16) -> Self {
-        let said = Said::Status(status);
+    fn from_status(status: u16) -> Self {
+        let answer = BackendAnswer::Status(status);
         match status {
-            401 | 407 => Self::permanent(Class::Unauthenticated, said),
-            403 => Self::permanent(Class::PermissionDenied, said),
-            404 | 410 => Self::permanent(Class::NotFound, said),
-            412 => Self::permanent(Class::FileChanged, said),
-            416 => Self::permanent(Class::OutOfBounds, said),
-            408 | 504 => Self::transient(Class::Timeout, said),
-            429 => Self::transient(Class::Throttled, said),
-            501 | 505 => Self::permanent(Class::Unsupported, said),
-            507 => Self::permanent(Class::NoSpace, said),
-            500..=599 => Self::transient(Class::Unavailable, said),
-            _ => Self::permanent(Class::InvalidArgument, said),
+            401 | 407 => Self::permanent(Class::Unauthenticated, answer),
+            403 => Self::permanent(Class::PermissionDenied, answer),
+            404 | 410 => Self::permanent(Class::NotFound, answer),
+            412 => Self::permanent(Class::FileChanged, answer),
+            416 => Self::permanent(Class::OutOfBounds, answer),
+            408 | 504 => Self::transient(Class::Timeout, answer),
+            429 => Self::transient(Class::Throttled, answer),
+            501 | 505 => Self::permanent(Class::Unsupported, answer),
+            507 => Self::permanent(Class::NoSpace, answer),
+            500..=599 => Self::transient(Class::Unavailable, answer),
+            _ => Self::permanent(Class::InvalidArgument, answer),
         }
     }
 
     #[cfg(feature = "net")]
-    fn of_transport(kind: object_store::client::HttpErrorKind) -> Self {
+    fn from_transport(kind: object_store::client::HttpErrorKind) -> Self {
         if matches!(kind, object_store::client::HttpErrorKind::Timeout) {
-            Self::transient(Class::Timeout, Said::Connection)
+            Self::transient(Class::Timeout, BackendAnswer::Connection)
         } else {
-            Self::transient(Class::Unavailable, Said::Connection)
+            Self::transient(Class::Unavailable, BackendAnswer::Connection)
         }
     }
 
-    fn of_io(error: &io::Error) -> Self {
+    fn from_io(error: &io::Error) -> Self {
         let kind = error.kind();
         if matches!(kind, ErrorKind::NotFound) {
-            Self::permanent(Class::NotFound, Said::Refusal)
+            Self::permanent(Class::NotFound, BackendAnswer::Refusal)
         } else if matches!(kind, ErrorKind::PermissionDenied) {
-            Self::permanent(Class::PermissionDenied, Said::Refusal)
+            Self::permanent(Class::PermissionDenied, BackendAnswer::Refusal)
         } else if matches!(kind, ErrorKind::TimedOut) {
-            Self::transient(Class::Timeout, Said::Connection)
+            Self::transient(Class::Timeout, BackendAnswer::Connection)
         } else if matches!(
             kind,
             ErrorKind::ConnectionReset
@@ -133,18 +133,18 @@ impl Verdict {
                 | ErrorKind::BrokenPipe
                 | ErrorKind::UnexpectedEof
         ) {
-            Self::transient(Class::Unavailable, Said::Connection)
+            Self::transient(Class::Unavailable, BackendAnswer::Connection)
         } else {
-            Self::transient(Class::Io, Said::Other)
+            Self::transient(Class::Io, BackendAnswer::Other)
         }
     }
 
-    fn transient(class: Class, said: Said) -> Self {
-        Self { class, said, again: true, after: None }
+    fn transient(class: Class, answer: BackendAnswer) -> Self {
+        Self { class, answer, again: true, after: None }
     }
 
-    fn permanent(class: Class, said: Said) -> Self {
-        Self { class, said, again: false, after: None }
+    fn permanent(class: Class, answer: BackendAnswer) -> Self {
+        Self { class, answer, again: false, after: None }
     }
 }
 
@@ -161,7 +161,7 @@ pub(super) fn is_missing_bucket(error: &StoreFault) -> bool {
 /// S3 and its kin, Google Cloud Storage, Azure.
 const MISSING_BUCKET: [&str; 3] = ["NoSuchBucket", "bucket does not exist", "ContainerNotFound"];
 
-/// The HTTP status that an error of a foreign backend only tells in words.
+/// The HTTP status that an error of a foreign backend has only in its text.
 fn status_in(error: &(dyn Error + 'static)) -> Option<u16> {
     let text = error.to_string();
     let (_, after) = text.split_once("status code: ")?;
@@ -201,7 +201,7 @@ mod tests {
             let text = format!("Server returned non-2xx status code: {status} Word: body");
             let verdict = Verdict::classify(&generic(text));
             assert_eq!((verdict.class, verdict.again), (class, again), "{status}");
-            assert_eq!(verdict.said.to_string(), format!("the store answered {status}"));
+            assert_eq!(verdict.answer.to_string(), format!("the store answered {status}"));
         }
     }
 
@@ -211,7 +211,7 @@ mod tests {
             let text = format!("Server returned non-2xx status code: 404 Not Found: {body}");
             StoreFault::NotFound { path: "root/a".into(), source: text.into() }
         };
-        for (body, said) in [
+        for (body, answer) in [
             ("<Error><Code>NoSuchBucket</Code></Error>", "the bucket or container does not exist"),
             ("The specified bucket does not exist.", "the bucket or container does not exist"),
             ("<Code>ContainerNotFound</Code>", "the bucket or container does not exist"),
@@ -220,12 +220,12 @@ mod tests {
         ] {
             let verdict = Verdict::classify(&missing(body));
             assert_eq!((verdict.class, verdict.again), (Class::NotFound, false), "{body}");
-            assert_eq!(verdict.said.to_string(), said, "{body}");
+            assert_eq!(verdict.answer.to_string(), answer, "{body}");
         }
         let listed = "status code: 404 Not Found: <Error><Code>NoSuchBucket</Code></Error>";
         let verdict = Verdict::classify(&generic(listed));
         assert_eq!(verdict.class, Class::NotFound);
-        assert_eq!(verdict.said.to_string(), "the bucket or container does not exist");
+        assert_eq!(verdict.answer.to_string(), "the bucket or container does not exist");
     }
 
     #[test]

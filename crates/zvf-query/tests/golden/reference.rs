@@ -16,7 +16,7 @@ pub(crate) struct Case {
     pub(crate) reader: Reader,
     pub(crate) level: LevelId,
     /// What the reference read.
-    pub(crate) told: Value,
+    pub(crate) reference: Value,
     /// What the writer was given, of level 0.
     pub(crate) truth: Value,
 }
@@ -27,7 +27,7 @@ pub(crate) fn every_level(mut visit: impl FnMut(&Case)) {
         let expected = json(&format!("{id}.expected.json"));
         let path = kept(Path::new(env!("CARGO_TARGET_TMPDIR")), &id);
         let reader = Reader::new(inline(open(&path)));
-        for (number, told) in expected["reference"]["levels"].as_object().unwrap() {
+        for (number, reference) in expected["reference"]["levels"].as_object().unwrap() {
             if id.contains("draco") {
                 continue;
             }
@@ -36,7 +36,7 @@ pub(crate) fn every_level(mut visit: impl FnMut(&Case)) {
                 id: id.clone(),
                 reader: reader.clone(),
                 level: LevelId(number.parse().unwrap()),
-                told: told.clone(),
+                reference: reference.clone(),
                 truth: expected["truth"].clone(),
             };
             visit(&case);
