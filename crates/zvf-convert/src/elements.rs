@@ -31,7 +31,7 @@ pub fn elements_as_rows(batch: &Batch, first: u64) -> Result<Option<Batch>, Conv
     let mut bytes = Vec::with_capacity(elements.rows().len() * 8);
     for row in elements.rows() {
         let row = to_u64(*row).saturating_add(first); // too large: refused below
-        let row = i64::try_from(row).map_err(|_too_large| too_many(row))?;
+        let row = i64::try_from(row).map_err(|_too_large| row_overflow(row))?;
         bytes.extend_from_slice(&row.to_le_bytes());
     }
     rows(batch.kind(), elements, bytes).map(Some)
@@ -47,7 +47,7 @@ fn rows(kind: Kind, elements: &Elements, bytes: Vec<u8>) -> Result<Batch, Conver
     elements.fields().iter().cloned().try_fold(rows, Batch::with_field).map_err(no_batch)
 }
 
-fn too_many(row: u64) -> ConvertError {
+fn row_overflow(row: u64) -> ConvertError {
     let what = format!("vertex number {row}");
     ConvertError::NoType { format: "a table of elements", what, advice: "write it in parts" }
 }

@@ -1,7 +1,7 @@
 //! Why a file cannot be written, or cannot be read.
 //!
-//! What cannot be written is told by what it is and what to do instead. A file that cannot be read is
-//! told by where in it: a line and a column of text, or a byte.
+//! What cannot be written is described by what it is and what to do instead. A file that cannot be read is
+//! described by where in it: a line and a column of text, or a byte.
 
 use std::fmt;
 use std::io;

@@ -86,12 +86,16 @@ impl<'a> Table<'a> {
     }
 
     /// The value of `column` in `row`, as text has it.
-    pub(crate) fn written(&self, column: &Scalar<'_>, row: usize) -> Result<Value, ConvertError> {
+    pub(crate) fn text_value(
+        &self,
+        column: &Scalar<'_>,
+        row: usize,
+    ) -> Result<Value, ConvertError> {
         let value = self.value(column, row)?;
         Ok(match column.source {
-            Source::Axis(positions, _) => shortest(positions.dtype(), value),
+            Source::Axis(positions, _) => shortest_float(positions.dtype(), value),
             Source::Field(field, _) if field.categories.is_none() => {
-                shortest(field.column.dtype(), value)
+                shortest_float(field.column.dtype(), value)
             }
             Source::Field(..) | Source::Part | Source::Object => value,
         })
@@ -113,7 +117,7 @@ impl<'a> Table<'a> {
 
 /// A float of `dtype` as the number with the fewest digits that reads back as the same: what was
 /// stored as 0.1 in 32 bits is written so, and not with the seventeen digits of its wider self.
-pub(crate) fn shortest(dtype: Dtype, value: Value) -> Value {
+pub(crate) fn shortest_float(dtype: Dtype, value: Value) -> Value {
     if let Value::Float(x) = value
         && (dtype.kind, dtype.size) == (DtypeKind::Float, 4)
         && x.is_finite()

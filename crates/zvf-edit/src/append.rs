@@ -13,13 +13,13 @@ use crate::fields::{self, Fields};
 use crate::geometry::{NONE, Vid};
 use crate::transaction::{Done, Transaction};
 
-/// What a file holds of one object, or of vertices without one.
+/// The vertices and values of one object of a file, or of its vertices without an object.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) positions: Vec<Json>,
     pub(crate) attributes: BTreeMap<String, Vec<Json>>,
     pub(crate) values: Fields,
-    /// Where each vertex is above another, for trees.
+    /// The parent of each vertex that has one, for trees.
     pub(crate) parents: BTreeMap<usize, usize>,
 }
 
@@ -107,7 +107,7 @@ impl Transaction {
             contents.take(piece.map_err(fault)?)?;
         }
         let Contents { objects, place, links, .. } = contents;
-        let shift = if keep { 0 } else { self.shift_of(&objects, &file)? };
+        let shift = if keep { 0 } else { self.id_shift(&objects, &file)? };
         let mut done = Done::default();
         let mut made: BTreeMap<Option<i64>, Vec<Vid>> = BTreeMap::new();
         for (owner, own) in &objects {
@@ -115,7 +115,7 @@ impl Transaction {
                 continue;
             }
             let id = match owner.filter(|_| with_objects) {
-                Some(id) => Some(id.checked_add(shift).ok_or_else(|| no_id(&file, id))?),
+                Some(id) => Some(id.checked_add(shift).ok_or_else(|| id_overflow(&file, id))?),
                 None => None,
             };
             let vertices = self.add_gathered(kind, id, own)?;
@@ -140,9 +140,9 @@ impl Transaction {
     }
 
     /// What is added to the ids of a file, so that all of them are new: those below 0 too.
-    fn shift_of(&self, objects: &BTreeMap<Option<i64>, Gathered>, file: &str) -> Result<i64> {
+    fn id_shift(&self, objects: &BTreeMap<Option<i64>, Gathered>, file: &str) -> Result<i64> {
         let lowest = objects.keys().flatten().min().map_or(0, |id| (*id).min(0));
-        self.next_id.checked_sub(lowest).ok_or_else(|| no_id(file, lowest))
+        self.next_id.checked_sub(lowest).ok_or_else(|| id_overflow(file, lowest))
     }
 
     /// Adds what was gathered of an object, or vertices without one.
@@ -168,7 +168,7 @@ impl Transaction {
 /// The vertices that a link of a file joins, by their place in it, and its values by column.
 type LinkRow = (Vec<usize>, Vec<(String, Json)>);
 
-fn no_id(file: &str, id: i64) -> EditError {
+fn id_overflow(file: &str, id: i64) -> EditError {
     EditError::new(
         Class::Overflow,
         format!("{file}: object {id}: there is no id of 64 bits above those of the store"),
@@ -220,7 +220,7 @@ impl<'a> Contents<'a> {
 
     fn take_vertices(&mut self, batch: &Batch) -> Result<()> {
         let base = self.place.len();
-        for (i, owner) in self.owners(batch)?.into_iter().enumerate() {
+        for (i, owner) in self.vertex_owners(batch)?.into_iter().enumerate() {
             let own = self.objects.entry(owner).or_default();
             self.place.push((owner, own.positions.len()));
             let axes = 0..num::usize_from_u32(batch.positions().width());
@@ -228,7 +228,7 @@ impl<'a> Contents<'a> {
             let position = axes.map(|c| batch.positions().float(i, c).unwrap_or(f64::NAN));
             own.positions.push(position.map(|x| to_json(&Value::Float(x))).collect());
             for field in batch.fields() {
-                own.attributes.entry(field.name.to_string()).or_default().push(row(field, i));
+                own.attributes.entry(field.name.to_string()).or_default().push(row_value(field, i));
             }
         }
         let Some(elements) = batch.elements() else { return Ok(()) };
@@ -251,7 +251,7 @@ impl<'a> Contents<'a> {
     }
 
     /// The object of each vertex of a batch. A file that names no objects is one object.
-    fn owners(&self, batch: &Batch) -> Result<Vec<Option<i64>>> {
+    fn vertex_owners(&self, batch: &Batch) -> Result<Vec<Option<i64>>> {
         if let Some(owners) = batch.vertex_objects() {
             let has_structure = self.kind.is_chain() || self.kind == Kind::Skeleton;
             if let Some(stray) = owners.iter().position(Option::is_none).filter(|_| has_structure) {
@@ -303,11 +303,11 @@ impl<'a> Contents<'a> {
 
 /// The values of a row by the name of their column.
 fn named_values(fields: &[Field], i: usize) -> Vec<(String, Json)> {
-    fields.iter().map(|field| (field.name.to_string(), row(field, i))).collect()
+    fields.iter().map(|field| (field.name.to_string(), row_value(field, i))).collect()
 }
 
-fn row(field: &Field, i: usize) -> Json {
-    // A code without a category is for the check of the value to refuse.
+fn row_value(field: &Field, i: usize) -> Json {
+    // A code without a category is refused when the value is encoded.
     let one = |c: usize| field.value(i, c).map_or(Json::Null, |value| to_json(&value));
     match field.column.width() {
         1 => one(0),

@@ -13,6 +13,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::shard::{IndexLocation, ShardIndex, encode_index};
 use zvf_format::vlen::{VlenCell, VlenRows, encode_cell, encode_rows};
 use zvf_metadata::{ArrayDoc, CodecKind};
@@ -41,7 +42,7 @@ pub(crate) fn doc_bytes(doc: &Json) -> Result<Bytes> {
     Ok(serde_json::to_vec(doc)?.into())
 }
 
-/// A group without anything said of it.
+/// A group without attributes.
 pub(crate) fn plain_group() -> Json {
     json!({ "attributes": {}, "zarr_format": 3, "node_type": "group" })
 }
@@ -241,7 +242,7 @@ impl CellArray {
         }
     }
 
-    /// What is stored of a chunk before the edit; none when nothing is.
+    /// The bytes that are stored of a chunk before the edit; `None` when nothing is.
     pub(crate) fn stored(&self, snap: &Snapshot, chunk: &[i64]) -> Result<Option<Bytes>> {
         if self.is_new || !self.present.contains(chunk) {
             return Ok(None);
@@ -258,7 +259,7 @@ impl CellArray {
                     .map_err(|error| EditError::from(error).with_place(&key))?
             }
             Some(shard) => {
-                let (outer, inner) = split(&at, shard);
+                let (outer, inner) = split_by_shard(&at, shard);
                 let cells = self.read_shard(snap, &outer)?;
                 match cells.get(inner).cloned().flatten() {
                     Some(bytes) => self.coding.codecs.unpack(bytes, CELL_CAP)?,
@@ -271,7 +272,7 @@ impl CellArray {
         Ok(Some(plain.slice_ref(cell.payload())))
     }
 
-    /// What a chunk holds, changes included.
+    /// The bytes of a chunk, changes included.
     pub(crate) fn read(&self, snap: &Snapshot, chunk: &[i64]) -> Result<Option<Bytes>> {
         match self.staged.get(chunk) {
             Some(bytes) => Ok(bytes.clone()),
@@ -285,18 +286,19 @@ impl CellArray {
         let key = cell_key(&self.path, outer);
         let Some(bytes) = snap.get(&key)? else { return Ok(vec![None; count]) };
         let span =
-            IndexLocation::End.span(count as u64, self.coding.checksum, bytes.len() as u64)?;
-        let index = ShardIndex::parse(&bytes[to_usize(&span)], count as u64, self.coding.checksum)?;
+            IndexLocation::End.span(to_u64(count), self.coding.checksum, to_u64(bytes.len()))?;
+        let index =
+            ShardIndex::parse(&bytes[to_usize(&span)], to_u64(count), self.coding.checksum)?;
         Ok((0..count).map(|i| index.get(i).map(|span| bytes.slice(to_usize(&span)))).collect())
     }
 
-    /// What the chunk shall hold; nothing when it is empty.
+    /// Stages the bytes of a chunk; no bytes make it empty.
     pub(crate) fn put(&mut self, chunk: &[i64], payload: impl Into<Bytes>) {
         let payload: Bytes = payload.into();
         self.staged.insert(chunk.to_vec(), (!payload.is_empty()).then_some(payload));
     }
 
-    /// Says that a chunk holds nothing any longer, where its bytes are written elsewhere.
+    /// Marks a chunk as absent, where its bytes are removed elsewhere.
     pub(crate) fn forget(&mut self, chunk: &[i64]) {
         self.changed |= self.present.remove(chunk);
     }
@@ -306,7 +308,7 @@ impl CellArray {
         Some((&self.origin, self.shard.as_deref()?))
     }
 
-    /// Makes room for chunks from `low` to `high`, both included.
+    /// Extends the grid to chunks from `low` to `high`, both included.
     pub(crate) fn grow(&mut self, low: &[i64], high: &[i64]) {
         let rank = self.shape.len();
         let unit = self.shard.clone().unwrap_or_else(|| vec![1; rank]);
@@ -429,13 +431,13 @@ impl CellArray {
         if let Some((origin, present)) = &moved {
             for chunk in present {
                 let at: Vec<i64> = chunk.iter().zip(origin).map(|(c, o)| c - o).collect();
-                out.insert(cell_key(&self.path, &split(&at, shard).0), None);
+                out.insert(cell_key(&self.path, &split_by_shard(&at, shard).0), None);
             }
         }
         let mut shards: BTreeMap<Vec<i64>, Vec<(usize, Option<&Bytes>)>> = BTreeMap::new();
         for (chunk, bytes) in staged {
             let at: Vec<i64> = chunk.iter().zip(&self.origin).map(|(c, o)| c - o).collect();
-            let (outer, inner) = split(&at, shard);
+            let (outer, inner) = split_by_shard(&at, shard);
             shards.entry(outer).or_default().push((inner, bytes.as_ref()));
         }
         for (outer, cells) in shards {
@@ -461,9 +463,9 @@ impl CellArray {
             let mut spans: Vec<Option<Range<u64>>> = Vec::new();
             for cell in &new {
                 spans.push(cell.as_ref().map(|cell| {
-                    let from = body.len() as u64;
+                    let from = to_u64(body.len());
                     body.extend_from_slice(cell);
-                    from..body.len() as u64
+                    from..to_u64(body.len())
                 }));
             }
             body.extend(encode_index(&spans, self.coding.checksum)?);
@@ -498,7 +500,7 @@ impl CellArray {
         };
         for chunk in present {
             let at: Vec<i64> = chunk.iter().zip(origin).map(|(c, o)| c - o).collect();
-            let at = self.shard.as_ref().map_or(at.clone(), |shard| split(&at, shard).0);
+            let at = self.shard.as_ref().map_or(at.clone(), |shard| split_by_shard(&at, shard).0);
             out.insert(cell_key(&self.path, &at), None);
         }
         out.insert(doc_key(&self.path), None);
@@ -507,7 +509,7 @@ impl CellArray {
 
 fn to_usize(span: &Range<u64>) -> Range<usize> {
     // Spans were checked against the bytes at hand.
-    span.start as usize..span.end as usize
+    saturating_usize(span.start)..saturating_usize(span.end)
 }
 
 fn cell_key(path: &str, at: &[i64]) -> String {
@@ -527,7 +529,7 @@ fn count_cells(shard: &[i64]) -> Result<usize> {
     })
 }
 
-fn split(at: &[i64], shard: &[i64]) -> (Vec<i64>, usize) {
+fn split_by_shard(at: &[i64], shard: &[i64]) -> (Vec<i64>, usize) {
     let outer: Vec<i64> = at.iter().zip(shard).map(|(a, s)| a.div_euclid(*s)).collect();
     let inner = at.iter().zip(shard).fold(0, |sum, (a, s)| sum * s + a.rem_euclid(*s));
     (outer, usize::try_from(inner).unwrap_or(0)) // remainders are not negative
@@ -577,7 +579,7 @@ impl RowArray {
                         .codecs
                         .unpack(bytes, CELL_CAP)
                         .map_err(|error| EditError::from(error).with_place(path))?;
-                    let items = VlenRows::parse(&plain, chunk as u64)
+                    let items = VlenRows::parse(&plain, to_u64(chunk))
                         .map_err(|error| EditError::from(error).with_place(path))?;
                     rows.extend(items.iter().take(length).map(|row| plain.slice_ref(row)));
                 }
@@ -617,7 +619,7 @@ impl RowArray {
         })
     }
 
-    /// Forgets rows that are there and do not count.
+    /// Drops rows behind the stated number of rows.
     pub(crate) fn truncate(&mut self, count: usize) {
         self.rows.truncate(count);
         self.old.truncate(count);

@@ -10,6 +10,7 @@ use zvf_query::predicate::{ColumnRef, Scope};
 
 use crate::append::to_json;
 use crate::error::{EditError, Result};
+use crate::new_column::NewColumn;
 use crate::place::Place;
 use crate::scalar::{Scalar, Type};
 use crate::script::{commit, open_journal, report};
@@ -22,11 +23,11 @@ pub struct Join {
     pub key: String,
     /// The column of objects it is compared with; their ids when not given.
     pub on: Option<String>,
-    /// The columns wanted; all others when not given.
+    /// The columns to join; all others when not given.
     pub columns: Option<Vec<String>>,
-    /// Put before the names of columns.
+    /// The prefix of the names of new columns.
     pub prefix: String,
-    /// Replace columns of the same name.
+    /// Whether columns of the same name are replaced.
     pub replace: bool,
     /// Whether a row without an object is a fault.
     pub strict: bool,
@@ -45,9 +46,9 @@ pub fn attach(
 ) -> Result<Json> {
     let own = open_journal(&store.into(), options)?;
     let parsed = Table::read(table)?;
-    let key = parsed.place(&join.key)?;
+    let key = parsed.column_index(&join.key)?;
     let wanted: Vec<usize> = match &join.columns {
-        Some(list) => list.iter().map(|name| parsed.place(name)).collect::<Result<_>>()?,
+        Some(list) => list.iter().map(|name| parsed.column_index(name)).collect::<Result<_>>()?,
         None => (0..parsed.names.len()).filter(|i| *i != key).collect(),
     };
     let mut transaction = Transaction::begin(&own, Path::new("."))?;
@@ -104,7 +105,7 @@ impl Table {
     }
 
     /// The place of a column.
-    fn place(&self, name: &str) -> Result<usize> {
+    fn column_index(&self, name: &str) -> Result<usize> {
         self.names.iter().position(|known| known == name).ok_or_else(|| {
             EditError::invalid(format!(
                 "the table has no column {name:?}; it has {}",
@@ -124,7 +125,7 @@ impl Table {
         let mut seen: HashMap<String, usize> = HashMap::new();
         let mut unmatched = 0;
         for (n, row) in self.rows.iter().enumerate() {
-            let text = normal(&row[key]);
+            let text = normalize_key(&row[key]);
             if let Some(earlier) = seen.insert(text.clone(), n) {
                 return Err(EditError::invalid(format!(
                     "rows {} and {} of the table have the same key {text}",
@@ -204,7 +205,9 @@ impl Transaction {
             }
             let mut ty = Type::plain(scalar);
             let attrs = json!({"name": name, "dtype": scalar.name()});
-            self.make_column("object", kind, &name, ty.clone(), ty.sentinel(), attrs)?;
+            let column =
+                NewColumn { name: name.clone(), ty: ty.clone(), fill: ty.sentinel(), attrs };
+            self.create_column("object", kind, column)?;
             self.write_item(format!("column:object:{name}:{}", self.kinds[kind].kind));
             for ((of, object), row) in matched.iter().filter(|((of, _), _)| *of == kind) {
                 let Some(value) = value_of(scalar, &row[at]) else { continue };
@@ -237,7 +240,7 @@ fn json_float(text: &str) -> Json {
 }
 
 /// A key as objects have it: numbers without needless signs and zeros.
-fn normal(text: &str) -> String {
+fn normalize_key(text: &str) -> String {
     let text = text.trim();
     match (text.parse::<i128>(), text.parse::<f64>()) {
         (Ok(n), _) => n.to_string(),
@@ -314,10 +317,10 @@ mod tests {
 
     #[test]
     fn keys_that_a_float_would_round_stay_apart() {
-        assert_eq!(normal(" +007 "), "7");
-        assert_eq!(normal("18446744073709551615"), "18446744073709551615");
-        assert_ne!(normal("9223372036854775809"), normal("9223372036854775810"));
-        assert_eq!(normal("1.50"), "1.5");
+        assert_eq!(normalize_key(" +007 "), "7");
+        assert_eq!(normalize_key("18446744073709551615"), "18446744073709551615");
+        assert_ne!(normalize_key("9223372036854775809"), normalize_key("9223372036854775810"));
+        assert_eq!(normalize_key("1.50"), "1.5");
     }
 
     #[test]

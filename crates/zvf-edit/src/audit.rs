@@ -7,12 +7,13 @@
 //! ids          the next id is above every one that commits gave
 //! ```
 //!
-//! Nothing is changed. Not here: what the store's bytes mean, which validation of the store tells.
+//! Nothing is changed. Not here: what the store's bytes mean, which validation of the store checks.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use crate::error::{EditError, Result};
 use crate::history::journal;
@@ -62,18 +63,18 @@ pub fn check_journal(store: impl Into<Place>) -> Result<(u64, Vec<JournalFinding
     }
     let mut audit =
         Audit { journal: &journal, last: BTreeMap::new(), found: Vec::new(), next_id: 0 };
-    let numbers = journal.numbers("log")?;
+    let numbers = journal.list_numbers("log")?;
     let pending = journal.pending()?;
     for seq in &numbers {
         audit.check_record(*seq, pending.contains(seq))?;
     }
     audit.check_store()?;
-    Ok((numbers.len() as u64, audit.found))
+    Ok((to_u64(numbers.len()), audit.found))
 }
 
 struct Audit<'a> {
     journal: &'a Journal,
-    /// What the last commit that wrote a key wrote, and whether that commit is applied.
+    /// The last commit that wrote a key: what it wrote, and whether it is applied.
     last: BTreeMap<String, (u64, Option<Span>, bool)>,
     found: Vec<JournalFinding>,
     next_id: i64,
@@ -100,7 +101,7 @@ impl Audit<'_> {
             }
         };
         // Records below the first that is kept are not there to be compared with.
-        let before = self.journal.link_to(seq.saturating_sub(1))?;
+        let before = self.journal.link_to(seq.saturating_sub(1))?; // the first record links to number 0
         let named = &record.body["previous"];
         if !before.is_null() && *named != before {
             let text = format!(

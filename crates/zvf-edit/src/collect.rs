@@ -12,6 +12,7 @@ use crate::place::Place;
 use crate::renumber::commit_renumbered;
 use crate::script::report;
 use crate::vacuum::commit_vacuum;
+use zvf_format::num::to_u64;
 
 /// What to remove.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +61,8 @@ pub fn gc(store: impl Into<Place>, what: Collect) -> Result<Json> {
     let _held = own.lock_for_gc()?;
     let head = own.head()?;
     let mut garbage = Garbage { what, now: SystemTime::now(), files: 0, bytes: 0 };
-    garbage.take_staged(&own, head)?;
-    garbage.take_temporary(&own)?;
+    garbage.collect_staged(&own, head)?;
+    garbage.collect_temporary(&own)?;
     let (files, bytes) = (garbage.files, garbage.bytes);
     let mut done = report(&own, head, what.dry_run, &commits, &notices, None);
     done["removed"] = json!({"files": files, "bytes": bytes});
@@ -77,16 +78,17 @@ struct Garbage {
 }
 
 impl Garbage {
-    /// Whether something was changed so lately that it stays. A clock that went back makes files young, never old.
+    /// Whether something was changed so recently that it stays. A clock that went back makes files young, never old.
     fn is_young(&self, modified: SystemTime) -> bool {
-        self.now.duration_since(modified).unwrap_or_default() < self.what.grace
+        let age = self.now.duration_since(modified).unwrap_or_default(); // 0 for a time in the future
+        age < self.what.grace
     }
 
     /// Staged bytes of commits that are not to be taken back, and of those that never were.
-    fn take_staged(&mut self, own: &Journal, head: u64) -> Result<()> {
+    fn collect_staged(&mut self, own: &Journal, head: u64) -> Result<()> {
         let mut needed: Vec<String> = Vec::new();
         let pending = own.pending()?;
-        for seq in own.numbers("log")? {
+        for seq in own.list_numbers("log")? {
             if seq + self.what.keep > head || pending.contains(&seq) {
                 needed.extend(own.record(seq)?.map(|record| record.txid().to_owned()));
             }
@@ -98,15 +100,15 @@ impl Garbage {
             let folder = format!("txn/{txid}");
             let keys = own.side.walk(&folder)?;
             let about: Result<Vec<Option<(u64, SystemTime)>>> =
-                keys.iter().map(|key| own.side.about(key)).collect();
+                keys.iter().map(|key| own.side.metadata(key)).collect();
             let about: Vec<(u64, SystemTime)> = about?.into_iter().flatten().collect();
-            // Second names of old files are old: of those the folder itself tells.
-            let of_folder = if own.side.is_folder() { own.side.about(&folder)? } else { None };
+            // Second names of old files are old: for those the time of the folder counts.
+            let of_folder = if own.side.is_folder() { own.side.metadata(&folder)? } else { None };
             let newest = about.iter().chain(&of_folder).map(|(_, modified)| *modified).max();
             if newest.is_some_and(|newest| self.is_young(newest)) {
                 continue;
             }
-            self.files += about.len() as u64;
+            self.files += to_u64(about.len());
             self.bytes += about.iter().map(|(len, _)| len).sum::<u64>();
             if !self.what.dry_run {
                 own.side.delete_below(&folder)?;
@@ -116,7 +118,7 @@ impl Garbage {
     }
 
     /// Temporary files that a killed writer left in the store and in the journal.
-    fn take_temporary(&mut self, own: &Journal) -> Result<()> {
+    fn collect_temporary(&mut self, own: &Journal) -> Result<()> {
         for folder in [&own.store, &own.side].into_iter().filter_map(Medium::folder) {
             for (path, len, modified) in folder.list_temporary()? {
                 if self.is_young(modified) {

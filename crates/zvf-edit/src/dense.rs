@@ -3,6 +3,9 @@
 use std::ops::Range;
 
 use serde_json::{Value as Json, json};
+use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
+use zvf_metadata::ArrayDoc;
 
 use crate::arrays::{CELL_CAP, Coding, doc_bytes, doc_key, parse_array_doc, row_shape};
 use crate::error::{EditError, Result};
@@ -22,7 +25,7 @@ pub(crate) struct DenseArray {
     item: usize, // bytes of one value, whose order may be turned
     pub(crate) bytes: Vec<u8>,
     old: Vec<u8>,
-    /// What a row is that was never written.
+    /// The bytes of a row that was never written.
     pub(crate) fill: Vec<u8>,
     is_new: bool,
     pub(crate) changed: bool,
@@ -37,10 +40,11 @@ impl DenseArray {
     ) -> Result<Option<Self>> {
         let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
         let doc: Json = serde_json::from_slice(&text)?;
-        let (coding, _) = Coding::open(path, &parse_array_doc(path, &text)?)?;
+        let parsed = parse_array_doc(path, &text)?;
+        let (coding, _) = Coding::open(path, &parsed)?;
         let (count, chunk) = row_shape(path, &doc)?;
-        let size = scalar.size() * width as usize;
-        let fill = fill_bytes(&doc["fill_value"], scalar).repeat(width as usize);
+        let size = scalar.size() * usize_from_u32(width);
+        let fill = fill_bytes(path, &parsed, scalar)?.repeat(usize_from_u32(width));
         let rank = doc["shape"].as_array().map_or(1, Vec::len);
         let mut bytes = Vec::with_capacity((count * size).min(1 << 24));
         for part in 0..count.div_ceil(chunk) {
@@ -54,7 +58,7 @@ impl DenseArray {
                         .map_err(|error| EditError::from(error).with_place(path))?;
                     if plain.len() != chunk * size {
                         return Err(EditError::new(
-                            zvf_format::Class::CountMismatch,
+                            Class::CountMismatch,
                             format!(
                                 "{path}: a chunk has {} bytes, expected {}",
                                 plain.len(),
@@ -117,7 +121,7 @@ impl DenseArray {
             "attributes": attrs, "zarr_format": 3, "node_type": "array", "storage_transformers": []
         });
         let (coding, _) = Coding::open(path, &parse_array_doc(path, &serde_json::to_vec(&doc)?)?)?;
-        let size = scalar.size() * width as usize;
+        let size = scalar.size() * usize_from_u32(width);
         Ok(Self {
             path: path.to_owned(),
             doc,
@@ -173,9 +177,9 @@ impl DenseArray {
         let parts = count.div_ceil(self.chunk);
         for part in 0..parts {
             let span = |count: usize, chunk: usize| part * chunk..(part * chunk + chunk).min(count);
-            let new = &self.bytes[scale(&span(count, self.chunk), self.size)];
+            let new = &self.bytes[bytes_of_rows(&span(count, self.chunk), self.size)];
             let old = (old_chunk == self.chunk && part * old_chunk < old_count && !self.is_new)
-                .then(|| &self.old[scale(&span(old_count, old_chunk), self.size)]);
+                .then(|| &self.old[bytes_of_rows(&span(old_count, old_chunk), self.size)]);
             if old == Some(new) {
                 continue;
             }
@@ -219,7 +223,7 @@ impl DenseArray {
     }
 }
 
-fn scale(span: &Range<usize>, size: usize) -> Range<usize> {
+fn bytes_of_rows(span: &Range<usize>, size: usize) -> Range<usize> {
     span.start * size..span.end * size
 }
 
@@ -227,10 +231,48 @@ fn dense_key(path: &str, part: usize, rank: usize) -> String {
     format!("{path}/c/{part}{}", "/0".repeat(rank.saturating_sub(1))) // a rank is at least 1
 }
 
-fn fill_bytes(fill: &Json, scalar: Scalar) -> Vec<u8> {
-    scalar.encode(fill).unwrap_or_else(|_special| match fill.is_string() && scalar.is_float() {
-        // A form of the number that scripts do not have, such as hexadecimal NaN.
-        true => scalar.sentinel(),
-        false => vec![0; scalar.size()],
+/// The bytes of a fill value.
+///
+/// # Errors
+///
+/// When it is no value of the type that the rows have.
+fn fill_bytes(path: &str, doc: &ArrayDoc, scalar: Scalar) -> Result<Vec<u8>> {
+    scalar.encode_fill(doc.fill_value.fill()).map_err(|error| {
+        let message = format!("{path}: fill_value is not read as {}", scalar.name());
+        EditError::new(Class::Unsupported, message).caused_by(error)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fill_values_are_read_exactly_or_refused() {
+        let read = |data_type: Json, fill: Json, scalar| {
+            let text = json!({
+                "shape": [2], "data_type": data_type,
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
+                "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+                "fill_value": fill, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+                "attributes": {}, "zarr_format": 3, "node_type": "array"
+            });
+            let text = serde_json::to_vec(&text).unwrap();
+            fill_bytes("a", &parse_array_doc("a", &text)?, scalar)
+        };
+        let bytes = json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": 2}});
+        for (data_type, fill, scalar, expected) in [
+            (json!("float32"), json!("0x7fc00001"), Scalar::Float(4), vec![1, 0, 0xc0, 0x7f]),
+            (json!("float32"), json!("NaN"), Scalar::Float(4), vec![0, 0, 0xc0, 0x7f]),
+            (json!("int16"), json!(-2), Scalar::Int(2), vec![0xfe, 0xff]),
+            (json!("bool"), json!(true), Scalar::Bool, vec![1]),
+            (bytes.clone(), json!(""), Scalar::Bytes(2), vec![0, 0]),
+        ] {
+            assert_eq!(read(data_type, fill, scalar), Ok(expected), "{}", scalar.name());
+        }
+        let error = read(bytes, json!("AAE="), Scalar::Bytes(2)).unwrap_err();
+        assert_eq!(error.message, "a: fill_value is not read as |S2");
+        assert_eq!(error.class, Class::Unsupported);
+        assert!(read(json!("int16"), json!("x"), Scalar::Int(2)).is_err());
+    }
 }

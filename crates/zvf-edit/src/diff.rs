@@ -23,7 +23,7 @@ use crate::transaction::Transaction;
 /// A store, at one of its heads or as it is now.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// Where it lies.
+    /// Its place.
     pub place: Place,
     /// The head; its last one when not given.
     pub head: Option<u64>,
@@ -141,18 +141,14 @@ impl Content {
     ) {
         let geometry = &store.kinds[kind];
         let ids = |object: u32| geometry.object(object).map(|object| object.id);
-        for (number, object) in
-            geometry.objects.iter().flat_map(|objects| objects.list.iter().enumerate())
-        {
-            if object.exists {
-                self.objects.insert(object.id, values_of(store, kind, number as u32, object.id));
-            }
+        for (id, number) in geometry.existing_objects() {
+            self.objects.insert(id, values_of(store, kind, number, id));
         }
         for v in vertices {
-            let mut print = geometry.print(*v, &shared[0]);
+            let mut print = geometry.vertex_fingerprint(*v, &shared[0]);
             let parent = geometry.parent[*v as usize];
             if parent != NONE {
-                print.extend(geometry.print(parent, &shared[0]));
+                print.extend(geometry.vertex_fingerprint(parent, &shared[0]));
             }
             self.entry(ids(geometry.owner[*v as usize])).vertices.push(print);
         }
@@ -168,10 +164,10 @@ impl Content {
             for end in &record.ends {
                 let End::Vertex(v) = end else { continue };
                 owner = owner.or(ids(geometry.owner[*v as usize]));
-                ends.push(geometry.print(*v, &shared[0]));
+                ends.push(geometry.vertex_fingerprint(*v, &shared[0]));
             }
             match geometry.kind == zvf_model::Kind::Mesh {
-                true => turn(&mut ends),
+                true => rotate_to_smallest(&mut ends),
                 false => ends.sort_unstable(),
             }
             let mut print = ends.concat();
@@ -193,7 +189,7 @@ impl Content {
 }
 
 /// Turns a face so that its smallest vertex comes first; its winding stays.
-fn turn(ends: &mut [Vec<u8>]) {
+fn rotate_to_smallest(ends: &mut [Vec<u8>]) {
     let first = (0..ends.len()).min_by(|a, b| {
         let turned = |from: usize| ends[from..].iter().chain(&ends[..from]);
         turned(*a).cmp(turned(*b))
@@ -222,7 +218,7 @@ fn values_of(store: &Transaction, kind: usize, object: u32, id: i64) -> Compared
 
 impl Geometry {
     /// The position of a vertex and its values in these columns, as bytes that are compared.
-    fn print(&self, v: Vid, columns: &BTreeSet<String>) -> Vec<u8> {
+    fn vertex_fingerprint(&self, v: Vid, columns: &BTreeSet<String>) -> Vec<u8> {
         let mut print: Vec<u8> =
             self.position(v).iter().flat_map(|x| x.to_bits().to_le_bytes()).collect();
         for column in self.columns.iter().filter(|column| columns.contains(&column.name)) {
@@ -242,7 +238,7 @@ fn value_bytes(ty: &Type, row: &[u8]) -> Vec<u8> {
 }
 
 /// How many of each side the other one does not have.
-fn count(old: &[Vec<u8>], new: &[Vec<u8>]) -> [u64; 2] {
+fn count_differences(old: &[Vec<u8>], new: &[Vec<u8>]) -> [u64; 2] {
     let mut held: HashMap<&[u8], i64> = HashMap::new();
     for print in old {
         *held.entry(print).or_default() -= 1;
@@ -260,7 +256,8 @@ fn compare(old: &Content, new: &Content) -> Json {
     let (mut added, mut removed, mut changed) = (Vec::new(), Vec::new(), Vec::new());
     let (mut vertices, mut links) = ([0_u64; 2], [0_u64; 2]);
     let mut sum = |a: &Compared, b: &Compared| {
-        let (v, l) = (count(&a.vertices, &b.vertices), count(&a.links, &b.links));
+        let (v, l) =
+            (count_differences(&a.vertices, &b.vertices), count_differences(&a.links, &b.links));
         for side in 0..2 {
             vertices[side] += v[side];
             links[side] += l[side];

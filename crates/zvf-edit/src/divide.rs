@@ -23,6 +23,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use crate::arrays::Chunk;
 use crate::error::{EditError, Result};
@@ -98,7 +99,7 @@ pub fn run_vacuum(store: impl Into<Place>, head: u64, share: &VacuumShare) -> Re
     let geometry = &mut transaction.kinds[kind];
     let [from, to] = share.shards;
     let shards = geometry.shards();
-    let own = shards.get(from..to).ok_or_else(|| of_another_store("a share", &share.kind))?;
+    let own = shards.get(from..to).ok_or_else(|| plan_mismatch("a share", &share.kind))?;
     let chunks: Vec<u32> = own.iter().flatten().map(|key| geometry.chunk_number(key)).collect();
     let wasted = geometry.find_waste(&chunks)?;
     geometry.rebuild_rows(&wasted)?.to_bytes()
@@ -122,7 +123,7 @@ pub fn finish_vacuum(
     for (share, bytes) in parts {
         let kind = transaction.kind_named(Some(&json!(share.kind)))?;
         let part = RebuiltRows::parse(&bytes)
-            .ok_or_else(|| of_another_store("what a task wrote", &share.kind))?;
+            .ok_or_else(|| plan_mismatch("what a task wrote", &share.kind))?;
         rebuilt[kind].chunks.extend(part.chunks);
         rebuilt[kind].cells.extend(part.cells);
     }
@@ -160,7 +161,7 @@ fn begin_at(own: &Arc<Journal>, head: u64) -> Result<Transaction> {
     ))
 }
 
-fn of_another_store(what: &str, kind: &str) -> EditError {
+fn plan_mismatch(what: &str, kind: &str) -> EditError {
     EditError::new(
         Class::Encoding,
         format!("the plan: {what} of {kind} is not of this store; plan again"),
@@ -212,7 +213,7 @@ impl RebuiltRows {
                 .collect(),
         };
         let header = serde_json::to_vec(&header)?;
-        let mut all = (header.len() as u64).to_le_bytes().to_vec();
+        let mut all = (to_u64(header.len())).to_le_bytes().to_vec();
         all.extend(header);
         for became in self.chunks.values() {
             let numbers = became.rows.iter().chain(&became.fragments);

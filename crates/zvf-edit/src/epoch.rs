@@ -31,38 +31,39 @@ pub(crate) struct Epoch {
 impl Epoch {
     /// Takes the next epoch.
     pub(crate) fn take(side: &Medium) -> Result<Self> {
-        let last = highest(side)?;
+        let last = find_highest(side)?;
         if last > 0
-            && !side.exists(&ended(last))?
+            && !side.exists(&end_key(last))?
             && let Some(text) = side.get(&key(last))?
         {
             let held: Json = serde_json::from_slice(&text)?;
             // One without a time is old, one of the future was just taken.
-            let age = now().saturating_sub(held["time"].as_u64().unwrap_or(0));
-            if age < YOUNG.as_secs() {
+            let age = seconds_since_1970().saturating_sub(held["time"].as_u64().unwrap_or(0));
+            if age < EPOCH_LEASE.as_secs() {
                 let text = format!(
                     "epoch {last} was taken {age} s ago by {}, who may still write; try again when it has ended, or in {} s",
                     held["writer"].as_str().unwrap_or("somebody"),
-                    YOUNG.as_secs() - age
+                    EPOCH_LEASE.as_secs() - age
                 );
                 return Err(EditError::new(Class::WriterFenced, text));
             }
         }
         let writer = format!("{} {}", crate::script::writer(), new_txid());
-        let text: Bytes = serde_json::to_vec(&json!({"writer": writer, "time": now()}))?.into();
+        let text: Bytes =
+            serde_json::to_vec(&json!({"writer": writer, "time": seconds_since_1970()}))?.into();
         let number = last + 1;
         let made = side.create(&key(number), &text)?;
         side.sync([key(number).as_str()].into_iter())?;
         if !made || side.get(&key(number))?.as_ref() != Some(&text) {
-            return Err(fenced(number));
+            return Err(superseded(number));
         }
         Ok(Self { number, side: side.clone() })
     }
 
-    /// Refuses to go on when somebody took a later epoch.
+    /// Refuses to go on when another writer took a later epoch.
     pub(crate) fn check(&self) -> Result<()> {
-        match highest(&self.side)? {
-            later if later > self.number => Err(fenced(later)),
+        match find_highest(&self.side)? {
+            later if later > self.number => Err(superseded(later)),
             _ => Ok(()),
         }
     }
@@ -71,13 +72,13 @@ impl Epoch {
 impl Drop for Epoch {
     fn drop(&mut self) {
         // Without it the next writer waits until the epoch is old.
-        let _ = self.side.put(&ended(self.number), &Bytes::new());
+        let _ = self.side.put(&end_key(self.number), &Bytes::new());
     }
 }
 
-fn highest(side: &Medium) -> Result<u64> {
+fn find_highest(side: &Medium) -> Result<u64> {
     let names = side.list("epoch")?;
-    let mut last = names.iter().filter_map(|name| name.parse().ok()).max().unwrap_or(0);
+    let mut last = names.iter().filter_map(|name| name.parse().ok()).max().unwrap_or(0); // 0 before the first epoch
     // A list may be old: what follows its last name is asked for by its own.
     while side.exists(&key(last + 1))? {
         last += 1;
@@ -85,7 +86,7 @@ fn highest(side: &Medium) -> Result<u64> {
     Ok(last)
 }
 
-fn fenced(later: u64) -> EditError {
+fn superseded(later: u64) -> EditError {
     EditError::new(
         Class::WriterFenced,
         format!("another writer took epoch {later}; read the store again"),
@@ -96,13 +97,13 @@ fn key(number: u64) -> String {
     format!("epoch/{number:020}")
 }
 
-fn ended(number: u64) -> String {
+fn end_key(number: u64) -> String {
     format!("epoch/{number:020}.end")
 }
 
-fn now() -> u64 {
+fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// How long an epoch that nobody ended keeps others away.
-const YOUNG: Duration = Duration::from_secs(600);
+/// How long an epoch that was not ended keeps other writers away.
+const EPOCH_LEASE: Duration = Duration::from_secs(600);

@@ -6,7 +6,8 @@ use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::scalar::number;
 use crate::transaction::{Done, Transaction};
-use crate::vertices::one_each;
+use crate::vertices::need_list_of;
+use zvf_format::num::to_u64;
 
 impl Transaction {
     pub(crate) fn expect(&mut self, fields: &Fields) -> Result<Done> {
@@ -75,10 +76,10 @@ impl Transaction {
                 )));
             }
             for (v, position) in
-                selection.vertices.iter().zip(one_each(&Json::Array(list), n, "positions")?)
+                selection.vertices.iter().zip(need_list_of(&Json::Array(list), n, "positions")?)
             {
                 let geometry = &self.kinds[selection.kind];
-                let wanted = geometry.position_of(&fields::floats(position, "positions")?)?;
+                let wanted = geometry.encode_position(&fields::floats(position, "positions")?)?;
                 let widened: Vec<f64> = wanted
                     .chunks_exact(geometry.scalar.size())
                     .map(|x| geometry.scalar.to_f64(x))
@@ -91,7 +92,7 @@ impl Transaction {
                 }
             }
         }
-        Ok(Done { selected: n as u64, changed: 0, ids: Vec::new() })
+        Ok(Done { selected: to_u64(n), changed: 0, ids: Vec::new() })
     }
 
     fn expect_object(&mut self, fields: &Fields) -> Result<Done> {

@@ -95,3 +95,9 @@ pub(crate) fn word(fields: &Fields, name: &str, words: &[&str]) -> Result<Option
         other => Ok(other),
     }
 }
+
+/// The place in a list of `length` items that a script names: from 0, or from the end where it is negative.
+pub(crate) fn checked_index(n: i64, length: usize) -> Option<usize> {
+    let place = if n < 0 { n.checked_add(i64::try_from(length).ok()?)? } else { n };
+    usize::try_from(place).ok().filter(|place| *place < length)
+}

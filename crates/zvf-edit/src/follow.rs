@@ -83,10 +83,8 @@ impl Geometry {
         let keys: BTreeSet<Chunk> =
             rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
         let mut lines = self.lines.clone();
-        let count = self.objects.as_ref().map_or(0, |objects| objects.list.len()) as u32;
-        lines.extend(
-            (0..count).filter(|object| self.object(*object).is_some_and(|state| state.touched)),
-        );
+        let is_touched = |object: &u32| self.object(*object).is_some_and(|state| state.touched);
+        lines.extend(self.object_numbers().filter(is_touched));
         let mut pairs = Vec::new();
         for object in lines {
             self.load_object(object)?;

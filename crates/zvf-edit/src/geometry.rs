@@ -18,7 +18,7 @@ use zvf_model::Kind;
 use crate::arrays::{CellArray, Chunk, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
-use crate::indexes::{Object, Objects, RowColumn, children, open_row_column, scalar_of};
+use crate::indexes::{Object, Objects, RowColumn, list_children, open_row_column, scalar_of};
 use crate::links::Family;
 use crate::scalar::{Scalar, Type};
 use crate::snapshot::Snapshot;
@@ -38,7 +38,7 @@ pub(crate) struct VertexColumn {
     pub(crate) ty: Type,
     /// Rows of the vertices read so far.
     pub(crate) data: Vec<u8>,
-    /// What rows have that no chunk holds.
+    /// The value of rows that no chunk holds.
     pub(crate) fill: Option<Vec<u8>>,
     /// Whether it came with this transaction, and every chunk must be written.
     pub(crate) is_new: bool,
@@ -127,12 +127,12 @@ pub(crate) struct Geometry {
     /// Whether a fragment held it before the edit.
     pub(crate) was: Vec<bool>,
     pub(crate) owner: Vec<u32>,
-    /// For skeletons: the vertex above each.
+    /// For skeletons: the parent of each vertex.
     pub(crate) parent: Vec<Vid>,
     pub(crate) changed_chunks: HashSet<u32>,
     /// Lines with an end in a chunk that is written again.
     pub(crate) lines: BTreeSet<u32>,
-    /// Objects whose vertices hang otherwise than before.
+    /// Objects in which vertices have other parents than before.
     pub(crate) parents_changed: HashSet<u32>,
     /// Vertices without objects that came, went or moved.
     pub(crate) free_changed: BTreeSet<Vid>,
@@ -155,7 +155,7 @@ impl Geometry {
         })?;
         let level = &doc["attributes"]["zarr_vectors_level"];
         refuse_level(path, level)?;
-        let (shape, bins) = grid_of(level, zv)?;
+        let (shape, bins) = read_grid(level, zv)?;
         let (vertices, fragments) =
             (need_array(snap, path, "vertices")?, need_array(snap, path, "vertex_fragments")?);
         if vertices.attribute("encoding") == "draco" {
@@ -173,7 +173,7 @@ impl Geometry {
         let columns = open_vertex_columns(snap, path, &vertices, axes * scalar.size())?;
         let fragment_columns = open_fragment_columns(snap, path, &fragments)?;
         let mut object_columns = Vec::new();
-        for name in children(snap, &format!("{path}/object_attributes"))? {
+        for name in list_children(snap, &format!("{path}/object_attributes"))? {
             object_columns.extend(open_row_column(
                 snap,
                 &format!("{path}/object_attributes/{name}"),
@@ -239,7 +239,7 @@ impl Geometry {
         if let Some(number) = self.chunk_numbers.get(key) {
             return *number;
         }
-        let number = self.chunk_keys.len() as u32; // fewer chunks than vertices
+        let number = num::saturating_u32_from_usize(self.chunk_keys.len()); // fewer chunks than vertices
         self.chunk_keys.push(key.to_vec());
         self.chunk_numbers.insert(key.to_vec(), number);
         number
@@ -251,7 +251,7 @@ impl Geometry {
         self.position_bytes(v).chunks_exact(size).map(|value| self.scalar.to_f64(value)).collect()
     }
 
-    /// The same as the shortest decimals that are stored as these bytes: what a person would compute with.
+    /// The same as the shortest decimals that are stored as these bytes.
     pub(crate) fn decimal_position(&self, v: Vid) -> Vec<f64> {
         let size = self.scalar.size();
         self.position_bytes(v)
@@ -266,7 +266,7 @@ impl Geometry {
     }
 
     /// A position of a script as it is stored.
-    pub(crate) fn position_of(&self, values: &[f64]) -> Result<Vec<u8>> {
+    pub(crate) fn encode_position(&self, values: &[f64]) -> Result<Vec<u8>> {
         if values.len() != self.axes {
             return Err(EditError::invalid(format!(
                 "a position has {} values, expected {}",
@@ -276,7 +276,7 @@ impl Geometry {
         }
         let mut bytes = Vec::with_capacity(self.axes * self.scalar.size());
         for value in values {
-            let stored = self.scalar.of_f64(*value)?;
+            let stored = self.scalar.encode_f64(*value)?;
             if !self.scalar.to_f64(&stored).is_finite() {
                 return Err(EditError::invalid(format!(
                     "position {values:?} is not finite as {}",
@@ -306,7 +306,7 @@ impl Geometry {
         self.positions[v as usize * size..(v as usize + 1) * size].copy_from_slice(position);
         let (chunk, _) = self.locate(&self.position(v))?;
         let number = self.chunk_number(&chunk);
-        self.mark(v)?;
+        self.mark_changed(v)?;
         if self.objects.is_none() {
             self.free_changed.insert(v);
         } else if number != self.at[v as usize] {
@@ -327,10 +327,10 @@ impl Geometry {
             return Ok(());
         }
         self.columns[column].data[span].copy_from_slice(row);
-        self.mark(v)
+        self.mark_changed(v)
     }
 
-    fn mark(&mut self, v: Vid) -> Result<()> {
+    fn mark_changed(&mut self, v: Vid) -> Result<()> {
         let (chunk, _) = self.home[v as usize];
         if chunk == NONE {
             return self.touch_owner(v);
@@ -344,7 +344,7 @@ impl Geometry {
         if owner != NONE { self.touch(owner) } else { Ok(()) }
     }
 
-    /// A vertex that was not there; columns have what stands for nothing.
+    /// Adds a vertex; its values are those for absent.
     pub(crate) fn new_vertex(&mut self, position: &[u8], owner: u32) -> Result<Vid> {
         let v = vertex_number(self.home.len())?;
         self.positions.extend_from_slice(position);
@@ -366,7 +366,7 @@ impl Geometry {
         Ok(v)
     }
 
-    /// A vertex with the position and the values of another.
+    /// Adds a vertex with the position and the values of another.
     pub(crate) fn copy_vertex(&mut self, v: Vid, owner: u32) -> Result<Vid> {
         let position = self.position_bytes(v).to_vec();
         let copy = self.new_vertex(&position, owner)?;
@@ -492,8 +492,8 @@ impl Geometry {
         for chunk in self.all_chunks() {
             self.load_chunk(chunk)?;
         }
-        for object in 0..self.objects.as_ref().map_or(0, |objects| objects.list.len()) {
-            self.load_object(object as u32)?;
+        for object in self.object_numbers() {
+            self.load_object(object)?;
         }
         self.all_loaded = true;
         Ok(())
@@ -527,11 +527,11 @@ impl Geometry {
             let list = list.clone();
             let shared = self.shared
                 && self
-                    .all_owners()?
+                    .load_owners()?
                     .get(&(*chunk, *fragment))
                     .is_some_and(|owners| owners.len() > 1);
             for v in list {
-                // What several objects hold is copied before a change, so each gets its own.
+                // Vertices that several objects share are copied before a change, so that each has its own.
                 let v = if shared
                     || self.owner[v as usize] != NONE && self.owner[v as usize] != object
                 {
@@ -568,17 +568,18 @@ impl Geometry {
             return Ok(known);
         }
         let fragments = &self.chunks[&chunk].fragments;
-        let Some(fragment) = fragments.iter().position(|list| list.contains(&v)) else {
+        let Some((fragment, _)) = (0_u32..).zip(fragments).find(|(_, list)| list.contains(&v))
+        else {
             return Ok(NONE);
         };
         let found = self.owners_in(&HashSet::from([chunk]))?;
-        for object in found.get(&(chunk, fragment as u32)).into_iter().flatten() {
+        for object in found.get(&(chunk, fragment)).into_iter().flatten() {
             self.load_object(*object)?;
         }
         Ok(self.owner[v as usize])
     }
 
-    /// Says that the vertices of an object change in number, order or chunk.
+    /// Marks an object whose vertices change in number, order or chunk.
     pub(crate) fn touch(&mut self, object: u32) -> Result<()> {
         self.load_object(object)?;
         if let Some(objects) = &mut self.objects {
@@ -587,7 +588,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// The number of the object with an id, when it is there.
+    /// The number of the object with an id, when it exists.
     pub(crate) fn find(&self, id: i64) -> Option<u32> {
         let objects = self.objects.as_ref()?;
         let object = *objects.by_id.get(&id)?;
@@ -598,13 +599,23 @@ impl Geometry {
         self.objects.as_ref()?.list.get(object as usize)
     }
 
+    /// The numbers of all objects, of those that are gone as well.
+    pub(crate) fn object_numbers(&self) -> Range<u32> {
+        0..num::saturating_u32_from_usize(self.objects.as_ref().map_or(0, |all| all.list.len()))
+    }
+
+    /// The vertices of an object in their order; none for a number that no object has.
+    pub(crate) fn vertices_of(&self, object: u32) -> Vec<Vid> {
+        self.object(object).map(|object| object.vertices.clone()).unwrap_or_default()
+    }
+
     pub(crate) fn object_mut(&mut self, object: u32) -> Result<&mut Object> {
         let objects =
             self.objects.as_mut().and_then(|objects| objects.list.get_mut(object as usize));
         objects.ok_or_else(|| EditError::invalid("there are no objects"))
     }
 
-    /// The fragments of an object by the chunks they lie in, after the edit: what its vertices come to.
+    /// The fragments of an object by the chunks they lie in, after the edit: those that its vertices form.
     pub(crate) fn pieces(&self, object: u32) -> Vec<(u32, Vec<Vid>)> {
         let Some(state) = self.object(object) else { return Vec::new() };
         if self.is_ordered() {
@@ -660,20 +671,20 @@ fn refuse_level(path: &str, level: &Json) -> Result<()> {
 }
 
 /// The chunks and bins of level 0, which the level or the root states.
-fn grid_of(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
+fn read_grid(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
     let sizes = |value: &Json, name: &str| -> Result<Option<Vec<f64>>> {
         if value.is_null() {
             return Ok(None);
         }
         let floats =
             value.as_array().and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>());
-        floats.map(Some).ok_or_else(|| no_sizes(name))
+        floats.map(Some).ok_or_else(|| missing_sizes(name))
     };
     let chunk = match sizes(&level["chunk_shape"], "chunk_shape")? {
         Some(own) => Some(own),
         None => sizes(&zv["chunk_shape"], "chunk_shape")?,
     };
-    let shape = ChunkShape::new(&chunk.ok_or_else(|| no_sizes("chunk_shape"))?)?;
+    let shape = ChunkShape::new(&chunk.ok_or_else(|| missing_sizes("chunk_shape"))?)?;
     let bins = match sizes(&zv["base_bin_shape"], "base_bin_shape")? {
         Some(bin) => Bins::new(&shape, &bin)?,
         None => Bins::undivided(&shape),
@@ -681,7 +692,7 @@ fn grid_of(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
     Ok((shape, bins))
 }
 
-fn no_sizes(name: &str) -> EditError {
+fn missing_sizes(name: &str) -> EditError {
     EditError::new(
         zvf_format::Class::Encoding,
         format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers"),
@@ -705,7 +716,7 @@ fn open_vertex_columns(
     vertices: &CellArray,
     row_bytes: usize,
 ) -> Result<Vec<VertexColumn>> {
-    let names = children(snap, &format!("{path}/vertex_attributes"))?;
+    let names = list_children(snap, &format!("{path}/vertex_attributes"))?;
     let rows = |bytes: &[u8]| bytes.len().checked_div(row_bytes).map(num::to_u64);
     let first = if names.is_empty() { None } else { first_rows(snap, vertices, rows) };
     let open = |name: String| {
@@ -721,7 +732,7 @@ fn open_fragment_columns(
     path: &str,
     fragments: &CellArray,
 ) -> Result<Vec<FragmentColumn>> {
-    let names = children(snap, &format!("{path}/fragment_attributes"))?;
+    let names = list_children(snap, &format!("{path}/fragment_attributes"))?;
     let first = if names.is_empty() { None } else { first_rows(snap, fragments, count_fragments) };
     let open = |name: String| {
         let array = need_array(snap, path, &format!("fragment_attributes/{name}"))?;

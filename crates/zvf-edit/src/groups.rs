@@ -9,7 +9,7 @@ use crate::arrays::{RowArray, doc_bytes, doc_key, plain_group, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
-use crate::indexes::{RowColumn, children, open_row_column};
+use crate::indexes::{RowColumn, list_children, open_row_column};
 use crate::journal::Changes;
 use crate::snapshot::Snapshot;
 use crate::transaction::{Done, Transaction};
@@ -17,12 +17,12 @@ use crate::transaction::{Done, Transaction};
 /// The members of a group that is kept as a range of ids.
 fn range_members(number: usize, start: &Json, stop: &Json) -> Result<Vec<i64>> {
     let ends = start.as_i64().zip(stop.as_i64());
-    let ends = ends.filter(|(start, stop)| stop.saturating_sub(*start) <= MAX_RANGE);
+    let ends = ends.filter(|(start, stop)| stop.saturating_sub(*start) <= MAX_RANGE_MEMBERS);
     let Some((start, stop)) = ends else {
         return Err(EditError::new(
             Class::BadShape,
             format!(
-                "{PATH}, group_ranges of group {number}: expected two ids of at most {MAX_RANGE} \
+                "{GROUPS_PATH}, group_ranges of group {number}: expected two ids of at most {MAX_RANGE_MEMBERS} \
                  objects, found {start} and {stop}"
             ),
         ));
@@ -31,7 +31,7 @@ fn range_members(number: usize, start: &Json, stop: &Json) -> Result<Vec<i64>> {
 }
 
 /// Members of a group that is kept as a range: they are held as a list.
-const MAX_RANGE: i64 = 1 << 28;
+const MAX_RANGE_MEMBERS: i64 = 1 << 28;
 
 /// The groups of a store.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(crate) struct Group {
 
 impl Groups {
     pub(crate) fn open(snap: &Snapshot) -> Result<Self> {
-        let array = RowArray::open(snap, PATH)?;
+        let array = RowArray::open(snap, GROUPS_PATH)?;
         let mut list = Vec::new();
         if let Some(array) = &array {
             let attrs = &array.doc["attributes"];
@@ -74,7 +74,7 @@ impl Groups {
             }
         }
         let mut columns = Vec::new();
-        for name in children(snap, COLUMNS)? {
+        for name in list_children(snap, COLUMNS)? {
             columns.extend(open_row_column(snap, &format!("{COLUMNS}/{name}"), &name)?);
         }
         let before = list.len();
@@ -152,8 +152,10 @@ impl Groups {
             array.erase(out);
         }
         if self.array.is_none() && !self.list.is_empty() {
-            self.array =
-                Some(RowArray::create(PATH, json!({"zv_array": "groups", "num_groups": 0}))?);
+            self.array = Some(RowArray::create(
+                GROUPS_PATH,
+                json!({"zv_array": "groups", "num_groups": 0}),
+            )?);
             self.changed = true;
         }
         if let Some(array) = self.array.as_mut().filter(|_| self.changed) {
@@ -350,7 +352,7 @@ impl Transaction {
     }
 }
 
-const PATH: &str = "0/groups";
+const GROUPS_PATH: &str = "0/groups";
 pub(crate) const COLUMNS: &str = "0/group_attributes";
 
 #[cfg(test)]

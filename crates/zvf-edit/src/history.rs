@@ -7,13 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use crate::arrays::doc_bytes;
 use crate::error::{EditError, Result};
 use crate::journal::{Changes, Guard, Journal};
 use crate::place::Place;
 use crate::script::{open_existing, open_journal, record, report};
-use crate::snapshot::{Snapshot, foreign};
+use crate::snapshot::{Snapshot, foreign_change};
 use crate::transaction::{CommitOptions, Transaction};
 
 /// Which commits to take back.
@@ -40,8 +41,8 @@ pub fn log(store: impl Into<Place>, limit: Option<u64>) -> Result<Vec<Json>> {
         return pinned.log(limit);
     }
     let mut list = Vec::new();
-    for seq in journal.numbers("log")?.into_iter().rev() {
-        if limit.is_some_and(|limit| list.len() as u64 >= limit) {
+    for seq in journal.list_numbers("log")?.into_iter().rev() {
+        if limit.is_some_and(|limit| to_u64(list.len()) >= limit) {
             break;
         }
         let Some(record) = journal.record(seq)? else { continue };
@@ -76,12 +77,11 @@ pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
         return pinned.show(head, options);
     }
     let record = journal.record(head)?;
-    let record = record.ok_or_else(|| {
-        EditError::new(
-            Class::NotFound,
-            format!("there is no commit {head}; the last is {}", journal.head().unwrap_or(0)),
-        )
-    })?;
+    let Some(record) = record else {
+        let last = journal.head()?;
+        let text = format!("there is no commit {head}; the last is {last}");
+        return Err(EditError::new(Class::NotFound, text));
+    };
     let operations = record.operations()?;
     let mut body = record.body;
     body["operations"] = operations;
@@ -107,7 +107,7 @@ pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
     for _ in 0..3 {
         let guard = match journal.lock(false, Duration::from_secs(30)) {
             Ok(guard) => guard,
-            // A medium that cannot be written: nobody applies anything either.
+            // A medium that cannot be written: no process applies anything either.
             Err(error)
                 if error.class == Class::PermissionDenied || error.class == Class::NotFound =>
             {
@@ -131,7 +131,7 @@ pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
 ///
 /// # Errors
 ///
-/// When something is committed that cannot be applied, by somebody who may only read for example.
+/// When something is committed that cannot be applied, by a process that may only read for example.
 pub fn settle(place: &Place) -> Result<(u64, bool)> {
     if place.versions().is_some() {
         return Ok((head(place)?.unwrap_or(0), false));
@@ -141,7 +141,7 @@ pub fn settle(place: &Place) -> Result<(u64, bool)> {
     Ok((journal.settle()?, was_behind))
 }
 
-/// Refuses what was read from a store to which somebody committed meanwhile.
+/// Refuses what was read from a store to which another process committed meanwhile.
 ///
 /// # Errors
 ///
@@ -175,7 +175,7 @@ pub fn has_objects(place: &Place, kind: Option<&str>) -> Result<bool> {
 ///
 /// # Errors
 ///
-/// When bytes that are needed were removed by `gc`, or somebody commits meanwhile.
+/// When bytes that are needed were removed by `gc`, or another process commits meanwhile.
 pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Result<Json> {
     let journal = open_journal(&store.into(), options)?;
     let snap = Snapshot::now(&journal)?;
@@ -190,7 +190,7 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
         }
         Undo::To(target) => target,
     };
-    let (changes, before, sum) = back_to(&journal, &snap, target)?;
+    let (changes, before, sum) = plan_undo(&journal, &snap, target)?;
     if changes.is_empty() {
         return Ok(report(&journal, head, options.dry_run, &[], &[], None));
     }
@@ -229,39 +229,68 @@ pub(crate) struct Sum {
 }
 
 /// The keys that differ from what they were at a head, with the bytes of then; `next_id` stays.
-pub(crate) fn back_to(
+pub(crate) fn plan_undo(
     journal: &Journal,
     snap: &Snapshot,
     target: u64,
 ) -> Result<(Changes, HashMap<String, Option<Bytes>>, Sum)> {
-    let mut then: HashMap<String, Option<Bytes>> = HashMap::new();
-    let mut written = BTreeSet::new();
-    let (mut added, mut removed, mut changed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    let mut counts = [0_i64; 7];
+    let (then, reversed) = reverse_commits(journal, snap, target)?;
+    let keys: BTreeSet<&str> = then.keys().map(String::as_str).collect();
+    if !journal.place.accepts_foreign
+        && let Some(key) = journal.find_foreign(target, &keys)?
+    {
+        return Err(foreign_change(&key));
+    }
     let mut bounds = Json::Null;
-    let mut add = |said: &Json| {
-        let report = &said["report"];
-        let ids = |name: &str| -> BTreeSet<i64> {
-            let list = report["objects"][name].as_array();
-            list.into_iter().flatten().filter_map(Json::as_i64).collect()
+    let (mut changes, mut before) = (Changes::new(), HashMap::new());
+    for (key, bytes) in then {
+        let now = snap.get(&key)?;
+        let bytes = match (&*key, bytes, &now) {
+            ("zarr.json", Some(bytes), Some(now)) => {
+                let root = restore_root(&bytes, now)?;
+                bounds = root.doc["attributes"]["zarr_vectors"]["bounds"].clone();
+                Some(root.bytes)
+            }
+            (_, bytes, _) => bytes,
         };
-        added.extend(ids("removed"));
-        removed.extend(ids("added"));
-        changed.extend(ids("changed"));
-        for (at, (part, name)) in COUNTS.into_iter().enumerate() {
-            counts[at] += report[part][name].as_i64().unwrap_or(0); // none where it is not said
+        if bytes != now {
+            before.insert(key.clone(), now);
+            changes.insert(key, bytes);
         }
-        let items = said["written"].as_array().into_iter().flatten();
-        written.extend(items.filter_map(|item| item.as_str().map(str::to_owned)));
-    };
+    }
+    Ok((changes, before, reversed.into_sum(bounds)))
+}
+
+/// The root as it was at a head, but for what the edits keep in it.
+struct RestoredRoot {
+    doc: Json,
+    bytes: Bytes,
+}
+
+/// The root document of then, with the attributes of edits of now.
+fn restore_root(then: &[u8], now: &Bytes) -> Result<RestoredRoot> {
+    let (mut doc, current): (Json, Json) =
+        (serde_json::from_slice(then)?, serde_json::from_slice(now)?);
+    doc["attributes"]["zvf"] = current["attributes"]["zvf"].clone();
+    let bytes = if doc == current { now.clone() } else { doc_bytes(&doc)? };
+    Ok(RestoredRoot { doc, bytes })
+}
+
+/// The bytes of every key before the commits after `target`, and what taking these commits back does.
+fn reverse_commits(
+    journal: &Journal,
+    snap: &Snapshot,
+    target: u64,
+) -> Result<(HashMap<String, Option<Bytes>>, ReversedCommits)> {
+    let mut reversed = ReversedCommits::default();
+    let mut then: HashMap<String, Option<Bytes>> = HashMap::new();
     let pinned = journal.pinned.as_ref().zip(journal.place.versions());
     if let Some((pinned, (_, options))) = pinned {
-        let (contents, said) = pinned.kept_since(target, options)?;
-        then = contents;
-        said.iter().for_each(&mut add);
+        let (contents, bodies) = pinned.kept_since(target, options)?;
+        bodies.iter().for_each(|body| reversed.add(body));
+        return Ok((contents, reversed));
     }
-    let plain = if pinned.is_some() { 0..0 } else { target + 1..snap.head + 1 };
-    for seq in plain.rev() {
+    for seq in (target + 1..snap.head + 1).rev() {
         let gone = || {
             EditError::unsupported(format!(
                 "commit {seq} cannot be taken back: gc removed what it needs"
@@ -272,51 +301,56 @@ pub(crate) fn back_to(
             return Err(gone());
         }
         then.extend(journal.read_before(&record)?);
-        add(&record.body);
+        reversed.add(&record.body);
     }
-    let keys: BTreeSet<&str> = then.keys().map(String::as_str).collect();
-    if !journal.place.accepts_foreign
-        && let Some(key) = journal.find_foreign(target, &keys)?
-    {
-        return Err(foreign(&key));
-    }
-    let (mut changes, mut before) = (Changes::new(), HashMap::new());
-    for (key, bytes) in then {
-        let now = snap.get(&key)?;
-        let bytes = match (&*key, bytes, &now) {
-            ("zarr.json", Some(bytes), Some(now)) => {
-                let (mut root, now): (Json, Json) =
-                    (serde_json::from_slice(&bytes)?, serde_json::from_slice(now)?);
-                root["attributes"]["zvf"] = now["attributes"]["zvf"].clone();
-                bounds = root["attributes"]["zarr_vectors"]["bounds"].clone();
-                if root == now {
-                    Some(snap.get("zarr.json")?.unwrap_or_default())
-                } else {
-                    Some(doc_bytes(&root)?)
-                }
-            }
-            (_, bytes, _) => bytes,
-        };
-        if bytes != now {
-            before.insert(key.clone(), now);
-            changes.insert(key, bytes);
-        }
-    }
-    let both: Vec<i64> = added.intersection(&removed).copied().collect();
-    for id in both {
-        added.remove(&id);
-        removed.remove(&id);
-    }
-    let report = json!({
-        "operations": 0,
-        "vertices": {"added": counts[1], "removed": counts[0], "moved": counts[2], "changed": counts[3]},
-        "links": {"added": counts[5], "removed": counts[4], "changed": counts[6]},
-        "objects": {"added": added, "removed": removed, "changed": changed},
-        "groups": [], "columns": [], "chunks": 0, "levels_stale": [], "levels_refreshed": [], "bounds": bounds,
-    });
-    Ok((changes, before, Sum { report, written }))
+    Ok((then, reversed))
 }
 
+/// The reports of commits, with added and removed exchanged.
+#[derive(Debug, Default)]
+struct ReversedCommits {
+    written: BTreeSet<String>,
+    added: BTreeSet<i64>,
+    removed: BTreeSet<i64>,
+    changed: BTreeSet<i64>,
+    counts: [i64; 7],
+}
+
+impl ReversedCommits {
+    /// Adds the body of a record.
+    fn add(&mut self, body: &Json) {
+        let report = &body["report"];
+        let ids = |name: &str| -> BTreeSet<i64> {
+            let list = report["objects"][name].as_array();
+            list.into_iter().flatten().filter_map(Json::as_i64).collect()
+        };
+        self.added.extend(ids("removed"));
+        self.removed.extend(ids("added"));
+        self.changed.extend(ids("changed"));
+        for (at, (part, name)) in COUNTS.into_iter().enumerate() {
+            self.counts[at] += report[part][name].as_i64().unwrap_or(0); // an absent count is 0
+        }
+        let items = body["written"].as_array().into_iter().flatten();
+        self.written.extend(items.filter_map(|item| item.as_str().map(str::to_owned)));
+    }
+
+    fn into_sum(self, bounds: Json) -> Sum {
+        let Self { written, added, removed, changed, counts } = self;
+        // An object that came and went is in neither list.
+        let only_added: Vec<i64> = added.difference(&removed).copied().collect();
+        let only_removed: Vec<i64> = removed.difference(&added).copied().collect();
+        let report = json!({
+            "operations": 0,
+            "vertices": {"added": counts[1], "removed": counts[0], "moved": counts[2], "changed": counts[3]},
+            "links": {"added": counts[5], "removed": counts[4], "changed": counts[6]},
+            "objects": {"added": only_added, "removed": only_removed, "changed": changed},
+            "groups": [], "columns": [], "chunks": 0, "levels_stale": [], "levels_refreshed": [], "bounds": bounds,
+        });
+        Sum { report, written }
+    }
+}
+
+/// The counts that a report has, by part and name.
 const COUNTS: [(&str, &str); 7] = [
     ("vertices", "added"),
     ("vertices", "removed"),

@@ -62,7 +62,7 @@ impl Objects {
             return Ok(None);
         };
         let rows = manifests.rows.len();
-        let count = number_of(path, attrs, "num_objects")?.unwrap_or(rows);
+        let count = read_count(path, attrs, "num_objects")?.unwrap_or(rows);
         if count > rows {
             return Err(EditError::new(
                 Class::CountMismatch,
@@ -93,13 +93,13 @@ impl Objects {
                 ),
             ));
         }
-        let rank = number_of(path, attrs, "sid_ndim")?.unwrap_or(axes);
+        let rank = read_count(path, attrs, "sid_ndim")?.unwrap_or(axes);
         let mut list = Vec::with_capacity(count);
         let mut by_id = FxHashMap::with_capacity_and_hasher(count, FxBuildHasher);
         for number in 0..object_number(count)? {
             let row = num::usize_from_u32(number);
             let id = match &ids {
-                Some(ids) => int64(ids.row(row)),
+                Some(ids) => i64_from_le(ids.row(row)),
                 None => number.into(), // rows stand for ids
             };
             let exists = has_references(&manifests.rows[row]);
@@ -145,7 +145,7 @@ impl Objects {
 /// # Errors
 ///
 /// When something else is stated.
-pub(crate) fn number_of(path: &str, attrs: &Json, name: &str) -> Result<Option<usize>> {
+pub(crate) fn read_count(path: &str, attrs: &Json, name: &str) -> Result<Option<usize>> {
     let value = &attrs[name];
     if value.is_null() {
         return Ok(None);
@@ -169,12 +169,12 @@ pub(crate) fn object_number(count: usize) -> Result<u32> {
     })
 }
 
-fn int64(bytes: &[u8]) -> i64 {
+fn i64_from_le(bytes: &[u8]) -> i64 {
     bytes.first_chunk::<8>().map_or(0, |bytes| i64::from_le_bytes(*bytes)) // rows have 8 bytes
 }
 
 /// The arrays of a group, by name.
-pub(crate) fn children(snap: &Snapshot, path: &str) -> Result<Vec<String>> {
+pub(crate) fn list_children(snap: &Snapshot, path: &str) -> Result<Vec<String>> {
     let mut names = snap.list(path)?;
     names.retain(|name| name != "zarr.json");
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! The journal of a store: who may change it, in which order, and what was there before.
 //!
 //! ```text
-//! <root>.zvf/lock              folders: flock, exclusive while a record is applied, shared while somebody reads
+//! <root>.zvf/lock              folders: flock, exclusive while a record is applied, shared while a process reads
 //! <root>.zvf/staging           folders: flock, shared while a commit is staged, exclusive while gc removes what was
 //! <root>.zvf/txn/<txid>/new    the new bytes of every changed key, one after the other
 //! <root>.zvf/txn/<txid>/old    the bytes they had before
@@ -31,6 +31,7 @@ use bytes::Bytes;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_publish::{KeyedFolder, PublishError, TargetLock};
 
 use crate::epoch::Epoch;
@@ -38,7 +39,7 @@ use crate::error::{EditError, Result};
 use crate::medium::{Medium, Prepared, Put};
 use crate::place::Place;
 use crate::record::{Entry, Record, Span, StagedKeys};
-use crate::snapshot::{foreign, replaced};
+use crate::snapshot::{foreign_change, store_replaced};
 use crate::versions::Pinned;
 
 /// New bytes by key; none removes the key.
@@ -103,11 +104,11 @@ impl Journal {
         if let Some(pinned) = &self.pinned {
             return pinned.head();
         }
-        Ok(self.numbers("log")?.last().copied().unwrap_or(0))
+        Ok(self.list_numbers("log")?.last().copied().unwrap_or(0)) // 0 before the first commit
     }
 
     /// The numbers of the records that are there.
-    pub(crate) fn numbers(&self, folder: &str) -> Result<Vec<u64>> {
+    pub(crate) fn list_numbers(&self, folder: &str) -> Result<Vec<u64>> {
         let mut numbers: Vec<u64> =
             self.side.list(folder)?.iter().filter_map(|name| name.parse().ok()).collect();
         if let (false, Some(last)) = (self.side.is_folder(), numbers.last().copied()) {
@@ -192,12 +193,12 @@ impl Journal {
         if let Some(pinned) = &self.pinned {
             return Ok((pinned.head()?, Vec::new())); // a commit is there as a whole
         }
-        let mut log = self.numbers("log")?;
-        let head = log.last().copied().unwrap_or(0);
+        let mut log = self.list_numbers("log")?;
+        let head = log.last().copied().unwrap_or(0); // 0 before the first commit
         if head == 0 {
             return Ok((0, Vec::new()));
         }
-        let done = self.numbers("done")?;
+        let done = self.list_numbers("done")?;
         log.retain(|seq| done.binary_search(seq).is_err());
         Ok((head, log))
     }
@@ -207,20 +208,20 @@ impl Journal {
         let Some(text) = self.store.get("zarr.json")? else { return Ok(()) };
         let root: Json = serde_json::from_slice(&text)?;
         match root["attributes"]["zvf"]["journal"].is_null() {
-            true => Err(replaced(&self.place.to_string())),
+            true => Err(store_replaced(&self.place.to_string())),
             false => Ok(()),
         }
     }
 
-    /// Applies what is committed and not applied; the head. Waits for whoever reads.
+    /// Applies what is committed and not applied; the head. Waits until no process reads.
     pub(crate) fn settle(&self) -> Result<u64> {
-        self.settle_with(None)
+        self.apply_pending(None)
     }
 
     /// The same, where the files of one record are written already.
-    fn settle_with(&self, mut own: Option<(Record, Staged)>) -> Result<u64> {
+    fn apply_pending(&self, mut own: Option<(Record, Staged)>) -> Result<u64> {
         let (head, pending) = self.log_and_pending()?;
-        if self.pinned.is_none() && head > 0 && pending.len() as u64 != head {
+        if self.pinned.is_none() && head > 0 && to_u64(pending.len()) != head {
             self.check_mark()?;
         }
         if pending.is_empty() {
@@ -309,7 +310,7 @@ impl Journal {
                 && let Some(now) = now
                 && !self.is_of_journal(entry.key, now, head)?
             {
-                return Err(foreign(entry.key)
+                return Err(foreign_change(entry.key)
                     .with_place(&format!("commit {} stands and is not applied", record.seq)));
             }
             match entry.new {
@@ -342,7 +343,7 @@ impl Journal {
     /// Whether the bytes are what some commit found or left under the key: a slow writer may have been there.
     fn is_of_journal(&self, key: &str, bytes: &[u8], head: u64) -> Result<bool> {
         if self.store.is_folder() {
-            return Ok(false); // there is a lock: nobody is slow
+            return Ok(false); // there is a lock: no writer without one can be slow
         }
         for seq in (head.saturating_sub(REMEMBERED_COMMITS)..=head).rev() {
             let Some(record) = self.record(seq)? else { continue };
@@ -407,7 +408,7 @@ impl Journal {
         EditError::new(Class::Unavailable, text)
     }
 
-    /// Refuses to write where nobody may: a backend without conditional puts, unless one writer says that it is alone.
+    /// Refuses to write where that is not safe: a backend without conditional puts, unless one writer says that it is alone.
     pub(crate) fn begin_writing(&self) -> Result<Option<&Epoch>> {
         if let Some(pinned) = &self.pinned {
             return pinned.check_writable(&self.place).map(|()| None);
@@ -432,7 +433,7 @@ impl Journal {
             return Ok(());
         }
         Err(EditError::unsupported(format!(
-            "{}: the backend does not refuse to create an object that is there, so that two writers could overwrite each other; give --single-writer while nobody else writes",
+            "{}: the backend does not refuse to create an object that is there, so that two writers could overwrite each other; give --single-writer while no other process writes",
             self.place
         )))
     }
@@ -461,7 +462,7 @@ impl Journal {
         Ok(Some(lock))
     }
 
-    /// Waits for the lock of the whole folder; none when somebody made the journal meanwhile.
+    /// Waits for the lock of the whole folder; none when another process made the journal meanwhile.
     fn wait_for_target(&self, folder: &KeyedFolder) -> Result<Option<TargetLock>> {
         let begun = Instant::now();
         loop {
@@ -553,7 +554,7 @@ impl Journal {
 
     /// Applies the record `seq`, whose files were prepared.
     pub(crate) fn apply_own(&self, record: Record, staged: Staged) -> Result<u64> {
-        self.settle_with(Some((record, staged)))
+        self.apply_pending(Some((record, staged)))
     }
 
     /// The checksum of a record, for the next to name.

@@ -9,11 +9,12 @@
 
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
+use zvf_format::num;
 
 use crate::arrays::{CellArray, Chunk, RowArray, doc_bytes, doc_key, read_doc};
-use crate::error::Result;
+use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, NONE, Vid};
-use crate::indexes::{children, has_references, manifest_bytes, open_row_column};
+use crate::indexes::{has_references, list_children, manifest_bytes, open_row_column};
 use crate::journal::Changes;
 use crate::links::{End, Family, moved_end};
 use crate::owners::withdraw_owners;
@@ -23,7 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
 /// The numbers of the levels above level 0.
-pub(crate) fn coarser(snap: &Snapshot) -> Result<Vec<u32>> {
+pub(crate) fn list_coarser(snap: &Snapshot) -> Result<Vec<u32>> {
     let mut levels: Vec<u32> = Vec::new();
     for name in snap.list("")? {
         if let Ok(level) = name.parse::<u32>()
@@ -48,9 +49,9 @@ impl Transaction {
         let mut stale = Vec::new();
         let geometric =
             rebuilt.iter().any(|kind| !kind.changed.is_empty() || !kind.linked_chunks.is_empty());
-        for level in coarser(&self.snap)? {
+        for level in list_coarser(&self.snap)? {
             for (geometry, kind) in self.kinds.iter().zip(rebuilt) {
-                let path = geometry.at_level(level);
+                let path = geometry.group_at_level(level);
                 if read_doc(&self.snap, &path)?.is_none() {
                     continue;
                 }
@@ -60,7 +61,7 @@ impl Transaction {
                 }
             }
             if geometric {
-                let kinds = self.kinds.iter().map(|geometry| geometry.at_level(level));
+                let kinds = self.kinds.iter().map(|geometry| geometry.group_at_level(level));
                 let paths: std::collections::BTreeSet<String> =
                     kinds.chain([level.to_string()]).collect();
                 for path in paths {
@@ -107,9 +108,10 @@ impl Transaction {
         for (geometry, kind) in self.kinds.iter().zip(rebuilt) {
             let sizes = geometry.shape.sizes();
             for chunk in kind.changed.union(&kind.linked_chunks) {
-                let low: Vec<f64> = chunk.iter().zip(sizes).map(|(c, s)| *c as f64 * s).collect();
+                let low: Vec<f64> =
+                    chunk.iter().zip(sizes).map(|(c, s)| num::f64_from_i64(*c) * s).collect();
                 let high: Vec<f64> =
-                    chunk.iter().zip(sizes).map(|(c, s)| (*c + 1) as f64 * s).collect();
+                    chunk.iter().zip(sizes).map(|(c, s)| num::f64_from_i64(*c + 1) * s).collect();
                 if !boxes.iter().any(|known| *known == [low.clone(), high.clone()]) {
                     boxes.push([low, high]);
                 }
@@ -195,7 +197,7 @@ impl Transaction {
             changes.insert(doc_key(&index), Some(doc_bytes(&doc)?));
         }
         if count != before {
-            for name in children(&self.snap, &format!("{path}/object_attributes"))? {
+            for name in list_children(&self.snap, &format!("{path}/object_attributes"))? {
                 if let Some(mut column) =
                     open_row_column(&self.snap, &format!("{path}/object_attributes/{name}"), &name)?
                 {
@@ -222,7 +224,9 @@ impl Transaction {
         path: &str,
         changes: &mut Changes,
     ) -> Result<()> {
-        let delta = level as i32; // a store has few levels
+        let delta = i32::try_from(level).map_err(|_large| {
+            EditError::invalid(format!("level {level}: expected a number below 2^31"))
+        })?;
         let root = self.root["attributes"]["zarr_vectors"]["chunk_shape"].clone();
         let sizes = |value: &Json| -> Option<Vec<f64>> {
             value.as_array()?.iter().map(Json::as_f64).collect()
@@ -247,17 +251,17 @@ impl Transaction {
                 .chunk_keys
                 .iter()
                 .position(|key| key == chunk)
-                .and_then(|number| geometry.chunks.get(&(number as u32)));
-            let found = found.and_then(|state| state.rows.get(row as usize)).copied();
+                .and_then(|number| geometry.chunks.get(&u32::try_from(number).ok()?));
+            let found = found.and_then(|state| state.rows.get(num::checked_usize(row)?)).copied();
             // Rows of chunks that were not read stay where they are, which is what NONE is taken for below.
             found.map(End::Vertex).ok_or_else(|| {
-                crate::error::EditError::new(
+                EditError::new(
                     zvf_format::Class::OutOfBounds,
                     format!("{path}/links: a record names row {row} of chunk {chunk:?} of level 0"),
                 )
             })
         };
-        let (low, high) = extent(&rebuilt.chunks);
+        let (low, high) = bounding_chunks(&rebuilt.chunks);
         if let Some(family) = Family::open(&self.snap, &geometry.path, delta, geometry.axes)? {
             let mut family = family.move_across(delta, &geometry.shape, &other, &root_shape)?;
             family.grow(&low, &high);
@@ -277,7 +281,7 @@ impl Transaction {
 
 impl Geometry {
     /// The group of this kind at a level.
-    pub(crate) fn at_level(&self, level: u32) -> String {
+    pub(crate) fn group_at_level(&self, level: u32) -> String {
         match self.path.split_once('/') {
             Some((_, kind)) => format!("{level}/{kind}"),
             None => level.to_string(),
@@ -292,7 +296,7 @@ pub(crate) fn read_box(value: &Json) -> Option<[Vec<f64>; 2]> {
     Some([corner(&value[0])?, corner(&value[1])?])
 }
 
-fn extent(chunks: &std::collections::BTreeSet<Chunk>) -> (Chunk, Chunk) {
+fn bounding_chunks(chunks: &std::collections::BTreeSet<Chunk>) -> (Chunk, Chunk) {
     let first = chunks.first().cloned().unwrap_or_default();
     let (mut low, mut high) = (first.clone(), first);
     for chunk in chunks {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value as Json;
+use zvf_format::num::to_u64;
 use zvf_model::Kind;
 
 use crate::error::{EditError, Result};
@@ -10,7 +11,7 @@ use crate::fields::{self, Fields};
 use crate::geometry::Vid;
 use crate::links::{End, Family, Record};
 use crate::transaction::{Done, Transaction};
-use crate::vertices::one_each;
+use crate::vertices::need_list_of;
 
 impl Transaction {
     /// The vertices of each link that a list of selectors names.
@@ -45,7 +46,7 @@ impl Transaction {
             }
             all.push(list);
         }
-        let kind = kind.unwrap_or(0);
+        let kind = kind.unwrap_or(0); // the first kind, where no vertex names one
         self.takes_links(kind)?;
         Ok((kind, all))
     }
@@ -71,9 +72,9 @@ impl Transaction {
         let (kind, links) = self.link_ends(fields)?;
         let ends: Vec<Vid> = links.concat();
         self.write_owners(kind, &ends)?;
-        let count = links.len() as u64;
+        let count = to_u64(links.len());
         self.add_records(kind, links, fields::map(fields, "attributes")?)?;
-        Ok(Done { selected: ends.len() as u64, changed: count, ids: Vec::new() })
+        Ok(Done { selected: to_u64(ends.len()), changed: count, ids: Vec::new() })
     }
 
     /// The records that join vertices, in any order.
@@ -147,7 +148,11 @@ impl Transaction {
                 family.records[*number as usize].alive = false;
             }
         }
-        Ok(Done { selected: numbers.len() as u64, changed: numbers.len() as u64, ids: Vec::new() })
+        Ok(Done {
+            selected: to_u64(numbers.len()),
+            changed: to_u64(numbers.len()),
+            ids: Vec::new(),
+        })
     }
 
     pub(crate) fn link_set(&mut self, fields: &Fields) -> Result<Done> {
@@ -160,9 +165,10 @@ impl Transaction {
             self.kinds[kind].load_all_links()?;
             if let Some(family) = &self.kinds[kind].links {
                 groups.extend(
-                    (0..family.records.len() as u32)
-                        .filter(|number| family.records[*number as usize].alive)
-                        .map(|number| vec![number]),
+                    (0_u32..)
+                        .zip(&family.records)
+                        .filter(|(_, record)| record.alive)
+                        .map(|(number, _)| vec![number]),
                 );
             }
             kind
@@ -205,11 +211,11 @@ impl Transaction {
         }
         for (name, list) in each.into_iter().flatten() {
             self.read.insert(format!("column:link:{name}:{what}"));
-            for (numbers, value) in groups.iter().zip(one_each(list, groups.len(), name)?) {
+            for (numbers, value) in groups.iter().zip(need_list_of(list, groups.len(), name)?) {
                 set(name, value, numbers)?;
             }
         }
-        Ok(Done { selected: groups.len() as u64, changed: changed.len() as u64, ids: Vec::new() })
+        Ok(Done { selected: to_u64(groups.len()), changed: to_u64(changed.len()), ids: Vec::new() })
     }
 
     /// Adds records between vertices.
@@ -237,7 +243,7 @@ impl Transaction {
                 EditError::invalid(format!("links of {what} have no column {name:?}"))
             })?;
             let mut rows = Vec::new();
-            for value in one_each(list, records.len(), name)? {
+            for value in need_list_of(list, records.len(), name)? {
                 rows.push(link_value(&mut family.columns[at].ty, name, value)?);
             }
             columns[at] = Some(rows);

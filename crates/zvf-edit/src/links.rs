@@ -21,7 +21,7 @@ use zvf_model::Kind;
 use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc};
 use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, NONE, Vid};
-use crate::indexes::{children, column_type, number_of, scalar_of};
+use crate::indexes::{column_type, list_children, read_count, scalar_of};
 use crate::journal::Changes;
 use crate::scalar::{Scalar, Type};
 use crate::snapshot::Snapshot;
@@ -124,8 +124,8 @@ impl Family {
         let Some(doc) = read_doc(snap, &group)? else { return Ok(None) };
         let attrs = &doc["attributes"];
         // Links join two vertices where the document does not say how many.
-        let width = number_of(&group, attrs, "link_width")?.unwrap_or(2);
-        let rank = number_of(&group, attrs, "sid_ndim")?.unwrap_or(axes);
+        let width = read_count(&group, attrs, "link_width")?.unwrap_or(2);
+        let rank = read_count(&group, attrs, "sid_ndim")?.unwrap_or(axes);
         let mut family = link::LinkPolicy::new(width, rank)?;
         if attrs["directed"] == true {
             family = family.directed();
@@ -136,19 +136,19 @@ impl Family {
             )));
         }
         let mut arrays = BTreeMap::new();
-        for name in children(snap, &group)? {
+        for name in list_children(snap, &group)? {
             arrays.extend(
                 CellArray::open(snap, &format!("{group}/{name}"))?.map(|array| (name, array)),
             );
         }
         let mut columns = Vec::new();
-        for name in children(snap, &format!("{path}/link_attributes"))? {
+        for name in list_children(snap, &format!("{path}/link_attributes"))? {
             let inner = format!("{path}/link_attributes/{name}/{delta_text}");
             if read_doc(snap, &inner)?.is_none() {
                 continue;
             }
             let mut own = BTreeMap::new();
-            for offsets in children(snap, &inner)? {
+            for offsets in list_children(snap, &inner)? {
                 own.extend(
                     CellArray::open(snap, &format!("{inner}/{offsets}"))?
                         .map(|array| (offsets, array)),
@@ -626,7 +626,7 @@ impl Family {
         for name in ["num_links", "num_physical_records"] {
             // A count that the document does not state stays unstated.
             let place = format!("{}/links/{}", self.path, self.delta_text);
-            let Some(old) = number_of(&place, &self.doc["attributes"], name)? else { continue };
+            let Some(old) = read_count(&place, &self.doc["attributes"], name)? else { continue };
             let all = num::to_u64(old).checked_add(after);
             let count = all.and_then(|all| all.checked_sub(before)).ok_or_else(|| {
                 let text = format!(
@@ -711,7 +711,7 @@ impl Geometry {
                     .collect();
                 if ends.len() == 2 {
                     let (child, parent) = match family.family.is_directed() {
-                        true => self.child_first(ends[0], ends[1]),
+                        true => self.order_child_first(ends[0], ends[1]),
                         false => (ends[0], ends[1]),
                     };
                     family.records[number].ends = vec![End::Vertex(child), End::Vertex(parent)];
@@ -734,7 +734,7 @@ impl Geometry {
     }
 
     /// Records of directed families come in either order: the child is the first row of a fragment.
-    fn child_first(&self, a: Vid, b: Vid) -> (Vid, Vid) {
+    fn order_child_first(&self, a: Vid, b: Vid) -> (Vid, Vid) {
         let is_first = |v: Vid| {
             let (chunk, _) = self.home[num::usize_from_u32(v)];
             self.chunks

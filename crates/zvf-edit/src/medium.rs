@@ -48,7 +48,7 @@ pub(crate) struct Put<'a> {
 /// Files of the store that are written and synced, and get their names once the record is there.
 pub(crate) type Prepared = HashMap<String, PreparedFile>;
 
-fn fault(key: &str) -> impl Fn(std::io::Error) -> EditError + '_ {
+fn with_key(key: &str) -> impl Fn(std::io::Error) -> EditError + '_ {
     move |error| EditError::new(io_class(&error), format!("{key}: {error}")).caused_by(error)
 }
 
@@ -68,7 +68,7 @@ impl Medium {
     /// All of an object, or none.
     pub(crate) fn get(&self, key: &str) -> Result<Option<Bytes>> {
         match self {
-            Self::Folder(folder) => folder.get(key).map_err(fault(key)),
+            Self::Folder(folder) => folder.get(key).map_err(with_key(key)),
             Self::Objects(objects) => Ok(wait(objects.read(key))?),
         }
     }
@@ -87,7 +87,7 @@ impl Medium {
             Self::Folder(folder) => keys
                 .iter()
                 .map(|key| {
-                    let bytes = folder.get(key).map_err(fault(key))?;
+                    let bytes = folder.get(key).map_err(with_key(key))?;
                     Ok(bytes.map(|bytes| Current { bytes, version: None }))
                 })
                 .collect(),
@@ -96,7 +96,7 @@ impl Medium {
                     let found = objects.read_versioned(key).await?;
                     Ok(found.map(|(bytes, version)| Current { bytes, version: Some(version) }))
                 }))
-                .buffered(REQUESTS)
+                .buffered(MAX_REQUESTS)
                 .try_collect(),
             ),
         }
@@ -113,7 +113,7 @@ impl Medium {
     /// The names directly below a prefix, sorted.
     pub(crate) fn list(&self, key: &str) -> Result<Vec<String>> {
         match self {
-            Self::Folder(folder) => folder.list(key).map_err(fault(key)),
+            Self::Folder(folder) => folder.list(key).map_err(with_key(key)),
             Self::Objects(objects) => Ok(wait(objects.children(key))?),
         }
     }
@@ -121,7 +121,7 @@ impl Medium {
     /// Every key below a prefix, sorted.
     pub(crate) fn walk(&self, prefix: &str) -> Result<Vec<String>> {
         match self {
-            Self::Folder(folder) => folder.walk(prefix).map_err(fault(prefix)),
+            Self::Folder(folder) => folder.walk(prefix).map_err(with_key(prefix)),
             Self::Objects(objects) => {
                 let listed = wait(objects.list(prefix))?;
                 let slash = if prefix.is_empty() { "" } else { "/" };
@@ -134,12 +134,12 @@ impl Medium {
     }
 
     /// The length of an object, and when it was last put.
-    pub(crate) fn about(&self, key: &str) -> Result<Option<(u64, SystemTime)>> {
+    pub(crate) fn metadata(&self, key: &str) -> Result<Option<(u64, SystemTime)>> {
         match self {
             Self::Folder(folder) => match folder.path(key).metadata() {
-                Ok(about) => Ok(Some((about.len(), about.modified().map_err(fault(key))?))),
+                Ok(about) => Ok(Some((about.len(), about.modified().map_err(with_key(key))?))),
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(fault(key)(error)),
+                Err(error) => Err(with_key(key)(error)),
             },
             Self::Objects(objects) => Ok(wait(objects.about(key))?),
         }
@@ -148,7 +148,7 @@ impl Medium {
     /// Makes an object where there is none; false when there is one.
     pub(crate) fn create(&self, key: &str, bytes: &Bytes) -> Result<bool> {
         match self {
-            Self::Folder(folder) => folder.create(key, bytes.clone()).map_err(fault(key)),
+            Self::Folder(folder) => folder.create(key, bytes.clone()).map_err(with_key(key)),
             Self::Objects(objects) => Ok(wait(objects.create(key, bytes))?),
         }
     }
@@ -156,7 +156,7 @@ impl Medium {
     /// Makes or replaces an object, whatever is there.
     pub(crate) fn put(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match self {
-            Self::Folder(folder) => folder.put(key, bytes.clone()).map_err(fault(key)),
+            Self::Folder(folder) => folder.put(key, bytes.clone()).map_err(with_key(key)),
             Self::Objects(objects) => Ok(wait(objects.put(key, bytes))?),
         }
     }
@@ -164,7 +164,7 @@ impl Medium {
     /// The same for an object whose loss does no harm.
     pub(crate) fn mark(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match self {
-            Self::Folder(folder) => folder.mark(key, bytes.clone()).map_err(fault(key)),
+            Self::Folder(folder) => folder.mark(key, bytes.clone()).map_err(with_key(key)),
             Self::Objects(_) => self.put(key, bytes),
         }
     }
@@ -181,22 +181,22 @@ impl Medium {
                         rest.push((put.key, put.bytes));
                         continue;
                     };
-                    folder.put_all(&std::mem::take(&mut rest)).map_err(fault("store"))?;
+                    folder.put_all(&std::mem::take(&mut rest)).map_err(with_key("store"))?;
                     match file.put() {
                         // Somebody took it for garbage.
                         Err(error) if error.kind() == ErrorKind::NotFound => {
-                            folder.put(put.key, put.bytes).map_err(fault(put.key))?;
+                            folder.put(put.key, put.bytes).map_err(with_key(put.key))?;
                         }
-                        done => done.map_err(fault(put.key))?,
+                        done => done.map_err(with_key(put.key))?,
                     }
                 }
-                folder.put_all(&rest).map_err(fault("store"))?;
+                folder.put_all(&rest).map_err(with_key("store"))?;
                 Ok(true)
             }
             Self::Objects(objects) => {
                 let puts = puts.into_iter().map(|put| replace(objects, put));
                 let done: Vec<bool> =
-                    wait(stream::iter(puts).buffer_unordered(REQUESTS).try_collect())?;
+                    wait(stream::iter(puts).buffer_unordered(MAX_REQUESTS).try_collect())?;
                 Ok(done.into_iter().all(|done| done))
             }
         }
@@ -206,7 +206,7 @@ impl Medium {
     pub(crate) fn delete(&self, keys: &[&str]) -> Result<()> {
         match self {
             Self::Folder(folder) => {
-                keys.iter().try_for_each(|key| folder.delete(key).map_err(fault(key)))
+                keys.iter().try_for_each(|key| folder.delete(key).map_err(with_key(key)))
             }
             Self::Objects(_) if keys.is_empty() => Ok(()),
             Self::Objects(objects) => {
@@ -219,7 +219,7 @@ impl Medium {
     /// Removes everything below a prefix.
     pub(crate) fn delete_below(&self, prefix: &str) -> Result<()> {
         match self {
-            Self::Folder(folder) => folder.delete_folder(prefix).map_err(fault(prefix)),
+            Self::Folder(folder) => folder.delete_folder(prefix).map_err(with_key(prefix)),
             Self::Objects(_) => {
                 let keys = self.walk(prefix)?;
                 self.delete(&keys.iter().map(String::as_str).collect::<Vec<_>>())
@@ -235,7 +235,7 @@ impl Medium {
         let Self::Folder(folder) = self else { return Ok(Prepared::new()) };
         files
             .map(|(key, bytes)| {
-                Ok((key.to_owned(), folder.prepare(key, bytes).map_err(fault(key))?))
+                Ok((key.to_owned(), folder.prepare(key, bytes).map_err(with_key(key))?))
             })
             .collect()
     }
@@ -243,7 +243,7 @@ impl Medium {
     /// Waits until the names of these objects would survive a loss of power.
     pub(crate) fn sync<'a>(&self, keys: impl Iterator<Item = &'a str>) -> Result<()> {
         match self {
-            Self::Folder(folder) => folder.sync_folders(keys).map_err(fault("store")),
+            Self::Folder(folder) => folder.sync_folders(keys).map_err(with_key("store")),
             Self::Objects(_) => Ok(()), // a put that was answered is there
         }
     }
@@ -262,7 +262,7 @@ async fn replace(objects: &Objects, put: Put<'_>) -> Result<bool> {
         None => objects.create(put.key, &put.bytes).await,
     };
     match done {
-        Err(error) if CHANGED.contains(&error.class()) => Ok(false),
+        Err(error) if CHANGED_CLASSES.contains(&error.class()) => Ok(false),
         done => Ok(done?),
     }
 }
@@ -293,10 +293,10 @@ impl Wake for Parked {
 }
 
 /// What it is called when an object is not what was seen.
-const CHANGED: [Class; 3] = [Class::FileChanged, Class::Conflict, Class::AlreadyExists];
+const CHANGED_CLASSES: [Class; 3] = [Class::FileChanged, Class::Conflict, Class::AlreadyExists];
 
 /// Requests under way at once.
-const REQUESTS: usize = 16;
+const MAX_REQUESTS: usize = 16;
 
 #[cfg(test)]
 mod tests {

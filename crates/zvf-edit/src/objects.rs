@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value as Json;
+use zvf_format::num::to_u64;
 use zvf_model::Kind;
 use zvf_query::predicate::{Predicate, Scope};
 
@@ -13,7 +14,71 @@ use crate::indexes::Object;
 use crate::links::{End, Record};
 use crate::scalar::Scalar;
 use crate::transaction::{Done, Transaction};
-use crate::vertices::one_each;
+use crate::vertices::need_list_of;
+
+/// The merging of objects that a script asks for.
+#[derive(Debug)]
+struct ObjectMerge {
+    ids: Vec<i64>,
+    /// The object that remains.
+    into: i64,
+    /// Whether the object that remains joins the groups of the others.
+    unites_groups: bool,
+    /// Whether chains are joined at the ends that are closest; in their order otherwise.
+    joins_ends: bool,
+    /// Whether equal vertices at a joint become one.
+    welds: bool,
+}
+
+impl ObjectMerge {
+    fn parse(fields: &Fields) -> Result<Self> {
+        fields::refuse_unknown(
+            fields,
+            &["objects", "into", "groups", "join", "weld", "child", "parent"],
+        )?;
+        let ids = fields::ids(fields, "objects")?
+            .ok_or_else(|| EditError::invalid("the field \"objects\" is missing"))?;
+        if ids.len() < 2 || ids.iter().collect::<HashSet<_>>().len() != ids.len() {
+            return Err(EditError::invalid("objects: at least two different ones are wanted"));
+        }
+        let into = fields::int(fields, "into")?.unwrap_or(ids[0]);
+        if !ids.contains(&into) {
+            return Err(EditError::invalid(format!("into: {into} is none of the objects")));
+        }
+        let groups = fields::word(fields, "groups", &["union", "keep"])?;
+        let join = fields::word(fields, "join", &["concat", "ends"])?;
+        Ok(Self {
+            ids,
+            into,
+            unites_groups: groups.is_none_or(|word| word == "union"),
+            joins_ends: join.as_deref() == Some("ends"),
+            welds: fields::flag(fields, "weld")? == Some(true),
+        })
+    }
+
+    /// Refuses fields that do not belong to the kind of the objects.
+    fn check_kind(&self, kind: Kind, fields: &Fields) -> Result<()> {
+        if kind == Kind::Line {
+            return Err(EditError::invalid("lines are not merged"));
+        }
+        let is_chain = matches!(kind, Kind::Polyline | Kind::Streamline);
+        if !is_chain && ["join", "weld"].into_iter().any(|name| fields.contains_key(name)) {
+            return Err(EditError::invalid(format!(
+                "\"join\" and \"weld\" need chains, not a {kind}"
+            )));
+        }
+        let has_ends = ["child", "parent"].into_iter().any(|name| fields.contains_key(name));
+        if has_ends != (kind == Kind::Skeleton) {
+            return Err(EditError::invalid(
+                "\"child\" and \"parent\" belong to the merging of two skeletons",
+            ));
+        }
+        if kind == Kind::Skeleton && self.ids.len() != 2 {
+            return Err(EditError::invalid("two skeletons are merged at a time"));
+        }
+        Ok(())
+    }
+}
 
 impl Transaction {
     /// A new object without vertices.
@@ -43,7 +108,7 @@ impl Transaction {
         Ok(number)
     }
 
-    fn with_objects(&self, kind: usize) -> Result<()> {
+    fn need_objects(&self, kind: usize) -> Result<()> {
         if self.kinds[kind].kind == Kind::PointCloud && self.kinds[kind].objects.is_none() {
             return Err(EditError::invalid("the points of this store have no objects"));
         }
@@ -70,7 +135,7 @@ impl Transaction {
             return Err(EditError::invalid("the store has several kinds: say \"kind\""));
         }
         let kind = self.kind_named(fields.get("kind"))?;
-        self.with_objects(kind)?;
+        self.need_objects(kind)?;
         let groups = self.group_numbers(fields)?;
         let id = self.allot(fields::int(fields, "id")?)?;
         let object = self.new_object(kind, id)?;
@@ -119,7 +184,7 @@ impl Transaction {
             _ => {}
         }
         if what == Kind::Skeleton {
-            let parents = one_each(fields::need(fields, "parents")?, made.len(), "parents")?;
+            let parents = need_list_of(fields::need(fields, "parents")?, made.len(), "parents")?;
             self.kinds[kind].set_parents(&made, parents)?;
         }
         self.kinds[kind].object_mut(object)?.vertices = made.clone();
@@ -270,7 +335,7 @@ impl Transaction {
         for (kind, object) in &list {
             self.remove_object(*kind, *object)?;
         }
-        Ok(Done { selected: list.len() as u64, changed: list.len() as u64, ids: Vec::new() })
+        Ok(Done { selected: to_u64(list.len()), changed: to_u64(list.len()), ids: Vec::new() })
     }
 
     /// Removes an object with its vertices and links, from all groups.
@@ -319,11 +384,12 @@ impl Transaction {
             }
         }
         for (name, entries) in each.into_iter().flatten() {
-            for ((kind, object), value) in list.iter().zip(one_each(entries, list.len(), name)?) {
+            for ((kind, object), value) in list.iter().zip(need_list_of(entries, list.len(), name)?)
+            {
                 set(self, *kind, *object, name, value)?;
             }
         }
-        Ok(Done { selected: list.len() as u64, changed: changed.len() as u64, ids: Vec::new() })
+        Ok(Done { selected: to_u64(list.len()), changed: to_u64(changed.len()), ids: Vec::new() })
     }
 
     /// Gives an object the values of another.
@@ -354,10 +420,7 @@ impl Transaction {
         let id = self.allot(fields::int(fields, "id")?)?;
         self.kinds[kind].load_object(object)?;
         let copy = self.new_object(kind, id)?;
-        let originals = self.kinds[kind]
-            .object(object)
-            .map(|object| object.vertices.clone())
-            .unwrap_or_default();
+        let originals = self.kinds[kind].vertices_of(object);
         let mut twin: HashMap<Vid, Vid> = HashMap::new();
         let mut made = Vec::new();
         for v in &originals {
@@ -366,7 +429,7 @@ impl Transaction {
             if fields.contains_key("by") {
                 let to: Vec<f64> =
                     geometry.decimal_position(*v).iter().zip(&by).map(|(x, d)| x + d).collect();
-                let bytes = geometry.position_of(&to)?;
+                let bytes = geometry.encode_position(&to)?;
                 geometry.move_vertex(new, &bytes)?;
             }
             twin.insert(*v, new);
@@ -429,25 +492,33 @@ impl Transaction {
     }
 
     pub(crate) fn object_merge(&mut self, fields: &Fields) -> Result<Done> {
-        fields::refuse_unknown(
-            fields,
-            &["objects", "into", "groups", "join", "weld", "child", "parent"],
-        )?;
-        let ids = fields::ids(fields, "objects")?
-            .ok_or_else(|| EditError::invalid("the field \"objects\" is missing"))?;
-        if ids.len() < 2 || ids.iter().collect::<HashSet<_>>().len() != ids.len() {
-            return Err(EditError::invalid("objects: at least two different ones are wanted"));
+        let merge = ObjectMerge::parse(fields)?;
+        let (kind, objects) = self.need_objects_of_one_kind(&merge.ids)?;
+        merge.check_kind(self.kinds[kind].kind, fields)?;
+        for object in &objects {
+            self.kinds[kind].touch(*object)?;
         }
-        let into = fields::int(fields, "into")?.unwrap_or(ids[0]);
-        if !ids.contains(&into) {
-            return Err(EditError::invalid(format!("into: {into} is none of the objects")));
+        if self.kinds[kind].kind == Kind::Skeleton {
+            self.reroot_child(kind, &objects, fields)?;
         }
-        let union =
-            fields::word(fields, "groups", &["union", "keep"])?.is_none_or(|word| word == "union");
-        let join = fields::word(fields, "join", &["concat", "ends"])?;
-        let weld = fields::flag(fields, "weld")?;
+        let geometry = &mut self.kinds[kind];
+        let lists: Vec<Vec<Vid>> =
+            objects.iter().map(|object| geometry.vertices_of(*object)).collect();
+        let merged = match matches!(geometry.kind, Kind::Polyline | Kind::Streamline) {
+            true => geometry.join_chains(lists, merge.joins_ends, merge.welds),
+            false => lists.concat(),
+        };
+        let (_, target) = self.need_object(merge.into)?;
+        self.kinds[kind].give_vertices(&objects, target, merged)?;
+        self.move_members(&merge);
+        let count = to_u64(merge.ids.len());
+        Ok(Done { selected: count, changed: count, ids: Vec::new() })
+    }
+
+    /// The one kind of some objects, and their numbers; notes that they are written.
+    fn need_objects_of_one_kind(&mut self, ids: &[i64]) -> Result<(usize, Vec<u32>)> {
         let mut members = Vec::new();
-        for id in &ids {
+        for id in ids {
             members.push(self.need_object(*id)?);
             self.write_item(format!("object:{id}"));
         }
@@ -455,80 +526,23 @@ impl Transaction {
         if members.iter().any(|(other, _)| *other != kind) {
             return Err(EditError::invalid("the objects are of different kinds"));
         }
-        let what = self.kinds[kind].kind;
-        let chain = matches!(what, Kind::Polyline | Kind::Streamline);
-        if what == Kind::Line {
-            return Err(EditError::invalid("lines are not merged"));
-        }
-        if (join.is_some() || weld.is_some()) && !chain {
-            return Err(EditError::invalid(format!(
-                "\"join\" and \"weld\" need chains, not a {what}"
-            )));
-        }
-        if (fields.contains_key("child") || fields.contains_key("parent"))
-            != (what == Kind::Skeleton)
-        {
-            return Err(EditError::invalid(
-                "\"child\" and \"parent\" belong to the merging of two skeletons",
-            ));
-        }
-        let objects: Vec<u32> = members.iter().map(|(_, object)| *object).collect();
-        for object in &objects {
-            self.kinds[kind].touch(*object)?;
-        }
-        if what == Kind::Skeleton {
-            self.hang(kind, &objects, fields)?;
-        }
-        let lists: Vec<Vec<Vid>> = objects
-            .iter()
-            .map(|object| {
-                self.kinds[kind]
-                    .object(*object)
-                    .map(|object| object.vertices.clone())
-                    .unwrap_or_default()
-            })
-            .collect();
-        let merged = match chain {
-            true => self.kinds[kind].join_chains(
-                lists,
-                join.as_deref() == Some("ends"),
-                weld == Some(true),
-            ),
-            false => lists.concat(),
-        };
-        let (_, target) = self.need_object(into)?;
-        let kept: HashSet<Vid> = merged.iter().copied().collect();
-        let geometry = &mut self.kinds[kind];
-        for object in &objects {
-            for v in
-                geometry.object(*object).map(|object| object.vertices.clone()).unwrap_or_default()
-            {
-                geometry.alive[v as usize] = kept.contains(&v);
-                geometry.owner[v as usize] = target;
-            }
-            if *object != target {
-                let state = geometry.object_mut(*object)?;
-                state.exists = false;
-                state.vertices.clear();
-            }
-        }
-        geometry.object_mut(target)?.vertices = merged;
-        for id in ids.iter().filter(|id| **id != into) {
+        Ok((kind, members.into_iter().map(|(_, object)| object).collect()))
+    }
+
+    /// Takes merged objects out of their groups; the one that remains joins these groups on request.
+    fn move_members(&mut self, merge: &ObjectMerge) {
+        for id in merge.ids.iter().filter(|id| **id != merge.into) {
             for group in self.groups.with_member(*id) {
                 self.leave_group(group, *id);
-                if union {
-                    self.join_group(group, into);
+                if merge.unites_groups {
+                    self.join_group(group, merge.into);
                 }
             }
         }
-        Ok(Done { selected: ids.len() as u64, changed: ids.len() as u64, ids: Vec::new() })
     }
 
-    /// Hangs the tree of `child` below `parent`.
-    fn hang(&mut self, kind: usize, objects: &[u32], fields: &Fields) -> Result<()> {
-        if objects.len() != 2 {
-            return Err(EditError::invalid("two skeletons are merged at a time"));
-        }
+    /// Makes `child` the root of its tree, and `parent` the vertex above it.
+    fn reroot_child(&mut self, kind: usize, objects: &[u32], fields: &Fields) -> Result<()> {
         let (of, child) = self.select_one(fields::need(fields, "child")?)?;
         let (other, parent) = self.select_one(fields::need(fields, "parent")?)?;
         let geometry = &mut self.kinds[kind];
@@ -560,65 +574,10 @@ impl Transaction {
         let id = fields::int(fields, "object")?
             .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
         let (kind, object) = self.need_object(id)?;
-        let what = self.kinds[kind].kind;
-        let share = fields::flag(fields, "share")?.unwrap_or(false);
-        let fits = match what {
-            Kind::Line => {
-                return Err(EditError::invalid("a line has two vertices and is not split"));
-            }
-            Kind::Polyline | Kind::Streamline | Kind::Skeleton => fields.contains_key("at"),
-            Kind::Graph | Kind::Mesh => !fields.contains_key("at"),
-            Kind::PointCloud => fields.contains_key("take"),
-            _ => false,
-        };
-        if !fits {
-            return Err(EditError::invalid(format!("a {what} is not split that way")));
-        }
-        if fields.contains_key("share") && !self.kinds[kind].is_ordered() {
-            return Err(EditError::invalid(format!("\"share\" needs a chain, not a {what}")));
-        }
-        if fields::flag(fields, "components")? == Some(false) {
-            return Err(EditError::invalid("components: expected true"));
-        }
+        self.check_split(kind, fields)?;
         self.write_item(format!("object:{id}"));
         self.kinds[kind].touch(object)?;
-        let vertices = self.kinds[kind]
-            .object(object)
-            .map(|object| object.vertices.clone())
-            .unwrap_or_default();
-        let parts: Vec<Vec<Vid>> = if let Some(take) = fields.get("take") {
-            let selection = self.select(take)?;
-            let taken: HashSet<Vid> = selection.vertices.iter().copied().collect();
-            let foreign = selection.kind != kind || taken.iter().any(|v| !vertices.contains(v));
-            if foreign && vertices.len() < 1_000_000 {
-                // Only what is of the object can be taken from it.
-                let own: HashSet<Vid> = vertices.iter().copied().collect();
-                if selection.kind != kind || !taken.is_subset(&own) {
-                    let own_part: Vec<Vid> = vertices
-                        .iter()
-                        .copied()
-                        .filter(|v| selection.kind == kind && taken.contains(v))
-                        .collect();
-                    if own_part.is_empty() {
-                        return Err(EditError::invalid("take: nothing of the object is selected"));
-                    }
-                }
-            }
-            let (part, rest): (Vec<Vid>, Vec<Vid>) =
-                vertices.iter().copied().partition(|v| selection.kind == kind && taken.contains(v));
-            vec![rest, part]
-        } else if fields.contains_key("components") {
-            self.kinds[kind].components(&vertices)?
-        } else if what == Kind::Skeleton {
-            let at = fields::need(fields, "at")?;
-            let root = match crate::select::pick(&vertices, at)?[..] {
-                [one] if at.is_i64() => one,
-                _ => return Err(EditError::invalid("at: one index is meant")),
-            };
-            self.kinds[kind].cut(&vertices, root)?
-        } else {
-            self.cut_chain(kind, &vertices, fields::need(fields, "at")?, share)?
-        };
+        let parts = self.divide_vertices(kind, object, fields)?;
         if parts.iter().any(Vec::is_empty) {
             return Err(EditError::invalid("a part would be empty"));
         }
@@ -632,26 +591,107 @@ impl Transaction {
                 parts.len() - 1
             )));
         }
+        let changed = to_u64(parts.len());
+        let ids = self.store_parts(kind, object, parts, asked.as_deref())?;
+        Ok(Done { selected: 1, changed, ids })
+    }
+
+    /// Refuses a split that the kind does not have.
+    fn check_split(&self, kind: usize, fields: &Fields) -> Result<()> {
+        let what = self.kinds[kind].kind;
+        let fits = match what {
+            Kind::Line => {
+                return Err(EditError::invalid("a line has two vertices and is not split"));
+            }
+            Kind::Polyline | Kind::Streamline | Kind::Skeleton => fields.contains_key("at"),
+            Kind::Graph | Kind::Mesh => !fields.contains_key("at"),
+            Kind::PointCloud => fields.contains_key("take"),
+            _ => false,
+        };
+        if !fits {
+            return Err(EditError::invalid(format!("a {what} is not split that way")));
+        }
+        fields::flag(fields, "share")?;
+        if fields.contains_key("share") && !self.kinds[kind].is_ordered() {
+            return Err(EditError::invalid(format!("\"share\" needs a chain, not a {what}")));
+        }
+        if fields::flag(fields, "components")? == Some(false) {
+            return Err(EditError::invalid("components: expected true"));
+        }
+        Ok(())
+    }
+
+    /// The vertices of each part that a split makes of an object.
+    fn divide_vertices(
+        &mut self,
+        kind: usize,
+        object: u32,
+        fields: &Fields,
+    ) -> Result<Vec<Vec<Vid>>> {
+        let vertices = self.kinds[kind].vertices_of(object);
+        if let Some(take) = fields.get("take") {
+            self.take_vertices(kind, &vertices, take)
+        } else if fields.contains_key("components") {
+            self.kinds[kind].components(&vertices)
+        } else if self.kinds[kind].kind == Kind::Skeleton {
+            let at = fields::need(fields, "at")?;
+            let root = match crate::select::pick(&vertices, at)?[..] {
+                [one] if at.is_i64() => one,
+                _ => return Err(EditError::invalid("at: one index is meant")),
+            };
+            self.kinds[kind].cut_tree(&vertices, root)
+        } else {
+            let share = fields::flag(fields, "share")?.unwrap_or(false); // the default of the field
+            self.cut_chain(kind, &vertices, fields::need(fields, "at")?, share)
+        }
+    }
+
+    /// The vertices of an object that a selector leaves, and those that it takes.
+    fn take_vertices(
+        &mut self,
+        kind: usize,
+        vertices: &[Vid],
+        selector: &Json,
+    ) -> Result<Vec<Vec<Vid>>> {
+        let selection = self.select(selector)?;
+        let selected: HashSet<Vid> = selection.vertices.iter().copied().collect();
+        let is_taken = |v: &Vid| selection.kind == kind && selected.contains(v);
+        let (taken, rest): (Vec<Vid>, Vec<Vid>) = vertices.iter().copied().partition(is_taken);
+        if taken.is_empty() && (selection.kind != kind || !selected.is_empty()) {
+            return Err(EditError::invalid("take: nothing of the object is selected"));
+        }
+        Ok(vec![rest, taken])
+    }
+
+    /// Leaves the first part to the object and makes an object of each other part; the ids of these.
+    fn store_parts(
+        &mut self,
+        kind: usize,
+        object: u32,
+        parts: Vec<Vec<Vid>>,
+        asked: Option<&[i64]>,
+    ) -> Result<Vec<i64>> {
+        let id = self.kinds[kind].object_mut(object)?.id;
         let groups = self.groups.with_member(id);
         let mut new_ids = Vec::new();
-        for (n, part) in parts.iter().enumerate() {
+        for (n, part) in parts.into_iter().enumerate() {
             if n == 0 {
-                self.kinds[kind].object_mut(object)?.vertices = part.clone();
+                self.kinds[kind].object_mut(object)?.vertices = part;
                 continue;
             }
-            let new_id = self.allot(asked.as_ref().map(|asked| asked[n - 1]))?;
+            let new_id = self.allot(asked.map(|asked| asked[n - 1]))?;
             let new = self.new_object(kind, new_id)?;
-            for v in part {
+            for v in &part {
                 self.kinds[kind].owner[*v as usize] = new;
             }
-            self.kinds[kind].object_mut(new)?.vertices = part.clone();
+            self.kinds[kind].object_mut(new)?.vertices = part;
             self.copy_values(kind, object, new)?;
             for group in &groups {
                 self.join_group(*group, new_id);
             }
             new_ids.push(new_id);
         }
-        Ok(Done { selected: 1, changed: parts.len() as u64, ids: new_ids })
+        Ok(new_ids)
     }
 
     fn cut_chain(
@@ -668,9 +708,9 @@ impl Transaction {
             let i = i.as_i64().ok_or_else(|| {
                 EditError::invalid(format!("at: expected whole numbers, found {i}"))
             })?;
-            let place = if i < 0 { i + n as i64 } else { i };
-            let last = if share { n as i64 - 1 } else { n as i64 };
-            if place <= 0 || place >= last || !cuts.insert(place as usize) {
+            let last = if share { n - 1 } else { n };
+            let place = fields::checked_index(i, n).filter(|place| (1..last).contains(place));
+            if !place.is_some_and(|place| cuts.insert(place)) {
                 return Err(EditError::invalid(format!("at: {i} of {n} vertices")));
             }
         }
@@ -707,7 +747,7 @@ impl Transaction {
             let id = state.id;
             self.write_item(format!("object:{id}"));
         }
-        Ok(Done { selected: list.len() as u64, changed: list.len() as u64, ids: Vec::new() })
+        Ok(Done { selected: to_u64(list.len()), changed: to_u64(list.len()), ids: Vec::new() })
     }
 
     pub(crate) fn object_reroot(&mut self, fields: &Fields) -> Result<Done> {
@@ -719,10 +759,7 @@ impl Transaction {
             return Err(EditError::invalid("only skeletons have a root"));
         }
         self.kinds[kind].touch(object)?;
-        let vertices = self.kinds[kind]
-            .object(object)
-            .map(|object| object.vertices.clone())
-            .unwrap_or_default();
+        let vertices = self.kinds[kind].vertices_of(object);
         let index = fields::need(fields, "index")?;
         let root = match crate::select::pick(&vertices, index)?[..] {
             [one] => one,

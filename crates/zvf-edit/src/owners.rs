@@ -2,7 +2,7 @@
 //!
 //! A fragment has the id of the one object whose manifest names it, -1 where there is none, and -2 where there are
 //! several. Objects that are removed at level 0 are emptied in the index of a level that keeps ids; their fragments stay
-//! until the level is built again, and are nobody's.
+//! until the level is built again, and belong to no object.
 //!
 //! Not here: level 0, whose fragments are written again (`rebuild`).
 

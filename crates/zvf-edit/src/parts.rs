@@ -1,4 +1,4 @@
-//! What objects are made of: trees and their roots, parts that hang together, chains and their ends.
+//! What objects are made of: trees and their roots, connected components, chains and their ends.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, NONE, Vid};
 use crate::links::End;
+use zvf_format::num;
 
 impl Geometry {
     /// Reads the links at vertices.
@@ -77,7 +78,7 @@ impl Geometry {
     }
 
     /// The tree below a vertex, and the rest.
-    pub(crate) fn cut(&mut self, vertices: &[Vid], root: Vid) -> Result<Vec<Vec<Vid>>> {
+    pub(crate) fn cut_tree(&mut self, vertices: &[Vid], root: Vid) -> Result<Vec<Vec<Vid>>> {
         if self.parent[root as usize] == NONE {
             return Err(EditError::invalid("at: the root cannot be split off"));
         }
@@ -97,7 +98,7 @@ impl Geometry {
         Ok(vec![rest, part])
     }
 
-    /// The parts that hang together by links among the vertices, in the order of their first vertices.
+    /// The connected components by links among the vertices, in the order of their first vertices.
     pub(crate) fn components(&mut self, vertices: &[Vid]) -> Result<Vec<Vec<Vid>>> {
         self.load_links_of(vertices)?;
         let own: HashMap<Vid, usize> = vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
@@ -136,6 +137,41 @@ impl Geometry {
             parts[at].push(*v);
         }
         Ok(parts)
+    }
+
+    /// The ids of all objects, ascending, and their numbers.
+    pub(crate) fn existing_objects(&self) -> Vec<(i64, u32)> {
+        let mut list: Vec<(i64, u32)> = self
+            .object_numbers()
+            .zip(self.objects.iter().flat_map(|objects| &objects.list))
+            .filter(|(_, object)| object.exists)
+            .map(|(number, object)| (object.id, number))
+            .collect();
+        list.sort_unstable();
+        list
+    }
+
+    /// Gives the vertices in `kept` to `target`; the other vertices of `objects` go, and so do these objects.
+    pub(crate) fn give_vertices(
+        &mut self,
+        objects: &[u32],
+        target: u32,
+        kept: Vec<Vid>,
+    ) -> Result<()> {
+        let is_kept: HashSet<Vid> = kept.iter().copied().collect();
+        for object in objects {
+            for v in self.vertices_of(*object) {
+                self.alive[num::usize_from_u32(v)] = is_kept.contains(&v);
+                self.owner[num::usize_from_u32(v)] = target;
+            }
+            if *object != target {
+                let state = self.object_mut(*object)?;
+                state.exists = false;
+                state.vertices.clear();
+            }
+        }
+        self.object_mut(target)?.vertices = kept;
+        Ok(())
     }
 
     /// One chain of several.

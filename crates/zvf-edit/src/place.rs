@@ -86,7 +86,7 @@ impl Place {
         }
     }
 
-    /// The same place, where nobody else may write meanwhile: required of backends without conditional puts.
+    /// The same place, where no other process may write meanwhile: required of backends without conditional puts.
     #[must_use]
     pub fn with_single_writer(self) -> Self {
         Self { is_single_writer: true, ..self }
@@ -132,7 +132,7 @@ impl Place {
     pub(crate) fn media(&self) -> Result<(Medium, Medium)> {
         match &self.kind {
             Kind::Folder(path, disk) => {
-                let beside = sibling(path);
+                let beside = journal_folder(path);
                 let folder = |path: PathBuf| Medium::Folder(KeyedFolder::new(disk.clone(), path));
                 Ok((folder(path.clone()), folder(beside)))
             }
@@ -156,7 +156,7 @@ impl Place {
 }
 
 /// The folder of the journal of the store in a folder.
-pub(crate) fn sibling(store: &Path) -> PathBuf {
+pub(crate) fn journal_folder(store: &Path) -> PathBuf {
     let mut name = store.file_name().unwrap_or_default().to_owned();
     name.push(".zvf");
     store.parent().map_or_else(|| PathBuf::from(&name), |parent| parent.join(&name))

@@ -16,15 +16,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::json;
 use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_format::num::{checked_usize, saturating_u32_from_usize, saturating_usize, to_u64};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk};
-use crate::error::Result;
+use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, NONE, Vid};
 use crate::journal::Changes;
 use crate::links::RowMoves;
 
-/// What a commit did, in numbers.
+/// The counts of a commit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) vertices: [u64; 4], // added, removed, moved, changed
@@ -40,8 +41,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes in a position.
-    fn cover(&mut self, position: &[f64]) {
+    /// Extends the box of changed positions to a position.
+    pub(crate) fn cover(&mut self, position: &[f64]) {
         if self.low.is_empty() {
             (self.low, self.high) = (position.to_vec(), position.to_vec());
         }
@@ -52,7 +53,7 @@ impl Tally {
     }
 }
 
-/// What a rebuilt kind came to.
+/// The result of rebuilding a kind.
 #[derive(Debug, Default)]
 pub(crate) struct Rebuilt {
     /// Rebuilt chunks.
@@ -76,16 +77,55 @@ pub(crate) type Numbers = HashMap<(u32, u32), Vec<(u32, Option<usize>, u32)>>;
 /// An object that changed, and what it comes to: the vertices of each run or chunk, by the number of the chunk.
 pub(crate) type ChangedObject = (u32, Vec<(u32, Vec<Vid>)>);
 
+/// The objects that changed, and the chunks they change.
+#[derive(Debug, Default)]
+struct ObjectChanges {
+    changed: Vec<ChangedObject>,
+    /// Chunks in which an object has or had a piece.
+    chunks: BTreeSet<u32>,
+    /// Chunks in which the pieces of an object differ.
+    rebuilt: BTreeSet<u32>,
+    /// Chunks of objects that only go through them in another order.
+    reordered: BTreeSet<u32>,
+}
+
+impl ObjectChanges {
+    /// Compares the pieces of an object in each chunk, before and after the edit.
+    fn compare_chunks(&mut self, old: &[(u32, Vec<Vid>)], new: &[(u32, Vec<Vid>)]) {
+        let (before, after) = (group_by_chunk(old), group_by_chunk(new));
+        for chunk in before.keys().chain(after.keys()) {
+            self.chunks.insert(*chunk);
+            if before.get(chunk) != after.get(chunk) {
+                self.rebuilt.insert(*chunk);
+            }
+        }
+        if before == after {
+            self.reordered.extend(before.into_keys());
+        }
+    }
+}
+
+fn group_by_chunk(pieces: &[(u32, Vec<Vid>)]) -> BTreeMap<u32, Vec<&[Vid]>> {
+    let mut map: BTreeMap<u32, Vec<&[Vid]>> = BTreeMap::new();
+    for (chunk, piece) in pieces {
+        map.entry(*chunk).or_default().push(piece);
+    }
+    map
+}
+
 /// What a chunk is written as, in the order of [`Geometry::arrays_mut`]; nothing where it has no rows.
 pub(crate) type ChunkPayload = Vec<Vec<u8>>;
 
 /// The objects that name fragments of chunks.
 type Owners = HashMap<(u32, u32), Vec<u32>>;
 
+/// The key of fragments whose vertices have no object: they come last.
+const UNOWNED_KEY: i64 = i64::MAX;
+
 /// What becomes a fragment.
 pub(crate) struct Piece {
-    key: (i64, usize),
-    owners: Vec<u32>,              // objects that did not change and name it
+    key: (i64, usize), // the least id of its objects, and its place among their pieces
+    owners: Vec<u32>,  // objects that did not change and name it
     changed: Option<(u32, usize)>, // the object that did, and which of its pieces this is
     pub(crate) old: Option<u32>,
     pub(crate) vertices: Vec<Vid>,
@@ -94,71 +134,13 @@ pub(crate) struct Piece {
 impl Geometry {
     /// Writes what changed of this kind.
     pub(crate) fn rebuild(&mut self, out: &mut Changes, tally: &mut Tally) -> Result<Rebuilt> {
-        let mut rebuilt = self.forced.clone();
-        let mut object_chunks: BTreeSet<u32> = BTreeSet::new();
-        let mut changed_objects: Vec<ChangedObject> = Vec::new();
-        let mut turned: BTreeSet<u32> = BTreeSet::new(); // chunks of objects that only go through them in another order
-        let count = self.objects.as_ref().map_or(0, |objects| objects.list.len());
-        for number in 0..count as u32 {
-            let Some(state) = self.object(number).filter(|state| state.touched) else { continue };
-            let (id, exists, existed) = (state.id, state.exists, state.existed);
-            let new = if exists { self.pieces(number) } else { Vec::new() };
-            let state = self.object(number).cloned().unwrap_or_default();
-            let own: HashSet<Vid> = state.before.iter().copied().collect();
-            let old: Vec<(u32, Vec<Vid>)> = state
-                .refs
-                .iter()
-                .map(|(chunk, fragment)| (*chunk, self.old_piece(*chunk, *fragment, &own)))
-                .collect();
-            if old == new
-                && !self.parents_changed.contains(&number)
-                && !state.before.iter().any(|v| self.home[*v as usize].0 == NONE)
-            {
-                continue;
-            }
-            let by_chunk = |pieces: &[(u32, Vec<Vid>)]| {
-                let mut map: BTreeMap<u32, Vec<Vec<Vid>>> = BTreeMap::new();
-                for (chunk, piece) in pieces {
-                    map.entry(*chunk).or_default().push(piece.clone());
-                }
-                map
-            };
-            let (before, after) = (by_chunk(&old), by_chunk(&new));
-            for chunk in before.keys().chain(after.keys()) {
-                object_chunks.insert(*chunk);
-                if before.get(chunk) != after.get(chunk) {
-                    rebuilt.insert(*chunk);
-                }
-            }
-            if before == after {
-                turned.extend(before.into_keys());
-            }
-            match (existed, exists) {
-                (false, true) => tally.added.insert(id),
-                (true, false) => tally.removed.insert(id),
-                (true, true) => tally.changed.insert(id),
-                (false, false) => true,
-            };
-            changed_objects.push((number, new));
-        }
-        let free = self.free_changed.clone();
-        for v in &free {
-            let (home, _) = self.home[*v as usize];
-            if self.alive[*v as usize] {
-                rebuilt.insert(self.at[*v as usize]);
-            }
-            if home != NONE
-                && (!self.alive[*v as usize]
-                    || home != self.at[*v as usize]
-                    || self.objects.is_none())
-            {
-                rebuilt.insert(home);
-            }
-        }
-        for chunk in &rebuilt {
-            self.load_chunk(*chunk)?;
-        }
-        let involved: Vec<u32> = rebuilt.union(&object_chunks).copied().collect();
+        let objects = self.compare_objects(tally);
+        let rebuilt: BTreeSet<u32> = [&self.forced, &objects.rebuilt, &self.free_chunks()]
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect();
+        let involved: Vec<u32> = rebuilt.union(&objects.chunks).copied().collect();
         for chunk in &involved {
             self.load_chunk(*chunk)?;
         }
@@ -171,20 +153,70 @@ impl Geometry {
                 self.lines.insert(object);
             }
         }
+        let changed = &objects.changed;
         let mut result = Rebuilt::default();
-        let turned = turned.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone());
-        result.linked_chunks.extend(turned);
-        let renumbered = self.rebuild_chunks(&rebuilt, &changed_objects, &mut result, tally)?;
+        result.linked_chunks.extend(self.keys_of(&objects.reordered));
+        let renumbered = self.rebuild_chunks(&rebuilt, changed, &mut result, tally)?;
         self.write_values(&rebuilt, &mut result, tally, out)?;
-        self.write_objects(&changed_objects, renumbered, false, tally, out)?;
-        self.follow_links(&rebuilt, &changed_objects)?;
-        result.chunks =
-            rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
+        self.write_objects(changed, renumbered, false, tally, out)?;
+        self.follow_links(&rebuilt, changed)?;
+        result.chunks = self.keys_of(&rebuilt).collect();
         self.write_links(&mut result, tally, out)?;
         self.write_level(out)?;
         result.changed.extend(result.chunks.iter().cloned());
-        tally.chunks += result.changed.len() as u64;
+        tally.chunks += to_u64(result.changed.len());
         Ok(result)
+    }
+
+    /// The keys of some chunks.
+    fn keys_of(&self, chunks: &BTreeSet<u32>) -> impl Iterator<Item = Chunk> {
+        chunks.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone())
+    }
+
+    /// Compares the pieces of every touched object before and after the edit.
+    fn compare_objects(&self, tally: &mut Tally) -> ObjectChanges {
+        let mut changes = ObjectChanges::default();
+        for number in self.object_numbers() {
+            let Some(state) = self.object(number).filter(|state| state.touched) else { continue };
+            let new = if state.exists { self.pieces(number) } else { Vec::new() };
+            let own: HashSet<Vid> = state.before.iter().copied().collect();
+            let old: Vec<(u32, Vec<Vid>)> = state
+                .refs
+                .iter()
+                .map(|(chunk, fragment)| (*chunk, self.old_piece(*chunk, *fragment, &own)))
+                .collect();
+            if old == new
+                && !self.parents_changed.contains(&number)
+                && !state.before.iter().any(|v| self.home[*v as usize].0 == NONE)
+            {
+                continue;
+            }
+            changes.compare_chunks(&old, &new);
+            match (state.existed, state.exists) {
+                (false, true) => tally.added.insert(state.id),
+                (true, false) => tally.removed.insert(state.id),
+                (true, true) => tally.changed.insert(state.id),
+                (false, false) => true,
+            };
+            changes.changed.push((number, new));
+        }
+        changes
+    }
+
+    /// The chunks that vertices without objects left or reached.
+    fn free_chunks(&self) -> BTreeSet<u32> {
+        let mut chunks = BTreeSet::new();
+        for v in &self.free_changed {
+            let i = *v as usize;
+            let (home, _) = self.home[i];
+            if self.alive[i] {
+                chunks.insert(self.at[i]);
+            }
+            if home != NONE && (!self.alive[i] || home != self.at[i] || self.objects.is_none()) {
+                chunks.insert(home);
+            }
+        }
+        chunks
     }
 
     /// Gives rows to the objects that came and went.
@@ -227,11 +259,15 @@ impl Geometry {
         let mut row_change = 0_i64;
         for chunk in rebuilt {
             let key = self.chunk_keys[*chunk as usize].clone();
-            row_change -= self.chunks[chunk].fragments.iter().map(Vec::len).sum::<usize>() as i64;
+            row_change -= self.chunks[chunk]
+                .fragments
+                .iter()
+                .map(|list| i64::from(saturating_u32_from_usize(list.len()))) // vertices have numbers of 32 bits
+                .sum::<i64>();
             let here = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
             let pieces = self.chunk_pieces(*chunk, &owners, (changed, &touched), here)?;
             let mut row = 0_u32;
-            for (number, piece) in pieces.iter().enumerate() {
+            for (number, piece) in (0_u32..).zip(&pieces) {
                 for v in &piece.vertices {
                     result.places.entry(*v).or_insert((*chunk, row));
                     if !self.was[*v as usize] && self.home[*v as usize].0 == NONE {
@@ -241,14 +277,10 @@ impl Geometry {
                 }
                 for object in &piece.owners {
                     let old = piece.old.unwrap_or(NONE);
-                    numbers.entry((*object, *chunk)).or_default().push((old, None, number as u32));
+                    numbers.entry((*object, *chunk)).or_default().push((old, None, number));
                 }
                 if let Some((object, n)) = piece.changed {
-                    numbers.entry((object, *chunk)).or_default().push((
-                        NONE,
-                        Some(n),
-                        number as u32,
-                    ));
+                    numbers.entry((object, *chunk)).or_default().push((NONE, Some(n), number));
                 }
             }
             row_change += i64::from(row);
@@ -268,12 +300,15 @@ impl Geometry {
     }
 
     /// Adds to the number of vertices that the level says it has.
+    ///
+    /// Other writers leave that number at 0 or do not update it, and readers must not rely on it. A sum below 0 proves
+    /// that it was such a number: then it becomes 0, as these writers have it, and the edit is not refused.
     pub(crate) fn count_rows(&mut self, change: i64) {
         // What is not stated stays so.
         let count = self.doc.pointer_mut("/attributes/zarr_vectors_level/vertex_count");
-        let count = count.filter(|_| change != 0);
-        if let Some((count, stated)) = count.and_then(|count| count.as_i64().map(|n| (count, n))) {
-            *count = json!((stated + change).max(0)); // a count that was never kept stays at 0
+        let Some(count) = count.filter(|_| change != 0) else { return };
+        if let Some(new) = count.as_i64().and_then(|stated| stated.checked_add(change)) {
+            *count = json!(new.max(0));
         }
     }
 
@@ -296,77 +331,25 @@ impl Geometry {
         if self.objects.is_none() {
             return self.bin_pieces(chunk);
         }
-        let state = &self.chunks[&chunk];
-        let mut pieces: Vec<Piece> = Vec::new();
-        let list = self.objects.as_ref().map(|objects| &objects.list);
-        let id_of = |object: u32| list.map_or(0, |list| list[object as usize].id);
         let claimed: HashSet<Vid> =
             here.iter().flat_map(|(i, n)| changed[*i].1[*n].1.iter().copied()).collect();
-        for (fragment, list) in state.fragments.iter().enumerate() {
-            let named: &[u32] =
-                owners.get(&(chunk, fragment as u32)).map(Vec::as_slice).unwrap_or_default();
-            let still: Vec<u32> =
-                named.iter().copied().filter(|object| !touched.contains(object)).collect();
-            if still.is_empty() && !named.is_empty() {
-                continue;
-            }
-            let vertices: Vec<Vid> = match named.is_empty() {
-                // Vertices without objects may go and move by themselves.
-                true => list
-                    .iter()
-                    .copied()
-                    .filter(|v| {
-                        self.alive[*v as usize]
-                            && self.at[*v as usize] == chunk
-                            && !claimed.contains(v)
-                    })
-                    .collect(),
-                false => list.clone(),
-            };
-            if vertices.is_empty() && (!list.is_empty() || named.is_empty()) {
-                continue;
-            }
-            let key = still
-                .iter()
-                .map(|object| id_of(*object))
-                .min()
-                .map_or((i64::MAX, fragment), |id| (id, fragment));
-            pieces.push(Piece {
-                key,
-                owners: still,
-                changed: None,
-                old: Some(fragment as u32),
-                vertices,
-            });
-        }
+        let mut pieces = self.kept_pieces(chunk, owners, touched, &claimed);
         for (i, n) in here {
             let (object, new) = &changed[*i];
-            let vertices = new[*n].1.clone();
             pieces.push(Piece {
-                key: (id_of(*object), *n),
+                key: (self.id_of(*object), *n),
                 owners: Vec::new(),
                 changed: Some((*object, *n)),
                 old: None,
-                vertices,
+                vertices: new[*n].1.clone(),
             });
         }
-        let arrived: Vec<Vid> = self
-            .free_changed
-            .iter()
-            .copied()
-            .filter(|v| {
-                self.owner[*v as usize] == NONE
-                    && self.alive[*v as usize]
-                    && self.at[*v as usize] == chunk
-                    && self.home[*v as usize].0 != chunk
-                    && !claimed.contains(v)
-            })
-            .collect();
+        let arrived = self.arrived_vertices(chunk, &claimed);
         if !arrived.is_empty() {
-            match pieces.iter_mut().find(|piece| piece.key.0 == i64::MAX) {
+            match pieces.iter_mut().find(|piece| piece.key.0 == UNOWNED_KEY) {
                 Some(piece) => piece.vertices.extend(arrived),
                 None => pieces.push(Piece {
-                    key: (i64::MAX, usize::MAX),
+                    key: (UNOWNED_KEY, usize::MAX),
                     owners: Vec::new(),
                     changed: None,
                     old: None,
@@ -376,6 +359,60 @@ impl Geometry {
         }
         pieces.sort_by_key(|piece| piece.key);
         Ok(pieces)
+    }
+
+    /// The id of an object that is in the list.
+    fn id_of(&self, object: u32) -> i64 {
+        self.object(object).map_or(0, |object| object.id)
+    }
+
+    /// The old fragments of a chunk that stay: those of objects that did not change, and of vertices without objects.
+    fn kept_pieces(
+        &self,
+        chunk: u32,
+        owners: &Owners,
+        touched: &HashSet<u32>,
+        claimed: &HashSet<Vid>,
+    ) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for (n, (fragment, list)) in (0_u32..).zip(&self.chunks[&chunk].fragments).enumerate() {
+            let named = owners.get(&(chunk, fragment)).map(Vec::as_slice).unwrap_or_default();
+            let still: Vec<u32> =
+                named.iter().copied().filter(|object| !touched.contains(object)).collect();
+            if still.is_empty() && !named.is_empty() {
+                continue;
+            }
+            // Vertices without objects may go and move by themselves.
+            let stays = |v: &Vid| {
+                let i = *v as usize;
+                self.alive[i] && self.at[i] == chunk && !claimed.contains(v)
+            };
+            let vertices: Vec<Vid> = match named.is_empty() {
+                true => list.iter().copied().filter(stays).collect(),
+                false => list.clone(),
+            };
+            if vertices.is_empty() && (!list.is_empty() || named.is_empty()) {
+                continue;
+            }
+            let first_id = still.iter().map(|object| self.id_of(*object)).min();
+            let key = (first_id.unwrap_or(UNOWNED_KEY), n);
+            let old = Some(fragment);
+            pieces.push(Piece { key, owners: still, changed: None, old, vertices });
+        }
+        pieces
+    }
+
+    /// Vertices without objects that come to a chunk and are in no piece of it yet.
+    fn arrived_vertices(&self, chunk: u32, claimed: &HashSet<Vid>) -> Vec<Vid> {
+        let arrives = |v: &Vid| {
+            let i = *v as usize;
+            self.owner[i] == NONE
+                && self.alive[i]
+                && self.at[i] == chunk
+                && self.home[i].0 != chunk
+                && !claimed.contains(v)
+        };
+        self.free_changed.iter().copied().filter(arrives).collect()
     }
 
     /// What a chunk is written as that has these fragments.
@@ -388,7 +425,7 @@ impl Geometry {
         let mut index = FragmentIndexBuilder::new();
         let mut row = 0_u64;
         for piece in pieces {
-            let count = piece.vertices.len() as u64;
+            let count = to_u64(piece.vertices.len());
             index.range(row, count)?;
             row += count;
             for v in &piece.vertices {
@@ -409,7 +446,9 @@ impl Geometry {
 
     /// Fragments of a chunk without objects: one for each bin, rows that stay before rows that come.
     fn bin_pieces(&self, chunk: u32) -> Result<Vec<Piece>> {
-        let bins = self.bins.count() as usize;
+        // One list a bin: a bin without vertices has a fragment as well.
+        let bins = checked_usize(self.bins.count())
+            .ok_or_else(|| EditError::unsupported("a chunk has more bins than memory has bytes"))?;
         let mut lists: Vec<Vec<(bool, u32, Vid)>> = vec![Vec::new(); bins];
         let here = |v: &Vid| self.alive[*v as usize] && self.at[*v as usize] == chunk;
         let state = &self.chunks[&chunk];
@@ -420,15 +459,15 @@ impl Geometry {
                 .copied()
                 .filter(|v| here(v) && self.home[*v as usize].0 != chunk),
         );
-        let mut old_bins: HashMap<Vid, usize> = HashMap::new();
-        for (bin, list) in state.fragments.iter().enumerate() {
+        let mut old_bins: HashMap<Vid, u64> = HashMap::new();
+        for (bin, list) in (0_u64..).zip(&state.fragments) {
             old_bins.extend(list.iter().map(|v| (*v, bin)));
         }
         for v in members {
             let (_, bin) = self.locate(&self.position(v))?;
             let (home, row) = self.home[v as usize];
-            let stays = home == chunk && (bins == 1 || old_bins.get(&v) == Some(&(bin as usize)));
-            lists[bin as usize].push((!stays, if stays { row } else { v }, v));
+            let stays = home == chunk && (bins == 1 || old_bins.get(&v) == Some(&bin));
+            lists[saturating_usize(bin)].push((!stays, if stays { row } else { v }, v));
         }
         if lists.iter().all(Vec::is_empty) {
             return Ok(Vec::new());
@@ -455,21 +494,22 @@ impl Geometry {
             let bytes = column.ty.scalar.encode_id(owner);
             return bytes.map_err(|error| error.with_place(&column.array.path));
         }
-        let came_from = || -> Option<(u32, usize)> {
+        let came_from = || -> Option<(u32, u32)> {
             if let Some(old) = piece.old {
-                return Some((chunk, old as usize));
+                return Some((chunk, old));
             }
             let first = piece.vertices.first()?;
             let (home, _) = self.home[*first as usize];
             let fragments = &self.chunks.get(&home)?.fragments;
-            Some((home, fragments.iter().position(|list| list.contains(first))?))
+            let (old, _) = (0_u32..).zip(fragments).find(|(_, list)| list.contains(first))?;
+            Some((home, old))
         };
         let Some((home, old)) = came_from() else { return Ok(column.fill.clone()) };
         let state = &self.chunks[&home];
-        if let Some(set) = column.set.get(&(home, old as u32)) {
+        if let Some(set) = column.set.get(&(home, old)) {
             return Ok(set.clone());
         }
-        let size = column.ty.size();
+        let (size, old) = (column.ty.size(), old as usize);
         let chunk = &self.chunk_keys[home as usize];
         let stored = column.stored_rows(&self.snap, chunk, state.fragments.len())?;
         let row = stored.as_ref().and_then(|bytes| bytes.get(old * size..(old + 1) * size));
@@ -503,144 +543,5 @@ impl Geometry {
         if let Some(family) = &mut self.links {
             family.grow(&low, &high);
         }
-    }
-
-    /// Values in chunks whose rows stay, columns that are new, and what each change counts as.
-    fn write_values(
-        &mut self,
-        rebuilt: &BTreeSet<u32>,
-        result: &mut Rebuilt,
-        tally: &mut Tally,
-        out: &mut Changes,
-    ) -> Result<()> {
-        for array in std::mem::take(&mut self.erased) {
-            array.erase(out);
-        }
-        for array in std::mem::take(&mut self.erased_rows) {
-            array.erase(out);
-        }
-        for key in std::mem::take(&mut self.erased_keys) {
-            out.insert(key, None);
-        }
-        let new_columns = self.columns.iter().any(|column| column.is_new);
-        let mut chunks: BTreeSet<u32> = self.changed_chunks.iter().copied().collect();
-        if new_columns {
-            chunks.extend(self.all_chunks());
-        }
-        let size = self.scalar.size() * self.axes;
-        for chunk in chunks.union(rebuilt).copied().collect::<Vec<_>>() {
-            self.load_chunk(chunk)?;
-            let key = self.chunk_keys[chunk as usize].clone();
-            let rows = self.chunks[&chunk].rows.clone();
-            let old_positions = self.vertices.stored(&self.snap, &key)?.unwrap_or_default();
-            let mut differs: Vec<bool> = vec![false; rows.len()];
-            for (row, v) in rows.iter().enumerate() {
-                let i = *v as usize;
-                if self.was[i] && !self.alive[i] {
-                    tally.vertices[1] += 1;
-                    if self.owner[i] == NONE {
-                        tally.free_chunks.insert(format!(
-                            "chunk:{}:{}",
-                            self.kind,
-                            crate::arrays::chunk_text(&key)
-                        ));
-                    }
-                } else if self.alive[i]
-                    && old_positions.get(row * size..(row + 1) * size)
-                        != Some(self.position_bytes(*v))
-                {
-                    tally.vertices[2] += 1;
-                    differs[row] = true;
-                }
-            }
-            for column in self.columns.iter().filter(|column| !column.is_new) {
-                let width = column.ty.size();
-                let old = column.array.stored(&self.snap, &key)?.unwrap_or_default();
-                for (row, v) in rows.iter().enumerate() {
-                    let i = *v as usize;
-                    let new = &column.data[i * width..(i + 1) * width];
-                    if self.alive[i]
-                        && old.get(row * width..(row + 1) * width) != Some(new)
-                        && !column.array.path.is_empty()
-                        && !old.is_empty()
-                    {
-                        if !differs[row] {
-                            tally.vertices[3] += 1;
-                        }
-                        differs[row] = true;
-                    }
-                }
-            }
-            for (row, v) in rows.iter().enumerate() {
-                if differs[row] {
-                    let owner = self.owner_of(*v)?;
-                    match self.object(owner).map(|object| object.id) {
-                        Some(id) if !tally.added.contains(&id) && !tally.removed.contains(&id) => {
-                            tally.changed.insert(id);
-                        }
-                        Some(_) => {}
-                        None => {
-                            tally.free_chunks.insert(format!(
-                                "chunk:{}:{}",
-                                self.kind,
-                                crate::arrays::chunk_text(&key)
-                            ));
-                        }
-                    }
-                }
-            }
-            let mut seen: Vec<Vid> = rows
-                .iter()
-                .zip(&differs)
-                .filter(|(_, differs)| **differs)
-                .map(|(v, _)| *v)
-                .collect();
-            if !seen.is_empty() {
-                result.changed.insert(key.clone());
-            }
-            for v in seen.drain(..) {
-                tally.cover(&self.decimal_position(v));
-            }
-            if rebuilt.contains(&chunk) || rows.is_empty() {
-                continue;
-            }
-            let positions: Vec<u8> =
-                rows.iter().flat_map(|v| self.position_bytes(*v).to_vec()).collect();
-            if old_positions != positions {
-                self.vertices.put(&key, positions);
-            }
-            for column in &mut self.columns {
-                let width = column.ty.size();
-                let mut bytes = Vec::with_capacity(rows.len() * width);
-                for v in &rows {
-                    bytes.extend_from_slice(
-                        &column.data[*v as usize * width..(*v as usize + 1) * width],
-                    );
-                }
-                if column.array.read(&self.snap, &key)?.as_deref() != Some(&bytes[..]) {
-                    column.array.put(&key, bytes);
-                }
-            }
-        }
-        for v in result.places.keys() {
-            if self.home[*v as usize].0 == NONE {
-                tally.cover(&self.decimal_position(*v));
-            }
-        }
-        self.write_fragment_columns(rebuilt)?;
-        for column in &mut self.columns {
-            if let Some(categories) = &column.ty.categories {
-                column.array.set_attribute("categories", json!(categories.values));
-            }
-        }
-        self.vertices.flush(&self.snap, out)?;
-        self.fragments.flush(&self.snap, out)?;
-        if !self.columns.is_empty() {
-            self.ensure_group("vertex_attributes", out)?;
-        }
-        for column in &mut self.columns {
-            column.array.flush(&self.snap, out)?;
-        }
-        Ok(())
     }
 }

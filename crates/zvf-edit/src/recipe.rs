@@ -35,23 +35,23 @@ pub(crate) enum Recipe {
     Reference(Reference),
 }
 
-fn refuse(level: u32, what: impl std::fmt::Display) -> EditError {
+fn unsupported_level(level: u32, what: impl std::fmt::Display) -> EditError {
     EditError::unsupported(format!(
         "level {level}: {what}; build the levels again with \"zvf pyramid\""
     ))
 }
 
 #[cfg(feature = "reference")]
-fn numbers(value: &Json) -> Vec<f64> {
+fn parse_numbers(value: &Json) -> Vec<f64> {
     value.as_array().into_iter().flatten().filter_map(Json::as_f64).collect()
 }
 
 impl Transaction {
     /// How the levels were built.
     pub(crate) fn recipe(&self, levels: &[u32]) -> Result<Recipe> {
-        for (at, level) in levels.iter().enumerate() {
-            if *level as usize != at + 1 {
-                return Err(refuse(*level, "there is none below it"));
+        for (expected, level) in (1_u32..).zip(levels) {
+            if *level != expected {
+                return Err(unsupported_level(*level, "there is none below it"));
             }
         }
         let first = self.level_block(levels[0], 0)?;
@@ -61,12 +61,12 @@ impl Transaction {
         #[cfg(feature = "reference")]
         return self.reference_recipe(levels).map(Recipe::Reference);
         #[cfg(not(feature = "reference"))]
-        Err(refuse(levels[0], "this build makes no levels as the reference does"))
+        Err(unsupported_level(levels[0], "this build makes no levels as the reference does"))
     }
 
     /// What the document of a level says of a kind.
     fn level_block(&self, level: u32, kind: usize) -> Result<Json> {
-        let path = self.kinds[kind].at_level(level);
+        let path = self.kinds[kind].group_at_level(level);
         let doc = read_doc(&self.snap, &path)?.unwrap_or_default();
         Ok(doc["attributes"]["zarr_vectors_level"].clone())
     }
@@ -83,8 +83,8 @@ impl Transaction {
 
     fn own_recipe(&self, levels: &[u32]) -> Result<Options> {
         let (links, depth) = self.cross_levels();
-        let count =
-            u32::try_from(levels.len()).map_err(|_many| refuse(levels[0], "there are too many"))?;
+        let count = u32::try_from(levels.len())
+            .map_err(|_many| unsupported_level(levels[0], "there are too many"))?;
         let mut options = Options { levels: Some(count), links, depth, ..Options::default() };
         if links == CrossLevelStorage::None {
             options.depth = Options::default().depth;
@@ -92,35 +92,40 @@ impl Transaction {
         for kind in 0..self.kinds.len() {
             let blocks = levels.iter().map(|level| self.level_block(*level, kind));
             let blocks = blocks.collect::<Result<Vec<Json>>>()?;
-            let own = self.own_kind(kind, &blocks, &mut options)?;
+            let own = self.read_kind_options(kind, &blocks, &mut options)?;
             options.kinds.push((self.kinds[kind].kind, own));
         }
         Ok(options)
     }
 
     /// What is asked of one kind; what is asked of all goes to `options`.
-    fn own_kind(&self, kind: usize, blocks: &[Json], options: &mut Options) -> Result<OfKind> {
+    fn read_kind_options(
+        &self,
+        kind: usize,
+        blocks: &[Json],
+        options: &mut Options,
+    ) -> Result<OfKind> {
         let recipes: Vec<&Json> = blocks.iter().map(|block| &block["zvf.coarsening"]).collect();
         let Some(first) = recipes.first().filter(|first| first.is_object()) else {
-            return Err(refuse(
+            return Err(unsupported_level(
                 1,
                 format_args!("how {} became coarser is not on record", self.kinds[kind].kind),
             ));
         };
         let word = |name: &str| first[name].as_str().unwrap_or_default();
-        let wrong = |error: zvf_pyramid::PyramidError| refuse(1, error);
+        let wrong = |error: zvf_pyramid::PyramidError| unsupported_level(1, error);
         let method: Method = word("method").parse().map_err(wrong)?;
         if recipes.iter().any(|recipe| recipe["method"] != first["method"]) {
-            return Err(refuse(1, "other levels were made by another method"));
+            return Err(unsupported_level(1, "other levels were made by another method"));
         }
         let mut sizes = Vec::new();
         for (level, recipe) in (1..).zip(&recipes) {
             sizes.extend(read_stated(level, recipe, "size", Json::as_f64)?);
         }
-        if let Some(growth) = growth(&sizes, method) {
+        if let Some(growth) = growth_factor(&sizes, method) {
             let usual = if method == Method::Simplify { 4.0 } else { 2.0 };
             if growth.is_none() {
-                return Err(refuse(1, "the sizes of levels do not grow by one factor"));
+                return Err(unsupported_level(1, "the sizes of levels do not grow by one factor"));
             }
             if growth != Some(usual) {
                 options.growth = growth;
@@ -154,17 +159,17 @@ impl Transaction {
 impl Transaction {
     fn reference_recipe(&self, levels: &[u32]) -> Result<Reference> {
         if self.kinds.len() > 1 {
-            return Err(refuse(levels[0], "levels of several kinds are not refreshed"));
+            return Err(unsupported_level(levels[0], "levels of several kinds are not refreshed"));
         }
         let zv = &self.root["attributes"]["zarr_vectors"];
         let (storage, depth) = self.cross_levels();
         let mut recipe = Reference { depth, storage, ..Reference::default() };
-        let (mut scale, mut chunk) = (1.0, numbers(&zv["chunk_shape"]));
+        let (mut scale, mut chunk) = (1.0, parse_numbers(&zv["chunk_shape"]));
         for level in levels {
             let block = self.level_block(*level, 0)?;
             let method = block["coarsening_method"].as_str().unwrap_or("none");
             if method != "per_object" {
-                return Err(refuse(
+                return Err(unsupported_level(
                     *level,
                     format_args!("the method {method:?} is not one that is repeated"),
                 ));
@@ -178,13 +183,16 @@ impl Transaction {
             recipe.factors.push((own / scale, 1.0 / share));
             recipe.kept.push(if share < 1.0 { Some(self.kept_rows(*level)?) } else { None });
             scale = own;
-            let sizes = numbers(&block["chunk_shape"]);
-            let sizes = if sizes.is_empty() { numbers(&zv["chunk_shape"]) } else { sizes };
+            let sizes = parse_numbers(&block["chunk_shape"]);
+            let sizes = if sizes.is_empty() { parse_numbers(&zv["chunk_shape"]) } else { sizes };
             let scale = sizes.first().zip(chunk.first()).map_or(Some(1), |(own, below)| {
                 chunk_scale(*own, *below) // chunks are those of the level below where no shape is stated
             });
             let scale = scale.ok_or_else(|| {
-                refuse(*level, "its chunks are not those of the level below times a whole number")
+                unsupported_level(
+                    *level,
+                    "its chunks are not those of the level below times a whole number",
+                )
             })?;
             recipe.chunk_scales.push(scale);
             chunk = sizes;
@@ -197,21 +205,23 @@ impl Transaction {
         let name = level.to_string();
         let datasets = self.root["attributes"]["multiscales"][0]["datasets"].as_array();
         let own = datasets.into_iter().flatten().find(|dataset| dataset["path"] == name.as_str());
-        let scales = own.map(|own| numbers(&own["coordinateTransformations"][0]["scale"]));
+        let scales = own.map(|own| parse_numbers(&own["coordinateTransformations"][0]["scale"]));
         let scales = scales.unwrap_or_default();
         let first =
             scales.first().copied().filter(|first| scales.iter().all(|other| other == first));
         first.ok_or_else(|| {
-            refuse(level, "its bins are not those of the level below times one number")
+            unsupported_level(level, "its bins are not those of the level below times one number")
         })
     }
 
     /// The rows of the objects that a level has: those that it had when it was built, and those that came since.
     fn kept_rows(&self, level: u32) -> Result<Vec<usize>> {
-        let path = self.kinds[0].at_level(level);
+        let path = self.kinds[0].group_at_level(level);
         let doc = read_doc(&self.snap, &path)?.unwrap_or_default();
         let index = RowArray::open(&self.snap, &format!("{path}/object_index/manifests"))?;
-        let Some(index) = index else { return Err(refuse(level, "it has no index of objects")) };
+        let Some(index) = index else {
+            return Err(unsupported_level(level, "it has no index of objects"));
+        };
         let rows = self.kinds[0].objects.as_ref().map_or(0, |objects| objects.manifests.rows.len());
         let built =
             doc["attributes"]["zvf"]["built_rows"].as_u64().and_then(|n| usize::try_from(n).ok());
@@ -238,7 +248,8 @@ fn read_stated<T>(
     if value.is_null() {
         return Ok(None);
     }
-    let wrong = || refuse(level, format_args!("{name}: {value} is not a setting of a level"));
+    let wrong =
+        || unsupported_level(level, format_args!("{name}: {value} is not a setting of a level"));
     read(value).map(Some).ok_or_else(wrong)
 }
 
@@ -256,7 +267,7 @@ fn chunk_scale(own: f64, below: f64) -> Option<u32> {
 const SCALE_TOLERANCE: f64 = 1e-9;
 
 /// The factor by which sizes grow, as levels are given them; none without sizes, none inside where there is none.
-fn growth(sizes: &[f64], method: Method) -> Option<Option<f64>> {
+fn growth_factor(sizes: &[f64], method: Method) -> Option<Option<f64>> {
     let [first, rest @ ..] = sizes else { return None };
     let usual = if method == Method::Simplify { 4.0 } else { 2.0 };
     let Some(second) = rest.first() else { return Some(Some(usual)) };
@@ -312,11 +323,11 @@ mod tests {
         ] {
             for first in [0.1, 3.7, 12.5, 1e-7] {
                 let sizes: Vec<f64> = (0..5).map(|n| first * f64::powi(asked, n)).collect();
-                assert_eq!(growth(&sizes, method), Some(Some(asked)), "{asked} {first}");
+                assert_eq!(growth_factor(&sizes, method), Some(Some(asked)), "{asked} {first}");
             }
         }
-        assert_eq!(growth(&[], Method::Subset), None);
-        assert_eq!(growth(&[1.0], Method::Simplify), Some(Some(4.0)));
-        assert_eq!(growth(&[1.0, 2.0, 3.0], Method::Cluster), Some(None));
+        assert_eq!(growth_factor(&[], Method::Subset), None);
+        assert_eq!(growth_factor(&[1.0], Method::Simplify), Some(Some(4.0)));
+        assert_eq!(growth_factor(&[1.0, 2.0, 3.0], Method::Cluster), Some(None));
     }
 }

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use crate::error::{EditError, Result};
 
@@ -38,7 +39,7 @@ pub(crate) struct Span {
     hash: Option<u64>,
 }
 
-/// Where a record says the new bytes of its keys are: all that whoever reads the store needs of it.
+/// Where a record says the new bytes of its keys are: all that a reader of the store needs of it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct StagedKeys {
     pub(crate) txid: String,
@@ -161,7 +162,7 @@ impl Span {
 
     /// Whether `bytes` are those that were staged.
     pub(crate) fn is_of(&self, bytes: &[u8]) -> bool {
-        bytes.len() as u64 == self.len
+        to_u64(bytes.len()) == self.len
             && match self.hash {
                 Some(own) => hash(bytes) == own,
                 None => crc32c::crc32c(bytes) == self.crc,
@@ -171,7 +172,8 @@ impl Span {
     /// The bytes in a staged file.
     pub(crate) fn slice(&self, whole: &Bytes, staged: &str) -> Result<Bytes> {
         let from = usize::try_from(self.offset).unwrap_or(usize::MAX); // no file is that long
-        let to = from.saturating_add(usize::try_from(self.len).unwrap_or(usize::MAX));
+        let length = usize::try_from(self.len).unwrap_or(usize::MAX); // nor is any span
+        let to = from.saturating_add(length); // a sum that does not fit is beyond the end as well
         if to > whole.len() {
             return Err(EditError::new(
                 Class::Truncated,

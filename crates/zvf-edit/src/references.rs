@@ -13,7 +13,7 @@ use crate::geometry::Geometry;
 
 impl Geometry {
     /// Which objects name each fragment, read from every manifest.
-    pub(crate) fn all_owners(&mut self) -> Result<&HashMap<(u32, u32), Vec<u32>>> {
+    pub(crate) fn load_owners(&mut self) -> Result<&HashMap<(u32, u32), Vec<u32>>> {
         if self.owners.is_none() {
             let mut map: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
             let count = self.objects.as_ref().map_or(0, |objects| objects.list.len());
@@ -58,14 +58,14 @@ impl Geometry {
                         let mut fragment = [0_u8; 8];
                         fragment.copy_from_slice(&b[width + 1..]);
                         let fragment = fragment_number(u64::from_le_bytes(fragment))
-                            .map_err(|error| error.with_place(&self.manifest_place(row)))?;
+                            .map_err(|error| error.with_place(&self.describe_manifest(row)))?;
                         found.entry((*number, fragment)).or_default().push(i);
                     }
                 }
                 continue;
             }
             let references = read_references(blob, objects.rank)
-                .map_err(|error| error.with_place(&self.manifest_place(row)))?;
+                .map_err(|error| error.with_place(&self.describe_manifest(row)))?;
             for (key, fragment) in references {
                 let bytes: Vec<u8> = key.iter().flat_map(|c| c.to_le_bytes()).collect();
                 if let Some(number) = wanted.get(&bytes) {
@@ -84,12 +84,12 @@ impl Geometry {
         };
         let references =
             read_references(&objects.manifests.rows[num::usize_from_u32(row)], objects.rank)
-                .map_err(|error| error.with_place(&self.manifest_place(row)))?;
+                .map_err(|error| error.with_place(&self.describe_manifest(row)))?;
         let list = references.into_iter();
         Ok(list.map(|(key, fragment)| (self.chunk_number(&key), fragment)).collect())
     }
 
-    fn manifest_place(&self, row: u32) -> String {
+    fn describe_manifest(&self, row: u32) -> String {
         format!("{}/object_index/manifests row {row}", self.path)
     }
 }

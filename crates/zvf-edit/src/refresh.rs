@@ -13,7 +13,7 @@ use zvf_store::BuildOptions;
 
 use crate::error::{EditError, Result};
 use crate::journal::Changes;
-use crate::levels::{COLUMNS_CHANGED, coarser, read_box};
+use crate::levels::{COLUMNS_CHANGED, list_coarser, read_box};
 use crate::medium::wait;
 use crate::recipe::Recipe;
 use crate::rewrite::StoreCopy;
@@ -35,15 +35,15 @@ impl Transaction {
         changes: &mut Changes,
         root: &mut Json,
     ) -> Result<Refreshed> {
-        let levels = coarser(&self.snap)?;
-        let marks = self.marks(&levels, changes)?;
+        let levels = list_coarser(&self.snap)?;
+        let marks = self.read_stale_marks(&levels, changes)?;
         let is_stale = marks.iter().any(|mark| !mark["stale"].is_null());
         if levels.is_empty() || how == Refresh::None || how == Refresh::Stale && !is_stale {
             return Ok(Refreshed::default());
         }
         let recipe = self.recipe(&levels)?;
-        let stale = if how == Refresh::Stale { stale_of(&marks) } else { None };
-        let rebuilt = self.build_on(&recipe, stale.as_ref(), changes)?;
+        let stale = if how == Refresh::Stale { merge_stale(&marks) } else { None };
+        let rebuilt = self.build_on_copy(&recipe, stale.as_ref(), changes)?;
         if let Some(Some(bytes)) = changes.get("zarr.json") {
             *root = serde_json::from_slice(bytes)?;
         }
@@ -51,7 +51,7 @@ impl Transaction {
     }
 
     /// What edits wrote down in the documents of levels.
-    fn marks(&self, levels: &[u32], changes: &Changes) -> Result<Vec<Json>> {
+    fn read_stale_marks(&self, levels: &[u32], changes: &Changes) -> Result<Vec<Json>> {
         let mut marks = Vec::new();
         for level in levels {
             let doc = self.level_doc(&level.to_string(), changes)?;
@@ -62,7 +62,7 @@ impl Transaction {
 
     /// Makes a copy with the changes, builds its levels, those that are `stale` in part, and takes over what differs. How
     /// much of them was built.
-    fn build_on(
+    fn build_on_copy(
         &self,
         recipe: &Recipe,
         stale: Option<&Stale>,
@@ -70,7 +70,7 @@ impl Transaction {
     ) -> Result<Vec<Json>> {
         let journal = &self.snap.journal;
         let _held = journal.lock(false, Duration::from_secs(30))?;
-        let copy = StoreCopy::make(journal, changes)?;
+        let copy = StoreCopy::copy_store_with(journal, changes)?;
         let address = copy.path.to_string_lossy().into_owned();
         let options = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
         let mut rebuilt = Vec::new();
@@ -104,7 +104,7 @@ impl Transaction {
 }
 
 /// What changed since the levels were built; none where that is not known.
-fn stale_of(marks: &[Json]) -> Option<Stale> {
+fn merge_stale(marks: &[Json]) -> Option<Stale> {
     let mut all = Stale::default();
     for mark in marks {
         let stale = &mark["stale"];

@@ -18,9 +18,9 @@ use crate::arrays::{CellArray, RowArray, doc_bytes, doc_key, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
-use crate::indexes::{children, column_type, has_references, open_row_column};
+use crate::indexes::{column_type, has_references, list_children, open_row_column};
 use crate::journal::{Changes, Journal};
-use crate::levels::coarser;
+use crate::levels::list_coarser;
 use crate::scalar::Scalar;
 use crate::script::{Committed, record};
 use crate::transaction::{CommitOptions, Transaction};
@@ -92,11 +92,17 @@ impl Transaction {
             numberings
                 .push(Numbering { rows: kept.into_iter().map(|(_, row)| row).collect(), first });
         }
-        let levels = coarser(&self.snap)?;
+        let levels = list_coarser(&self.snap)?;
         for (kind, numbering) in self.kinds.iter().zip(&numberings) {
             self.renumber_level(&kind.path, kind, numbering, &new, &mut changes)?;
             for level in &levels {
-                self.renumber_level(&kind.at_level(*level), kind, numbering, &new, &mut changes)?;
+                self.renumber_level(
+                    &kind.group_at_level(*level),
+                    kind,
+                    numbering,
+                    &new,
+                    &mut changes,
+                )?;
             }
         }
         self.groups.renumber(&new);
@@ -197,7 +203,7 @@ impl Transaction {
             changes.insert(doc_key(&index), Some(doc_bytes(&doc)?));
         }
         let columns = format!("{path}/object_attributes");
-        for name in children(&self.snap, &columns)? {
+        for name in list_children(&self.snap, &columns)? {
             let column = open_row_column(&self.snap, &format!("{columns}/{name}"), &name)?;
             let Some(mut column) = column else { continue };
             let (old, size) = (column.array.bytes.clone(), column.array.size);

@@ -24,6 +24,7 @@ use crate::journal::{Changes, Journal, new_txid};
 use crate::place::Place;
 use crate::script::{record, report};
 use crate::snapshot::Snapshot;
+use crate::stores::need_listed;
 use crate::transaction::CommitOptions;
 
 /// A copy of a store with a journal, for a program that replaces stores. Dropped, it leaves nothing.
@@ -50,7 +51,7 @@ impl Rewrite {
         }
         let snap = Snapshot::now(&journal)?;
         let _held = journal.lock(false, Duration::from_secs(30))?;
-        let copy = StoreCopy::make(&journal, &Changes::new())?;
+        let copy = StoreCopy::copy_store_with(&journal, &Changes::new())?;
         Ok(Some(Self { journal, snap, copy }))
     }
 
@@ -64,7 +65,7 @@ impl Rewrite {
     ///
     /// # Errors
     ///
-    /// `Conflict` when somebody committed since; `LimitExceeded` when too much differs for one commit.
+    /// `Conflict` when another process committed since; `LimitExceeded` when too much differs for one commit.
     pub fn commit(self, operation: &str, options: &CommitOptions) -> Result<Json> {
         let (mut changes, mut before) = self.copy.differences(&self.journal)?;
         let head = self.snap.head;
@@ -125,7 +126,7 @@ pub(crate) struct StoreCopy {
 
 impl StoreCopy {
     /// Copies the store, but for the keys in `changes`, which get those bytes.
-    pub(crate) fn make(journal: &Journal, changes: &Changes) -> Result<Self> {
+    pub(crate) fn copy_store_with(journal: &Journal, changes: &Changes) -> Result<Self> {
         let scratch = Scratch::of_journal(journal);
         let name = journal.place.folder().and_then(Path::file_name);
         let path = scratch.path.join(name.unwrap_or("store.zarrvectors".as_ref()));
@@ -140,7 +141,7 @@ impl StoreCopy {
                     let inode = link(&from.path(&key), &to.path(&key))?;
                     copy.linked.extend(inode.map(|inode| (key, inode)));
                 }
-                None => write(&to.path(&key), &journal.store.get(&key)?.unwrap_or_default())?,
+                None => write(&to.path(&key), &need_listed(&key, journal.store.get(&key)?)?)?,
             }
         }
         for (key, bytes) in changes {

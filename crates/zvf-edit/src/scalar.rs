@@ -9,6 +9,7 @@
 
 use serde_json::Value as Json;
 use zvf_format::num;
+use zvf_metadata::Fill;
 use zvf_model::Value;
 
 use crate::error::{EditError, Result};
@@ -78,8 +79,8 @@ impl Scalar {
         match self {
             Self::Float(n) | Self::Int(n) | Self::UInt(n) => n.into(),
             Self::Bool => 1,
-            Self::Text(n) => n as usize * 4,
-            Self::Bytes(n) => n as usize,
+            Self::Text(n) => num::usize_from_u32(n) * 4,
+            Self::Bytes(n) => num::usize_from_u32(n),
         }
     }
 
@@ -101,8 +102,7 @@ impl Scalar {
     fn float_bytes(self, x: f64) -> Vec<u8> {
         match self.size() {
             2 => half::f16::from_f64(x).to_le_bytes().to_vec(),
-            #[expect(clippy::cast_possible_truncation, reason = "one conversion, as the rule says")]
-            4 => (x as f32).to_le_bytes().to_vec(),
+            4 => num::nearest_f32(x).to_le_bytes().to_vec(),
             _ => x.to_le_bytes().to_vec(),
         }
     }
@@ -112,13 +112,14 @@ impl Scalar {
     }
 
     /// A number of a script, as these bytes.
-    pub(crate) fn of_f64(self, x: f64) -> Result<Vec<u8>> {
+    pub(crate) fn encode_f64(self, x: f64) -> Result<Vec<u8>> {
         match self {
             Self::Float(_) => Ok(self.float_bytes(x)),
-            Self::Int(_) | Self::UInt(_) if x.fract() == 0.0 && x.abs() < 1e20 => {
-                self.checked_int(x as i128)
-            }
-            Self::Int(_) | Self::UInt(_) | Self::Bool | Self::Text(_) | Self::Bytes(_) => {
+            Self::Int(_) | Self::UInt(_) => self.checked_int(
+                exact_i128(x)
+                    .ok_or_else(|| EditError::invalid(format!("{x} is no {}", self.name())))?,
+            ),
+            Self::Bool | Self::Text(_) | Self::Bytes(_) => {
                 Err(EditError::invalid(format!("{x} is no {}", self.name())))
             }
         }
@@ -151,11 +152,7 @@ impl Scalar {
                 } else if let Some(n) = n.as_u64() {
                     self.checked_int(n.into())
                 } else {
-                    let x = n.as_f64().ok_or_else(wrong)?;
-                    if x.fract() != 0.0 || x.abs() > 1e20 {
-                        return Err(wrong());
-                    }
-                    self.checked_int(x as i128)
+                    self.checked_int(n.as_f64().and_then(exact_i128).ok_or_else(wrong)?)
                 }
             }
             Self::Bool => Ok(vec![u8::from(value.as_bool().ok_or_else(wrong)?)]),
@@ -163,26 +160,44 @@ impl Scalar {
                 let text = value.as_str().ok_or_else(wrong)?;
                 let mut bytes: Vec<u8> =
                     text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
-                if bytes.len() > n as usize * 4 {
+                if bytes.len() > num::usize_from_u32(n) * 4 {
                     return Err(EditError::invalid(format!(
                         "{value} is longer than {}",
                         self.name()
                     )));
                 }
-                bytes.resize(n as usize * 4, 0);
+                bytes.resize(num::usize_from_u32(n) * 4, 0);
                 Ok(bytes)
             }
             Self::Bytes(n) => {
                 let mut bytes = value.as_str().ok_or_else(wrong)?.as_bytes().to_vec();
-                if bytes.len() > n as usize {
+                if bytes.len() > num::usize_from_u32(n) {
                     return Err(EditError::invalid(format!(
                         "{value} is longer than {}",
                         self.name()
                     )));
                 }
-                bytes.resize(n as usize, 0);
+                bytes.resize(num::usize_from_u32(n), 0);
                 Ok(bytes)
             }
+        }
+    }
+
+    /// The fill value of an array of this type.
+    ///
+    /// # Errors
+    ///
+    /// When it is no value of this type, or bytes that the metadata does not decode.
+    pub(crate) fn encode_fill(self, fill: &Fill) -> Result<Vec<u8>> {
+        match (self, fill) {
+            (Self::Float(_), Fill::Float(bits)) => Ok(self.float_bytes(f64::from_bits(*bits))),
+            (Self::Int(_) | Self::UInt(_), Fill::Int(n)) => self.checked_int((*n).into()),
+            (Self::Int(_) | Self::UInt(_), Fill::UInt(n)) => self.checked_int((*n).into()),
+            (Self::Bool, Fill::Bool(flag)) => Ok(vec![u8::from(*flag)]),
+            (Self::Text(_) | Self::Bytes(_), Fill::Text(text)) => {
+                self.encode(&Json::from(text.as_str()))
+            }
+            _ => Err(EditError::unsupported(format!("{fill:?} is no {}", self.name()))),
         }
     }
 
@@ -190,8 +205,8 @@ impl Scalar {
     pub(crate) fn to_f64(self, bytes: &[u8]) -> f64 {
         match self.decode(bytes) {
             Value::Float(x) => x,
-            Value::Int(n) => n as f64,
-            Value::UInt(n) => n as f64,
+            Value::Int(n) => num::f64_from_i64(n),
+            Value::UInt(n) => num::f64_from_u64(n),
             Value::Null | Value::Bool(_) | Value::Text(_) => f64::NAN,
         }
     }
@@ -235,11 +250,11 @@ impl Scalar {
 
     /// What these bytes are.
     pub(crate) fn decode(self, bytes: &[u8]) -> Value {
-        let mut wide = [0_u8; 16];
+        let mut wide = [0_u8; 8];
         if self.size() <= 8 {
             wide[..self.size()].copy_from_slice(&bytes[..self.size()]);
         }
-        let unsigned = u128::from_le_bytes(wide) as u64;
+        let unsigned = u64::from_le_bytes(wide);
         match self {
             Self::Float(2) => Value::Float(half::f16::from_le_bytes([wide[0], wide[1]]).into()),
             Self::Float(4) => {
@@ -248,7 +263,7 @@ impl Scalar {
             Self::Float(_) => Value::Float(f64::from_bits(unsigned)),
             Self::Int(n) => {
                 let shift = 64 - u32::from(n) * 8;
-                Value::Int(((unsigned << shift) as i64) >> shift)
+                Value::Int((unsigned << shift).cast_signed() >> shift)
             }
             Self::UInt(_) => Value::UInt(unsigned),
             Self::Bool => Value::Bool(wide[0] != 0),
@@ -266,6 +281,18 @@ impl Scalar {
                 Value::Text(String::from_utf8_lossy(&bytes[..end]).into_owned())
             }
         }
+    }
+}
+
+/// The whole number that `x` is; `None` for a fraction, and where neither 64-bit type has the number.
+fn exact_i128(x: f64) -> Option<i128> {
+    const ABOVE_U64: f64 = 18_446_744_073_709_551_616.0;
+    if x.fract() != 0.0 {
+        return None; // NaN and infinities as well
+    }
+    match (0.0..ABOVE_U64).contains(&x) {
+        true => Some(num::trunc_u64(x).into()),
+        false => num::floor_i64(x).map(i128::from),
     }
 }
 
@@ -308,7 +335,7 @@ impl Type {
 
     /// Bytes of one row.
     pub(crate) fn size(&self) -> usize {
-        self.scalar.size() * self.width as usize
+        self.scalar.size() * num::usize_from_u32(self.width)
     }
 
     /// One row of a script; `None` for null, whose meaning the scope gives. Categories that are not there yet are added.
@@ -325,7 +352,7 @@ impl Type {
                     categories.values.push(value.clone());
                     categories.values.len() - 1
                 });
-                at as i64
+                num::saturating_i64(num::to_u64(at)) // a list in memory is shorter than that
             };
             let bytes = self.scalar.checked_int(code.into());
             return bytes.map(Some).map_err(|_full| {
@@ -346,7 +373,7 @@ impl Type {
         let Json::Array(list) = value else {
             return Err(EditError::invalid(format!("{value} is no list of {} values", self.width)));
         };
-        if list.len() != self.width as usize {
+        if list.len() != num::usize_from_u32(self.width) {
             return Err(EditError::invalid(format!("{value} is no list of {} values", self.width)));
         }
         let mut row = Vec::with_capacity(self.size());
@@ -361,7 +388,7 @@ impl Type {
 
     /// Absent, in every channel.
     pub(crate) fn sentinel(&self) -> Vec<u8> {
-        self.scalar.sentinel().repeat(self.width as usize)
+        self.scalar.sentinel().repeat(num::usize_from_u32(self.width))
     }
 
     /// One value of a row.
@@ -369,12 +396,13 @@ impl Type {
         let size = self.scalar.size();
         let value = self.scalar.decode(&row[index * size..(index + 1) * size]);
         let Some(categories) = &self.categories else { return value };
-        let code = if let Value::Int(n) = value {
-            n
-        } else if let Value::UInt(n) = value {
-            n as i64
-        } else {
-            return Value::Null;
+        let code = match value {
+            Value::Int(n) => n,
+            Value::UInt(n) => match i64::try_from(n) {
+                Ok(n) => n,
+                Err(_no_category) => return Value::Null,
+            },
+            Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => return Value::Null,
         };
         if categories.missing == Some(code) {
             return Value::Null;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value as Json, json};
-use zvf_format::Class;
+use zvf_format::{Class, num};
 use zvf_model::Kind;
 
 use crate::epoch::Epoch;
@@ -179,7 +179,7 @@ impl Editor {
     }
 
     fn begin(&mut self, options: CommitOptions) -> Result<()> {
-        self.journal = self.journal.renewed()?;
+        self.journal = self.journal.reopened()?;
         let mut transaction = Transaction::begin(&self.journal, &self.folder)?;
         check_head(&options, transaction.head())?;
         transaction.named = self.named.clone();
@@ -284,7 +284,7 @@ pub(crate) fn commit(
     options: &CommitOptions,
 ) -> Result<Committed> {
     let folder = transaction.folder.clone();
-    for attempt in 0..TRIES {
+    for attempt in 0..MAX_COMMIT_TRIES {
         let mut plan = transaction.plan(options)?;
         transaction.snap.adopt(&mut plan.changes, &mut plan.before)?;
         let notices = transaction.notices(&plan);
@@ -306,7 +306,7 @@ pub(crate) fn commit(
         transaction = repeat_after_conflict(journal, &transaction, options, &folder)?;
     }
     Err(EditError::conflict(
-        format!("other writers were faster {TRIES} times; try again"),
+        format!("other writers were faster {MAX_COMMIT_TRIES} times; try again"),
         Vec::new(),
     ))
 }
@@ -399,7 +399,7 @@ pub(crate) fn record(
             }
             return Ok(None);
         }
-        Err(error) => match fate(journal, &txid, head, error)? {
+        Err(error) => match find_fate(journal, &txid, head, error)? {
             Fate::Stands => {}
             Fate::Lost => return Ok(None),
         },
@@ -421,8 +421,8 @@ enum Fate {
 }
 
 /// Finds out what became of a record whose creation failed with `error`: what is under its name decides. An object
-/// that is not there may still arrive, and a file may not survive a loss of power: then nobody knows.
-fn fate(journal: &Journal, txid: &str, head: u64, error: EditError) -> Result<Fate> {
+/// that is not there may still arrive, and a file may not survive a loss of power: then it is unknown.
+fn find_fate(journal: &Journal, txid: &str, head: u64, error: EditError) -> Result<Fate> {
     let unknown = |error: EditError| {
         EditError::new(
             Class::CommitUnknown,
@@ -469,7 +469,7 @@ fn repeat_after_conflict(
                 .iter()
                 .chain(&old.written)
                 .filter(|own| old.is_lasting(own))
-                .any(|own| meets(own, &item))
+                .any(|own| items_conflict(own, &item))
                 && !met.contains(&item)
             {
                 met.push(item);
@@ -505,14 +505,14 @@ fn repeat_after_conflict(
 }
 
 /// Whether two items are the same, or a group and one of its members.
-fn meets(a: &str, b: &str) -> bool {
+fn items_conflict(a: &str, b: &str) -> bool {
     let inside = |group: &str, member: &str| {
         let number = group.strip_prefix("group:");
         number
             .zip(member.strip_prefix("member:"))
             .is_some_and(|(number, member)| member.split(':').next() == Some(number))
     };
-    a == b || b == EVERYTHING || inside(a, b) || inside(b, a)
+    a == b || b == EVERY_ITEM || inside(a, b) || inside(b, a)
 }
 
 impl Transaction {
@@ -524,7 +524,7 @@ impl Transaction {
         for geometry in &self.kinds {
             let chains = matches!(geometry.kind, Kind::Line | Kind::Polyline | Kind::Streamline);
             let Some(objects) = geometry.objects.as_ref().filter(|_| chains) else { continue };
-            let rows = objects.manifests.rows.len() as i64;
+            let rows = num::saturating_i64(num::to_u64(objects.manifests.rows.len()));
             let hidden = |all: bool| {
                 objects.list.iter().any(|object| {
                     object.row.is_some()
@@ -553,7 +553,7 @@ fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(); // before 1970 is as good as 1970
     let (days, rest) = (since.as_secs() / 86400, since.as_secs() % 86400);
     // Civil date from days, by the era of 400 years.
-    let z = days as i64 + 719_468;
+    let z = num::saturating_i64(days) + 719_468; // a clock has fewer days
     let era = z.div_euclid(146_097);
     let day_of_era = z.rem_euclid(146_097);
     let year_of_era =
@@ -573,7 +573,7 @@ fn now() -> String {
 }
 
 /// What a commit writes that writes the store again.
-const EVERYTHING: &str = "*";
+const EVERY_ITEM: &str = "*";
 
 /// How often a commit is tried on another head.
-const TRIES: u32 = 20;
+const MAX_COMMIT_TRIES: u32 = 20;

@@ -1,8 +1,9 @@
 //! Selectors: which vertices an operation means.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value as Json;
+use zvf_format::num;
 use zvf_model::Value;
 use zvf_query::predicate::{ColumnRef, Predicate, Scope};
 
@@ -11,11 +12,44 @@ use crate::fields::{self, Fields};
 use crate::geometry::{Geometry, NONE, Vid};
 use crate::transaction::{Named, Transaction};
 
-/// What a selector gave.
+/// The result of a selector.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     pub(crate) kind: usize,
     pub(crate) vertices: Vec<Vid>,
+}
+
+/// The vertices that meet every condition so far; all vertices before the first condition.
+#[derive(Debug, Default)]
+struct Candidates {
+    list: Option<Vec<Vid>>,
+}
+
+impl Candidates {
+    /// Keeps what is in `found` as well. The first list gives the order.
+    fn intersect(&mut self, found: Vec<Vid>) {
+        self.list = Some(match self.list.take() {
+            None => found,
+            Some(before) => {
+                let set: HashSet<Vid> = found.into_iter().collect();
+                before.into_iter().filter(|v| set.contains(v)).collect()
+            }
+        });
+    }
+}
+
+/// Refuses conditions that make no sense together.
+fn check_combination(fields: &Fields) -> Result<()> {
+    if fields.get("all").is_some_and(|all| *all != Json::Bool(true)) {
+        return Err(EditError::invalid("all: expected true"));
+    }
+    if fields.contains_key("row") != fields.contains_key("chunk") {
+        return Err(EditError::invalid("\"chunk\" and \"row\" belong together"));
+    }
+    if fields.contains_key("within") && !fields.contains_key("nearest") {
+        return Err(EditError::invalid("\"within\" belongs to \"nearest\""));
+    }
+    Ok(())
 }
 
 impl Transaction {
@@ -84,93 +118,38 @@ impl Transaction {
     }
 
     fn evaluate(&mut self, fields: &Fields) -> Result<Selection> {
-        if fields.get("all").is_some_and(|all| *all != Json::Bool(true)) {
-            return Err(EditError::invalid("all: expected true"));
-        }
-        if fields.contains_key("row") != fields.contains_key("chunk") {
-            return Err(EditError::invalid("\"chunk\" and \"row\" belong together"));
-        }
-        if fields.contains_key("within") && !fields.contains_key("nearest") {
-            return Err(EditError::invalid("\"within\" belongs to \"nearest\""));
-        }
-        let object = fields::int(fields, "object")?;
-        let objects = fields::ids(fields, "objects")?;
-        let named = fields::text(fields, "ref")?;
+        check_combination(fields)?;
+        let mut candidates = Candidates::default();
         let mut kind = match fields.get("kind") {
             Some(token) => Some(self.kind_named(Some(token))?),
             None => None,
         };
-        let mut candidates: Option<Vec<Vid>> = None;
-        let mut keep = |found: Vec<Vid>| {
-            candidates = Some(match candidates.take() {
-                None => found,
-                Some(before) => {
-                    let set: HashSet<Vid> = found.into_iter().collect();
-                    before.into_iter().filter(|v| set.contains(v)).collect()
-                }
-            });
-        };
-        if let Some(name) = &named {
-            let (of, list) = self.resolve(name)?;
-            if kind.is_some_and(|kind| kind != of) {
+        if let Some(name) = fields::text(fields, "ref")? {
+            let (own, list) = self.resolve(&name)?;
+            if kind.is_some_and(|kind| kind != own) {
                 return Err(EditError::invalid(format!("{name:?} is of another kind")));
             }
-            kind = Some(of);
-            keep(list);
+            kind = Some(own);
+            candidates.intersect(list);
         }
-        for list in [object.map(|id| vec![id]), objects].into_iter().flatten() {
-            let mut found = Vec::new();
-            for id in list {
-                let (of, number) = self.need_object(id)?;
-                if kind.is_some_and(|kind| kind != of) {
-                    return Err(EditError::invalid(format!("object {id} is of another kind")));
-                }
-                kind = Some(of);
-                self.kinds[of].load_object(number)?;
-                found.extend(
-                    self.kinds[of]
-                        .object(number)
-                        .map(|object| object.vertices.clone())
-                        .unwrap_or_default(),
-                );
-            }
-            keep(found);
+        let object = fields::int(fields, "object")?;
+        let objects = fields::ids(fields, "objects")?;
+        for ids in [object.map(|id| vec![id]), objects].into_iter().flatten() {
+            candidates.intersect(self.vertices_of_ids(&ids, &mut kind)?);
         }
-        let kind = kind.unwrap_or(0);
+        let kind = kind.unwrap_or(0); // the first kind, where nothing names one
         if let Some(groups) = fields::list(fields, "groups")? {
-            let mut ids = Vec::new();
-            for group in groups {
-                let number = self.groups.need(group)?;
-                self.read.insert(format!("group:{number}"));
-                ids.extend(self.groups.list[number].members.iter().copied());
-            }
-            ids.sort_unstable();
-            ids.dedup();
-            let mut found = Vec::new();
-            for id in ids {
-                if let Some(number) = self.kinds[kind].find(id) {
-                    self.read.insert(format!("object:{id}"));
-                    self.kinds[kind].load_object(number)?;
-                    found.extend(
-                        self.kinds[kind]
-                            .object(number)
-                            .map(|object| object.vertices.clone())
-                            .unwrap_or_default(),
-                    );
-                }
-            }
-            keep(found);
+            candidates.intersect(self.vertices_of_groups(groups, kind)?);
         }
         if let (Some(chunk), Some(row)) = (fields.get("chunk"), fields::int(fields, "row")?) {
-            let found = self.row(kind, chunk, row)?;
-            keep(vec![found]);
+            candidates.intersect(vec![self.row(kind, chunk, row)?]);
         }
-        let mut vertices = match candidates {
+        let mut vertices = match candidates.list {
             Some(list) => list,
             None => self.kinds[kind].everything()?,
         };
         if let Some(index) = fields.get("index") {
-            if object.is_none() && named.is_none() {
+            if object.is_none() && !fields.contains_key("ref") {
                 return Err(EditError::invalid("\"index\" needs \"object\" or \"ref\""));
             }
             vertices = pick(&vertices, index)?;
@@ -182,6 +161,40 @@ impl Transaction {
             return Err(EditError::invalid("nothing is selected"));
         }
         Ok(Selection { kind, vertices })
+    }
+
+    /// The vertices of objects, which have the kind that is known or, where none is, one kind that is then known.
+    fn vertices_of_ids(&mut self, ids: &[i64], kind: &mut Option<usize>) -> Result<Vec<Vid>> {
+        let mut found = Vec::new();
+        for id in ids {
+            let (own, number) = self.need_object(*id)?;
+            if kind.is_some_and(|kind| kind != own) {
+                return Err(EditError::invalid(format!("object {id} is of another kind")));
+            }
+            *kind = Some(own);
+            self.kinds[own].load_object(number)?;
+            found.extend(self.kinds[own].vertices_of(number));
+        }
+        Ok(found)
+    }
+
+    /// The vertices of the members of groups that are of a kind, ids ascending.
+    fn vertices_of_groups(&mut self, groups: &[Json], kind: usize) -> Result<Vec<Vid>> {
+        let mut ids = BTreeSet::new();
+        for group in groups {
+            let number = self.groups.need(group)?;
+            self.read.insert(format!("group:{number}"));
+            ids.extend(self.groups.list[number].members.iter().copied());
+        }
+        let mut found = Vec::new();
+        for id in ids {
+            if let Some(number) = self.kinds[kind].find(id) {
+                self.read.insert(format!("object:{id}"));
+                self.kinds[kind].load_object(number)?;
+                found.extend(self.kinds[kind].vertices_of(number));
+            }
+        }
+        Ok(found)
     }
 
     fn filter(&mut self, kind: usize, fields: &Fields, vertices: &mut Vec<Vid>) -> Result<()> {
@@ -342,9 +355,9 @@ impl Transaction {
         }
         if !self.rows.contains_key(&name) {
             let own = print(&self.kinds[kind], v);
-            let nth =
-                rows[..at].iter().filter(|other| print(&self.kinds[kind], **other) == own).count();
-            self.rows.insert(name, (own, nth as u32));
+            let before = rows[..at].iter();
+            let nth = before.filter(|other| print(&self.kinds[kind], **other) == own).count();
+            self.rows.insert(name, (own, num::saturating_u32_from_usize(nth))); // vertices have numbers of 32 bits
         }
         Ok(v)
     }
@@ -375,14 +388,7 @@ impl Geometry {
     /// Every vertex: by object and index, then those without objects by chunk and row.
     pub(crate) fn everything(&mut self) -> Result<Vec<Vid>> {
         self.load_all()?;
-        let mut by_id: BTreeMap<i64, u32> = BTreeMap::new();
-        if let Some(objects) = &self.objects {
-            for (number, object) in
-                objects.list.iter().enumerate().filter(|(_, object)| object.exists)
-            {
-                by_id.insert(object.id, number as u32);
-            }
-        }
+        let by_id: BTreeMap<i64, u32> = self.existing_objects().into_iter().collect();
         let mut all = Vec::new();
         for number in by_id.values() {
             all.extend(
@@ -450,26 +456,28 @@ impl Geometry {
 
 /// Entries of a list, by number, list of numbers or range; negative numbers count from the end.
 pub(crate) fn pick(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
-    let length = list.len() as i64;
+    let length = list.len();
     let outside = |i: i64| EditError::invalid(format!("index {i} of {length}"));
     let one = |i: &Json| -> Result<Vid> {
         let i = i.as_i64().ok_or_else(|| {
             EditError::invalid(format!("index: expected a whole number, found {i}"))
         })?;
-        let at = if i < 0 { i + length } else { i };
-        usize::try_from(at).ok().and_then(|at| list.get(at)).copied().ok_or_else(|| outside(i))
+        fields::checked_index(i, length).map(|at| list[at]).ok_or_else(|| outside(i))
     };
     match (index.as_array(), index.as_object()) {
         (Some(items), _) => items.iter().map(one).collect(),
         (None, Some(range)) => {
             fields::refuse_unknown(range, &["from", "to"])?;
-            let end = |name: &str, missing: i64| -> Result<i64> {
-                let i = fields::int(range, name)?.unwrap_or(missing);
-                let at = if i < 0 { i + length } else { i };
-                if (0..=length).contains(&at) { Ok(at) } else { Err(outside(i)) }
+            let end = |name: &str, missing: usize| -> Result<usize> {
+                match fields::int(range, name)? {
+                    None => Ok(missing),
+                    Some(i) if usize::try_from(i) == Ok(length) => Ok(length), // behind the last
+                    Some(i) => fields::checked_index(i, length).ok_or_else(|| outside(i)),
+                }
             };
             let (from, to) = (end("from", 0)?, end("to", length)?);
-            Ok(list.get(from as usize..to as usize).unwrap_or_default().to_vec())
+            // Nothing where the end comes before the start.
+            Ok(list.get(from..to).unwrap_or_default().to_vec())
         }
         (None, None) => one(index).map(|v| vec![v]),
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 use crate::error::{EditError, Result};
 use crate::journal::{Changes, Journal};
@@ -99,13 +100,13 @@ impl Snapshot {
                 return Ok(kept.clone());
             }
             let bytes = self.journal.store.get_twice(key)?;
-            // The record is there before the first changed byte: asked after reading, it tells whether the bytes are too new.
+            // The record is there before the first changed byte: asked after reading, it shows whether the bytes are too new.
             if self.look_ahead()? {
                 continue;
             }
             let bytes = self.checked(key, bytes)?;
-            self.read.set(self.read.get() + bytes.as_ref().map_or(0, Bytes::len) as u64);
-            if self.read.get() < CACHE {
+            self.read.set(self.read.get() + to_u64(bytes.as_ref().map_or(0, Bytes::len)));
+            if self.read.get() < MAX_CACHE_BYTES {
                 self.cache.borrow_mut().insert(key.to_owned(), bytes.clone());
             }
             return Ok(bytes);
@@ -125,15 +126,19 @@ impl Snapshot {
             return Ok(bytes);
         }
         let Some(span) = span else {
-            return if self.journal.store.is_folder() { Err(foreign(key)) } else { Ok(None) };
+            return if self.journal.store.is_folder() {
+                Err(foreign_change(key))
+            } else {
+                Ok(None)
+            };
         };
         let staged = format!("txn/{txid}/new");
         if self.journal.store.is_folder() {
-            return Err(foreign(key));
+            return Err(foreign_change(key));
         }
         match self.journal.side.get(&staged)? {
             Some(whole) => span.slice(&whole, &staged).map(Some),
-            None => Err(foreign(key)),
+            None => Err(foreign_change(key)),
         }
     }
 
@@ -184,7 +189,7 @@ impl Snapshot {
 }
 
 /// Something changed the store past its journal.
-pub(crate) fn foreign(key: &str) -> EditError {
+pub(crate) fn foreign_change(key: &str) -> EditError {
     EditError::conflict(
         format!(
             "{key} is not what the last commit wrote: something that does not know the journal changed the store; look at it, then edit with --accept-foreign to go on from what is there"
@@ -194,7 +199,7 @@ pub(crate) fn foreign(key: &str) -> EditError {
 }
 
 /// A journal whose store is another one by now.
-pub(crate) fn replaced(name: &str) -> EditError {
+pub(crate) fn store_replaced(name: &str) -> EditError {
     EditError::new(
         Class::Conflict,
         format!(
@@ -204,7 +209,7 @@ pub(crate) fn replaced(name: &str) -> EditError {
 }
 
 /// Bytes that a snapshot keeps of what it read.
-const CACHE: u64 = 256 << 20;
+const MAX_CACHE_BYTES: u64 = 256 << 20;
 
 /// Commits whose bytes are compared with what is in the store.
 const CHECKED_COMMITS: u64 = 8;

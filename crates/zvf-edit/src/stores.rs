@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::usize_from_u32;
 use zvf_model::Kind;
 use zvf_query::predicate::{ColumnRef, Scope};
 
@@ -15,10 +16,11 @@ use crate::append::{Gathered, to_json};
 use crate::arrays::doc_bytes;
 use crate::error::{EditError, Result};
 use crate::geometry::{NONE, Vid};
-use crate::history::{back_to, hold_for_reading, journal};
+use crate::history::{hold_for_reading, journal, plan_undo};
 use crate::journal::{Changes, Journal};
 use crate::links::End;
-use crate::place::{Place, sibling};
+use crate::new_column::NewColumn;
+use crate::place::{Place, journal_folder};
 use crate::scalar::Type;
 use crate::script::{commit, open_journal, report};
 use crate::snapshot::Snapshot;
@@ -26,7 +28,7 @@ use crate::transaction::{CommitOptions, Transaction};
 
 /// Copies a store to a folder that must not exist.
 fn copy_store(from: &Journal, to: &Path) -> Result<()> {
-    if to.exists() || sibling(to).exists() {
+    if to.exists() || journal_folder(to).exists() {
         return Err(EditError::new(
             Class::AlreadyExists,
             format!("{} is there already; give another name", to.display()),
@@ -37,14 +39,14 @@ fn copy_store(from: &Journal, to: &Path) -> Result<()> {
         fs::create_dir_all(target.parent().unwrap_or(to))?;
         match from.store.folder() {
             Some(folder) => fs::copy(folder.path(&key), &target).map(drop)?,
-            None => fs::write(&target, listed(&key, from.store.get(&key)?)?)?,
+            None => fs::write(&target, need_listed(&key, from.store.get(&key)?)?)?,
         }
     }
     Ok(())
 }
 
 /// The bytes of an object that a list named.
-fn listed(key: &str, bytes: Option<Bytes>) -> Result<Bytes> {
+pub(crate) fn need_listed(key: &str, bytes: Option<Bytes>) -> Result<Bytes> {
     bytes.ok_or_else(|| {
         let text = format!("{key}: expected the object that was listed, found none; try again");
         EditError::new(Class::FileChanged, text)
@@ -88,7 +90,7 @@ pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> 
             Changes::new()
         }
         None => {
-            let (changes, _, _) = back_to(&own, &snap, head)?;
+            let (changes, _, _) = plan_undo(&own, &snap, head)?;
             copy_store(&own, out)?;
             changes
         }
@@ -139,81 +141,101 @@ pub fn split(
     let own = journal(&store)?;
     let _held = hold_for_reading(&store)?;
     let whole = Transaction::begin(&own, Path::new("."))?;
-    let mut parts: Vec<(String, Keep)> = Vec::new();
-    let mut left: u64 = 0;
-    match by {
-        Division::Groups => {
-            for number in 0..whole.groups.list.len() {
-                let members = whole.groups.list[number].members.iter().copied().collect();
-                parts.push((whole.groups.name(number), Keep::Objects(members)));
-            }
-        }
-        Division::Objects => {
-            for id in whole.object_ids() {
-                parts.push((id.to_string(), Keep::Objects(HashSet::from([id]))));
-            }
-        }
-        Division::Attribute(name) => {
-            let name = name.strip_prefix("object.").unwrap_or(name);
-            let column = ColumnRef { scope: Scope::Object, name: name.to_owned(), index: 0 };
-            if !whole
-                .kinds
-                .iter()
-                .any(|kind| kind.object_columns.iter().any(|known| known.name == name))
-            {
-                return Err(EditError::invalid(format!("objects have no column {name:?}")));
-            }
-            let mut by_value: BTreeMap<String, HashSet<i64>> = BTreeMap::new();
-            for id in whole.object_ids() {
-                let Some((kind, object)) = whole.find_object(id) else { continue };
-                let value = to_json(&whole.kinds[kind].object_value(object, &column));
-                if value.is_null() {
-                    left += 1;
-                    continue;
-                }
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                by_value.entry(text).or_default().insert(id);
-            }
-            parts.extend(by_value.into_iter().map(|(value, ids)| (value, Keep::Objects(ids))));
-        }
-        Division::Boxes(boxes) => {
-            for (number, [low, high]) in boxes.iter().enumerate() {
-                if low.len() != whole.kinds[0].axes || high.len() != low.len() {
-                    return Err(EditError::invalid(format!(
-                        "box {number} has {} values, expected {}",
-                        low.len(),
-                        whole.kinds[0].axes
-                    )));
-                }
-                parts.push((number.to_string(), Keep::Box(low.clone(), high.clone())));
-            }
-        }
-    }
+    let Parts { list, without_value } = find_parts(&whole, by)?;
     let mut stores = Vec::new();
-    for (name, keep) in &parts {
+    for (name, keep) in &list {
         let safe: String = name
             .chars()
             .map(|c| if c.is_alphanumeric() || "-_.+".contains(c) { c } else { '_' })
             .collect();
         let target = folder.join(format!("{safe}.zarrvectors"));
         if !dry_run {
-            copy_store(&own, &target)?;
-            forget_journal(&target)?;
-            let copy = Arc::new(Journal::open_beside(&target)?);
-            let mut part = Transaction::begin(&copy, Path::new("."))?;
-            part.keep_only(keep, half_open)?;
-            commit(&copy, part, &CommitOptions::default())?;
-            forget_journal(&target)?;
+            write_part(&own, &target, keep, half_open)?;
         }
         stores.push(json!({"name": name, "store": target.to_string_lossy()}));
     }
     let mut notices = Vec::new();
-    if left > 0 {
-        notices.push(json!({"code": "objects_without_value", "text": format!("{left} objects have no value and are in no store")}));
+    if without_value > 0 {
+        notices.push(json!({"code": "objects_without_value", "text": format!("{without_value} objects have no value and are in no store")}));
     }
     Ok(
         json!({"store": store.to_string(), "dry_run": dry_run, "stores": stores, "notices": notices, "error": Json::Null}),
     )
+}
+
+/// What a store is divided into.
+#[derive(Default)]
+struct Parts {
+    /// The name of each part, and what it keeps.
+    list: Vec<(String, Keep)>,
+    /// Objects that are in no part, as the column by which the store is divided has no value for them.
+    without_value: u64,
+}
+
+fn find_parts(whole: &Transaction, by: &Division) -> Result<Parts> {
+    let mut parts = Parts::default();
+    match by {
+        Division::Groups => {
+            for (number, group) in whole.groups.list.iter().enumerate() {
+                let members = group.members.iter().copied().collect();
+                parts.list.push((whole.groups.name(number), Keep::Objects(members)));
+            }
+        }
+        Division::Objects => {
+            for id in whole.object_ids() {
+                parts.list.push((id.to_string(), Keep::Objects(HashSet::from([id]))));
+            }
+        }
+        Division::Attribute(name) => parts = find_parts_by_value(whole, name)?,
+        Division::Boxes(boxes) => {
+            let axes = whole.kinds[0].axes;
+            for (number, [low, high]) in boxes.iter().enumerate() {
+                if low.len() != axes || high.len() != low.len() {
+                    return Err(EditError::invalid(format!(
+                        "box {number} has {} values, expected {axes}",
+                        low.len()
+                    )));
+                }
+                parts.list.push((number.to_string(), Keep::Box(low.clone(), high.clone())));
+            }
+        }
+    }
+    Ok(parts)
+}
+
+/// One part for each value that a column of objects has.
+fn find_parts_by_value(whole: &Transaction, name: &str) -> Result<Parts> {
+    let name = name.strip_prefix("object.").unwrap_or(name);
+    let column = ColumnRef { scope: Scope::Object, name: name.to_owned(), index: 0 };
+    let mut columns = whole.kinds.iter().flat_map(|kind| &kind.object_columns);
+    if !columns.any(|known| known.name == name) {
+        return Err(EditError::invalid(format!("objects have no column {name:?}")));
+    }
+    let mut without_value = 0;
+    let mut by_value: BTreeMap<String, HashSet<i64>> = BTreeMap::new();
+    for id in whole.object_ids() {
+        let Some((kind, object)) = whole.find_object(id) else { continue };
+        let value = to_json(&whole.kinds[kind].object_value(object, &column));
+        if value.is_null() {
+            without_value += 1;
+            continue;
+        }
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        by_value.entry(text).or_default().insert(id);
+    }
+    let list = by_value.into_iter().map(|(value, ids)| (value, Keep::Objects(ids))).collect();
+    Ok(Parts { list, without_value })
+}
+
+/// Copies a store and removes everything from the copy but what a part keeps.
+fn write_part(own: &Journal, target: &Path, keep: &Keep, half_open: bool) -> Result<()> {
+    copy_store(own, target)?;
+    forget_journal(target)?;
+    let copy = Arc::new(Journal::open_beside(target)?);
+    let mut part = Transaction::begin(&copy, Path::new("."))?;
+    part.keep_only(keep, half_open)?;
+    commit(&copy, part, &CommitOptions::default())?;
+    forget_journal(target)
 }
 
 /// What stays of a store.
@@ -256,18 +278,15 @@ impl Transaction {
                     gone.extend(everything.iter().copied().filter(|v| !inside(*v)))
                 }
                 Keep::Box(..) | Keep::Objects(_) => {
-                    for (number, object) in geometry
-                        .objects
-                        .iter()
-                        .flat_map(|objects| objects.list.iter().enumerate())
-                        .filter(|(_, object)| object.exists)
-                    {
+                    for (id, number) in geometry.existing_objects() {
                         let stays = match keep {
-                            Keep::Objects(ids) => ids.contains(&object.id),
-                            Keep::Box(..) => object.vertices.iter().any(|v| inside(*v)),
+                            Keep::Objects(ids) => ids.contains(&id),
+                            Keep::Box(..) => {
+                                geometry.vertices_of(number).iter().any(|v| inside(*v))
+                            }
                         };
                         if !stays {
-                            removed.push(number as u32);
+                            removed.push(number);
                         }
                     }
                     gone.extend(
@@ -321,7 +340,7 @@ pub fn merge(
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default();
         target
-            .take_in(&mut store, ids, by_source.then_some(name))
+            .add_store(&mut store, ids, by_source.then_some(name))
             .map_err(|error| error.with_place(&source.to_string()))?;
     }
     let names: Vec<String> = from.iter().map(Place::to_string).collect();
@@ -335,58 +354,18 @@ pub fn merge(
 
 impl Transaction {
     /// Adds everything of another store.
-    fn take_in(&mut self, other: &mut Self, ids: MergeIds, group: Option<String>) -> Result<()> {
-        let tokens = |of: &Self| -> BTreeSet<&'static str> {
-            of.kinds.iter().map(|kind| kind.kind.token()).collect()
-        };
-        if tokens(self) != tokens(other) {
-            return Err(EditError::invalid(format!(
-                "the kinds are {:?}, expected {:?}",
-                tokens(other),
-                tokens(self)
-            )));
-        }
-        let axes = |of: &Self| -> Vec<String> {
-            of.root["attributes"]["multiscales"][0]["axes"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|axis| axis["name"].to_string())
-                .collect()
-        };
-        if axes(self) != axes(other) {
-            return Err(EditError::invalid(format!(
-                "the axes are {:?}, expected {:?}",
-                axes(other),
-                axes(self)
-            )));
-        }
+    fn add_store(&mut self, other: &mut Self, ids: MergeIds, group: Option<String>) -> Result<()> {
+        self.check_same_kinds(other)?;
+        self.check_same_axes(other)?;
         let shift = self.next_id;
-        let mut renamed: HashMap<i64, i64> = HashMap::new();
+        let mut new_ids: HashMap<i64, i64> = HashMap::new();
         for number in 0..other.kinds.len() {
             let kind = self.kind_named(Some(&json!(other.kinds[number].kind.token())))?;
             other.kinds[number].load_all()?;
             other.kinds[number].load_all_links()?;
             self.unite_columns(kind, other, number)?;
             let mut twin: HashMap<Vid, Vid> = HashMap::new();
-            let list: Vec<(i64, u32)> = {
-                let objects = other.kinds[number]
-                    .objects
-                    .iter()
-                    .flat_map(|objects| objects.list.iter().enumerate());
-                let mut list: Vec<(i64, u32)> = objects
-                    .filter(|(_, object)| object.exists)
-                    .map(|(n, object)| (object.id, n as u32))
-                    .collect();
-                list.sort_unstable();
-                list
-            };
-            for (id, object) in list {
-                let vertices = other.kinds[number]
-                    .object(object)
-                    .map(|object| object.vertices.clone())
-                    .unwrap_or_default();
-                let gathered = other.gather(number, Some(object), &vertices);
+            for (id, object) in other.kinds[number].existing_objects() {
                 let new = match ids {
                     MergeIds::Shift => id.checked_add(shift).ok_or_else(|| {
                         EditError::invalid(format!("object {id}: its new id would be too large"))
@@ -394,15 +373,16 @@ impl Transaction {
                     MergeIds::Keep => id,
                     MergeIds::New => self.next_id,
                 };
+                let vertices = other.kinds[number].vertices_of(object);
+                let gathered = other.gather(number, Some(object), &vertices);
                 let made = self.add_gathered(kind, Some(new), &gathered)?;
-                renamed.insert(id, new);
+                new_ids.insert(id, new);
                 twin.extend(vertices.into_iter().zip(made));
             }
-            let free: Vec<Vid> = other.kinds[number]
-                .everything()?
-                .into_iter()
-                .filter(|v| other.kinds[number].owner[*v as usize] == NONE)
-                .collect();
+            let everything = other.kinds[number].everything()?;
+            let owner = &other.kinds[number].owner;
+            let free: Vec<Vid> =
+                everything.into_iter().filter(|v| owner[*v as usize] == NONE).collect();
             if !free.is_empty() {
                 let gathered = other.gather(number, None, &free);
                 let made = self.add_gathered(kind, None, &gathered)?;
@@ -410,38 +390,10 @@ impl Transaction {
             }
             self.copy_records(kind, other, number, &twin)?;
         }
-        for (number, theirs) in other.groups.list.clone().into_iter().enumerate() {
-            let same = theirs.name.as_ref().and_then(|name| {
-                (0..self.groups.list.len())
-                    .find(|group| self.groups.list[*group].name.as_ref() == Some(name))
-            });
-            let to = same.unwrap_or_else(|| self.groups.push(theirs.name.clone()));
-            for id in &theirs.members {
-                if let Some(id) = renamed.get(id) {
-                    self.join_group(to, *id);
-                }
-            }
-            if same.is_none() {
-                for theirs in &other.groups.columns {
-                    if let Some(ours) = self
-                        .groups
-                        .columns
-                        .iter_mut()
-                        .find(|ours| ours.name == theirs.name && ours.ty == theirs.ty)
-                    {
-                        ours.array.resize(self.groups.list.len());
-                        if number < theirs.array.len() {
-                            let row = theirs.array.row(number).to_vec();
-                            ours.array.set(to, &row);
-                        }
-                    }
-                }
-            }
-        }
+        self.copy_groups(other, &new_ids);
         if let Some(name) = group {
             let to = self.groups.find(&json!(name)).unwrap_or_else(|| self.groups.push(Some(name)));
-            let mut all: Vec<i64> = renamed.into_values().collect();
-            all.sort_unstable();
+            let all: BTreeSet<i64> = new_ids.into_values().collect();
             for id in all {
                 self.join_group(to, id);
             }
@@ -449,14 +401,75 @@ impl Transaction {
         Ok(())
     }
 
+    fn check_same_kinds(&self, other: &Self) -> Result<()> {
+        let tokens = |store: &Self| -> BTreeSet<&'static str> {
+            store.kinds.iter().map(|kind| kind.kind.token()).collect()
+        };
+        let (expected, found) = (tokens(self), tokens(other));
+        if expected == found {
+            return Ok(());
+        }
+        Err(EditError::invalid(format!("the kinds are {found:?}, expected {expected:?}")))
+    }
+
+    fn check_same_axes(&self, other: &Self) -> Result<()> {
+        let axes = |store: &Self| -> Vec<String> {
+            store.root["attributes"]["multiscales"][0]["axes"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|axis| axis["name"].to_string())
+                .collect()
+        };
+        let (expected, found) = (axes(self), axes(other));
+        if expected == found {
+            return Ok(());
+        }
+        Err(EditError::invalid(format!("the axes are {found:?}, expected {expected:?}")))
+    }
+
+    /// Copies the groups of another store, whose objects have new ids. Members join the group of the same name, if any.
+    fn copy_groups(&mut self, other: &Self, new_ids: &HashMap<i64, i64>) {
+        for (number, theirs) in other.groups.list.iter().enumerate() {
+            let same = theirs.name.as_ref().and_then(|name| {
+                (0..self.groups.list.len())
+                    .find(|group| self.groups.list[*group].name.as_ref() == Some(name))
+            });
+            let to = same.unwrap_or_else(|| self.groups.push(theirs.name.clone()));
+            for id in theirs.members.iter().filter_map(|id| new_ids.get(id)) {
+                self.join_group(to, *id);
+            }
+            if same.is_none() {
+                self.copy_group_values(other, number, to);
+            }
+        }
+    }
+
+    /// Copies what a group of another store has in the columns that both stores have.
+    fn copy_group_values(&mut self, other: &Self, number: usize, to: usize) {
+        let count = self.groups.list.len();
+        for theirs in &other.groups.columns {
+            let ours = self
+                .groups
+                .columns
+                .iter_mut()
+                .find(|ours| ours.name == theirs.name && ours.ty == theirs.ty);
+            let Some(ours) = ours else { continue };
+            ours.array.resize(count);
+            if number < theirs.array.len() {
+                ours.array.set(to, theirs.array.row(number));
+            }
+        }
+    }
+
     /// Columns of objects that only the other store has.
     fn unite_columns(&mut self, kind: usize, other: &Self, number: usize) -> Result<()> {
         for theirs in &other.kinds[number].object_columns {
             if !self.column_exists("object", kind, &theirs.name) {
-                let ty: Type = theirs.ty.clone();
-                let attrs = json!({"name": theirs.name, "dtype": ty.scalar.name()});
+                let (name, ty) = (theirs.name.clone(), theirs.ty.clone());
+                let attrs = json!({"name": name, "dtype": ty.scalar.name()});
                 let fill = ty.sentinel();
-                self.make_column("object", kind, &theirs.name, ty, fill, attrs)?;
+                self.create_column("object", kind, NewColumn { name, ty, fill, attrs })?;
             }
         }
         Ok(())
@@ -531,7 +544,9 @@ impl Transaction {
 pub(crate) fn row_json(ty: &Type, row: &[u8]) -> Json {
     match ty.width {
         1 => to_json(&ty.value(row, 0)),
-        width => Json::Array((0..width as usize).map(|i| to_json(&ty.value(row, i))).collect()),
+        width => {
+            Json::Array((0..usize_from_u32(width)).map(|i| to_json(&ty.value(row, i))).collect())
+        }
     }
 }
 
@@ -542,8 +557,8 @@ mod tests {
     #[test]
     fn an_object_that_went_is_not_copied_as_an_empty_one() {
         let bytes = Bytes::from_static(b"cell");
-        assert_eq!(listed("0/vertices/c/0", Some(bytes.clone())), Ok(bytes));
-        let error = listed("0/vertices/c/0", None).unwrap_err();
+        assert_eq!(need_listed("0/vertices/c/0", Some(bytes.clone())), Ok(bytes));
+        let error = need_listed("0/vertices/c/0", None).unwrap_err();
         assert_eq!(error.class, Class::FileChanged);
         assert!(error.message.starts_with("0/vertices/c/0: "), "{error}");
     }

@@ -208,6 +208,21 @@ fn a_count_of_links_that_cannot_be_right_is_refused() {
     assert_eq!(tree(store.path()), before);
 }
 
+/// Other writers leave the number of vertices at 0, and readers do not rely on it.
+#[test]
+fn a_count_of_vertices_that_was_never_kept_stays_0() {
+    let store = Unpacked::new("pl2_negative");
+    let path = store.path().join("0/zarr.json");
+    let mut level: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let count = "/attributes/zarr_vectors_level/vertex_count";
+    *level.pointer_mut(count).unwrap() = json!(0);
+    std::fs::write(&path, serde_json::to_vec(&level).unwrap()).unwrap();
+    let id = positions(store.path()).into_keys().flatten().next().unwrap();
+    run(store.path(), &[json!({"op": "object.remove", "objects": [id]})]).unwrap();
+    let level: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(level.pointer(count), Some(&json!(0)));
+}
+
 #[test]
 fn an_index_of_fewer_rows_than_objects_is_not_cut() {
     let store = Unpacked::new("pl2_negative");

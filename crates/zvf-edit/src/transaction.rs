@@ -14,7 +14,7 @@ use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, NONE, Vid};
 use crate::groups::Groups;
 use crate::journal::{Changes, Journal};
-use crate::rebuild::Tally;
+use crate::rebuild::{Rebuilt, Tally};
 use crate::refresh::Refreshed;
 use crate::snapshot::Snapshot;
 use crate::vacuum::RebuiltRows;
@@ -149,7 +149,7 @@ impl Transaction {
             )));
         }
         let version = zv["zv_version"].as_str().unwrap_or_default();
-        let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+        let mut parts = version.split('.').map(parse_version_part);
         if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (0, 9) {
             return Err(EditError::unsupported(format!(
                 "stores of format {version} are not edited; write it again with \"zvf migrate\""
@@ -363,21 +363,11 @@ impl Transaction {
         Ok(id)
     }
 
-    /// What the operations come to.
+    /// The plan of a commit: what the operations change.
     pub(crate) fn plan(&mut self, options: &CommitOptions) -> Result<Plan> {
         let mut changes = Changes::new();
         let mut tally = Tally::default();
-        let mut rebuilt = Vec::new();
-        let mut rows = self.rebuilt_rows.take().map(Vec::into_iter);
-        for kind in &mut self.kinds {
-            rebuilt.push(match &mut rows {
-                Some(rows) => {
-                    let rows = rows.next().unwrap_or_default(); // there is one for each kind
-                    kind.rebuild_rest(rows, &mut changes, &mut tally)?
-                }
-                None => kind.rebuild(&mut changes, &mut tally)?,
-            });
-        }
+        let rebuilt = self.rebuild_kinds(&mut changes, &mut tally)?;
         self.groups.flush(&self.snap, &mut changes)?;
         self.count_beside(&mut changes)?;
         let mut root = self.new_root.clone().unwrap_or_else(|| self.root.clone());
@@ -413,62 +403,79 @@ impl Transaction {
             changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
             self.drop_same(&mut changes, &mut before)?;
         }
-        let mut named = HashMap::new();
-        for (name, vertices) in &self.named {
-            let Named::Vertices(kind, list) = vertices else {
-                named.insert(name.clone(), vertices.clone());
-                continue;
-            };
-            let geometry = &self.kinds[*kind];
-            let place = |v: &Vid| {
-                let (chunk, row) =
-                    rebuilt[*kind].places.get(v).copied().unwrap_or(geometry.home[*v as usize]);
-                (geometry.alive[*v as usize] && chunk != NONE)
-                    .then(|| (geometry.chunk_keys[chunk as usize].clone(), row))
-            };
-            named.insert(name.clone(), Named::Rows(*kind, list.iter().filter_map(place).collect()));
-        }
         let mut written: BTreeSet<String> =
             self.written.iter().filter(|item| self.is_lasting(item)).cloned().collect();
         written.extend(tally.free_chunks.iter().cloned());
-        let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
-        let [added, removed, moved, changed] = tally.vertices;
-        let strip = |prefix: &str| -> Vec<String> {
-            let mut list: Vec<String> = written
-                .iter()
-                .filter_map(|item| item.strip_prefix(prefix))
-                .map(|rest| rest.split(':').next().unwrap_or_default().to_owned())
-                .collect();
-            list.dedup();
-            list
-        };
-        let mut group_list: Vec<u64> = strip("group:")
-            .into_iter()
-            .chain(strip("member:"))
-            .filter_map(|text| text.parse().ok())
-            .collect();
-        group_list.sort_unstable();
-        group_list.dedup();
-        let columns: Vec<String> = written
-            .iter()
-            .filter_map(|item| item.strip_prefix("column:"))
-            .map(str::to_owned)
-            .collect();
-        let mut report = json!({
-            "head": self.snap.head, "txid": Json::Null, "message": options.message, "operations": self.operations.len(),
-            "vertices": {"added": added, "removed": removed, "moved": moved, "changed": changed},
-            "links": {"added": tally.links[0], "removed": tally.links[1], "changed": tally.links[2]},
-            "objects": {"added": tally.added, "removed": tally.removed, "changed": tally.changed},
-            "groups": group_list, "columns": columns, "chunks": tally.chunks, "keys": changes.len(), "bytes": bytes,
-            "levels_stale": stale, "levels_refreshed": refreshed.levels, "bounds": bounds,
-        });
+        let mut report = self.report(options, &tally, &written, &changes);
+        report["levels_stale"] = json!(stale);
+        report["levels_refreshed"] = json!(refreshed.levels);
+        report["bounds"] = bounds;
         if !refreshed.rebuilt.is_empty() {
             report["levels_rebuilt"] = json!(refreshed.rebuilt);
         }
         if self.is_irreversible {
             report["irreversible"] = json!(true);
         }
-        Ok(Plan { changes, before, report, written, named })
+        Ok(Plan { changes, before, report, written, named: self.locate_named(&rebuilt) })
+    }
+
+    /// Writes what changed of every kind.
+    fn rebuild_kinds(&mut self, changes: &mut Changes, tally: &mut Tally) -> Result<Vec<Rebuilt>> {
+        let mut rows = self.rebuilt_rows.take().map(Vec::into_iter);
+        let mut rebuilt = Vec::new();
+        for kind in &mut self.kinds {
+            rebuilt.push(match &mut rows {
+                Some(rows) => {
+                    let rows = rows.next().unwrap_or_default(); // there is one for each kind
+                    kind.rebuild_rest(rows, changes, tally)?
+                }
+                None => kind.rebuild(changes, tally)?,
+            });
+        }
+        Ok(rebuilt)
+    }
+
+    /// The named vertices by the chunks and rows that they have after the commit.
+    fn locate_named(&self, rebuilt: &[Rebuilt]) -> HashMap<String, Named> {
+        let locate = |named: &Named| -> Named {
+            let Named::Vertices(kind, list) = named else { return named.clone() };
+            let geometry = &self.kinds[*kind];
+            let place = |v: &Vid| {
+                let i = *v as usize;
+                let (chunk, row) =
+                    rebuilt[*kind].places.get(v).copied().unwrap_or(geometry.home[i]);
+                (geometry.alive[i] && chunk != NONE)
+                    .then(|| (geometry.chunk_keys[chunk as usize].clone(), row))
+            };
+            Named::Rows(*kind, list.iter().filter_map(place).collect())
+        };
+        self.named.iter().map(|(name, named)| (name.clone(), locate(named))).collect()
+    }
+
+    /// What a commit does, in numbers, but for levels and bounds.
+    fn report(
+        &self,
+        options: &CommitOptions,
+        tally: &Tally,
+        written: &BTreeSet<String>,
+        changes: &Changes,
+    ) -> Json {
+        let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
+        let [added, removed, moved, changed] = tally.vertices;
+        let groups: BTreeSet<u64> = ["group:", "member:"]
+            .into_iter()
+            .flat_map(|prefix| written.iter().filter_map(move |item| item.strip_prefix(prefix)))
+            .filter_map(|rest| rest.split(':').next().and_then(|number| number.parse().ok()))
+            .collect();
+        let columns: Vec<&str> =
+            written.iter().filter_map(|item| item.strip_prefix("column:")).collect();
+        json!({
+            "head": self.snap.head, "txid": Json::Null, "message": options.message, "operations": self.operations.len(),
+            "vertices": {"added": added, "removed": removed, "moved": moved, "changed": changed},
+            "links": {"added": tally.links[0], "removed": tally.links[1], "changed": tally.links[2]},
+            "objects": {"added": tally.added, "removed": tally.removed, "changed": tally.changed},
+            "groups": groups, "columns": columns, "chunks": tally.chunks, "keys": changes.len(), "bytes": bytes,
+        })
     }
 
     /// The list of kinds beside the first has their counts.
@@ -561,4 +568,9 @@ fn grow_bounds(root: &mut Json, tally: &Tally, refuse: bool) -> Result<Json> {
         }
     }
     Ok(bounds.clone())
+}
+
+/// A part of a version; one that is no number is 0, so that the version is refused as an old one is.
+fn parse_version_part(part: &str) -> u32 {
+    part.parse().unwrap_or(0)
 }

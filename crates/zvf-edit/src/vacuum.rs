@@ -13,8 +13,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use zvf_format::Class;
 use zvf_format::fragment::FragmentIndex;
+use zvf_format::{Class, num};
 
 use crate::arrays::{CellArray, Chunk, chunk_text};
 use crate::error::{EditError, Result};
@@ -22,7 +22,7 @@ use crate::geometry::{Geometry, NONE};
 use crate::history::journal;
 use crate::indexes::has_references;
 use crate::journal::{Changes, Journal};
-use crate::levels::coarser;
+use crate::levels::list_coarser;
 use crate::links::{RowMoves, moved_end};
 use crate::place::Place;
 use crate::rebuild::{Numbers, Rebuilt, Tally};
@@ -54,7 +54,7 @@ pub(crate) struct RebuiltChunk {
 ///
 /// # Errors
 ///
-/// When there is no store, or somebody commits meanwhile.
+/// When there is no store, or another process commits meanwhile.
 pub fn vacuum(store: impl Into<Place>, dry_run: bool) -> Result<Json> {
     let own = journal(&store.into())?;
     let committed = commit_vacuum(&own, dry_run)?;
@@ -105,7 +105,7 @@ pub(crate) fn commit_rebuilt(
 impl Transaction {
     /// Drops empty rows at the end of the indexes, unless coarser levels have the same rows.
     fn drop_empty_rows(&mut self) -> Result<()> {
-        if !coarser(&self.snap)?.is_empty() {
+        if !list_coarser(&self.snap)?.is_empty() {
             return Ok(());
         }
         for geometry in &mut self.kinds {
@@ -179,10 +179,12 @@ impl Geometry {
             return Ok(Vec::new());
         }
         let index = FragmentIndex::parse(&blob)
-            .and_then(|index| index.check_rows(count as u64).map(|()| index))
+            .and_then(|index| index.check_rows(num::to_u64(count)).map(|()| index))
             .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
         // Compared with the number of rows.
-        let rows = index.iter().map(|fragment| fragment.rows().map(|row| row as usize).collect());
+        let rows = index
+            .iter()
+            .map(|fragment| fragment.rows().map(|row| num::saturating_usize(row)).collect());
         Ok(rows.collect())
     }
 
@@ -196,8 +198,8 @@ impl Geometry {
         for chunk in chunks {
             self.load_chunk(*chunk)?;
             let state = &self.chunks[chunk];
-            for (fragment, list) in state.fragments.iter().enumerate() {
-                if self.objects.is_some() && !owners.contains_key(&(*chunk, fragment as u32)) {
+            for (fragment, list) in (0_u32..).zip(&state.fragments) {
+                if self.objects.is_some() && !owners.contains_key(&(*chunk, fragment)) {
                     list.iter().for_each(|v| self.alive[*v as usize] = false);
                 }
             }
@@ -206,7 +208,7 @@ impl Geometry {
             let mut became = RebuiltChunk {
                 rows: vec![NONE; state.rows.len()],
                 fragments: vec![NONE; old.len()],
-                held: [0, old.iter().map(Vec::len).sum::<usize>() as u64],
+                held: [0, num::to_u64(old.iter().map(Vec::len).sum())],
                 removed: 0,
             };
             let pieces = self.chunk_pieces(*chunk, &owners, (&[], &nobody), &[])?;
@@ -231,7 +233,7 @@ impl Geometry {
             became.held[0] = u64::from(row);
             let had: HashSet<usize> = old.iter().flatten().copied().collect();
             let is_gone = |from: &&usize| became.rows[**from] == NONE;
-            became.removed = had.iter().filter(is_gone).count() as u64;
+            became.removed = num::to_u64(had.iter().filter(is_gone).count());
             if row == 0 && !pieces.is_empty() {
                 continue; // objects name fragments without rows, which need the chunk
             }
@@ -263,7 +265,9 @@ impl Geometry {
         for ((chunk, old), objects) in self.owners_in(&chunks)? {
             let became = rows.chunks.get(&self.chunk_keys[chunk as usize]);
             let new = became.and_then(|became| became.fragments.get(old as usize));
-            let new = *new.filter(|new| **new != NONE).ok_or_else(|| self.misses(chunk, old))?;
+            let new = *new
+                .filter(|new| **new != NONE)
+                .ok_or_else(|| self.dangling_reference(chunk, old))?;
             for object in objects {
                 numbers.entry((object, chunk)).or_default().push((old, None, new));
             }
@@ -271,7 +275,7 @@ impl Geometry {
         let mut change = 0_i64;
         for (key, became) in &rows.chunks {
             let [now, before] = became.held;
-            change += now as i64 - before as i64; // fewer than 2^32
+            change += num::saturating_i64(now) - num::saturating_i64(before); // fewer than 2^32
             if became.removed > 0 {
                 tally.vertices[1] += became.removed;
                 tally.free_chunks.insert(format!("chunk:{}:{}", self.kind, chunk_text(key)));
@@ -292,11 +296,11 @@ impl Geometry {
         self.write_level(out)?;
         result.chunks.extend(keys);
         result.changed.clone_from(&result.chunks);
-        tally.chunks += result.changed.len() as u64;
+        tally.chunks += num::to_u64(result.changed.len());
         Ok(result)
     }
 
-    fn misses(&self, chunk: u32, fragment: u32) -> EditError {
+    fn dangling_reference(&self, chunk: u32, fragment: u32) -> EditError {
         let key = &self.chunk_keys[chunk as usize];
         EditError::new(
             Class::CountMismatch,

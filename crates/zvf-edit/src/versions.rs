@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use object_store::memory::InMemory;
 use serde_json::{Map, Value as Json, json};
-use zvf_format::Class;
+use zvf_format::{Class, num};
 use zvf_store::{
     Backend, CommitNote, CommittedVersion, Objects, OpenOptions, StoreError, Versions,
 };
@@ -75,20 +75,20 @@ impl Pinned {
 
     /// How many commits led to it, and to what was committed since.
     pub(crate) fn head(&self) -> Result<u64> {
-        let own = self.history()?.len().saturating_sub(1) as u64; // the first is the repository as it was made
+        let own = num::to_u64(self.history()?.len().saturating_sub(1)); // the first is the repository as it was made
         Ok(own + u64::from(self.committed.get().is_some()))
     }
 
     /// The versions after the first with their numbers, newest first.
     fn numbered(&self) -> Result<impl Iterator<Item = (u64, &CommittedVersion)>> {
         let history = self.history()?;
-        Ok((0..history.len() as u64).rev().zip(history).filter(|(number, _)| *number > 0))
+        Ok((0..num::to_u64(history.len())).rev().zip(history).filter(|(number, _)| *number > 0))
     }
 
     /// The version with a number.
     fn version(&self, number: u64) -> Result<&CommittedVersion> {
         let history = self.history()?;
-        let last = history.len().saturating_sub(1) as u64;
+        let last = num::to_u64(history.len().saturating_sub(1));
         let found =
             last.checked_sub(number).and_then(|back| history.get(usize::try_from(back).ok()?));
         found.ok_or_else(|| {
@@ -103,11 +103,11 @@ impl Pinned {
     }
 
     /// The same repository, at what the address names now.
-    pub(crate) fn renewed(&self) -> Result<Self> {
+    pub(crate) fn reopened(&self) -> Result<Self> {
         Self::latest(&self.versions)
     }
 
-    /// Refuses to commit where nobody can.
+    /// Refuses to commit where no commit can be made.
     pub(crate) fn check_writable(&self, place: &Place) -> Result<()> {
         match self.versions.read_only() {
             None => Ok(()),
@@ -128,7 +128,7 @@ impl Pinned {
             Some(undone) => format!("undo of {undone:?}"),
             None => "edited with zvf".to_owned(),
         });
-        let properties = properties(&report, body, operations, options)?;
+        let properties = commit_properties(&report, body, operations, options)?;
         let note = CommitNote { message, properties };
         let id = wait(self.versions.commit(&self.id, changes.clone(), note)).map_err(fault)?;
         // A second commit on the same version is a conflict, so that this is the only one.
@@ -176,7 +176,7 @@ impl Pinned {
         };
         let [(before, _), (after, _)] = [before.media(options)?, after.media(options)?];
         let len = |medium: &Medium, key: &str| -> Result<Option<u64>> {
-            Ok(medium.about(key)?.map(|(len, _)| len))
+            Ok(medium.metadata(key)?.map(|(len, _)| len))
         };
         let list: Result<Vec<Json>> = keys
             .iter()
@@ -216,7 +216,7 @@ impl Pinned {
 }
 
 /// What is kept with a commit: as much of its record as is small.
-fn properties(
+fn commit_properties(
     report: &Json,
     body: &Json,
     operations: &[Json],
@@ -247,9 +247,9 @@ impl Journal {
     }
 
     /// The journal as it is now: a repository of versions is looked at again.
-    pub(crate) fn renewed(self: &Arc<Self>) -> Result<Arc<Self>> {
+    pub(crate) fn reopened(self: &Arc<Self>) -> Result<Arc<Self>> {
         match &self.pinned {
-            Some(pinned) => Ok(Arc::new(Self::of_version(&self.place, pinned.renewed()?)?)),
+            Some(pinned) => Ok(Arc::new(Self::of_version(&self.place, pinned.reopened()?)?)),
             None => Ok(Arc::clone(self)),
         }
     }

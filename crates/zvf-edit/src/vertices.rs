@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value as Json;
+use zvf_format::num::{checked_usize, to_u64};
 use zvf_model::Kind;
 
 use crate::error::{EditError, Result};
@@ -10,6 +11,119 @@ use crate::fields::{self, Fields};
 use crate::geometry::{Geometry, NONE, Vid};
 use crate::links::End;
 use crate::transaction::{Done, Named, Transaction};
+
+/// The parent of a new vertex of a skeleton.
+enum NewParent {
+    Old(Vid),
+    /// The number among the new vertices.
+    New(usize),
+}
+
+/// An affine map of positions.
+struct Affine {
+    rows: Vec<Vec<f64>>,
+    offset: Option<Vec<f64>>,
+}
+
+impl Affine {
+    fn parse(fields: &Fields, axes: usize) -> Result<Self> {
+        fields::refuse_unknown(fields, &["matrix", "offset"])?;
+        let rows = fields::list(fields, "matrix")?
+            .ok_or_else(|| EditError::invalid("affine: the matrix is missing"))?;
+        let rows: Result<Vec<Vec<f64>>> =
+            rows.iter().map(|row| parse_vector(row, axes, "affine.matrix")).collect();
+        let rows = rows?;
+        if rows.len() != axes {
+            return Err(EditError::invalid(format!(
+                "affine.matrix: {} rows, expected {axes}",
+                rows.len()
+            )));
+        }
+        let offset = fields.get("offset");
+        let offset = offset.map(|offset| parse_vector(offset, axes, "affine.offset"));
+        Ok(Self { rows, offset: offset.transpose()? })
+    }
+
+    fn apply(&self, x: &[f64]) -> Vec<f64> {
+        let product = |row: &Vec<f64>| {
+            // The first product begins the sum: 0.0 + -0.0 would lose the sign.
+            row.iter().zip(x).map(|(m, x)| m * x).reduce(|sum, x| sum + x).unwrap_or(0.0) // no axes, no sum
+        };
+        let image = self.rows.iter().map(product);
+        match &self.offset {
+            None => image.collect(),
+            Some(offset) => image.zip(offset).map(|(x, offset)| x + offset).collect(),
+        }
+    }
+}
+
+/// A list of one number for each axis.
+fn parse_vector(value: &Json, axes: usize, name: &str) -> Result<Vec<f64>> {
+    let vector = fields::floats(value, name)?;
+    if vector.len() != axes {
+        return Err(EditError::invalid(format!(
+            "{name}: {} values, expected {axes}",
+            vector.len()
+        )));
+    }
+    Ok(vector)
+}
+
+/// Where `count` vertices move to: one position for each, or one for all.
+fn target_positions(to: &Json, axes: usize, count: usize) -> Result<Vec<Vec<f64>>> {
+    let list = to.as_array().map(Vec::as_slice).unwrap_or_default();
+    let nested = list.iter().any(Json::is_array);
+    if nested || to.is_array() && list.is_empty() && count == 0 {
+        return need_list_of(to, count, "to")?
+            .iter()
+            .map(|value| parse_vector(value, axes, "to"))
+            .collect();
+    }
+    Ok(vec![parse_vector(to, axes, "to")?; count])
+}
+
+/// Where new vertices are inserted in an object of `count` vertices.
+fn insertion_index(fields: &Fields, count: usize) -> Result<usize> {
+    match fields.get("at") {
+        None => Ok(count),
+        Some(Json::String(word)) if word == "end" => Ok(count),
+        Some(Json::String(word)) if word == "start" => Ok(0),
+        Some(value) => {
+            let i = value.as_i64().ok_or_else(|| {
+                EditError::invalid(format!(
+                    "at: expected \"start\", \"end\" or a number, found {value}"
+                ))
+            })?;
+            // Behind the last one as well; from the end where it is negative.
+            let at = if i < 0 {
+                fields::checked_index(i, count)
+            } else {
+                usize::try_from(i).ok().filter(|at| *at <= count)
+            };
+            at.ok_or_else(|| EditError::invalid(format!("at: {value} of {count}")))
+        }
+    }
+}
+
+impl Geometry {
+    /// Sets the parents of new vertices, one for each.
+    fn set_new_parents(&mut self, made: &[Vid], parents: Vec<NewParent>) -> Result<()> {
+        if parents.len() != made.len() {
+            return Err(EditError::invalid(format!(
+                "parents: {} for {} vertices",
+                parents.len(),
+                made.len()
+            )));
+        }
+        for (v, parent) in made.iter().zip(parents) {
+            self.parent[*v as usize] = match parent {
+                NewParent::Old(v) => v,
+                NewParent::New(new) => made[new],
+            };
+        }
+        Ok(())
+    }
+}
 
 impl Transaction {
     pub(crate) fn vertex_set(&mut self, fields: &Fields) -> Result<Done> {
@@ -30,7 +144,7 @@ impl Transaction {
             }
         }
         for (name, list) in each.into_iter().flatten() {
-            let list = one_each(list, selection.vertices.len(), name)?;
+            let list = need_list_of(list, selection.vertices.len(), name)?;
             for (v, value) in selection.vertices.iter().zip(list) {
                 let (column, row) = self.vertex_value(selection.kind, name, value)?;
                 if self.set_vertex(selection.kind, column, *v, &row)? {
@@ -39,8 +153,8 @@ impl Transaction {
             }
         }
         Ok(Done {
-            selected: selection.vertices.len() as u64,
-            changed: changed.len() as u64,
+            selected: to_u64(selection.vertices.len()),
+            changed: to_u64(changed.len()),
             ids: Vec::new(),
         })
     }
@@ -94,87 +208,37 @@ impl Transaction {
         let selection = self.select(fields::need(fields, "vertices")?)?;
         let kind = selection.kind;
         let axes = self.kinds[kind].axes;
-        let vector = |value: &Json, name: &str| -> Result<Vec<f64>> {
-            let vector = fields::floats(value, name)?;
-            if vector.len() != axes {
-                return Err(EditError::invalid(format!(
-                    "{name}: {} values, expected {axes}",
-                    vector.len()
-                )));
-            }
-            Ok(vector)
-        };
-        let mut targets: Vec<Vec<f64>> = Vec::with_capacity(selection.vertices.len());
-        if let Some(to) = fields.get("to") {
-            let nested = to.as_array().is_some_and(|list| list.iter().any(Json::is_array));
-            if nested
-                || to
-                    .as_array()
-                    .is_some_and(|list| list.is_empty() && selection.vertices.is_empty())
-            {
-                for value in one_each(to, selection.vertices.len(), "to")? {
-                    targets.push(vector(value, "to")?);
-                }
-            } else {
-                let one = vector(to, "to")?;
-                targets = vec![one; selection.vertices.len()];
-            }
+        let targets: Vec<Vec<f64>> = if let Some(to) = fields.get("to") {
+            target_positions(to, axes, selection.vertices.len())?
         } else if let Some(by) = fields.get("by") {
-            let by = vector(by, "by")?;
-            for v in &selection.vertices {
-                targets.push(
-                    self.kinds[kind]
-                        .decimal_position(*v)
-                        .iter()
-                        .zip(&by)
-                        .map(|(x, d)| x + d)
-                        .collect(),
-                );
-            }
+            let by = parse_vector(by, axes, "by")?;
+            let shift = |v: &Vid| -> Vec<f64> {
+                let position = self.kinds[kind].decimal_position(*v);
+                position.iter().zip(&by).map(|(x, d)| x + d).collect()
+            };
+            selection.vertices.iter().map(shift).collect()
         } else if let Some(affine) = fields::map(fields, "affine")? {
-            fields::refuse_unknown(affine, &["matrix", "offset"])?;
-            let rows = fields::list(affine, "matrix")?
-                .ok_or_else(|| EditError::invalid("affine: the matrix is missing"))?;
-            let rows: Result<Vec<Vec<f64>>> =
-                rows.iter().map(|row| vector(row, "affine.matrix")).collect();
-            let rows = rows?;
-            if rows.len() != axes {
-                return Err(EditError::invalid(format!(
-                    "affine.matrix: {} rows, expected {axes}",
-                    rows.len()
-                )));
-            }
-            let offset = affine
-                .get("offset")
-                .map_or_else(|| Ok(vec![0.0; axes]), |offset| vector(offset, "affine.offset"))?;
-            for v in &selection.vertices {
-                let x = self.kinds[kind].decimal_position(*v);
-                let image = rows.iter().zip(&offset).map(|(row, offset)| {
-                    let mut sum: Option<f64> = None;
-                    for (m, x) in row.iter().zip(&x) {
-                        sum = Some(sum.map_or(m * x, |sum| sum + m * x));
-                    }
-                    let sum = sum.unwrap_or(0.0); // no axes, no sum
-                    if affine.contains_key("offset") { sum + offset } else { sum }
-                });
-                targets.push(image.collect());
-            }
-        }
+            let affine = Affine::parse(affine, axes)?;
+            let image = |v: &Vid| affine.apply(&self.kinds[kind].decimal_position(*v));
+            selection.vertices.iter().map(image).collect()
+        } else {
+            Vec::new()
+        };
         self.write_owners(kind, &selection.vertices)?;
         let mut changed = 0;
         for (v, target) in selection.vertices.iter().zip(targets) {
-            let bytes = self.kinds[kind].position_of(&target)?;
+            let bytes = self.kinds[kind].encode_position(&target)?;
             if self.kinds[kind].position_bytes(*v) != bytes {
-                self.note_free(kind, *v);
+                self.note_unowned(kind, *v);
                 self.kinds[kind].move_vertex(*v, &bytes)?;
                 changed += 1;
             }
         }
-        Ok(Done { selected: selection.vertices.len() as u64, changed, ids: Vec::new() })
+        Ok(Done { selected: to_u64(selection.vertices.len()), changed, ids: Vec::new() })
     }
 
     /// Points without objects conflict by the chunks they leave.
-    fn note_free(&mut self, kind: usize, v: Vid) {
+    fn note_unowned(&mut self, kind: usize, v: Vid) {
         let geometry = &self.kinds[kind];
         let (chunk, _) = geometry.home[v as usize];
         if geometry.owner[v as usize] == NONE && chunk != NONE {
@@ -196,7 +260,7 @@ impl Transaction {
         let attributes = fields::map(fields, "attributes")?;
         let mut rows: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
         for (name, list) in attributes.into_iter().flatten() {
-            let list = one_each(list, positions.len(), name)?;
+            let list = need_list_of(list, positions.len(), name)?;
             let mut values = Vec::with_capacity(list.len());
             let mut column = 0;
             if list.is_empty() {
@@ -225,7 +289,7 @@ impl Transaction {
         let mut made = Vec::with_capacity(positions.len());
         for position in positions {
             let position = fields::floats(position, "positions")?;
-            let bytes = self.kinds[kind].position_of(&position)?;
+            let bytes = self.kinds[kind].encode_position(&position)?;
             made.push(self.kinds[kind].new_vertex(&bytes, owner)?);
         }
         let geometry = &mut self.kinds[kind];
@@ -247,23 +311,52 @@ impl Transaction {
             &["object", "positions", "attributes", "at", "parents", "as", "kind"],
         )?;
         let id = fields::int(fields, "object")?;
-        let kind = match (id, fields.get("kind")) {
-            (Some(id), None) => self.need_object(id)?.0,
-            (_, token) => {
-                if self.kinds.len() > 1 && token.is_none() {
-                    return Err(EditError::invalid(
-                        "the store has several kinds: say \"kind\" or \"object\"",
-                    ));
-                }
-                self.kind_named(token)?
-            }
+        let kind = self.kind_of_new_vertices(id, fields)?;
+        self.check_new_vertices(kind, fields)?;
+        let what = self.kinds[kind].kind;
+        let Some(id) = id else {
+            let made = self.make_vertices(kind, NONE, fields)?;
+            self.name(fields, kind, &made)?;
+            return Ok(Done { selected: 0, changed: to_u64(made.len()), ids: Vec::new() });
         };
+        let (own, object) = self.need_object(id)?;
+        if own != kind {
+            return Err(EditError::invalid(format!("object {id} is no {what}")));
+        }
+        self.write_item(format!("object:{id}"));
+        self.kinds[kind].touch(object)?;
+        let before = self.kinds[kind].vertices_of(object);
+        let parents = self.new_parents(kind, object, &before, fields)?;
+        let made = self.make_vertices(kind, object, fields)?;
+        if what == Kind::Skeleton {
+            self.kinds[kind].set_new_parents(&made, parents)?;
+        }
+        let at = insertion_index(fields, before.len())?;
+        let state = self.kinds[kind].object_mut(object)?;
+        state.vertices.splice(at..at, made.iter().copied());
+        self.name(fields, kind, &made)?;
+        Ok(Done { selected: 0, changed: to_u64(made.len()), ids: Vec::new() })
+    }
+
+    /// The kind that new vertices are of: that of their object, or the one that is named.
+    fn kind_of_new_vertices(&mut self, id: Option<i64>, fields: &Fields) -> Result<usize> {
+        match (id, fields.get("kind")) {
+            (Some(id), None) => Ok(self.need_object(id)?.0),
+            (_, None) if self.kinds.len() > 1 => {
+                Err(EditError::invalid("the store has several kinds: say \"kind\" or \"object\""))
+            }
+            (_, token) => self.kind_named(token),
+        }
+    }
+
+    /// Refuses fields that do not belong to new vertices of a kind.
+    fn check_new_vertices(&self, kind: usize, fields: &Fields) -> Result<()> {
         let geometry = &self.kinds[kind];
         let what = geometry.kind;
         if what == Kind::Line {
             return Err(EditError::invalid("a line has two vertices; add an object"));
         }
-        if id.is_none() && geometry.objects.is_some() {
+        if !fields.contains_key("object") && geometry.objects.is_some() {
             return Err(EditError::invalid("the field \"object\" is missing"));
         }
         if fields.contains_key("at") && !geometry.is_ordered() {
@@ -276,85 +369,45 @@ impl Transaction {
                 "\"parents\" belongs to skeletons, one for each vertex",
             ));
         }
-        let Some(id) = id else {
-            let made = self.make_vertices(kind, NONE, fields)?;
-            self.name(fields, kind, &made)?;
-            return Ok(Done { selected: 0, changed: made.len() as u64, ids: Vec::new() });
-        };
-        let (of, object) = self.need_object(id)?;
-        if of != kind {
-            return Err(EditError::invalid(format!("object {id} is no {what}")));
-        }
-        self.write_item(format!("object:{id}"));
-        self.kinds[kind].touch(object)?;
-        let before = self.kinds[kind]
-            .object(object)
-            .map(|object| object.vertices.clone())
-            .unwrap_or_default();
-        let mut parents: Vec<std::result::Result<Vid, usize>> = Vec::new(); // a vertex, or the number of a new one
-        if let Some(list) = fields::list(fields, "parents")? {
-            for parent in list {
-                let own = parent.as_object();
-                let new = own.and_then(|own| own.get("new")).and_then(Json::as_u64);
-                let index = own.filter(|own| own.len() == 1).and_then(|own| own.get("index"));
-                parents.push(match (new, index) {
-                    (Some(new), _) if (new as usize) < parents.len() => Err(new as usize),
-                    (Some(new), _) => {
-                        return Err(EditError::invalid(format!(
+        Ok(())
+    }
+
+    /// The parents that new vertices of an object have; `before` are the vertices it has.
+    fn new_parents(
+        &mut self,
+        kind: usize,
+        object: u32,
+        before: &[Vid],
+        fields: &Fields,
+    ) -> Result<Vec<NewParent>> {
+        let mut parents: Vec<NewParent> = Vec::new();
+        for parent in fields::list(fields, "parents")?.unwrap_or_default() {
+            let own = parent.as_object();
+            let new = own.and_then(|own| own.get("new")).and_then(Json::as_u64);
+            let index = own.filter(|own| own.len() == 1).and_then(|own| own.get("index"));
+            parents.push(match (new, index) {
+                (Some(new), _) => {
+                    let earlier = checked_usize(new).filter(|new| *new < parents.len());
+                    NewParent::New(earlier.ok_or_else(|| {
+                        EditError::invalid(format!(
                             "parents: new vertex {new} does not come earlier"
-                        )));
+                        ))
+                    })?)
+                }
+                (None, Some(index)) => match crate::select::pick(before, index)?[..] {
+                    [one] => NewParent::Old(one),
+                    _ => return Err(EditError::invalid("parents: one index is meant")),
+                },
+                (None, None) => {
+                    let (own, v) = self.select_one(parent)?;
+                    if own != kind || self.kinds[kind].owner_of(v)? != object {
+                        return Err(EditError::invalid("parents: a vertex of another object"));
                     }
-                    (None, Some(index)) => match crate::select::pick(&before, index)?[..] {
-                        [one] => Ok(one),
-                        _ => return Err(EditError::invalid("parents: one index is meant")),
-                    },
-                    (None, None) => {
-                        let (of, v) = self.select_one(parent)?;
-                        if of != kind || self.kinds[kind].owner_of(v)? != object {
-                            return Err(EditError::invalid("parents: a vertex of another object"));
-                        }
-                        Ok(v)
-                    }
-                });
-            }
+                    NewParent::Old(v)
+                }
+            });
         }
-        let made = self.make_vertices(kind, object, fields)?;
-        if what == Kind::Skeleton {
-            if parents.len() != made.len() {
-                return Err(EditError::invalid(format!(
-                    "parents: {} for {} vertices",
-                    parents.len(),
-                    made.len()
-                )));
-            }
-            for (v, parent) in made.iter().zip(parents) {
-                self.kinds[kind].parent[*v as usize] = match parent {
-                    Ok(v) => v,
-                    Err(new) => made[new],
-                };
-            }
-        }
-        let at = match fields.get("at") {
-            None => before.len(),
-            Some(Json::String(word)) if word == "end" => before.len(),
-            Some(Json::String(word)) if word == "start" => 0,
-            Some(value) => {
-                let i = value.as_i64().ok_or_else(|| {
-                    EditError::invalid(format!(
-                        "at: expected \"start\", \"end\" or a number, found {value}"
-                    ))
-                })?;
-                let i = if i < 0 { i + before.len() as i64 } else { i };
-                usize::try_from(i)
-                    .ok()
-                    .filter(|i| *i <= before.len())
-                    .ok_or_else(|| EditError::invalid(format!("at: {value} of {}", before.len())))?
-            }
-        };
-        let state = self.kinds[kind].object_mut(object)?;
-        state.vertices.splice(at..at, made.iter().copied());
-        self.name(fields, kind, &made)?;
-        Ok(Done { selected: 0, changed: made.len() as u64, ids: Vec::new() })
+        Ok(parents)
     }
 
     /// Keeps vertices under the name in `as`.
@@ -384,7 +437,7 @@ impl Transaction {
         if what == Kind::Line {
             return Err(EditError::invalid("a line has two vertices; remove the object"));
         }
-        let count = selection.vertices.iter().collect::<HashSet<_>>().len() as u64;
+        let count = to_u64(selection.vertices.iter().collect::<HashSet<_>>().len());
         self.remove_vertices(kind, &selection.vertices)?;
         Ok(Done { selected: count, changed: count, ids: Vec::new() })
     }
@@ -395,7 +448,7 @@ impl Transaction {
         self.write_owners(kind, vertices)?;
         let gone: HashSet<Vid> = vertices.iter().copied().collect();
         for v in &gone {
-            self.note_free(kind, *v);
+            self.note_unowned(kind, *v);
         }
         let mut by_owner: BTreeMap<u32, Vec<Vid>> = BTreeMap::new();
         for v in &gone {
@@ -424,7 +477,7 @@ impl Transaction {
                 continue;
             }
             if what == Kind::Skeleton {
-                geometry.bridge(&kept, &gone)?;
+                geometry.reparent_over_removed(&kept, &gone)?;
             }
             for v in state.vertices.iter().filter(|v| gone.contains(v)) {
                 geometry.alive[*v as usize] = false;
@@ -501,8 +554,8 @@ impl Transaction {
 }
 
 impl Geometry {
-    /// Hangs what is below vertices that go below the nearest one that stays.
-    fn bridge(&mut self, kept: &[Vid], gone: &HashSet<Vid>) -> Result<()> {
+    /// Gives the children of removed vertices the nearest ancestor that stays as their parent.
+    fn reparent_over_removed(&mut self, kept: &[Vid], gone: &HashSet<Vid>) -> Result<()> {
         let mut roots = 0;
         let mut parents = Vec::new();
         for v in kept {
@@ -526,7 +579,7 @@ impl Geometry {
 }
 
 /// A list with one entry for each.
-pub(crate) fn one_each<'a>(list: &'a Json, count: usize, name: &str) -> Result<&'a [Json]> {
+pub(crate) fn need_list_of<'a>(list: &'a Json, count: usize, name: &str) -> Result<&'a [Json]> {
     let list = list
         .as_array()
         .ok_or_else(|| EditError::invalid(format!("{name}: expected a list, found {list}")))?;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde_json::Value as Json;
 use zvf_format::Class;
 use zvf_format::fragment::FragmentIndex;
+use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{Column, LinkAttribute};
 use zvf_metadata::{MetadataError, Object};
 
@@ -20,20 +21,20 @@ use crate::scalar::Type;
 use crate::snapshot::Snapshot;
 
 /// The width that the attributes of a column of vertices or fragments declare.
-fn declared(attrs: &Json) -> Result<u32> {
-    let column = Column::parse(object(attrs)).map_err(refused)?;
-    checked(column.declared_columns())
+fn declared_width(attrs: &Json) -> Result<u32> {
+    let column = Column::parse(attributes_object(attrs)).map_err(unusable_width)?;
+    checked_width(column.declared_columns())
 }
 
 /// The width that the attributes of a column of links declare.
 pub(crate) fn declared_of_links(attrs: &Json) -> Result<u32> {
-    let column = LinkAttribute::parse(object(attrs)).map_err(refused)?;
-    checked(column.declared_columns())
+    let column = LinkAttribute::parse(attributes_object(attrs)).map_err(unusable_width)?;
+    checked_width(column.declared_columns())
 }
 
 /// The first chunk of an array that has rows, and how many.
 ///
-/// A chunk that cannot be read is passed over: whoever edits it learns why.
+/// A chunk that cannot be read is passed over: an edit of it reports why.
 pub(crate) fn first_rows(
     snap: &Snapshot,
     array: &CellArray,
@@ -48,7 +49,7 @@ pub(crate) fn first_rows(
 
 /// The fragments of a chunk.
 pub(crate) fn count_fragments(bytes: &[u8]) -> Option<u64> {
-    Some(FragmentIndex::parse(bytes).ok()?.iter().count() as u64)
+    Some(to_u64(FragmentIndex::parse(bytes).ok()?.iter().count()))
 }
 
 /// The type of a column of vertices or fragments. `first` is a chunk with rows, and how many.
@@ -58,14 +59,14 @@ pub(crate) fn column_of(
     first: Option<&(Chunk, u64)>,
 ) -> Result<Type> {
     let attrs = &array.doc["attributes"];
-    let width = declared(attrs).map_err(|error| error.with_place(&array.path))?;
+    let width = declared_width(attrs).map_err(|error| error.with_place(&array.path))?;
     let mut ty = column_type(attrs, width)?;
     let Some((chunk, rows)) = first else { return Ok(ty) };
     let Ok(Some(bytes)) = array.stored(snap, chunk) else { return Ok(ty) };
-    let values = (bytes.len() / ty.scalar.size().max(1)) as u64;
+    let values = to_u64(bytes.len() / ty.scalar.size().max(1));
     // A chunk that no width fits is refused when it is read, with the counts that differ.
     if let Ok(width) = zvf_metadata::columns(width.into(), [(*rows, values)]) {
-        ty.width = checked(Some(width)).map_err(|error| error.with_place(&array.path))?;
+        ty.width = checked_width(Some(width)).map_err(|error| error.with_place(&array.path))?;
     }
     Ok(ty)
 }
@@ -99,11 +100,11 @@ pub(crate) fn check_size(path: &str, chunk: &[i64], found: usize, expected: usiz
     ))
 }
 
-fn object(attrs: &Json) -> Object {
+fn attributes_object(attrs: &Json) -> Object {
     attrs.as_object().cloned().unwrap_or_default()
 }
 
-fn checked(width: Option<u64>) -> Result<u32> {
+fn checked_width(width: Option<u64>) -> Result<u32> {
     width.and_then(|width| u32::try_from(width).ok()).ok_or_else(|| {
         EditError::new(
             Class::LimitExceeded,
@@ -112,6 +113,6 @@ fn checked(width: Option<u64>) -> Result<u32> {
     })
 }
 
-fn refused(error: MetadataError) -> EditError {
+fn unusable_width(error: MetadataError) -> EditError {
     EditError::new(error.class(), error.to_string()).caused_by(error)
 }

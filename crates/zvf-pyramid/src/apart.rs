@@ -35,12 +35,14 @@ pub(crate) async fn measure_objects(
     let Some(mut ranges) = Ranges::read(level).await? else {
         return Ok(Err("fragments are not ranges of rows"));
     };
-    if !ranges.claim_all(&index).await? {
+    if !ranges.assign_owners(&index).await? {
         return Ok(Err("vertices are of several objects"));
     }
     let ids: Vec<i64> = index.ids(0..index.slots()).await?.iter().map(|id| id.0).collect();
-    let Some(sizes) = ranges.sizes(&ids) else { return Ok(Err("vertices are of no object")) };
-    let near = changed.map(|changed| ranges.chunks_of(changed, &ids));
+    let Some(sizes) = ranges.count_vertices(&ids) else {
+        return Ok(Err("vertices are of no object"));
+    };
+    let near = changed.map(|changed| ranges.find_chunks(changed, &ids));
     if ranges.are_joined(level, near.as_deref()).await? {
         return Ok(Err("edges or faces join objects"));
     }
@@ -76,31 +78,31 @@ impl Ranges {
                 firsts.push(ranges.len());
             }
         }
-        let owners = vec![NOBODY; ranges.len()];
+        let owners = vec![NO_OWNER; ranges.len()];
         Ok(Some(Self { table, firsts, ranges, owners }))
     }
 
     /// Notes the owners of ranges; false where one has two, or a manifest names what is not there.
-    async fn claim_all(&mut self, index: &ObjectIndex) -> Result<bool, PyramidError> {
+    async fn assign_owners(&mut self, index: &ObjectIndex) -> Result<bool, PyramidError> {
         let mut is_sound = true;
         let claim = |manifest: &ObjectManifest| {
-            is_sound = is_sound && self.claim(manifest)?;
+            is_sound = is_sound && self.assign_owner(manifest)?;
             Ok(())
         };
         index.scan(claim).await?;
         Ok(is_sound)
     }
 
-    fn claim(&mut self, manifest: &ObjectManifest) -> Result<bool, zvf_model::ModelError> {
+    fn assign_owner(&mut self, manifest: &ObjectManifest) -> Result<bool, zvf_model::ModelError> {
         let row = saturating_u32(manifest.row());
         for (chunk, fragment) in manifest.references()? {
-            let span = self.table.find(&chunk).and_then(|place| self.span(place));
+            let span = self.table.find(&chunk).and_then(|place| self.ranges_of_chunk(place));
             let own = span.and_then(|(first, end)| {
                 let at = first.checked_add(saturating_usize(fragment))?;
                 if at < end { self.owners.get_mut(at) } else { None }
             });
             match own {
-                Some(owner) if *owner == NOBODY => *owner = row,
+                Some(owner) if *owner == NO_OWNER => *owner = row,
                 _ => return Ok(false),
             }
         }
@@ -108,12 +110,12 @@ impl Ranges {
     }
 
     /// Where the ranges of the chunk at a place begin and end.
-    fn span(&self, place: usize) -> Option<(usize, usize)> {
+    fn ranges_of_chunk(&self, place: usize) -> Option<(usize, usize)> {
         Some((*self.firsts.get(place)?, *self.firsts.get(place + 1)?))
     }
 
     /// How many vertices each object has; `None` where some are of none. `ids` are those of the rows of the index.
-    fn sizes(&self, ids: &[i64]) -> Option<Sizes> {
+    fn count_vertices(&self, ids: &[i64]) -> Option<Sizes> {
         let mut sizes = Sizes::new();
         for (owner, [_, count]) in self.owners.iter().zip(&self.ranges).filter(|(_, [_, n])| *n > 0)
         {
@@ -123,7 +125,7 @@ impl Ranges {
     }
 
     /// Whether each chunk holds one of these objects.
-    fn chunks_of(&self, objects: &BTreeSet<i64>, ids: &[i64]) -> Vec<bool> {
+    fn find_chunks(&self, objects: &BTreeSet<i64>, ids: &[i64]) -> Vec<bool> {
         let is_one =
             |owner: &u32| ids.get(usize_from_u32(*owner)).is_some_and(|id| objects.contains(id));
         let spans = self.firsts.array_windows();
@@ -153,7 +155,7 @@ impl Ranges {
             }
             for places in places.chunks(LINK_BATCH_CELLS) {
                 for records in segment.read(places, Caching::Once).await {
-                    if self.joins(&records?) {
+                    if self.joins_objects(&records?) {
                         return Ok(true);
                     }
                 }
@@ -162,7 +164,7 @@ impl Ranges {
         Ok(false)
     }
 
-    fn joins(&self, records: &LinkRecords) -> bool {
+    fn joins_objects(&self, records: &LinkRecords) -> bool {
         let places: Vec<Option<usize>> =
             records.chunks().iter().map(|key| self.table.find(key)).collect();
         (0..records.len()).into_par_iter().any(|record| {
@@ -177,15 +179,15 @@ impl Ranges {
 
     /// The owner of a row of the chunk at a place.
     fn owner(&self, place: usize, row: u64) -> Option<u32> {
-        let (first, end) = self.span(place)?;
+        let (first, end) = self.ranges_of_chunk(place)?;
         let before = self.ranges.get(first..end)?.partition_point(|[start, _]| *start <= row);
         let at = first + before.checked_sub(1)?;
-        self.owners.get(at).copied().filter(|owner| *owner != NOBODY)
+        self.owners.get(at).copied().filter(|owner| *owner != NO_OWNER)
     }
 }
 
 /// The owner of a range that no manifest names.
-const NOBODY: u32 = u32::MAX;
+const NO_OWNER: u32 = u32::MAX;
 /// Chunks whose fragment indexes are read at once.
 const INDEX_BATCH_CHUNKS: usize = 4096;
 /// Cells of links that are read at once.

@@ -1,4 +1,4 @@
-//! Batches of a finer level before they are coarsened: rows picked, put together, and told where they come
+//! Batches of a finer level before they are coarsened: rows picked, put together, and labelled with the places they come
 //! from.
 
 use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
@@ -8,7 +8,7 @@ use zvf_query::LOCATION_FIELD;
 use crate::PyramidError;
 use crate::carry::Objects;
 use crate::clusters::NONE;
-use crate::columns::{gathered, joined};
+use crate::columns::{gather, join};
 
 /// The number of a row of a batch, of which there are fewer than 2^32: [`check_rows`] refuses more.
 pub(crate) const fn row_number(at: usize) -> u32 {
@@ -25,7 +25,7 @@ fn check_rows(rows: usize) -> Result<(), PyramidError> {
 }
 
 /// What of a batch belongs to objects that are kept, or to none.
-pub(crate) fn kept_of(batch: &Batch, objects: Option<&Objects>) -> Result<Batch, PyramidError> {
+pub(crate) fn select_kept(batch: &Batch, objects: Option<&Objects>) -> Result<Batch, PyramidError> {
     let (Some(objects), Some(owners)) = (objects, batch.vertex_objects()) else {
         return Ok(batch.clone());
     };
@@ -43,9 +43,9 @@ pub(crate) fn kept_of(batch: &Batch, objects: Option<&Objects>) -> Result<Batch,
 
 /// Some rows of a batch, ascending, and the elements between them.
 pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidError> {
-    let mut made = Batch::new(batch.kind(), gathered(batch.positions(), rows));
+    let mut made = Batch::new(batch.kind(), gather(batch.positions(), rows));
     for field in batch.fields() {
-        made = made.with_field(field.with_column(gathered(&field.column, rows)))?;
+        made = made.with_field(field.with_column(gather(&field.column, rows)))?;
     }
     if let Some(owners) = batch.vertex_objects() {
         let owners = rows.iter().map(|row| owners.get(usize_from_u32(*row)).copied().flatten());
@@ -69,7 +69,7 @@ pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidE
         }
         let mut between = Elements::new(elements.width(), ends)?;
         for field in elements.fields() {
-            between = between.with_field(field.with_column(gathered(&field.column, &kept)))?;
+            between = between.with_field(field.with_column(gather(&field.column, &kept)))?;
         }
         made = made.with_elements(between)?;
     }
@@ -87,7 +87,7 @@ pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch, PyramidError> {
     check_rows(batches.iter().map(Batch::len).sum())?;
     let all = |column: &dyn Fn(&Batch) -> Option<Column>| {
         let columns: Vec<_> = batches.iter().filter_map(column).collect();
-        joined(&columns.iter().collect::<Vec<_>>())
+        join(&columns.iter().collect::<Vec<_>>())
     };
     let positions = all(&|batch| Some(batch.positions().clone()));
     let mut made = Batch::new(first.kind(), positions.unwrap_or(first.positions().clone()));
@@ -104,7 +104,7 @@ pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch, PyramidError> {
 }
 
 /// The batch with its fields in the order of these names; others come last.
-pub(crate) fn in_order(batch: &Batch, names: &[String]) -> Result<Batch, PyramidError> {
+pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch, PyramidError> {
     let mut fields: Vec<&Field> = batch.fields().iter().collect();
     let place = |field: &&Field| names.iter().position(|name| **name == *field.name);
     fields.sort_by_key(|field| place(field).unwrap_or(names.len()));
@@ -125,7 +125,7 @@ pub(crate) fn in_order(batch: &Batch, names: &[String]) -> Result<Batch, Pyramid
 }
 
 /// Chains of several batches as one, by the ids of their objects; none where they have other columns.
-pub(crate) fn by_object(batches: &[Batch]) -> Result<Option<Batch>, PyramidError> {
+pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>, PyramidError> {
     let [first, others @ ..] = batches else { return Ok(None) };
     if others.is_empty() {
         return Ok(Some(first.clone()));
@@ -145,7 +145,7 @@ pub(crate) fn by_object(batches: &[Batch]) -> Result<Option<Batch>, PyramidError
     let rows: Vec<u32> = rows.map(row_number).collect();
     let column = |of: &dyn Fn(&Batch) -> Option<Column>| {
         let columns: Vec<_> = batches.iter().filter_map(of).collect();
-        joined(&columns.iter().collect::<Vec<_>>()).map(|all| gathered(&all, &rows))
+        join(&columns.iter().collect::<Vec<_>>()).map(|all| gather(&all, &rows))
     };
     let positions = column(&|batch| Some(batch.positions().clone()));
     let mut made = Batch::new(first.kind(), positions.unwrap_or(first.positions().clone()));
@@ -171,7 +171,7 @@ pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>, PyramidE
     }
     let all = |of: &dyn Fn(&Batch) -> Option<Column>| {
         let columns: Vec<_> = batches.iter().filter_map(|batch| of(batch)).collect();
-        joined(&columns.iter().collect::<Vec<_>>())
+        join(&columns.iter().collect::<Vec<_>>())
     };
     let positions = all(&|batch| Some(batch.positions().clone()));
     let mut made = Batch::new(first.kind(), positions.unwrap_or(first.positions().clone()));
@@ -193,13 +193,13 @@ pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>, PyramidE
     fields.sort_by(|a, b| a.name.cmp(&b.name));
     for field in fields {
         let own =
-            all(&|batch| Some(named(batch.elements()?.fields(), &field.name)?.column.clone()));
+            all(&|batch| Some(find_field(batch.elements()?.fields(), &field.name)?.column.clone()));
         between = between.with_field(field.with_column(own.unwrap_or(field.column.clone())))?;
     }
     Ok(Some(made.with_elements(between)?))
 }
 
-fn named<'a>(fields: &'a [Field], name: &str) -> Option<&'a Field> {
+fn find_field<'a>(fields: &'a [Field], name: &str) -> Option<&'a Field> {
     fields.iter().find(|field| *field.name == *name)
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn has_same_columns(a: &Batch, b: &Batch) -> bool {
             && (&a.categories, &a.unit, &a.description) == (&b.categories, &b.unit, &b.description)
     };
     let all = |a: &[Field], b: &[Field]| {
-        let alike = |field: &Field| named(b, &field.name).is_some_and(|own| same(field, own));
+        let alike = |field: &Field| find_field(b, &field.name).is_some_and(|own| same(field, own));
         a.len() == b.len() && a.iter().all(alike)
     };
     let elements = match (a.elements(), b.elements()) {
@@ -222,7 +222,7 @@ pub(crate) fn has_same_columns(a: &Batch, b: &Batch) -> bool {
 }
 
 /// The batch without the field of places, and what that says; nothing where it was not asked for.
-pub(crate) fn without_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidError> {
+pub(crate) fn split_off_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidError> {
     check_rows(batch.len())?;
     let Some(field) = batch.field(LOCATION_FIELD) else { return Ok((batch, Vec::new())) };
     let column = &field.column;

@@ -1,14 +1,14 @@
-//! A level in blocks of chunks that fit in memory, written one after the other, and sewn together again.
+//! A level in blocks of chunks that fit in memory, written one after the other, and joined again.
 //!
 //! ```text
 //! blocks    the chunks, halved along their longest side until few enough vertices are left
 //! a block   its vertices; edges and faces with an end in it, and so the ends that lie in other blocks
 //! fixed     both ends of what goes from one block to another: they stay what and where they are
-//! sewing    such edges and faces are written with the last of their blocks, by the running numbers that
+//! joining   such edges and faces are written with the last of their blocks, by the running numbers that
 //!           their ends got; an end is remembered until then
 //! ```
 //!
-//! So what comes out hangs together as what went in. Blocks leave seams of vertices that stay, which are
+//! So what comes out is connected as what went in. Blocks leave seams of vertices that stay, which are
 //! not where those of the next level are.
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use zvf_query::region::Region;
 use crate::PyramidError;
 use crate::batches::select_rows;
 use crate::clusters::NONE;
-use crate::columns::{counts, gathered};
+use crate::columns::{counts, gather};
 use crate::links::Taking;
 use crate::shape::Coarsened;
 
@@ -38,11 +38,11 @@ pub(crate) struct Blocks {
 impl Blocks {
     /// Blocks of at most so many vertices, or of one chunk.
     pub(crate) async fn build(level: &LevelReader, most: u64) -> Result<Self, PyramidError> {
-        Self::of_units(level, most, &vec![1; level.chunk_shape().sizes().len()]).await
+        Self::build_in_units(level, most, &vec![1; level.chunk_shape().sizes().len()]).await
     }
 
     /// The same where so many chunks on each axis stay together.
-    pub(crate) async fn of_units(
+    pub(crate) async fn build_in_units(
         level: &LevelReader,
         most: u64,
         units: &[i64],
@@ -92,17 +92,17 @@ impl Blocks {
         self.boxes.len()
     }
 
-    /// What lies in block `number`, and a little more, as chunks are told by rounded numbers.
+    /// What lies in block `number`, and a little more, as chunks are computed from rounded numbers.
     pub(crate) fn region(&self, number: usize) -> Result<Region, PyramidError> {
-        self.widened(number, STRAY)
+        self.region_with_margin(number, STRAY_TOLERANCE_CHUNKS)
     }
 
     /// A region that meets the chunks of block `number` and no others.
     pub(crate) fn chunks(&self, number: usize) -> Result<Region, PyramidError> {
-        self.widened(number, -STRAY)
+        self.region_with_margin(number, -STRAY_TOLERANCE_CHUNKS)
     }
 
-    fn widened(&self, number: usize, by: f64) -> Result<Region, PyramidError> {
+    fn region_with_margin(&self, number: usize, by: f64) -> Result<Region, PyramidError> {
         let corners = self.boxes.get(number).cloned().unwrap_or_default();
         region(&corners, &self.sizes, by)
     }
@@ -119,7 +119,7 @@ pub(crate) fn chunks_between(
     corners: &[Vec<i64>; 2],
     sizes: &[f64],
 ) -> Result<Region, PyramidError> {
-    region(corners, sizes, -STRAY)
+    region(corners, sizes, -STRAY_TOLERANCE_CHUNKS)
 }
 
 /// The box of chunks, so much wider on each side, in chunks.
@@ -175,7 +175,7 @@ fn median_cut(
 
 /// Whether each vertex of a batch stays what it is: those of other blocks, and those that something joins
 /// to them.
-pub(crate) fn fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<bool> {
+pub(crate) fn find_fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<bool> {
     let own = |row: usize| owners.get(row).is_some_and(|owner| usize_from_u32(*owner) == block);
     let mut fixed: Vec<bool> = (0..batch.len()).map(|row| !own(row)).collect();
     for element in batch.elements().iter().flat_map(|elements| elements.iter()) {
@@ -333,8 +333,8 @@ fn push(
     )?;
     let fields = elements.fields().iter();
     let fields: Vec<_> =
-        fields.map(|field| field.with_column(gathered(&field.column, some))).collect();
-    Ok(taking.own_writer()?.push_elements(&vertices, &fields)?)
+        fields.map(|field| field.with_column(gather(&field.column, some))).collect();
+    Ok(taking.kind_writer()?.push_elements(&vertices, &fields)?)
 }
 
 /// How many vertices of a kind fit in so many bytes of memory while a level is made of them.
@@ -354,7 +354,7 @@ fn signed(n: i64) -> f64 {
 }
 
 /// How far outside its chunk a vertex may lie, in parts of the chunk.
-const STRAY: f64 = 1e-6;
+const STRAY_TOLERANCE_CHUNKS: f64 = 1e-6;
 /// Chunks that are asked about at once.
 const COUNT_BATCH_CHUNKS: usize = 4096;
 

@@ -23,13 +23,13 @@ use crate::shape::Rules;
 use crate::stale::{Changed, Stale};
 use crate::{Options, PyramidError, additive, levels, links};
 
-/// Gives the store at `address` coarser levels, in place of those it has; `told` hears of each as it is
+/// Gives the store at `address` coarser levels, in place of those it has; `on_event` is called for each as it is
 /// made.
 ///
 /// The store is replaced as a whole, when all is written; what fails before, or is stopped, leaves it as
 /// it is. Levels that a killed process had made are not made again when the same is asked for again.
 ///
-/// Where level 0 only adds to coarser levels, what it shows is put together first, and told of as level 0:
+/// Where level 0 only adds to coarser levels, what it shows is put together first, and reported as level 0:
 /// all of that is read again, level by level, and counted. No levels ([`Options::levels`] is 0) leave that.
 ///
 /// # Errors
@@ -40,17 +40,17 @@ pub async fn build(
     address: &str,
     options: &Options,
     how: &BuildOptions,
-    mut told: impl FnMut(&LevelReport),
+    mut on_level: impl FnMut(&LevelReport),
 ) -> Result<Vec<LevelReport>, PyramidError> {
     let levels_only = |event: PyramidEvent<'_>| {
         if let PyramidEvent::Level(report) = event {
-            told(report);
+            on_level(report);
         }
     };
     build_with_notices(address, options, how, levels_only).await
 }
 
-/// As [`build`]; `on_event` also hears what the levels do not show, such as saved progress that had to be
+/// As [`build`]; `on_event` also reports what the levels do not show, such as saved progress that had to be
 /// discarded.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ pub async fn build_with_notices(
     made
 }
 
-/// As [`build_with_notices`], with what was put `aside` before; that stays.
+/// As [`build_with_notices`], with the levels that were saved in `aside` before; they stay.
 pub(crate) async fn build_aside(
     address: &str,
     options: &Options,
@@ -84,8 +84,8 @@ pub(crate) async fn build_aside(
     replace((address, &store), options, None, (&how, Some(aside)), &mut on_event).await
 }
 
-/// Makes level `level` and puts it `aside`, where the levels below it are or go; `None` when there is none.
-pub(crate) async fn one(
+/// Makes level `level` and saves it in `aside`, where the levels below it are or go; `None` when there is none.
+pub(crate) async fn build_one_level(
     store: &Store,
     (build, aside): (&Build, &Aside),
     ladder: &PyramidPlan,
@@ -93,14 +93,14 @@ pub(crate) async fn one(
 ) -> Result<Option<LevelReport>, PyramidError> {
     let how = How { build, aside: Some(aside), only: Some(level) };
     let (mut made, _root) =
-        all(store, how, ladder, None, &mut |_event: PyramidEvent<'_>| {}).await?;
+        build_levels(store, how, ladder, None, &mut |_event: PyramidEvent<'_>| {}).await?;
     Ok(made.pop().filter(|made| made.level == level))
 }
 
 /// As [`build_with_notices`], after edits of level 0: what they left as it was is taken from the levels as they
 /// stand. What comes out has the same bytes; the root document may differ where the old levels were others.
 ///
-/// `on_event` hears of each level how much of it was made again ([`PyramidEvent::Rebuilt`]).
+/// `on_event` reports for each level how much of it was built again ([`PyramidEvent::Rebuilt`]).
 ///
 /// # Errors
 ///
@@ -140,18 +140,18 @@ async fn replace(
         if let Some(made) = additive::build((address, store), only, (how, aside), on_event).await? {
             return Ok(made);
         }
-        ladder = ladder.ended();
+        ladder = ladder.without_steps();
     }
     if store.level(0).await?.meta().is_additive() {
         let build = levels::begin_anew(address, store, how).await?;
         let made = rebuild(address, (&build, aside), &ladder, on_event).await;
-        return levels::end(build, made).await;
+        return levels::publish(build, made).await;
     }
     let build = levels::begin(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, options.opening()).await?;
-    let made = all(&store, How::new(&build, aside), &ladder, stale, on_event).await;
-    levels::end(build, made).await
+    let made = build_levels(&store, How::new(&build, aside), &ladder, stale, on_event).await;
+    levels::publish(build, made).await
 }
 
 /// Where levels are made.
@@ -211,12 +211,12 @@ async fn rebuild(
     // Sizes are measured of what levels are made of.
     let ladder = PyramidPlan::plan(&store, ladder.options()).await?;
     let how = How::new(build, aside);
-    let (coarser, root) = all(&store, how, &ladder, None, on_event).await?;
+    let (coarser, root) = build_levels(&store, how, &ladder, None, on_event).await?;
     reports.extend(coarser);
     Ok((reports, root))
 }
 
-async fn all(
+async fn build_levels(
     store: &Store,
     How { build, aside, only }: How<'_>,
     ladder: &PyramidPlan,
@@ -240,9 +240,7 @@ async fn all(
     check_rules(store, &options.rules).await?;
     let (mut source, mut below, mut reports) = (store.clone(), ladder.sizes(), Vec::new());
     let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
-    while let Some(steps) =
-        ladder.level(saturating_u32_from_usize(reports.len()).saturating_add(1), &below)
-    {
+    while let Some(steps) = ladder.level(saturating_u32_from_usize(reports.len()) + 1, &below) {
         let level = steps.first().map_or(0, |step| step.level);
         let each = (0..).zip(&steps).zip(kinds.iter().zip(known.iter().zip(&errors)));
         let each = each.map(|((at, step), (ladder, ((names, explicit), error)))| Making {
@@ -295,15 +293,15 @@ async fn all(
         }
         made.documents.iter().for_each(|document| root.announce_level(document));
         source = build.preview(&root.clone().finish()).await?;
-        let report = measured(&source, made.report).await?;
+        let report = measure_stored(&source, made.report).await?;
         on_event(PyramidEvent::Level(&report));
         if stale.is_some() {
             made.rebuilt.iter().for_each(|(rebuilt, _)| on_event(PyramidEvent::Rebuilt(rebuilt)));
             changed = made.rebuilt.into_iter().map(|(_, changed)| changed).collect();
         }
         let stuck = report.vertices.saturating_mul(20) > all.vertices.saturating_mul(19);
-        below = report.of_each().map(LevelReport::size).collect();
-        errors = report.of_each().map(|own| own.error).collect();
+        below = report.per_kind().map(LevelReport::size).collect();
+        errors = report.per_kind().map(|own| own.error).collect();
         reports.push(report);
         if folder.is_some() {
             parents.push(made.parents);
@@ -327,11 +325,14 @@ async fn all(
 }
 
 /// The same with what the level takes, and each kind of it.
-async fn measured(store: &Store, mut report: LevelReport) -> Result<LevelReport, PyramidError> {
-    report.bytes = stored(store, &report.level.to_string()).await?;
+async fn measure_stored(
+    store: &Store,
+    mut report: LevelReport,
+) -> Result<LevelReport, PyramidError> {
+    report.bytes = count_stored_bytes(store, &report.level.to_string()).await?;
     let mut first = report.bytes; // the groups of others lie among its arrays
     for (kind, own) in report.kinds.iter_mut().skip(1) {
-        own.bytes = stored(store, &format!("{}/{kind}", report.level)).await?;
+        own.bytes = count_stored_bytes(store, &format!("{}/{kind}", report.level)).await?;
         first = first.saturating_sub(own.bytes);
     }
     if let Some((_, own)) = report.kinds.first_mut() {
@@ -341,9 +342,9 @@ async fn measured(store: &Store, mut report: LevelReport) -> Result<LevelReport,
 }
 
 /// How many bytes lie below `path`: those of a level, or of a kind beside its own.
-pub(crate) async fn stored(store: &Store, path: &str) -> Result<u64, PyramidError> {
+pub(crate) async fn count_stored_bytes(store: &Store, path: &str) -> Result<u64, PyramidError> {
     let objects = store.nodes().objects(path).await?;
-    Ok(objects.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add))
+    Ok(objects.iter().map(|(_, bytes)| *bytes).sum())
 }
 
 /// Names of attributes that levels get, which no attribute of level 0 has.

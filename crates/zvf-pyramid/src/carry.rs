@@ -14,7 +14,7 @@ use zvf_query::{Columns, Query, Reader};
 use zvf_write::KindWriter;
 
 use crate::choose::{self, Candidate};
-use crate::columns::{Points, gathered};
+use crate::columns::{Points, gather};
 use crate::groups::{self, ids_of};
 use crate::ladder::Step;
 use crate::shape::contract::sides;
@@ -26,7 +26,7 @@ pub(crate) struct Objects {
     ids: Vec<i64>,        // by row
     at: Vec<Option<u32>>, // by row: which of the levels has its fragments
     kept: Vec<i64>,       // ascending
-    first: Option<i64>,   // of new ids, where they are numbered anew
+    first: Option<i64>,   // of new ids, where objects get new numbers
     alone: bool,          // whether groups have no others
 }
 
@@ -44,7 +44,7 @@ impl Objects {
                 Ok(())
             };
             index.scan(note).await?;
-            let own = rows(level).await?;
+            let own = read_row_ids(level).await?;
             if levels.len() == 1 {
                 (ids, at) = (own, there);
                 break;
@@ -91,7 +91,7 @@ impl Objects {
         self.first = Some(first);
     }
 
-    /// The id after those, where they are numbered anew.
+    /// The id after those, where objects get new numbers.
     pub(crate) fn next_id(&self) -> i64 {
         let first = self.first.unwrap_or(0);
         first + zvf_format::num::saturating_i64(to_u64(self.kept.len()))
@@ -110,7 +110,7 @@ impl Objects {
         }
     }
 
-    /// Only these of them: of others nothing will be said but that there are such.
+    /// Restricts the selection to `kept`. Other objects keep an empty index row.
     pub(crate) fn restrict_to(&self, mut kept: Vec<i64>) -> Self {
         kept.sort_unstable();
         Self { kept, alone: true, ..self.clone() }
@@ -122,13 +122,13 @@ impl Objects {
     }
 
     /// Those that have no fragments.
-    pub(crate) fn not_there(&self) -> impl Iterator<Item = i64> {
+    pub(crate) fn ids_without_fragments(&self) -> impl Iterator<Item = i64> {
         self.ids.iter().zip(&self.at).filter(|(_, at)| at.is_none()).map(|(id, _)| *id)
     }
 
     /// Those that are kept and have fragments at one of the levels, by its place among them, in the order of
     /// their rows.
-    pub(crate) fn of_level(&self, level: u32) -> Vec<i64> {
+    pub(crate) fn kept_of_level(&self, level: u32) -> Vec<i64> {
         let own = self.ids.iter().zip(&self.at).filter(|(_, at)| **at == Some(level));
         own.filter(|(id, _)| self.keeps(**id)).map(|(id, _)| *id).collect()
     }
@@ -139,7 +139,7 @@ impl Objects {
     }
 
     /// How many have some and are kept.
-    pub(crate) fn kept_there(&self) -> usize {
+    pub(crate) fn count_kept_with_fragments(&self) -> usize {
         let own = self.ids.iter().zip(&self.at);
         own.filter(|(id, at)| at.is_some() && self.keeps(**id)).count()
     }
@@ -186,34 +186,38 @@ impl Objects {
             return Ok(());
         }
         let seed = seed.wrapping_add(step.level.into());
-        let k = choose::wanted(self.kept.len(), step.sparsity);
+        let k = choose::count_kept(self.kept.len(), step.sparsity);
         let plain = |id: &i64| Candidate { id: *id, ..Candidate::default() };
         let mut candidates: Vec<Candidate> = self.kept.iter().map(plain).collect();
         match strategy {
             Strategy::Random | Strategy::Groups => {}
-            Strategy::Largest(name) => valued(levels, name, 1.0, &mut candidates).await?,
-            Strategy::Smallest(name) => valued(levels, name, -1.0, &mut candidates).await?,
+            Strategy::Largest(name) => {
+                measure_attribute(levels, name, 1.0, &mut candidates).await?
+            }
+            Strategy::Smallest(name) => {
+                measure_attribute(levels, name, -1.0, &mut candidates).await?
+            }
             Strategy::Length | Strategy::Coverage | Strategy::Thinning => {
-                measured(reader, levels, kind, &mut candidates).await?;
+                measure_length(reader, levels, kind, &mut candidates).await?;
             }
         }
         self.kept = match strategy {
-            Strategy::Random => choose::random(&candidates, k, seed),
+            Strategy::Random => choose::choose_random(&candidates, k, seed),
             Strategy::Length | Strategy::Largest(_) | Strategy::Smallest(_) => {
-                choose::largest(&candidates, k)
+                choose::choose_largest(&candidates, k)
             }
-            Strategy::Coverage => choose::coverage(&candidates, k, bin),
-            Strategy::Thinning => choose::thinned(&candidates, bin),
+            Strategy::Coverage => choose::choose_by_coverage(&candidates, k, bin),
+            Strategy::Thinning => choose::choose_one_per_bin(&candidates, bin),
             Strategy::Groups => {
                 let groups = groups::read_groups(levels).await?.into_iter();
                 let groups: Vec<_> = groups.map(|(_, members)| ids_of(members)).collect();
-                choose::of_groups(&candidates, &groups, step.sparsity, seed)
+                choose::choose_by_group(&candidates, &groups, step.sparsity, seed)
             }
         };
         Ok(())
     }
 
-    /// Gives `writer` all objects of `levels`, and what is said of those that are kept.
+    /// Gives `writer` all objects of `levels`, and the attributes of those that are kept.
     pub(crate) async fn carry(
         &self,
         levels: &[LevelReader],
@@ -224,10 +228,14 @@ impl Objects {
         for level in levels {
             let own = level.object_attribute_names().await?.names;
             names.extend(own.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
-            ids.push(rows(level).await?);
+            ids.push(read_row_ids(level).await?);
         }
         if self.is_renumbered() {
-            self.number(source_id, !names.iter().any(|name| *name == *source_id), &mut writer)?;
+            self.declare_ids(
+                source_id,
+                !names.iter().any(|name| *name == *source_id),
+                &mut writer,
+            )?;
         } else {
             // Each level has a row for each object: readers may take ids for rows.
             writer.declare_objects(&self.ids.iter().copied().map(ObjectId).collect::<Vec<_>>());
@@ -246,14 +254,14 @@ impl Objects {
                             && self.keeps(id)
                             && (levels.len() == 1 || said.insert(id))
                     };
-                    let told: Vec<(u32, i64)> = (0_u32..)
+                    let known: Vec<(u32, i64)> = (0_u32..)
                         .zip(ids.iter().copied())
                         .filter(|(row, id)| own(*id, *row))
                         .collect();
-                    let rows: Vec<u32> = told.iter().map(|(row, _)| *row).collect();
+                    let rows: Vec<u32> = known.iter().map(|(row, _)| *row).collect();
                     let own: Vec<ObjectId> =
-                        told.iter().map(|(_, id)| ObjectId(self.new_id(*id))).collect();
-                    let field = attribute.field(gathered(values.column(), &rows));
+                        known.iter().map(|(_, id)| ObjectId(self.new_id(*id))).collect();
+                    let field = attribute.field(gather(values.column(), &rows));
                     writer.object_fields(&own, &[field])?;
                 }
             }
@@ -263,16 +271,16 @@ impl Objects {
 }
 
 impl Objects {
-    /// Declares the objects that are kept under their new ids; `told` with what they were.
-    fn number(
+    /// Declares the objects that are kept under their new ids; with `with_old_ids`, states their old ids as well.
+    fn declare_ids(
         &self,
         source_id: &str,
-        told: bool,
+        with_old_ids: bool,
         writer: &mut KindWriter<'_>,
     ) -> Result<(), PyramidError> {
         let new: Vec<ObjectId> = self.kept.iter().map(|id| ObjectId(self.new_id(*id))).collect();
         writer.declare_objects(&new);
-        if told {
+        if with_old_ids {
             let bytes: Vec<u8> = self.kept.iter().flat_map(|id| id.to_le_bytes()).collect();
             let column = zvf_model::Column::new(zvf_metadata::Dtype::INT64, 1, bytes.into())?;
             writer.object_fields(&new, &[Field::new(source_id, column)])?;
@@ -282,7 +290,7 @@ impl Objects {
 }
 
 /// The ids of the rows of a level's index; none where it has no index.
-async fn rows(level: &LevelReader) -> Result<Vec<i64>, PyramidError> {
+async fn read_row_ids(level: &LevelReader) -> Result<Vec<i64>, PyramidError> {
     let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
     let ids = index.ids(0..index.slots()).await?;
     Ok(ids.into_iter().map(|id| id.0).collect())
@@ -303,7 +311,7 @@ pub(crate) async fn unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i64>, P
         Ok(())
     };
     index.scan(note).await?;
-    let ids = rows(level).await?.into_iter().zip(whole);
+    let ids = read_row_ids(level).await?.into_iter().zip(whole);
     Ok(ids.filter(|(_, is_whole)| *is_whole).map(|(id, _)| id).collect())
 }
 
@@ -314,7 +322,7 @@ pub(crate) async fn present_ids(level: &LevelReader) -> Result<BTreeSet<i64>, Py
 }
 
 /// Measures candidates by an attribute of objects.
-async fn valued(
+async fn measure_attribute(
     levels: &[LevelReader],
     name: &str,
     sign: f64,
@@ -324,7 +332,7 @@ async fn valued(
     for level in levels {
         let Some(attribute) = level.object_attribute(name).await? else { continue };
         any = true;
-        let ids = rows(level).await?;
+        let ids = read_row_ids(level).await?;
         let values = attribute.range(0..to_u64(ids.len())).await?;
         for (row, id) in ids.into_iter().enumerate().filter(|(row, _)| values.is_present(*row)) {
             by_id.entry(id).or_insert(values.column().float(row, 0).unwrap_or(f64::NAN));
@@ -341,7 +349,7 @@ async fn valued(
 }
 
 /// Measures candidates by their length, and finds out where one of their vertices lies.
-async fn measured(
+async fn measure_length(
     reader: &Reader,
     levels: &[LevelReader],
     kind: Kind,
@@ -354,13 +362,18 @@ async fn measured(
     let query = query.columns(Columns::None).with_owners();
     let mut batches = reader.stream(query.uncached());
     while let Some(batch) = batches.next().await {
-        note(&batch?, kind, &places, candidates);
+        add_lengths(&batch?, kind, &places, candidates);
     }
     Ok(())
 }
 
 /// Adds what a batch says of candidates.
-fn note(batch: &Batch, kind: Kind, places: &HashMap<i64, usize>, candidates: &mut [Candidate]) {
+fn add_lengths(
+    batch: &Batch,
+    kind: Kind,
+    places: &HashMap<i64, usize>,
+    candidates: &mut [Candidate],
+) {
     let points = Points::from_column(batch.positions());
     let mut add = |id: i64, measure: f64, row: usize| {
         let candidate = places.get(&id).and_then(|at| candidates.get_mut(*at));

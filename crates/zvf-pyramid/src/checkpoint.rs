@@ -1,9 +1,9 @@
-//! What was made of the levels of a store, put aside until the store is replaced: what a killed build had
+//! A checkpoint of the levels of a store, kept until the store is replaced: what a killed build had
 //! made, the next one does not make again.
 //!
 //! ```text
 //! PARENT/.NAME.zvf-pyramid/
-//!     lock        held by the process that builds; another one at the same time puts nothing aside
+//!     lock        held by the process that builds; another one at the same time saves nothing
 //!     recipe      of what levels are made and how; of any other recipe nothing is taken over
 //!     N/...       the files of level N, under second names
 //!     N.KIND.pairs    which vertices of that kind stand for which of the level below, where they are linked
@@ -13,10 +13,10 @@
 //! A kill may come at any moment, so the folder proves itself. The record of a level is written last and
 //! removed first, and the recipe goes before everything else. A level is taken over only when its files
 //! are exactly those of its record, byte for byte; otherwise it is discarded, and the report says so. Files
-//! are not told apart by CRC-32C: that of a cell that ends with its own is the same for all of one length.
+//! are not distinguished by CRC-32C: that of a cell that ends with its own is the same for all of one length.
 //!
 //! The folder goes with the build, whether that is done or fails: only a process that is killed leaves it.
-//! The same recipe makes the same bytes, so what comes out is as if nobody had been killed.
+//! The same recipe makes the same bytes, so the result is that of a build that was never killed.
 //!
 //! Not here: scratch of the store that replaces the old one (`zvf_store::Build`).
 
@@ -56,37 +56,39 @@ impl Aside {
         store: &Store,
         options: &Options,
     ) -> Result<Option<Self>, PyramidError> {
-        let Some(folder) = Build::sibling_work_dir(address, WORD)? else { return Ok(None) };
+        let Some(folder) = Build::sibling_work_dir(address, FOLDER_SUFFIX)? else {
+            return Ok(None);
+        };
         let chain = LevelReader::chain(store, LevelId(0)).await?;
-        // Whoever cannot write here is told so by the build.
-        let Ok(Some(lock)) = locked(&folder) else { return Ok(None) };
+        // Where nothing can be written, the build reports it.
+        let Ok(Some(lock)) = try_lock(&folder) else { return Ok(None) };
         let Ok(source) = fs::canonicalize(address.strip_prefix("file://").unwrap_or(address))
         else {
             return Ok(None);
         };
         let aside = Self { folder, kept: Vec::new(), _lock: Some(lock) };
         let levels = chain.iter().map(|level| source.join(level.level().0.to_string()));
-        let recipe = recipe(levels.collect(), store, options);
-        if recipe.and_then(|recipe| aside.settle(&Disk::default(), &recipe)).is_err() {
+        let recipe = describe_recipe(levels.collect(), store, options);
+        if recipe.and_then(|recipe| aside.remove_outdated(&Disk::default(), &recipe)).is_err() {
             aside.remove(); // such as that of a packed store, which gets no levels anyway
             return Ok(None);
         }
         Ok(Some(aside))
     }
 
-    /// A folder that nobody else uses, and levels that are in others.
+    /// A folder that no other process uses, and levels that are in others.
     pub(crate) fn with_levels(folder: &Path, kept: Vec<KeptLevel>) -> Self {
         Self { folder: folder.to_owned(), kept, _lock: None }
     }
 
     /// Whether a level is there and what its record says.
     pub(crate) fn is_sound(&self, level: u32) -> std::io::Result<bool> {
-        Ok(matches!(self.saved(level)?, Saved::Sound(_)))
+        Ok(matches!(self.read_saved(level)?, Saved::Sound(_)))
     }
 
     /// Whether every file of a level but its documents is in the store in the folder `store`.
     pub(crate) fn is_in(&self, level: u32, store: &Path) -> std::io::Result<bool> {
-        let kept = self.files(level)?;
+        let kept = self.hash_files(level)?;
         let mut cells = kept.iter().filter(|(name, _)| {
             name.starts_with(&format!("{level}/")) && !name.ends_with(DOCUMENT)
         });
@@ -97,7 +99,7 @@ impl Aside {
     }
 
     /// The folder that a level is in.
-    fn place(&self, level: u32) -> &Path {
+    fn level_folder(&self, level: u32) -> &Path {
         let kept = self.kept.iter().find(|kept| kept.level == level);
         kept.map_or(&self.folder, |kept| &kept.folder)
     }
@@ -117,11 +119,11 @@ impl Aside {
         level: u32,
         (kinds, linked): (&[Kind], bool),
     ) -> Result<Taken, PyramidError> {
-        let folder = self.place(level).join(level.to_string());
-        let report = match self.saved(level).map_err(WriteError::Scratch)? {
+        let folder = self.level_folder(level).join(level.to_string());
+        let report = match self.read_saved(level).map_err(WriteError::Scratch)? {
             Saved::Sound(report) => report,
             saved @ (Saved::Damaged | Saved::Nothing) => {
-                self.forget(level).map_err(WriteError::Scratch)?;
+                self.remove_level(level).map_err(WriteError::Scratch)?;
                 let damaged = matches!(saved, Saved::Damaged);
                 return Ok(if damaged { Taken::Discarded } else { Taken::Nothing });
             }
@@ -132,14 +134,14 @@ impl Aside {
             let text = fs::read(own.join(DOCUMENT)).map_err(WriteError::Scratch)?;
             documents.push(Document::parse(&text)?);
             if linked {
-                parents.push((*kind, Pairs::open(&self.pairs(level, *kind))?));
+                parents.push((*kind, Pairs::open(&self.pairs_path(level, *kind))?));
             }
         }
         build.hard_link_from(&folder, &level.to_string()).await?;
         Ok(Taken::Level(MadeLevel { report, documents, parents, rebuilt: Vec::new() }))
     }
 
-    /// Puts a level aside that is written.
+    /// Saves a level that is written.
     pub(crate) async fn put(
         &self,
         build: &Build,
@@ -148,23 +150,26 @@ impl Aside {
     ) -> Result<(), PyramidError> {
         let level = report.level;
         for (kind, parents) in parents {
-            parents.save(&self.pairs(level, *kind))?;
+            parents.save(&self.pairs_path(level, *kind))?;
         }
-        let folder = self.place(level).join(level.to_string());
+        let folder = self.level_folder(level).join(level.to_string());
         build.hard_link_to(&level.to_string(), &folder).await?;
         let record = || {
-            let files: Vec<Json> =
-                self.files(level)?.iter().map(|(name, sum)| json!([name, sum.0, sum.1])).collect();
+            let files: Vec<Json> = self
+                .hash_files(level)?
+                .iter()
+                .map(|(name, sum)| json!([name, sum.0, sum.1]))
+                .collect();
             let record = json!({ "report": report_to_json(report), "files": files });
             let name = format!("{level}.json");
-            write(&Disk::default(), self.place(level), &name, &record.to_string())
+            write(&Disk::default(), self.level_folder(level), &name, &record.to_string())
         };
         Ok(record().map_err(WriteError::Scratch)?)
     }
 
     /// The report of a level that is whole.
-    fn saved(&self, level: u32) -> std::io::Result<Saved> {
-        let text = match fs::read(self.file(level, "json")) {
+    fn read_saved(&self, level: u32) -> std::io::Result<Saved> {
+        let text = match fs::read(self.file_path(level, "json")) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Saved::Nothing),
             text => text?,
         };
@@ -179,17 +184,17 @@ impl Aside {
             Some((report_from_json(level, record.get("report")?)?, files))
         });
         Ok(match known {
-            Some((report, files)) if files == self.files(level)? => Saved::Sound(report),
+            Some((report, files)) if files == self.hash_files(level)? => Saved::Sound(report),
             Some(_) | None => Saved::Damaged,
         })
     }
 
     /// The files of a level by their names in the folder, each with its length and its XXH64.
-    fn files(&self, level: u32) -> std::io::Result<BTreeMap<String, (u64, u64)>> {
+    fn hash_files(&self, level: u32) -> std::io::Result<BTreeMap<String, (u64, u64)>> {
         let mut files = BTreeMap::new();
         let mut folders = vec![level.to_string()];
         while let Some(folder) = folders.pop() {
-            let entries = match fs::read_dir(self.place(level).join(&folder)) {
+            let entries = match fs::read_dir(self.level_folder(level).join(&folder)) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 entries => entries?,
             };
@@ -204,7 +209,7 @@ impl Aside {
             }
         }
         for &kind in Kind::ALL {
-            let path = self.pairs(level, kind);
+            let path = self.pairs_path(level, kind);
             if path.exists() {
                 files.insert(format!("{level}.{kind}.pairs"), hash_file(&path)?);
             }
@@ -212,8 +217,8 @@ impl Aside {
         Ok(files)
     }
 
-    /// Removes what is there of another recipe, and of levels that were put aside half.
-    fn settle(&self, disk: &Disk, recipe: &str) -> std::io::Result<()> {
+    /// Removes what is there of another recipe, and of levels that were saved in part.
+    fn remove_outdated(&self, disk: &Disk, recipe: &str) -> std::io::Result<()> {
         let known = self.folder.join(RECIPE);
         if fs::read(&known).is_ok_and(|known| known == recipe.as_bytes()) {
             return Ok(());
@@ -233,18 +238,18 @@ impl Aside {
     }
 
     /// Removes what there is of a level.
-    pub(crate) fn forget(&self, level: u32) -> std::io::Result<()> {
-        remove(&self.file(level, "json"))?;
-        remove(&self.place(level).join(level.to_string()))?;
-        Kind::ALL.iter().try_for_each(|kind| remove(&self.pairs(level, *kind)))
+    pub(crate) fn remove_level(&self, level: u32) -> std::io::Result<()> {
+        remove(&self.file_path(level, "json"))?;
+        remove(&self.level_folder(level).join(level.to_string()))?;
+        Kind::ALL.iter().try_for_each(|kind| remove(&self.pairs_path(level, *kind)))
     }
 
-    fn pairs(&self, level: u32, kind: Kind) -> PathBuf {
-        self.file(level, &format!("{kind}.pairs"))
+    fn pairs_path(&self, level: u32, kind: Kind) -> PathBuf {
+        self.file_path(level, &format!("{kind}.pairs"))
     }
 
-    fn file(&self, level: u32, what: &str) -> PathBuf {
-        self.place(level).join(format!("{level}.{what}"))
+    fn file_path(&self, level: u32, what: &str) -> PathBuf {
+        self.level_folder(level).join(format!("{level}.{what}"))
     }
 }
 
@@ -259,7 +264,7 @@ fn write(disk: &Disk, folder: &Path, name: &str, text: &str) -> std::io::Result<
 /// What was found of a level.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// It was not put aside.
+    /// It was not saved.
     Nothing,
     /// It was, but is not what its record says: it was removed.
     Discarded,
@@ -274,7 +279,7 @@ enum Saved {
     Sound(LevelReport),
 }
 
-/// What is told of a level. Told in bits, an error is the same afterwards.
+/// Serializes a level report, the error as bits so that it round-trips exactly.
 fn report_to_json(report: &LevelReport) -> Json {
     let LevelReport { vertices, objects, elements, bytes, error, kinds, .. } = report;
     let kinds: Vec<Json> = kinds
@@ -291,9 +296,9 @@ fn report_to_json(report: &LevelReport) -> Json {
     })
 }
 
-/// The same, heard again.
-fn report_from_json(level: u32, told: &Json) -> Option<LevelReport> {
-    let number = |name: &str| told.get(name).and_then(Json::as_u64);
+/// Parses a serialized level report.
+fn report_from_json(level: u32, report: &Json) -> Option<LevelReport> {
+    let number = |name: &str| report.get(name).and_then(Json::as_u64);
     let kind = |one: &Json| {
         let kind = one.get("kind")?.as_str()?.parse::<Kind>().ok()?;
         Some((kind, report_from_json(level, one.get("own")?)?))
@@ -305,12 +310,12 @@ fn report_from_json(level: u32, told: &Json) -> Option<LevelReport> {
         elements: number("elements")?,
         bytes: number("bytes")?,
         error: number("error").map(f64::from_bits),
-        kinds: told.get("kinds")?.as_array()?.iter().map(kind).collect::<Option<_>>()?,
+        kinds: report.get("kinds")?.as_array()?.iter().map(kind).collect::<Option<_>>()?,
     })
 }
 
 /// The folder's lock, made where there is none; `None` where another process holds it.
-fn locked(folder: &Path) -> std::io::Result<Option<File>> {
+fn try_lock(folder: &Path) -> std::io::Result<Option<File>> {
     match fs::create_dir(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => {}
@@ -326,7 +331,11 @@ fn locked(folder: &Path) -> std::io::Result<Option<File>> {
 
 /// How levels are made, and what of: the root, and every file of the levels that level 0 shows, by its name,
 /// size and age.
-fn recipe(mut folders: Vec<PathBuf>, store: &Store, options: &Options) -> std::io::Result<String> {
+fn describe_recipe(
+    mut folders: Vec<PathBuf>,
+    store: &Store,
+    options: &Options,
+) -> std::io::Result<String> {
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {
@@ -341,7 +350,7 @@ fn recipe(mut folders: Vec<PathBuf>, store: &Store, options: &Options) -> std::i
         }
     }
     files.sort();
-    let mut root = Root::from_store(store); // without what is said of other levels
+    let mut root = Root::from_store(store); // without the metadata of other levels
     root.without_links();
     let mut sum = DefaultHasher::new();
     (files, root.finish().print()).hash(&mut sum);
@@ -357,7 +366,7 @@ fn remove(path: &Path) -> std::io::Result<()> {
     }
 }
 
-const WORD: &str = "pyramid";
+const FOLDER_SUFFIX: &str = "pyramid";
 const LOCK: &str = "lock";
 const RECIPE: &str = "recipe";
 pub(crate) const DOCUMENT: &str = "zarr.json";
@@ -378,7 +387,7 @@ mod tests {
         }
         fs::create_dir(folder.join("1")).unwrap();
         let disk = Disk::recording();
-        aside.settle(&disk, "new").unwrap();
+        aside.remove_outdated(&disk, "new").unwrap();
         let calls = disk.calls();
         let synced = calls.iter().position(|call| *call == Call::SyncDir(folder.clone())).unwrap();
         assert_eq!(calls[0], Call::Remove(folder.join(RECIPE)));
@@ -392,7 +401,7 @@ mod tests {
         assert_eq!(fs::read(&recipe).unwrap(), b"new");
         assert_eq!(fs::read(folder.join(LOCK)).unwrap(), b"old");
         let known = Disk::recording();
-        aside.settle(&known, "new").unwrap();
+        aside.remove_outdated(&known, "new").unwrap();
         assert_eq!(known.calls(), []);
     }
 }

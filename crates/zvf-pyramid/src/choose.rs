@@ -22,35 +22,35 @@ pub(crate) struct Candidate {
 }
 
 /// How many of `n` are kept.
-pub(crate) fn wanted(n: usize, sparsity: f64) -> usize {
+pub(crate) fn count_kept(n: usize, sparsity: f64) -> usize {
     saturating_usize(round_half_up_u64(f64_from_u64(to_u64(n)) / sparsity))
         .clamp(1, n.max(1))
         .min(n)
 }
 
 /// Any `k` of them.
-pub(crate) fn random(candidates: &[Candidate], k: usize, seed: u64) -> Vec<i64> {
+pub(crate) fn choose_random(candidates: &[Candidate], k: usize, seed: u64) -> Vec<i64> {
     let chosen = Random::new(seed.into()).choose(to_u64(candidates.len()), to_u64(k));
     let chosen = chosen.into_iter().filter_map(|at| candidates.get(saturating_usize(at)));
     chosen.map(|candidate| candidate.id).collect()
 }
 
 /// The `k` with the largest measure; the lower id where those are the same.
-pub(crate) fn largest(candidates: &[Candidate], k: usize) -> Vec<i64> {
+pub(crate) fn choose_largest(candidates: &[Candidate], k: usize) -> Vec<i64> {
     let mut order: Vec<&Candidate> = candidates.iter().collect();
     let number = |x: f64| if x.is_nan() { f64::NEG_INFINITY } else { x };
     order.sort_by(|a, b| {
         number(b.measure).total_cmp(&number(a.measure)).then_with(|| a.id.cmp(&b.id))
     });
-    sorted(order.into_iter().take(k).map(|candidate| candidate.id).collect())
+    sort_ids(order.into_iter().take(k).map(|candidate| candidate.id).collect())
 }
 
 /// One for each bin, by the first that is met in it; what is left of `k` in proportion to how many more a
 /// bin has, and one more for the fullest.
-pub(crate) fn coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i64> {
-    let bins = by_bin(candidates, bin);
+pub(crate) fn choose_by_coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i64> {
+    let bins = group_by_bin(candidates, bin);
     if k <= bins.len() {
-        return sorted(bins.iter().take(k).filter_map(|own| own.first().copied()).collect());
+        return sort_ids(bins.iter().take(k).filter_map(|own| own.first().copied()).collect());
     }
     let more = |own: &Vec<i64>| own.len().saturating_sub(1);
     let all: usize = bins.iter().map(more).sum::<usize>();
@@ -74,17 +74,17 @@ pub(crate) fn coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i
         }
     }
     let kept = bins.iter().zip(taken).flat_map(|(own, count)| own.iter().take(count));
-    sorted(kept.copied().collect())
+    sort_ids(kept.copied().collect())
 }
 
 /// The first of each bin.
-pub(crate) fn thinned(candidates: &[Candidate], bin: &[f64]) -> Vec<i64> {
-    let bins = by_bin(candidates, bin);
-    sorted(bins.iter().filter_map(|own| own.first().copied()).collect())
+pub(crate) fn choose_one_per_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<i64> {
+    let bins = group_by_bin(candidates, bin);
+    sort_ids(bins.iter().filter_map(|own| own.first().copied()).collect())
 }
 
 /// The same share of each group and of those in none, at least one of each.
-pub(crate) fn of_groups(
+pub(crate) fn choose_by_group(
     candidates: &[Candidate],
     groups: &[Vec<i64>],
     sparsity: f64,
@@ -97,17 +97,21 @@ pub(crate) fn of_groups(
         let own: Vec<Candidate> =
             members.iter().filter_map(|id| known.get(id).map(|c| (*c).clone())).collect();
         grouped.extend(own.iter().map(|c| (c.id, ())));
-        kept.extend(random(&own, wanted(own.len(), sparsity), seed.wrapping_add(number)));
+        kept.extend(choose_random(
+            &own,
+            count_kept(own.len(), sparsity),
+            seed.wrapping_add(number),
+        ));
     }
     let rest: Vec<Candidate> =
         candidates.iter().filter(|c| !grouped.contains_key(&c.id)).cloned().collect();
     let last = seed.wrapping_add(to_u64(groups.len()));
-    kept.extend(random(&rest, wanted(rest.len(), sparsity), last));
-    sorted(kept)
+    kept.extend(choose_random(&rest, count_kept(rest.len(), sparsity), last));
+    sort_ids(kept)
 }
 
 /// The candidates of each bin, bins in the order in which they are met.
-fn by_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<Vec<i64>> {
+fn group_by_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<Vec<i64>> {
     let (mut numbers, mut bins) = (HashMap::<Vec<i64>, usize>::new(), Vec::<Vec<i64>>::new());
     for candidate in candidates {
         let key =
@@ -124,7 +128,7 @@ fn by_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<Vec<i64>> {
     bins
 }
 
-fn sorted(mut ids: Vec<i64>) -> Vec<i64> {
+fn sort_ids(mut ids: Vec<i64>) -> Vec<i64> {
     ids.sort_unstable();
     ids.dedup();
     ids
@@ -152,21 +156,21 @@ mod tests {
             (8, 9.0, 5.5),
             (10, 3.0, -0.5),
         ]);
-        assert_eq!(largest(&five, 2), [4, 8]);
-        assert_eq!(largest(&five, 4), [2, 4, 8, 10]);
-        assert_eq!(coverage(&five, 2, &[1.0]), [2, 8]);
-        assert_eq!(coverage(&five, 4, &[1.0]), [2, 4, 8, 10]);
-        assert_eq!(coverage(&five, 5, &[1.0]), [2, 4, 6, 8, 10]);
-        assert_eq!(thinned(&five, &[1.0]), [2, 8, 10]);
-        assert_eq!(random(&five, 5, 1), [2, 4, 6, 8, 10]);
-        assert_eq!(random(&five, 2, 1).len(), 2);
-        let kept = of_groups(&five, &[vec![2, 4, 77], vec![8]], 2.0, 3);
+        assert_eq!(choose_largest(&five, 2), [4, 8]);
+        assert_eq!(choose_largest(&five, 4), [2, 4, 8, 10]);
+        assert_eq!(choose_by_coverage(&five, 2, &[1.0]), [2, 8]);
+        assert_eq!(choose_by_coverage(&five, 4, &[1.0]), [2, 4, 8, 10]);
+        assert_eq!(choose_by_coverage(&five, 5, &[1.0]), [2, 4, 6, 8, 10]);
+        assert_eq!(choose_one_per_bin(&five, &[1.0]), [2, 8, 10]);
+        assert_eq!(choose_random(&five, 5, 1), [2, 4, 6, 8, 10]);
+        assert_eq!(choose_random(&five, 2, 1).len(), 2);
+        let kept = choose_by_group(&five, &[vec![2, 4, 77], vec![8]], 2.0, 3);
         assert!(kept.contains(&8) && kept.len() == 3, "{kept:?}");
     }
 
     #[test]
     fn at_least_one_stays() {
-        assert_eq!([0, 1, 2, 5].map(|n| wanted(n, 100.0)), [0, 1, 1, 1]);
-        assert_eq!([0, 1, 2, 5].map(|n| wanted(n, 2.0)), [0, 1, 1, 3]);
+        assert_eq!([0, 1, 2, 5].map(|n| count_kept(n, 100.0)), [0, 1, 1, 1]);
+        assert_eq!([0, 1, 2, 5].map(|n| count_kept(n, 2.0)), [0, 1, 1, 3]);
     }
 }

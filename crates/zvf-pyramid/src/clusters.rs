@@ -13,7 +13,7 @@ use zvf_model::{Column, Field, Value};
 
 use crate::PyramidError;
 use crate::batches::row_number;
-use crate::columns::{counts, floats, gathered, put};
+use crate::columns::{counts, floats, gather, put};
 use crate::rule::Aggregation;
 use crate::shape::farthest::{Farthest, Spot, compare_points};
 
@@ -54,7 +54,7 @@ impl Clusters {
     }
 
     /// The same clusters with these vertices as their heads.
-    pub(crate) fn headed(self, heads: Vec<u32>) -> Self {
+    pub(crate) fn with_heads(self, heads: Vec<u32>) -> Self {
         Self { heads, ..self }
     }
 
@@ -94,7 +94,7 @@ impl Clusters {
                 weight += own;
             }
             let means = sums.iter_mut().enumerate();
-            means.for_each(|(axis, sum)| *sum = among(*sum / weight, at, rows, (axis, axes)));
+            means.for_each(|(axis, sum)| *sum = clamp_mean(*sum / weight, at, rows, (axis, axes)));
         });
         centers
     }
@@ -106,10 +106,10 @@ impl Clusters {
                 let start = usize_from_u32(*row) * axes;
                 let at = from.get(start..start + axes).unwrap_or(&[]);
                 let off = at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-                farther(most, (off.sqrt(), at))
+                max_error(most, (off.sqrt(), at))
             })
         });
-        let (error, at) = own.reduce(|| (0.0, [].as_slice()), farther);
+        let (error, at) = own.reduce(|| (0.0, [].as_slice()), max_error);
         Farthest { error, at: (error > 0.0).then(|| Spot::Vertex(at.to_vec())) }
     }
 
@@ -124,7 +124,7 @@ impl Clusters {
         let column = &field.column;
         let column = match rule {
             Aggregation::Drop => return Ok(None),
-            Aggregation::First => gathered(column, &self.heads),
+            Aggregation::First => gather(column, &self.heads),
             Aggregation::Mode => self.modes(column),
             Aggregation::Count => {
                 let counts = counts(&self.weights(of))?;
@@ -141,8 +141,8 @@ impl Clusters {
 
     /// The row that is there most often, of each cluster; the first of those that are there as often.
     fn modes(&self, column: &Column) -> Column {
-        let rows: Vec<u32> = self.par_members().map(|rows| most_often(column, rows)).collect();
-        gathered(column, &rows)
+        let rows: Vec<u32> = self.par_members().map(|rows| find_mode(column, rows)).collect();
+        gather(column, &rows)
     }
 
     fn numbers(
@@ -156,7 +156,7 @@ impl Clusters {
         let exact = dtype.kind != DtypeKind::Float && rule != Aggregation::Mean;
         let width = usize_from_u32(column.width());
         if exact {
-            return self.whole_numbers(field, rule);
+            return self.aggregate_integers(field, rule);
         }
         let values = floats(column);
         let target = if rule == Aggregation::Sum { Dtype { size: 8, ..dtype } } else { dtype };
@@ -198,7 +198,7 @@ impl Clusters {
     }
 
     /// Sums and extremes of whole numbers, exactly; a sum that does not fit in 64 bits is refused.
-    fn whole_numbers(&self, field: &Field, rule: Aggregation) -> Result<Column, PyramidError> {
+    fn aggregate_integers(&self, field: &Field, rule: Aggregation) -> Result<Column, PyramidError> {
         let column = &field.column;
         let dtype = column.dtype();
         let signed = dtype.kind == DtypeKind::Int;
@@ -211,8 +211,8 @@ impl Clusters {
             for c in 0..usize_from_u32(column.width()) {
                 let values = rows.iter().map(|row| to_i128(&column.value(usize_from_u32(*row), c)));
                 let x = match rule {
-                    Aggregation::Sum => values.fold(0_i128, i128::saturating_add),
-                    Aggregation::Min => values.min().unwrap_or(0),
+                    Aggregation::Sum => values.sum(), // fewer than 2^32 values of 64 bits
+                    Aggregation::Min => values.min().unwrap_or(0), // a cluster has a row
                     Aggregation::Max
                     | Aggregation::Mean
                     | Aggregation::Mode
@@ -241,7 +241,7 @@ impl Clusters {
 
 /// The mean of some rows on an axis, which rounding must not put outside of them: a cell of a grid holds the
 /// mean of what it holds.
-fn among(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize)) -> f64 {
+fn clamp_mean(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize)) -> f64 {
     let own = rows.iter().filter_map(|row| at.get(usize_from_u32(*row) * axes + axis));
     let (low, high) =
         own.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)));
@@ -255,13 +255,13 @@ fn among(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize)) -> f
 }
 
 /// The larger of two errors; of the same, the one at the lower position.
-fn farther<'a>(a: (f64, &'a [f64]), b: (f64, &'a [f64])) -> (f64, &'a [f64]) {
+fn max_error<'a>(a: (f64, &'a [f64]), b: (f64, &'a [f64])) -> (f64, &'a [f64]) {
     let lower = || b.1.is_empty() || !a.1.is_empty() && compare_points(a.1, b.1).is_le();
     if a.0 > b.0 || a.0 == b.0 && lower() { a } else { b }
 }
 
 /// The first of the rows whose value is there most often.
-fn most_often(column: &Column, rows: &[u32]) -> u32 {
+fn find_mode(column: &Column, rows: &[u32]) -> u32 {
     let value = |row: &u32| column.row(usize_from_u32(*row));
     let mut seen: Vec<(&[u8], usize, u32)> = Vec::with_capacity(MAX_COMPARED_VALUES);
     for row in rows {
@@ -270,7 +270,7 @@ fn most_often(column: &Column, rows: &[u32]) -> u32 {
         } else if seen.len() < MAX_COMPARED_VALUES {
             seen.push((value(row), 1, *row));
         } else {
-            return most_of_many(column, rows);
+            return find_mode_by_hash(column, rows);
         }
     }
     let mut most = (0, NONE);
@@ -283,7 +283,7 @@ fn most_often(column: &Column, rows: &[u32]) -> u32 {
 }
 
 /// The same where many values differ.
-fn most_of_many(column: &Column, rows: &[u32]) -> u32 {
+fn find_mode_by_hash(column: &Column, rows: &[u32]) -> u32 {
     let mut seen: FxHashMap<&[u8], (usize, u32)> = FxHashMap::default();
     for row in rows {
         let (times, _) = seen.entry(column.row(usize_from_u32(*row))).or_insert((0, *row));
@@ -329,7 +329,7 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
     }
 }
 
-/// Values that are told apart one by one.
+/// Values that are compared one by one.
 const MAX_COMPARED_VALUES: usize = 16;
 /// No cluster, no vertex.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -411,7 +411,7 @@ mod tests {
     #[test]
     fn columns_of_several_values_and_heads() {
         let pairs = field("float32", 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        let clusters = Clusters::new(&[0, 0, 0], 1).headed(vec![2]);
+        let clusters = Clusters::new(&[0, 0, 0], 1).with_heads(vec![2]);
         let values = |rule| floats(&clusters.field(&pairs, rule, None).unwrap().unwrap().column);
         assert_eq!(
             (values(Aggregation::Mean), values(Aggregation::First)),

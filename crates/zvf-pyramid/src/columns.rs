@@ -67,7 +67,7 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
             bytes.extend(whole.to_le_bytes());
         }
         (DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool, _) => {
-            let bits = u32::try_from(size).unwrap_or(8).saturating_mul(8);
+            let bits = u32::try_from(size).unwrap_or(8) * 8; // a number has at most 8 bytes
             let signed = dtype.kind == DtypeKind::Int;
             let most = if signed {
                 i64::MAX >> 64_u32.saturating_sub(bits)
@@ -83,7 +83,7 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
 }
 
 /// Some rows of a column, in this order.
-pub(crate) fn gathered(column: &Column, rows: &[u32]) -> Column {
+pub(crate) fn gather(column: &Column, rows: &[u32]) -> Column {
     let mut some = ColumnBuilder::like(column);
     some.reserve(rows.len());
     for run in rows.chunk_by(|row, next| row.checked_add(1) == Some(*next)) {
@@ -94,7 +94,7 @@ pub(crate) fn gathered(column: &Column, rows: &[u32]) -> Column {
 }
 
 /// Columns of one type behind each other.
-pub(crate) fn joined(columns: &[&Column]) -> Option<Column> {
+pub(crate) fn join(columns: &[&Column]) -> Option<Column> {
     let [first, others @ ..] = columns else { return None };
     if others.is_empty() {
         return Some((*first).clone());
@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn rows_are_gathered_and_joined() {
         let own = column(Dtype::FLOAT32, 2, &[1.0, 2.0, 3.0, 4.0]).unwrap();
-        assert_eq!(floats(&gathered(&own, &[1, 0, 1])), [3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(floats(&gathered(&own, &[0, 1, 1])), [1.0, 2.0, 3.0, 4.0, 3.0, 4.0]);
-        assert_eq!(joined(&[&own, &own]).unwrap().len(), 4);
-        assert!(joined(&[]).is_none());
+        assert_eq!(floats(&gather(&own, &[1, 0, 1])), [3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(floats(&gather(&own, &[0, 1, 1])), [1.0, 2.0, 3.0, 4.0, 3.0, 4.0]);
+        assert_eq!(join(&[&own, &own]).unwrap().len(), 4);
+        assert!(join(&[]).is_none());
     }
 }

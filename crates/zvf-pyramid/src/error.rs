@@ -50,7 +50,7 @@ pub enum PyramidError {
     Inconsistent {
         /// What the numbers count or name.
         what: &'static str,
-        /// What one step said.
+        /// What one step found.
         expected: String,
         /// What another one found.
         found: String,

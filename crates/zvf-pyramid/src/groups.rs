@@ -12,7 +12,7 @@ use crate::carry::Objects;
 /// A group: its name, and who is in it.
 pub(crate) type Group = (Option<String>, Members);
 
-/// The groups of `levels`; those of one as they are said.
+/// The groups of `levels`; those of one level as they are stored.
 pub(crate) async fn read_groups(levels: &[LevelReader]) -> Result<Vec<Group>, PyramidError> {
     let mut all: Option<Vec<Group>> = None;
     for level in levels {
@@ -39,7 +39,7 @@ pub(crate) async fn read_groups(levels: &[LevelReader]) -> Result<Vec<Group>, Py
     Ok(all.unwrap_or_default())
 }
 
-/// What is said of the groups of `levels`.
+/// The attributes of the groups of `levels`.
 pub(crate) async fn fields(levels: &[LevelReader]) -> Result<Vec<Field>, PyramidError> {
     let mut all: Vec<Field> = Vec::new();
     for level in levels {

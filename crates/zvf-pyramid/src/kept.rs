@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Both go through the loop that [`build`](crate::build) goes through: the first ends after its level, and publishes nothing.
-//! A kept level is what a build puts aside, so what comes out has the same bytes.
+//! A kept level is what a build saves as its checkpoint, so what comes out has the same bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ impl KeptLevel {
     }
 }
 
-/// Makes level `level` of the store at `address` and keeps it in `folder`, which nobody else uses, as it would be made between
+/// Makes level `level` of the store at `address` and keeps it in `folder`, which no other process uses, as it would be made between
 /// all others. `finer` are the levels below it; those that are missing are made as well, and let go of. `None` when the
 /// store gets no such level. The store stays as it is.
 ///
@@ -101,18 +101,18 @@ pub async fn build_level(
     let how = BuildOptions { replace: false, lock: None, ..how.clone() };
     let build = Build::begin(name, how).await?;
     let made = match describe_level_0(&store, &build, &copies).await {
-        Ok(()) => build::one(&store, (&build, &aside), &ladder, level).await,
+        Ok(()) => build::build_one_level(&store, (&build, &aside), &ladder, level).await,
         Err(error) => Err(error),
     };
     // The first fault counts; what stays goes with the folder.
     drop(build.abandon().await);
-    (1..level).for_each(|finer| drop(aside.forget(finer)));
+    (1..level).for_each(|finer| drop(aside.remove_level(finer)));
     drop(fs::remove_dir_all(&copies));
     made
 }
 
 /// As [`build_with_notices`](crate::build_with_notices), with levels that [`build_level`] kept. What is needed meanwhile goes
-/// to `folder`, which nobody else uses, and is removed with it.
+/// to `folder`, which no other process uses, and is removed with it.
 ///
 /// # Errors
 ///
@@ -193,5 +193,5 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 
 /// The folder of what a level is made of, beside the store, while it is made.
 const COPIES: &str = "finer";
-/// The store that the level is made for, which nobody sees.
+/// The store that the level is made for, which is not published.
 const NAME: &str = "level.zarrvectors";

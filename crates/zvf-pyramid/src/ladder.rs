@@ -33,7 +33,7 @@ pub struct PyramidPlan {
 pub(crate) struct KindLadder {
     pub(crate) kind: Kind,
     pub(crate) method: Method,
-    options: Options,    // with what is said of the kind
+    options: Options,    // with the settings of the kind
     all: Size,           // of the kind, of level 0
     of_levels: Vec<u64>, // vertices, where level 0 adds to others
     size: f64,           // of level 1
@@ -93,7 +93,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Both together.
+    /// Both together. Counts that a damaged store states may not fit; then the plan has the largest number.
     pub(crate) const fn combine(self, other: Self) -> Self {
         Self {
             vertices: self.vertices.saturating_add(other.vertices),
@@ -142,7 +142,8 @@ impl PyramidPlan {
         let named: Vec<Kind> = levels.iter().map(|(kind, _)| *kind).collect();
         let options = match (options.additive, levels.first()) {
             (true, Some((kind, _))) => {
-                crate::additive::settled(&options.for_single_kind(*kind), &chain, *kind).await?
+                crate::additive::resolve_settings(&options.for_single_kind(*kind), &chain, *kind)
+                    .await?
             }
             _ => options.clone(),
         };
@@ -168,7 +169,7 @@ impl PyramidPlan {
         Ok(Self { kinds: own, options, all })
     }
 
-    /// The steps, as far as can be told before any is made: how many levels there are is then a guess, too.
+    /// The steps, as far as is known before any is made: how many levels there are is then a guess, too.
     /// Level by level, those of all kinds.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
@@ -177,7 +178,7 @@ impl PyramidPlan {
             let size = |step: &Step| Size { vertices: step.vertices, bytes: step.bytes };
             below = next.iter().map(size).collect();
             steps.extend(next);
-            level = level.saturating_add(1);
+            level += 1;
         }
         steps
     }
@@ -206,7 +207,7 @@ impl PyramidPlan {
     }
 
     /// The same without any step.
-    pub(crate) fn ended(self) -> Self {
+    pub(crate) fn without_steps(self) -> Self {
         Self { options: Options { levels: Some(0), ..self.options }, ..self }
     }
 
@@ -230,17 +231,20 @@ impl KindLadder {
         let (mut of_levels, mut bytes) = (Vec::with_capacity(levels.len()), 0_u64);
         let mut indexed = false;
         for level in levels {
-            of_levels.push(counted(level).await?);
-            let own = crate::build::stored(store, &level.node().path().to_string()).await?;
-            bytes = bytes.saturating_add(own);
+            of_levels.push(count_vertices(level).await?);
+            let own =
+                crate::build::count_stored_bytes(store, &level.node().path().to_string()).await?;
+            bytes += own;
             indexed |= level.objects().await?.is_some();
         }
         let all = Size { vertices: of_levels.iter().copied().fold(0, u64::saturating_add), bytes };
         let method = options.method.unwrap_or(Method::default_for(kind));
         let size = match (options.size, method) {
             (Some(size), _) => size,
-            (None, Method::Cluster) => 2.0 * spacing(reader, level, kind, all.vertices).await?,
-            (None, Method::Simplify) => spacing(reader, level, kind, all.vertices).await?,
+            (None, Method::Cluster) => {
+                2.0 * measure_spacing(reader, level, kind, all.vertices).await?
+            }
+            (None, Method::Simplify) => measure_spacing(reader, level, kind, all.vertices).await?,
             (None, _) => 0.0,
         };
         let chunk = level.chunk_shape().sizes().to_vec();
@@ -255,7 +259,7 @@ impl KindLadder {
             let step = self.step(level, below);
             below = Size { vertices: step.vertices, bytes: step.bytes };
             steps.push(step);
-            level = level.saturating_add(1);
+            level += 1;
         }
         steps
     }
@@ -266,7 +270,7 @@ impl KindLadder {
     }
 
     /// The vertices of each level that has some of what level 0 shows.
-    pub(crate) fn of_levels(&self) -> &[u64] {
+    pub(crate) fn vertices_of_levels(&self) -> &[u64] {
         &self.of_levels
     }
 
@@ -352,20 +356,20 @@ impl fmt::Display for Step {
     }
 }
 
-/// How many vertices a level has: as counted, not as said.
-async fn counted(level: &LevelReader) -> Result<u64, PyramidError> {
+/// How many vertices a level has: as counted, not as its document states.
+async fn count_vertices(level: &LevelReader) -> Result<u64, PyramidError> {
     let keys: Vec<_> = level.chunks().await?.iter().collect();
     let mut all = 0_u64;
     for keys in keys.chunks(COUNT_BATCH_CHUNKS) {
         for count in level.row_counts(keys).await {
-            all = all.saturating_add(count?);
+            all = all.saturating_add(count?); // rows that a damaged store states may not fit
         }
     }
     Ok(all)
 }
 
 /// How far vertices are apart.
-async fn spacing(
+async fn measure_spacing(
     reader: &Reader,
     level: &LevelReader,
     kind: Kind,
@@ -377,7 +381,7 @@ async fn spacing(
         (volume / f64_from_u64(vertices.max(1)))
             .powf(1.0 / f64_from_u64(to_u64(level.axes().max(1))))
     } else {
-        mean_edge(reader, kind).await?
+        measure_mean_edge(reader, kind).await?
     };
     if found > 0.0 && found.is_finite() {
         return Ok(found);
@@ -388,7 +392,7 @@ async fn spacing(
 }
 
 /// The mean length of the first edges.
-async fn mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
+async fn measure_mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
     let query = Query::all().at_level(LevelId(0)).of_kind(kind).columns(Columns::None).uncached();
     let query = if kind.has_links() { query } else { query.order(Order::Objects) };
     let mut batches = reader.stream(query);
@@ -398,7 +402,7 @@ async fn mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
         let points = Points::from_column(batch.positions());
         let mut note = |a, b| {
             sum += points.length(a, b);
-            count = count.saturating_add(1);
+            count += 1;
         };
         if let Some(elements) = batch.elements() {
             sides(elements).for_each(|[a, b]| note(a, b));
@@ -407,7 +411,7 @@ async fn mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
             let rows = part.rows.clone();
             rows.clone().zip(rows.skip(1)).for_each(|(a, b)| note(a, b));
         }
-        if count > ENOUGH {
+        if count > EDGE_SAMPLE_SIZE {
             break;
         }
     }
@@ -415,6 +419,6 @@ async fn mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
 }
 
 /// Edges after which their mean is known well enough.
-const ENOUGH: u64 = 200_000;
+const EDGE_SAMPLE_SIZE: u64 = 200_000;
 /// Chunks that are asked about at once.
 const COUNT_BATCH_CHUNKS: usize = 4096;

@@ -29,7 +29,7 @@ pub(crate) async fn check_keys(store: &Store) -> Result<(), PyramidError> {
     Ok(())
 }
 
-/// Refuses vertices in an order of their own where links name rows: nobody knows which vertices they mean.
+/// Refuses vertices in an order of their own where links name rows: it is unknown which vertices they mean.
 ///
 /// Those are Draco streams that do not keep the order. Faces between their chunks cannot be read, so that levels would have
 /// holes; and links `between_levels` cannot name their rows.
@@ -65,7 +65,7 @@ pub(crate) async fn begin(
     store: &Store,
     options: &BuildOptions,
 ) -> Result<Build, PyramidError> {
-    begin_with(address, store, options, goes).await
+    begin_with(address, store, options, is_replaced).await
 }
 
 /// The same, with all levels to be written again.
@@ -91,16 +91,16 @@ async fn begin_with(
 }
 
 /// Publishes what was made, with every attribute declared, or lets go of it.
-pub(crate) async fn end<T>(
+pub(crate) async fn publish<T>(
     build: Build,
     made: Result<(T, Root), PyramidError>,
 ) -> Result<T, PyramidError> {
     let made = made.map(|(made, root)| (made, build.declare_attributes(&root)));
-    end_exactly(build, made).await
+    publish_with_root(build, made).await
 }
 
 /// The same with the root as it is.
-pub(crate) async fn end_exactly<T>(
+pub(crate) async fn publish_with_root<T>(
     build: Build,
     made: Result<(T, Root), PyramidError>,
 ) -> Result<T, PyramidError> {
@@ -118,7 +118,7 @@ pub(crate) async fn end_exactly<T>(
 }
 
 /// Whether what is at `key` is not taken over.
-fn goes(key: &Key) -> bool {
+fn is_replaced(key: &Key) -> bool {
     match level_of(key) {
         Some(0) => {}
         Some(_) => return true,
@@ -169,7 +169,7 @@ mod tests {
             ("headers/las", false),
             ("1x", false),
         ] {
-            assert_eq!(goes(&Key::root().below(path).unwrap()), want, "{path}");
+            assert_eq!(is_replaced(&Key::root().below(path).unwrap()), want, "{path}");
         }
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! A place is the place of a chunk among those of its level in the upper 32 bits and a row below. Lists of
 //! places are sorted and joined on disk where they do not fit in memory. Cells are those of the format:
-//! records of two rows, told apart by how far their chunks are from each other, scaled to the other level.
+//! records of two rows, sorted by how far their chunks are from each other, scaled to the other level.
 //!
 //! Not here: which vertex stands for which (`shape`).
 
@@ -79,14 +79,14 @@ impl Taking {
     }
 
     /// Goes on with another kind.
-    pub(crate) fn turn_to(&mut self, kind: Kind, objects: Option<&Objects>) {
+    pub(crate) fn begin_kind(&mut self, kind: Kind, objects: Option<&Objects>) {
         self.kind = kind;
         self.renamed = objects.filter(|objects| objects.is_renumbered()).cloned();
         self.parents.extend(self.folder.iter().map(|folder| (kind, folder.sorter())));
     }
 
     /// What takes in the kind that it is at.
-    pub(crate) fn own_writer(&mut self) -> Result<KindWriter<'_>, PyramidError> {
+    pub(crate) fn kind_writer(&mut self) -> Result<KindWriter<'_>, PyramidError> {
         Ok(self.writer.writer().kind(self.kind)?)
     }
 
@@ -96,7 +96,7 @@ impl Taking {
         if let Some(on_rows) = &self.on_rows {
             on_rows.call(self.rows);
         }
-        let first = self.own_writer()?.vertices();
+        let first = self.kind_writer()?.vertices();
         if let Some((_, parents)) = self.parents.last_mut() {
             check_same(
                 "places of vertices that a level is made of",
@@ -109,16 +109,16 @@ impl Taking {
         }
         match &self.renamed {
             _ if made.batch.is_empty() => {}
-            None => self.own_writer()?.push(&made.batch)?,
+            None => self.kind_writer()?.push(&made.batch)?,
             Some(objects) => {
-                let renamed = renamed(&made.batch, objects)?;
-                self.own_writer()?.push(&renamed)?;
+                let renamed = with_new_ids(&made.batch, objects)?;
+                self.kind_writer()?.push(&renamed)?;
             }
         }
         Ok(first)
     }
 
-    /// Writes the level, and tells of each kind where what it stands for is: places of fine vertices with
+    /// Writes the level, and returns for each kind where what it stands for is: places of fine vertices with
     /// those of coarse ones.
     pub(crate) async fn finish(
         self,
@@ -150,7 +150,7 @@ impl Taking {
 }
 
 /// The batch with the ids that its objects have at the level that is made.
-fn renamed(batch: &Batch, objects: &Objects) -> Result<Batch, PyramidError> {
+fn with_new_ids(batch: &Batch, objects: &Objects) -> Result<Batch, PyramidError> {
     let new = |id: ObjectId| ObjectId(objects.new_id(id.0));
     let mut renamed = batch.clone();
     if let Some(owners) = batch.vertex_objects() {
@@ -189,13 +189,13 @@ pub(crate) async fn write(
         for level in &levels {
             own.extend(level.of_kind(kind).await?);
         }
-        of_kind((store, build), &own, &steps, wanted, folder).await?;
+        write_kind((store, build), &own, &steps, wanted, folder).await?;
     }
     Ok(())
 }
 
 /// Those of one kind.
-async fn of_kind(
+async fn write_kind(
     (store, build): (&Store, &Build),
     levels: &[LevelReader],
     steps: &[Pairs],
@@ -214,7 +214,7 @@ async fn of_kind(
                 let below = ways.get(at).and_then(Option::as_ref).or_else(|| steps.get(at));
                 let above = steps.get((at + gap).saturating_sub(1));
                 let (Some(below), Some(above)) = (below, above) else { continue };
-                Some(composed(below, above, folder)?)
+                Some(compose_pairs(below, above, folder)?)
             };
             let (Some(fine), Some(coarse)) = (levels.get(at), levels.get(at + gap)) else {
                 let pairs = own.as_ref().or_else(|| steps.get(at));
@@ -222,9 +222,10 @@ async fn of_kind(
                 continue;
             };
             if let Some(pairs) = own.as_ref().or_else(|| steps.get(at)) {
-                family(build, store, (fine, coarse), pairs).await?;
+                write_family(build, store, (fine, coarse), pairs).await?;
                 if wanted.storage == CrossLevelStorage::Explicit {
-                    family(build, store, (coarse, fine), &turned(pairs, folder)?).await?;
+                    write_family(build, store, (coarse, fine), &invert_pairs(pairs, folder)?)
+                        .await?;
                 }
             }
             next.push(own);
@@ -235,20 +236,24 @@ async fn of_kind(
 }
 
 /// What stands for what stands for something.
-fn composed(below: &Pairs, above: &Pairs, folder: &SpillFolder) -> Result<Pairs, PyramidError> {
+fn compose_pairs(
+    below: &Pairs,
+    above: &Pairs,
+    folder: &SpillFolder,
+) -> Result<Pairs, PyramidError> {
     let mut far = folder.sorter();
-    turned(below, folder)?.merge_join(above, |fine, coarse| far.push(fine, coarse))?;
+    invert_pairs(below, folder)?.merge_join(above, |fine, coarse| far.push(fine, coarse))?;
     Ok(far.finish()?)
 }
 
-fn turned(pairs: &Pairs, folder: &SpillFolder) -> Result<Pairs, PyramidError> {
+fn invert_pairs(pairs: &Pairs, folder: &SpillFolder) -> Result<Pairs, PyramidError> {
     let mut turned = folder.sorter();
     pairs.for_each(|a, b| turned.push(b, a))?;
     Ok(turned.finish()?)
 }
 
 /// Writes one family: links from the vertices of a level to those of another.
-async fn family(
+async fn write_family(
     build: &Build,
     store: &Store,
     (own, other): (&LevelReader, &LevelReader),
@@ -366,17 +371,17 @@ impl<'a> Cells<'a> {
             let apart = other.components().iter().zip(anchor.components());
             let offset: Vec<i64> = apart.map(|(to, from)| to - from).collect();
             if !self.sinks.contains_key(&offset) {
-                let sink = self.sink(&offset)?;
+                let sink = self.open_sink(&offset)?;
                 self.sinks.insert(offset.clone(), sink);
             }
             self.held += rows.len();
             self.written += to_u64(rows.len() / LINK_BYTES);
             self.waiting.push((offset, key, rows));
         }
-        if self.held > HELD { self.put() } else { Ok(()) }
+        if self.held > MAX_WAITING_BYTES { self.write_waiting() } else { Ok(()) }
     }
 
-    fn sink(&self, offset: &[i64]) -> Result<CellSink, PyramidError> {
+    fn open_sink(&self, offset: &[i64]) -> Result<CellSink, PyramidError> {
         let name = Offsets::new(self.anchor_rank(), &[offset])?;
         let attributes = LinkSegment::new(vec![offset.to_vec()], false, 2, self.delta, Vec::new());
         let [low, high] = self.ends.clone();
@@ -395,14 +400,14 @@ impl<'a> Cells<'a> {
     }
 
     /// Writes the cells that wait.
-    fn put(&mut self) -> Result<(), PyramidError> {
+    fn write_waiting(&mut self) -> Result<(), PyramidError> {
         let sinks = &self.sinks;
         let put = |(offset, key, rows): (Vec<i64>, ChunkKey, Vec<u8>)| {
             let Some(sink) = sinks.get(&offset) else {
                 let found = format!("{offset:?}");
                 return Err(PyramidError::inconsistent("offset of links", "an open array", found));
             };
-            sink.put(&key, ragged::encode(&[&rows], ROW, COLUMNS)?.into())?;
+            sink.put(&key, ragged::encode(&[&rows], ROW_BYTES, ROWS_PER_LINK)?.into())?;
             Ok(())
         };
         self.held = 0;
@@ -412,7 +417,7 @@ impl<'a> Cells<'a> {
     /// Writes what is left; gives the number of links that were written.
     async fn finish(mut self) -> Result<u64, PyramidError> {
         self.end_chunk()?;
-        self.put()?;
+        self.write_waiting()?;
         let written = self.written;
         for sink in self.sinks.into_values() {
             sink.finish(|_| {}).await?;
@@ -441,10 +446,10 @@ pub(crate) fn depth(wanted: Wanted, levels: usize) -> i64 {
 /// Bytes of a link: two rows.
 const LINK_BYTES: usize = 16;
 /// Bytes of a number, and numbers of a row.
-const ROW: u8 = 8;
-const COLUMNS: u32 = 2;
+const ROW_BYTES: u8 = 8;
+const ROWS_PER_LINK: u32 = 2;
 /// Bytes of cells that wait to be written together.
-const HELD: usize = 16 << 20;
+const MAX_WAITING_BYTES: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -497,10 +502,10 @@ mod tests {
                 Ok(()) => cells.finish().await,
                 Err(error) => Err(error),
             };
-            let told = |error: PyramidError| {
+            let to_message = |error: PyramidError| {
                 error.to_string().trim_end_matches("; nothing was changed").to_owned()
             };
-            assert_eq!(found.map_err(told), wanted, "{name}");
+            assert_eq!(found.map_err(to_message), wanted, "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Long computations on a thread of their own, so that whoever polls the build can still drop it.
+//! Long computations on a thread of their own, so that the task that polls the build can still drop it.
 //!
 //! A build is a future, and it is cancelled by dropping it. What computes for seconds inside `poll` cannot
 //! be dropped. Here the computation runs beside the future; dropping that sets a flag, which the
@@ -14,7 +14,7 @@ use zvf_write::WriteError;
 
 use crate::PyramidError;
 
-/// Whether nobody waits for a computation any more.
+/// Whether the future that waits for a computation was dropped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 

@@ -54,7 +54,7 @@ pub struct Options {
     pub chunk_scale: u32,
     /// How many levels to build; without, as many as it takes to come down to `until`.
     pub levels: Option<u32>,
-    /// Vertices that the coarsest level may have, where the number of levels is not said.
+    /// Vertices that the coarsest level may have, where the number of levels is not given.
     pub until: u64,
     /// Bytes that the coarsest level may take, where that is what counts rather than `until`.
     pub until_bytes: Option<u64>,
@@ -171,13 +171,13 @@ impl Options {
     /// refuse stores.
     pub(crate) fn opening(&self) -> OpenOptions {
         let usual = OpenOptions::default();
-        let budget = (self.memory / 4).max(LEAST_BUDGET).min(usual.budget_bytes);
+        let budget = (self.memory / 4).max(MIN_READ_BYTES).min(usual.budget_bytes);
         OpenOptions { budget_bytes: budget, cache_bytes: budget / 4, ..usual }
     }
 
     /// What they come to for each of the kinds of a store.
     ///
-    /// What is said of a kind must fit it; what is said of all must fit one of them, and is nothing to those
+    /// Settings of a kind must fit it; settings of all must fit one of them, and is nothing to those
     /// that it does not fit.
     pub(crate) fn per_kind(&self, kinds: &[Kind]) -> Result<Vec<Self>, PyramidError> {
         self.check()?;
@@ -192,22 +192,22 @@ impl Options {
         }
         if let Some(method) = self.method.filter(|method| !kinds.iter().any(|k| method.fits(*k))) {
             let unfit: Vec<(Kind, Method)> = kinds.iter().map(|kind| (*kind, method)).collect();
-            return Err(unfit_of("method", method.kinds(), &unfit));
+            return Err(unused_setting("method", method.kinds(), &unfit));
         }
         let nobody = |is: fn(&Self) -> bool| is(self) && !each.iter().any(is);
         if nobody(|options| options.prune.is_some()) {
-            return Err(unfit_of("length of branches", "skeletons to simplify", &methods));
+            return Err(unused_setting("length of branches", "skeletons to simplify", &methods));
         }
         if nobody(|options| options.size.is_some()) {
-            return Err(unfit_of("size", SIZED, &methods));
+            return Err(unused_setting("size", SIZED, &methods));
         }
         if nobody(|options| options.keep.is_some()) {
-            return Err(unfit_of("share to keep", SHARED, &methods));
+            return Err(unused_setting("share to keep", SHARED, &methods));
         }
         Ok(each)
     }
 
-    /// The same for a store of one kind: what is said of it is said of all.
+    /// The same for a store of one kind: its settings are those of all.
     pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
         let own = self.said(kind);
         Self {
@@ -220,7 +220,7 @@ impl Options {
         }
     }
 
-    /// What is said of one kind.
+    /// The settings of one kind.
     pub(crate) fn said(&self, kind: Kind) -> OfKind {
         let own = self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, own)| own);
         own.fold(OfKind::default(), OfKind::merge_defaults)
@@ -258,13 +258,13 @@ impl Options {
         self.check()?;
         let method = self.method.unwrap_or(Method::default_for(kind));
         if !method.fits(kind) {
-            return Err(unfit_of("method", method.kinds(), &[(kind, method)]));
+            return Err(unused_setting("method", method.kinds(), &[(kind, method)]));
         }
         if self.size.is_some() && !method.has_size() {
-            return Err(unfit_of("size", SIZED, &[(kind, method)]));
+            return Err(unused_setting("size", SIZED, &[(kind, method)]));
         }
         if self.keep.is_some() && !method.has_share() {
-            return Err(unfit_of("share to keep", SHARED, &[(kind, method)]));
+            return Err(unused_setting("share to keep", SHARED, &[(kind, method)]));
         }
         Ok(method)
     }
@@ -352,7 +352,7 @@ impl OfKind {
 /// How geometry becomes coarser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Vertices of a cell become one: all points of an object, or what hangs together of graphs, skeletons
+    /// Vertices of a cell become one: all points of an object, or what is connected of graphs, skeletons
     /// and meshes.
     Cluster,
     /// A random part of the points, nested.
@@ -514,19 +514,23 @@ impl FromStr for Strategy {
 }
 
 /// A setting that none of these kinds has a use for.
-fn unfit_of(what: &'static str, expected: &'static str, found: &[(Kind, Method)]) -> PyramidError {
+fn unused_setting(
+    what: &'static str,
+    expected: &'static str,
+    found: &[(Kind, Method)],
+) -> PyramidError {
     let words = found.iter().map(|(kind, method)| format!("{method} of {kind}"));
     PyramidError::setting(what, expected, words.collect::<Vec<_>>().join(", "))
 }
 
 const SIZED: &str = "something to cluster or simplify";
 const SHARED: &str = "something to take a subset of, decimate or collapse";
-/// Levels that are built at most where nobody says how many.
+/// Levels that are built at most where their number is not given.
 const MAX_AUTOMATIC: u32 = if MAX_LEVELS < 12 { MAX_LEVELS } else { 12 };
 /// More than so many levels are never useful: each one has chunks at least as large.
 const MAX_LEVELS: u32 = 20;
 /// Bytes that reading has at least.
-const LEAST_BUDGET: u64 = 32 << 20;
+const MIN_READ_BYTES: u64 = 32 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -573,8 +577,8 @@ mod tests {
             rules: vec![("label".into(), "mode".parse().unwrap())],
             ..Options::default()
         };
-        let told = Options { on_rows: Some(RowsHook::new(|_| {})), ..options.clone() };
-        assert_eq!(text(&told), text(&options));
+        let hooked = Options { on_rows: Some(RowsHook::new(|_| {})), ..options.clone() };
+        assert_eq!(text(&hooked), text(&options));
         assert_eq!(
             text(&options),
             "{\"method\":\"simplify\",\"size\":null,\"growth\":1.5,\"keep\":null,\"sparsity\":1.0,\

@@ -4,7 +4,7 @@
 //! seed       any whole number; here 128 bits, cut into words of 32, the lowest first
 //! pool       four words, each mixed with every other one
 //! state      a linear congruential generator of 128 bits; the output is its halves, folded and turned
-//! choice     k of n without putting back, sorted: Floyd's way, or the end of a shuffle where that is
+//! choice     k of n without putting back, sorted: Floyd's sampling, or the end of a shuffle where that is
 //!            much of many
 //! ```
 //!
@@ -22,7 +22,7 @@ pub(crate) struct Random {
 impl Random {
     /// The stream of `seed`.
     pub(crate) fn new(seed: u128) -> Self {
-        let [a, b, c, d] = expanded(seed);
+        let [a, b, c, d] = expand_seed(seed);
         let initial = (u128::from(a) << 64) | u128::from(b);
         let sequence = (u128::from(c) << 64) | u128::from(d);
         let increment = (sequence << 1) | 1;
@@ -34,13 +34,13 @@ impl Random {
     }
 
     fn step(&mut self) {
-        self.state = self.state.wrapping_mul(MULTIPLIER).wrapping_add(self.increment);
+        self.state = self.state.wrapping_mul(PCG_MULTIPLIER).wrapping_add(self.increment);
     }
 
     fn next_u64(&mut self) -> u64 {
         self.step();
         let folded = low(self.state >> 64) ^ low(self.state);
-        folded.rotate_right(turns(self.state))
+        folded.rotate_right(rotation(self.state))
     }
 
     fn next_u32(&mut self) -> u32 {
@@ -90,13 +90,16 @@ impl Random {
         if k >= n {
             return (0..n).collect();
         }
-        let mut chosen =
-            if n > MANY && k > n / MUCH { self.shuffled(n, k) } else { self.floyd(n, k) };
+        let mut chosen = if n > SHUFFLE_MIN_COUNT && k > n / SHUFFLE_MAX_RATIO {
+            self.choose_by_shuffle(n, k)
+        } else {
+            self.choose_by_floyd(n, k)
+        };
         chosen.sort_unstable();
         chosen
     }
 
-    fn shuffled(&mut self, n: u64, k: u64) -> Vec<u64> {
+    fn choose_by_shuffle(&mut self, n: u64, k: u64) -> Vec<u64> {
         let mut all: Vec<u64> = (0..n).collect();
         let kept = n.saturating_sub(k);
         for i in (kept.max(1)..n).rev() {
@@ -109,7 +112,7 @@ impl Random {
         all.split_off(zvf_format::num::saturating_usize(kept))
     }
 
-    fn floyd(&mut self, n: u64, k: u64) -> Vec<u64> {
+    fn choose_by_floyd(&mut self, n: u64, k: u64) -> Vec<u64> {
         let mut taken = std::collections::HashSet::new();
         for j in n.saturating_sub(k)..n {
             let drawn = self.up_to(j);
@@ -122,7 +125,7 @@ impl Random {
 }
 
 /// A seed as four words of the generator.
-fn expanded(seed: u128) -> [u64; 4] {
+fn expand_seed(seed: u128) -> [u64; 4] {
     let words: [u32; 4] = [0, 32, 64, 96].map(|shift| low_half(low(seed >> shift)));
     let mut mixing = Hash { state: 0x43b0_d7e5, factor: 0x931e_8875 };
     let mut pool = words.map(|word| mixing.mix(word));
@@ -131,7 +134,7 @@ fn expanded(seed: u128) -> [u64; 4] {
             let from = pool.get(source).copied().unwrap_or(0);
             let hashed = mixing.mix(from);
             if let Some(to) = pool.get_mut(target) {
-                *to = mixed(*to, hashed);
+                *to = mix_words(*to, hashed);
             }
         }
     }
@@ -162,7 +165,7 @@ impl Hash {
     }
 }
 
-const fn mixed(x: u32, y: u32) -> u32 {
+const fn mix_words(x: u32, y: u32) -> u32 {
     let mixed = x.wrapping_mul(0xca01_f9dd).wrapping_sub(y.wrapping_mul(0x4973_f715));
     mixed ^ (mixed >> 16)
 }
@@ -179,14 +182,14 @@ const fn low_half(wide: u64) -> u32 {
 
 /// The highest six bits.
 #[expect(clippy::as_conversions, reason = "six bits fit")]
-const fn turns(state: u128) -> u32 {
+const fn rotation(state: u128) -> u32 {
     (state >> 122) as u32
 }
 
-const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
-/// More than so many are shuffled, when more than one in [`MUCH`] of them is wanted.
-const MANY: u64 = 10_000;
-const MUCH: u64 = 50;
+const PCG_MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
+/// More than so many are shuffled, when more than one in [`SHUFFLE_MAX_RATIO`] of them is wanted.
+const SHUFFLE_MIN_COUNT: u64 = 10_000;
+const SHUFFLE_MAX_RATIO: u64 = 50;
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use zvf_model::Kind;
 use crate::ladder::Size;
 use crate::stale::Rebuilt;
 
-/// What a build has to say while it goes on.
+/// What a build reports while it runs.
 ///
 /// ```
 /// use zvf_pyramid::{LevelReport, PyramidEvent};
@@ -94,7 +94,7 @@ pub struct LevelReport {
     pub objects: u64,
     /// Edges or faces.
     pub elements: u64,
-    /// What it takes where it is stored, links to other levels not counted; 0 where nobody looked.
+    /// What it takes where it is stored, links to other levels not counted; 0 where it was not measured.
     pub bytes: u64,
     /// How far its geometry may lie from that of level 0, in world units, where that is known: of the
     /// objects that it has.
@@ -105,7 +105,7 @@ pub struct LevelReport {
 
 impl LevelReport {
     /// Of the kinds that a level has: one, as a rule.
-    pub(crate) fn of_kinds(level: u32, mut kinds: Vec<(Kind, Self)>) -> Self {
+    pub(crate) fn from_kinds(level: u32, mut kinds: Vec<(Kind, Self)>) -> Self {
         if kinds.len() < 2 {
             return kinds.pop().map(|(_, own)| own).unwrap_or_default();
         }
@@ -126,10 +126,10 @@ impl LevelReport {
 impl fmt::Display for LevelReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "level {}: ", self.level)?;
-        self.own(f)?;
+        self.fmt_own(f)?;
         for (kind, own) in &self.kinds {
             write!(f, "; {kind}: ")?;
-            own.own(f)?;
+            own.fmt_own(f)?;
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ impl fmt::Display for LevelReport {
 
 impl LevelReport {
     /// What there is of each kind, the first one first.
-    pub(crate) fn of_each(&self) -> impl Iterator<Item = &Self> {
+    pub(crate) fn per_kind(&self) -> impl Iterator<Item = &Self> {
         let one = self.kinds.is_empty().then_some(self);
         one.into_iter().chain(self.kinds.iter().map(|(_, own)| own))
     }
@@ -147,7 +147,7 @@ impl LevelReport {
         Size { vertices: self.vertices, bytes: self.bytes }
     }
 
-    fn own(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_own(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { vertices, objects, elements, error, .. } = self;
         write!(f, "{vertices} vertices")?;
         if *elements > 0 {

@@ -1,6 +1,6 @@
 //! The root document, with the levels that are built in place of those there were.
 //!
-//! What is announced is what is stored: links between levels and what goes with them are said only where
+//! What is announced is what is stored: links between levels and what goes with them are announced only where
 //! they are written.
 
 use serde_json::json;
@@ -15,7 +15,7 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// That of `store`, without levels above the first and what is said of them.
+    /// That of `store`, without levels above the first and their metadata.
     pub(crate) fn from_store(store: &Store) -> Self {
         let mut document = store.root().clone();
         let block = &mut document.zarr_vectors;

@@ -17,7 +17,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
 
-use super::refused;
+use super::from_arrow_error;
 use crate::ConvertError;
 
 /// An attribute with what is known of it; a list for each row where a row has several values.
@@ -28,7 +28,7 @@ pub(crate) fn attribute(field: &Field) -> Result<(Named, ArrayRef), ConvertError
         None => numbers(&field.name, &field.column)?,
     };
     let list = field.column.width() > 1;
-    let (named, array) = named(&field.name, &field.column, values, nullable, list)?;
+    let (named, array) = named_array(&field.name, &field.column, values, nullable, list)?;
     let said = [("unit", &field.unit), ("description", &field.description)];
     let metadata = said
         .into_iter()
@@ -38,11 +38,11 @@ pub(crate) fn attribute(field: &Field) -> Result<(Named, ArrayRef), ConvertError
 
 /// Positions, or whatever stands in their place: always a list.
 pub(super) fn positions(name: &str, column: &Column) -> Result<(Named, ArrayRef), ConvertError> {
-    named(name, column, numbers(name, column)?, false, true)
+    named_array(name, column, numbers(name, column)?, false, true)
 }
 
 /// `values` under a name, as lists of the width of `column` where `list`.
-fn named(
+fn named_array(
     name: &str,
     column: &Column,
     values: ArrayRef,
@@ -53,16 +53,16 @@ fn named(
         return Ok((Named::new(name, values.data_type().clone(), nullable), values));
     }
     let item = Arc::new(Named::new_list_field(values.data_type().clone(), nullable));
-    let width = i32::try_from(column.width()).map_err(|_too_wide| no_type(name))?;
+    let width = i32::try_from(column.width()).map_err(|_too_wide| unsupported_type(name))?;
     let list = DataType::FixedSizeList(item, width);
     let rows = ArrayData::builder(list.clone()).len(column.len());
-    let rows = rows.add_child_data(values.to_data()).build().map_err(refused)?;
+    let rows = rows.add_child_data(values.to_data()).build().map_err(from_arrow_error)?;
     Ok((Named::new(name, list, false), make_array(rows)))
 }
 
 /// All values of a column, back to back.
 fn numbers(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
-    let each = || places(column).map(|(row, at)| column.value(row, at));
+    let each = || row_value_pairs(column).map(|(row, at)| column.value(row, at));
     if column.dtype().kind == DtypeKind::Bool {
         let flags = each().map(|value| matches!(value, Value::Bool(true)));
         return Ok(Arc::new(BooleanArray::from(flags.collect::<Vec<bool>>())));
@@ -78,12 +78,13 @@ fn numbers(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
             each().map(|value| if let Value::Text(text) = value { Some(text) } else { None });
         return Ok(Arc::new(texts.collect::<StringArray>()));
     }
-    let data = ArrayData::builder(number_type(column.dtype()).ok_or_else(|| no_type(name))?)
-        .len(values(column))
-        .add_buffer(Buffer::from(column.bytes().clone()))
-        .align_buffers(true)
-        .build()
-        .map_err(refused)?;
+    let data =
+        ArrayData::builder(number_type(column.dtype()).ok_or_else(|| unsupported_type(name))?)
+            .len(values(column))
+            .add_buffer(Buffer::from(column.bytes().clone()))
+            .align_buffers(true)
+            .build()
+            .map_err(from_arrow_error)?;
     Ok(make_array(data))
 }
 
@@ -92,10 +93,11 @@ fn codes(name: &str, column: &Column, categories: &Categories) -> Result<ArrayRe
     let stray = |code| ConvertError::Category { column: name.to_owned(), code };
     categories.check(column).map_err(stray)?;
     let whole = matches!(column.dtype().kind, DtypeKind::Int | DtypeKind::UInt);
-    let key = number_type(column.dtype()).filter(|_| whole).ok_or_else(|| no_type(name))?;
-    let meant = meanings(categories);
+    let key =
+        number_type(column.dtype()).filter(|_| whole).ok_or_else(|| unsupported_type(name))?;
+    let meant = dictionary_values(categories);
     let dictionary = DataType::Dictionary(key.into(), meant.data_type().clone().into());
-    let nulls = categories.missing().map(|missing| present(column, missing));
+    let nulls = categories.missing().map(|missing| valid_rows(column, missing));
     let data = ArrayData::builder(dictionary)
         .len(values(column))
         .add_buffer(Buffer::from(column.bytes().clone()))
@@ -103,20 +105,20 @@ fn codes(name: &str, column: &Column, categories: &Categories) -> Result<ArrayRe
         .nulls(nulls)
         .add_child_data(meant.to_data())
         .build()
-        .map_err(refused)?;
+        .map_err(from_arrow_error)?;
     Ok(make_array(data))
 }
 
 /// Which values are there at all.
-fn present(column: &Column, missing: i64) -> NullBuffer {
+fn valid_rows(column: &Column, missing: i64) -> NullBuffer {
     let missing = Value::Int(missing);
     let there =
         |(row, at)| column.value(row, at).compare(&missing).is_none_or(std::cmp::Ordering::is_ne);
-    NullBuffer::new(BooleanBuffer::from_iter(places(column).map(there)))
+    NullBuffer::new(BooleanBuffer::from_iter(row_value_pairs(column).map(there)))
 }
 
 /// What codes stand for: whole numbers, floats, or else text.
-fn meanings(categories: &Categories) -> ArrayRef {
+fn dictionary_values(categories: &Categories) -> ArrayRef {
     let values = categories.values();
     let whole = values.iter().map(|value| match value {
         Value::Null => Some(None),
@@ -145,7 +147,7 @@ fn may_be_null(categories: &Categories) -> bool {
 }
 
 /// Row and place of every value of a column, in order.
-fn places(column: &Column) -> impl Iterator<Item = (usize, usize)> {
+fn row_value_pairs(column: &Column) -> impl Iterator<Item = (usize, usize)> {
     let width = usize_from_u32(column.width());
     (0..column.len()).flat_map(move |row| (0..width).map(move |at| (row, at)))
 }
@@ -172,7 +174,7 @@ fn number_type(dtype: Dtype) -> Option<DataType> {
     })
 }
 
-fn no_type(name: &str) -> ConvertError {
+fn unsupported_type(name: &str) -> ConvertError {
     let advice = "leave the column out, or write CSV or JSON lines";
     ConvertError::NoType { format: "Arrow", what: format!("the values of {name:?}"), advice }
 }

@@ -14,7 +14,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnDescPtr;
 use zvf_model::Batch;
 
-use super::{named_record_batch, refused};
+use super::{from_arrow_error, named_record_batch};
 use crate::ConvertError;
 
 /// Writes batches as Arrow IPC: one file (`.arrow`, Feather 2), or a stream (`.arrows`) that a reader
@@ -78,26 +78,26 @@ impl<W: Write> ArrowWriter<W> {
     pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
         let rows = named_record_batch(batch, self.first, self.parts)?;
         self.parts += batch.parts().len();
-        same_columns(&mut self.schema, &rows)?;
+        check_same_columns(&mut self.schema, &rows)?;
         let state = match (std::mem::replace(&mut self.state, State::Broken), self.stream) {
-            (State::New(out), false) => {
-                State::File(FileWriter::try_new(out, &rows.schema()).map_err(refused)?.into())
-            }
-            (State::New(out), true) => {
-                State::Stream(StreamWriter::try_new(out, &rows.schema()).map_err(refused)?.into())
-            }
+            (State::New(out), false) => State::File(
+                FileWriter::try_new(out, &rows.schema()).map_err(from_arrow_error)?.into(),
+            ),
+            (State::New(out), true) => State::Stream(
+                StreamWriter::try_new(out, &rows.schema()).map_err(from_arrow_error)?.into(),
+            ),
             (begun, _) => begun,
         };
         self.state = match state {
             State::File(mut writer) => {
-                writer.write(&rows).map_err(refused)?;
+                writer.write(&rows).map_err(from_arrow_error)?;
                 State::File(writer)
             }
             State::Stream(mut writer) => {
-                writer.write(&rows).map_err(refused)?;
+                writer.write(&rows).map_err(from_arrow_error)?;
                 State::Stream(writer)
             }
-            State::New(_) | State::Broken => return Err(broken()),
+            State::New(_) | State::Broken => return Err(writer_failed_before()),
         };
         Ok(())
     }
@@ -110,14 +110,14 @@ impl<W: Write> ArrowWriter<W> {
     pub fn finish(self) -> Result<W, ConvertError> {
         match self.state {
             State::New(out) => Ok(out),
-            State::File(writer) => writer.into_inner().map_err(refused),
-            State::Stream(writer) => writer.into_inner().map_err(refused),
-            State::Broken => Err(broken()),
+            State::File(writer) => writer.into_inner().map_err(from_arrow_error),
+            State::Stream(writer) => writer.into_inner().map_err(from_arrow_error),
+            State::Broken => Err(writer_failed_before()),
         }
     }
 }
 
-fn broken() -> ConvertError {
+fn writer_failed_before() -> ConvertError {
     io::Error::other("writing failed before").into()
 }
 
@@ -189,18 +189,18 @@ impl<W: Write> ParquetWriter<W> {
     pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
         let rows = named_record_batch(batch, self.first, self.parts)?;
         self.parts += batch.parts().len();
-        same_columns(&mut self.schema, &rows)?;
+        check_same_columns(&mut self.schema, &rows)?;
         let writer = match self.rows.take() {
             Some(writer) => self.rows.insert(writer),
             None => {
-                let settings = properties(&rows.schema()).map_err(not_written)?;
+                let settings = properties(&rows.schema()).map_err(from_parquet_error)?;
                 let writer = Rows::try_new(self.held.clone(), rows.schema(), Some(settings));
-                self.rows.insert(writer.map_err(not_written)?)
+                self.rows.insert(writer.map_err(from_parquet_error)?)
             }
         };
-        writer.write(&rows).map_err(not_written)?;
+        writer.write(&rows).map_err(from_parquet_error)?;
         if writer.in_progress_size() >= self.row_group_bytes {
-            writer.flush().map_err(not_written)?;
+            writer.flush().map_err(from_parquet_error)?;
         }
         Ok(self.out.write_all(&self.held.take())?)
     }
@@ -212,7 +212,7 @@ impl<W: Write> ParquetWriter<W> {
     /// When writing fails.
     pub fn finish(mut self) -> Result<W, ConvertError> {
         if let Some(rows) = self.rows.take() {
-            rows.close().map_err(not_written)?;
+            rows.close().map_err(from_parquet_error)?;
         }
         self.out.write_all(&self.held.take())?;
         self.out.flush()?;
@@ -236,7 +236,10 @@ pub(crate) fn properties(schema: &Schema) -> Result<WriterProperties, ParquetErr
 }
 
 /// Remembers the columns of the first batch, and refuses batches with others.
-fn same_columns(known: &mut Option<SchemaRef>, rows: &RecordBatch) -> Result<(), ConvertError> {
+fn check_same_columns(
+    known: &mut Option<SchemaRef>,
+    rows: &RecordBatch,
+) -> Result<(), ConvertError> {
     let found = rows.schema();
     match known {
         Some(wanted) if *wanted != found => {
@@ -257,8 +260,8 @@ fn names(schema: &SchemaRef) -> String {
     words.join(",")
 }
 
-pub(crate) fn not_written(error: ParquetError) -> ConvertError {
-    refused(ArrowError::from(error))
+pub(crate) fn from_parquet_error(error: ParquetError) -> ConvertError {
+    from_arrow_error(ArrowError::from(error))
 }
 
 /// Bytes of a row group, about: what a Parquet file in the making holds in memory.

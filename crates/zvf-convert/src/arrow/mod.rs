@@ -95,14 +95,14 @@ pub(crate) fn named_record_batch(
     }
     let (fields, arrays): (Vec<Named>, Vec<ArrayRef>) = columns.into_iter().unzip();
     let schema = Schema::new(fields);
-    RecordBatch::try_new(Arc::new(schema), arrays).map_err(refused)
+    RecordBatch::try_new(Arc::new(schema), arrays).map_err(from_arrow_error)
 }
 
 fn required_int64(name: &str, values: Int64Array) -> (Named, ArrayRef) {
     (Named::new(name, DataType::Int64, true), Arc::new(values))
 }
 
-pub(crate) fn refused(error: ArrowError) -> ConvertError {
+pub(crate) fn from_arrow_error(error: ArrowError) -> ConvertError {
     if let ArrowError::IoError(_, error) = error {
         return ConvertError::Io(error);
     }

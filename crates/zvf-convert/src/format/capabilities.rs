@@ -107,7 +107,7 @@ impl Attributes {
 /// What becomes of the ids of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdSupport {
-    /// Objects are not told apart.
+    /// Objects are not distinguished.
     None,
     /// Objects are in order, the id is the number of the row.
     Order,
@@ -143,7 +143,7 @@ pub(crate) const ALL_KINDS: &[Kind] = Kind::ALL;
 pub(crate) const CHAINS: &[Kind] = &[Kind::Streamline, Kind::Polyline, Kind::Line];
 
 /// A format that holds positions of `float32` or `float64` on one to three axes, and nothing else.
-pub(crate) const NOTHING: Capabilities = Capabilities {
+pub(crate) const POSITIONS_ONLY: Capabilities = Capabilities {
     kinds: &[],
     several_kinds: false,
     axes: (1, 3),
@@ -173,7 +173,7 @@ pub(crate) const TABLE: Capabilities = Capabilities {
     positions: Attributes::Numbers,
     vertex_attributes: Attributes::All,
     ids: IdSupport::Bits(64),
-    ..NOTHING
+    ..POSITIONS_ONLY
 };
 
 /// Features: points or lines a row, all else columns.
@@ -187,5 +187,5 @@ pub(crate) const FEATURES: Capabilities = Capabilities {
     units: UnitSupport::Any,
     streams_in: false,
     refusal: crate::write::features::refuse,
-    ..NOTHING
+    ..POSITIONS_ONLY
 };

@@ -2,7 +2,7 @@
 
 use zvf_model::Kind;
 
-use super::{Attributes, Capabilities, NOTHING, Spec};
+use super::{Attributes, Capabilities, POSITIONS_ONLY, Spec};
 use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
@@ -20,6 +20,6 @@ pub(super) const SPEC: Spec = Spec {
         corners: 3,
         streams_in: false,
         streams_out: false,
-        ..NOTHING
+        ..POSITIONS_ONLY
     },
 };

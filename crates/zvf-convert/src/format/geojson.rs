@@ -1,13 +1,13 @@
 //! `GeoJSON` in the table of formats.
 
-use super::{FEATURES, Spec, never};
+use super::{FEATURES, Spec, recognizes_nothing};
 use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "geojson",
     name: "GeoJSON",
     extensions: &["geojson"],
-    recognizes: never,
+    recognizes: recognizes_nothing,
     read: Some(read::geojson::open),
     write: Some(write::geojson::open),
     can: FEATURES,
@@ -17,7 +17,7 @@ pub(super) const LINES: Spec = Spec {
     token: "geojsonl",
     name: "GeoJSON lines",
     extensions: &["geojsonl", "geojsons", "geojsonseq"],
-    recognizes: never,
+    recognizes: recognizes_nothing,
     read: Some(read::geojson::open),
     write: Some(write::geojson::open_lines),
     can: FEATURES,

@@ -2,7 +2,7 @@
 
 use zvf_model::Kind;
 
-use super::{Attributes, Capabilities, IdSupport, NOTHING, Spec, UnitSupport};
+use super::{Attributes, Capabilities, IdSupport, POSITIONS_ONLY, Spec, UnitSupport};
 use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
@@ -31,5 +31,5 @@ pub(super) const SURFACES: Capabilities = Capabilities {
     streams_in: false,
     streams_out: false,
     is_folder: true,
-    ..NOTHING
+    ..POSITIONS_ONLY
 };

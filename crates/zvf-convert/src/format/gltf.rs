@@ -2,7 +2,7 @@
 
 use zvf_model::Kind;
 
-use super::{Attributes, Capabilities, IdSupport, NOTHING, Spec, UnitSupport};
+use super::{Attributes, Capabilities, IdSupport, POSITIONS_ONLY, Spec, UnitSupport};
 use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
@@ -24,6 +24,6 @@ pub(super) const SPEC: Spec = Spec {
         units: UnitSupport::Fixed("meter"),
         streams_in: false,
         streams_out: false,
-        ..NOTHING
+        ..POSITIONS_ONLY
     },
 };

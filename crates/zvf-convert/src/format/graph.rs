@@ -2,7 +2,7 @@
 
 use zvf_model::Kind;
 
-use super::{Attributes, Capabilities, IdSupport, NOTHING, Spec};
+use super::{Attributes, Capabilities, IdSupport, POSITIONS_ONLY, Spec};
 use crate::{read, write};
 
 pub(super) const GRAPHML: Spec = Spec {
@@ -44,7 +44,7 @@ const GRAPH: Capabilities = Capabilities {
     ids: IdSupport::Bits(64),
     streams_in: false,
     streams_out: false,
-    ..NOTHING
+    ..POSITIONS_ONLY
 };
 
 const VALUES: Attributes = Attributes::All;

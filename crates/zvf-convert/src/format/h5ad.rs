@@ -2,7 +2,7 @@
 
 use zvf_model::Kind;
 
-use super::{Attributes, Capabilities, NOTHING, Spec};
+use super::{Attributes, Capabilities, POSITIONS_ONLY, Spec};
 use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
@@ -21,6 +21,6 @@ pub(super) const SPEC: Spec = Spec {
         axes: (1, 8),
         streams_in: false,
         streams_out: false,
-        ..NOTHING
+        ..POSITIONS_ONLY
     },
 };

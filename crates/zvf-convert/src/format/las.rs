@@ -2,7 +2,7 @@
 
 use zvf_model::Kind;
 
-use super::{Attributes, Capabilities, IdSupport, NOTHING, Spec, UnitSupport};
+use super::{Attributes, Capabilities, IdSupport, POSITIONS_ONLY, Spec, UnitSupport};
 use crate::{read, write};
 
 const POINTS: Capabilities = Capabilities {
@@ -13,7 +13,7 @@ const POINTS: Capabilities = Capabilities {
     ids: IdSupport::Bits(64),
     units: UnitSupport::Any,
     streams_in: false,
-    ..NOTHING
+    ..POSITIONS_ONLY
 };
 
 const MAGIC: &[u8] = b"LASF";

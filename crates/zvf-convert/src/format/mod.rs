@@ -43,7 +43,7 @@ mod vtk;
 use std::fmt;
 use std::path::Path;
 
-pub(crate) use capabilities::{ALL_KINDS, CHAINS, FEATURES, NOTHING, TABLE};
+pub(crate) use capabilities::{ALL_KINDS, CHAINS, FEATURES, POSITIONS_ONLY, TABLE};
 pub use capabilities::{Attributes, Capabilities, GroupSupport, IdSupport, UnitSupport};
 
 use crate::ConvertError;
@@ -93,7 +93,7 @@ impl Start<'_> {
 }
 
 /// The `recognizes` of formats that have no magic.
-pub(crate) const fn never(_start: &Start<'_>) -> bool {
+pub(crate) const fn recognizes_nothing(_start: &Start<'_>) -> bool {
     false
 }
 
@@ -217,7 +217,7 @@ impl Format {
         Self::detect(&Start { bytes: start, path: None, len: None, is_folder: false })
     }
 
-    /// The format of the file or folder at `path`, by its content or else its name; nothing where neither tells it.
+    /// The format of the file or folder at `path`, by its content or else its name; nothing where neither names it.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
         let mut bytes = Bytes::open(path).ok()?;

@@ -1,13 +1,15 @@
 //! OBJ in the table of formats.
 
-use super::{ALL_KINDS, Attributes, Capabilities, IdSupport, NOTHING, Spec, never};
+use super::{
+    ALL_KINDS, Attributes, Capabilities, IdSupport, POSITIONS_ONLY, Spec, recognizes_nothing,
+};
 use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
     token: "obj",
     name: "OBJ",
     extensions: &["obj"],
-    recognizes: never,
+    recognizes: recognizes_nothing,
     read: Some(read::obj::open),
     write: Some(write::obj::open),
     can: Capabilities {
@@ -17,6 +19,6 @@ pub(super) const SPEC: Spec = Spec {
         elements: true,
         ids: IdSupport::Bits(64),
         streams_out: false,
-        ..NOTHING
+        ..POSITIONS_ONLY
     },
 };

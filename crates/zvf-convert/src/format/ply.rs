@@ -1,6 +1,6 @@
 //! PLY in the table of formats.
 
-use super::{ALL_KINDS, Attributes, Capabilities, IdSupport, NOTHING, Spec};
+use super::{ALL_KINDS, Attributes, Capabilities, IdSupport, POSITIONS_ONLY, Spec};
 use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
@@ -20,7 +20,7 @@ pub(super) const SPEC: Spec = Spec {
         element_attributes: NUMBERS,
         ids: IdSupport::Bits(53),
         streams_out: false,
-        ..NOTHING
+        ..POSITIONS_ONLY
     },
 };
 

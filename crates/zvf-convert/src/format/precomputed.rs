@@ -1,6 +1,6 @@
 //! Precomputed folders in the table of formats.
 
-use super::{Attributes, Capabilities, GroupSupport, IdSupport, NOTHING, Spec, UnitSupport};
+use super::{Attributes, Capabilities, GroupSupport, IdSupport, POSITIONS_ONLY, Spec, UnitSupport};
 use crate::{read, write};
 use zvf_model::Kind;
 
@@ -33,7 +33,7 @@ pub(super) const SPEC: Spec = Spec {
         streams_out: false,
         is_folder: true,
         marker: "info",
-        ..NOTHING
+        ..POSITIONS_ONLY
     },
 };
 

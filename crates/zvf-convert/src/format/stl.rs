@@ -2,7 +2,7 @@
 
 use zvf_model::Kind;
 
-use super::{Attributes, Capabilities, IdSupport, NOTHING, Spec, Start};
+use super::{Attributes, Capabilities, IdSupport, POSITIONS_ONLY, Spec, Start};
 use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
@@ -22,7 +22,7 @@ pub(super) const SPEC: Spec = Spec {
         element_names: &["attribute_byte_count"],
         streams_out: false,
         ids: IdSupport::Order,
-        ..NOTHING
+        ..POSITIONS_ONLY
     },
 };
 

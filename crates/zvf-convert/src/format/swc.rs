@@ -1,6 +1,8 @@
 //! SWC in the table of formats.
 
-use super::{Attributes, Capabilities, IdSupport, NOTHING, Spec, UnitSupport, never};
+use super::{
+    Attributes, Capabilities, IdSupport, POSITIONS_ONLY, Spec, UnitSupport, recognizes_nothing,
+};
 use crate::{read, write};
 use zvf_model::Kind;
 
@@ -8,7 +10,7 @@ pub(super) const SPEC: Spec = Spec {
     token: "swc",
     name: "SWC",
     extensions: &["swc"],
-    recognizes: never,
+    recognizes: recognizes_nothing,
     read: Some(read::swc::open),
     write: Some(write::swc::open),
     can: Capabilities {
@@ -20,6 +22,6 @@ pub(super) const SPEC: Spec = Spec {
         ids: IdSupport::Order,
         units: UnitSupport::Fixed("micrometer"),
         streams_out: false,
-        ..NOTHING
+        ..POSITIONS_ONLY
     },
 };

@@ -1,6 +1,6 @@
 //! TCK in the table of formats.
 
-use super::{Attributes, CHAINS, Capabilities, IdSupport, NOTHING, Spec, UnitSupport};
+use super::{Attributes, CHAINS, Capabilities, IdSupport, POSITIONS_ONLY, Spec, UnitSupport};
 use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
@@ -16,6 +16,6 @@ pub(super) const SPEC: Spec = Spec {
         positions: Attributes::Types(&["float32"]),
         ids: IdSupport::Order,
         units: UnitSupport::Fixed("millimeter"),
-        ..NOTHING
+        ..POSITIONS_ONLY
     },
 };

@@ -1,6 +1,6 @@
 //! Lines of numbers in the table of formats.
 
-use super::{Attributes, Capabilities, NOTHING, Spec, never};
+use super::{Attributes, Capabilities, POSITIONS_ONLY, Spec, recognizes_nothing};
 use crate::{read, write};
 
 const POINTS: Capabilities = Capabilities {
@@ -8,14 +8,14 @@ const POINTS: Capabilities = Capabilities {
     positions: Attributes::Numbers,
     vertex_attributes: Attributes::Numbers,
     streams_in: false,
-    ..NOTHING
+    ..POSITIONS_ONLY
 };
 
 pub(super) const XYZ: Spec = Spec {
     token: "xyz",
     name: "XYZ",
     extensions: &["xyz", "asc"],
-    recognizes: never,
+    recognizes: recognizes_nothing,
     read: Some(read::text_points::open),
     write: Some(write::text_points::open),
     can: Capabilities { refusal: write::text_points::refuse, ..POINTS },
@@ -25,7 +25,7 @@ pub(super) const PTS: Spec = Spec {
     token: "pts",
     name: "PTS",
     extensions: &["pts"],
-    recognizes: never,
+    recognizes: recognizes_nothing,
     read: Some(read::text_points::open_pts),
     write: Some(write::text_points::open_pts),
     can: Capabilities { streams_out: false, refusal: write::text_points::refuse_pts, ..POINTS },

@@ -1,6 +1,6 @@
 //! TRK in the table of formats.
 
-use super::{Attributes, CHAINS, Capabilities, IdSupport, NOTHING, Spec, UnitSupport};
+use super::{Attributes, CHAINS, Capabilities, IdSupport, POSITIONS_ONLY, Spec, UnitSupport};
 use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
@@ -18,6 +18,6 @@ pub(super) const SPEC: Spec = Spec {
         object_attributes: Attributes::Types(&["float32"]),
         ids: IdSupport::Order,
         units: UnitSupport::Fixed("millimeter"),
-        ..NOTHING
+        ..POSITIONS_ONLY
     },
 };

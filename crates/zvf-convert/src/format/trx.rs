@@ -1,7 +1,8 @@
 //! TRX in the table of formats.
 
 use super::{
-    Attributes, CHAINS, Capabilities, GroupSupport, IdSupport, NOTHING, Spec, Start, UnitSupport,
+    Attributes, CHAINS, Capabilities, GroupSupport, IdSupport, POSITIONS_ONLY, Spec, Start,
+    UnitSupport,
 };
 use crate::{read, write};
 
@@ -46,5 +47,5 @@ const CAN: Capabilities = Capabilities {
     units: UnitSupport::Fixed("millimeter"),
     streams_in: false,
     streams_out: false,
-    ..NOTHING
+    ..POSITIONS_ONLY
 };

@@ -1,6 +1,6 @@
 //! VTK, the old form and XML, in the table of formats.
 
-use super::{ALL_KINDS, Attributes, Capabilities, IdSupport, NOTHING, Spec};
+use super::{ALL_KINDS, Attributes, Capabilities, IdSupport, POSITIONS_ONLY, Spec};
 use crate::{read, write};
 
 pub(super) const SPEC: Spec = Spec {
@@ -33,5 +33,5 @@ const POLY_DATA: Capabilities = Capabilities {
     ids: IdSupport::Bits(64),
     streams_in: false,
     streams_out: false,
-    ..NOTHING
+    ..POSITIONS_ONLY
 };

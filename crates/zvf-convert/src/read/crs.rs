@@ -39,12 +39,12 @@ fn json_unit(crs: &Json) -> Option<&'static str> {
 fn json_unit_once(crs: &Json) -> Option<&'static str> {
     let axis = crs.get("coordinate_system")?.get("axis")?.as_array()?.first()?;
     match axis.get("unit")? {
-        Json::String(name) => by_name(name),
-        unit => unit.get("conversion_factor").and_then(Json::as_f64).and_then(by_factor),
+        Json::String(name) => unit_by_name(name),
+        unit => unit.get("conversion_factor").and_then(Json::as_f64).and_then(unit_by_factor),
     }
 }
 
-fn by_name(name: &str) -> Option<&'static str> {
+fn unit_by_name(name: &str) -> Option<&'static str> {
     match name.to_ascii_lowercase().as_str() {
         "metre" | "meter" | "m" => Some("meter"),
         "degree" => Some("degree"),
@@ -52,7 +52,7 @@ fn by_name(name: &str) -> Option<&'static str> {
     }
 }
 
-fn by_factor(factor: f64) -> Option<&'static str> {
+fn unit_by_factor(factor: f64) -> Option<&'static str> {
     let near = |known: f64| (factor - known).abs() < 1e-9;
     let known = [
         (1.0, "meter"),
@@ -98,7 +98,7 @@ fn wkt_unit(text: &str) -> Option<&'static str> {
             _ => {}
         }
     }
-    found.and_then(by_factor)
+    found.and_then(unit_by_factor)
 }
 
 /// The number after the name in `["name",number`.

@@ -1,7 +1,7 @@
 //! Text with one vertex a line, values between commas or tabs, names in the first line.
 //!
 //! As RFC 4180 has it: a value may stand in quotes, a quote in it is doubled, and a line may break in it.
-//! Lines without anything are skipped. Types that are not stated are told from a sample, the start of
+//! Lines without anything are skipped. Types that are not stated are inferred from a sample, the start of
 //! the file: whole numbers are `int64`, or `uint64` where they are too large for that, other numbers
 //! `float64`, `true` and `false` are `bool`, all else is text as long as the longest.
 //!
@@ -19,7 +19,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::ObjectId;
 
 use super::input::Bytes;
-use super::lines::{LONGEST, Lines};
+use super::lines::{Lines, MAX_LINE_BYTES};
 use super::record::Vertices;
 use super::roles::{AXES, MAX_AXES, OBJECT, PART, point_kind};
 use super::values::{NamedValues, Values, float};
@@ -56,7 +56,7 @@ pub(crate) fn open(
         })
         .collect();
     let roles = Roles::assign(&names, &records, options)?;
-    let (mut sample, whole) = sample(&mut records, options.memory.min(SAMPLE))?;
+    let (mut sample, whole) = sample(&mut records, options.memory.min(SAMPLE_BYTES))?;
     if !text.has_header {
         sample.push_front(first);
     }
@@ -67,25 +67,30 @@ pub(crate) fn open(
     let (mut types, mut left_out) = (Vec::new(), Vec::new());
     for at in &roles.fields {
         let name = names.get(*at).map_or("", String::as_str);
-        let told = match names.get(*at).and_then(stated) {
+        let inference = match names.get(*at).and_then(stated) {
             Some(dtype) => Told { dtype, exact: false, missing: Vec::new() },
             None => inference.infer(&sample, *at),
         };
-        if !told.missing.is_empty() {
+        if !inference.missing.is_empty() {
             left_out.push(format!(
                 "{} in column {name:?}: taken for missing values (a type stated for it, such as \
                  {name}=<U16, keeps them as text)",
-                told.missing.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ")
+                inference
+                    .missing
+                    .iter()
+                    .map(|text| format!("{text:?}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
             ));
         }
-        types.push(told);
+        types.push(inference);
     }
     let positions = Values::new(
         options.positions.unwrap_or(FLOAT64),
         saturating_u32_from_usize(roles.positions.len()),
     );
-    let fields = roles.fields.iter().zip(&types).map(|(at, told)| {
-        NamedValues::new(names.get(*at).map_or("", String::as_str), told.dtype, 1)
+    let fields = roles.fields.iter().zip(&types).map(|(at, inference)| {
+        NamedValues::new(names.get(*at).map_or("", String::as_str), inference.dtype, 1)
     });
     let owned = roles.object.is_some() || kind.is_chain();
     let mut vertices = Vertices::new(kind, positions, fields.collect(), owned);
@@ -97,7 +102,7 @@ pub(crate) fn open(
         roles,
         is_chain: kind.is_chain(),
         exact_positions: options.positions.is_none(),
-        exact: types.iter().map(|told| told.exact).collect(),
+        exact: types.iter().map(|inference| inference.exact).collect(),
         missing: text.missing,
     };
     let batch_rows = options.batch_rows.max(1);
@@ -131,7 +136,7 @@ struct Skipped {
 
 impl Drop for Skipped {
     fn drop(&mut self) {
-        self.tell();
+        self.note_skipped();
     }
 }
 
@@ -149,8 +154,8 @@ impl Skipped {
         }
     }
 
-    /// Says which rows were left out, once.
-    fn tell(&mut self) {
+    /// Notes which rows were left out, once.
+    fn note_skipped(&mut self) {
         let rows = std::mem::take(&mut self.rows);
         if rows == 0 {
             return;
@@ -182,13 +187,13 @@ impl Roles {
             if names.iter().take(at).any(|other| other == name) {
                 let expected = "another name for each column";
                 let found = format!("{name:?} twice");
-                return Err(records.header_bad(Class::Duplicate, expected, found).into());
+                return Err(records.bad_header(Class::Duplicate, expected, found).into());
             }
         }
         let place = |wanted: &String| {
             names.iter().position(|name| name == wanted).ok_or_else(|| {
                 let expected = format!("a column {wanted:?}");
-                records.header_bad(Class::InvalidArgument, expected, listed(names))
+                records.bad_header(Class::InvalidArgument, expected, list_names(names))
             })
         };
         let columns = &options.columns;
@@ -200,7 +205,7 @@ impl Roles {
         };
         if positions.is_empty() || positions.len() > MAX_AXES {
             let expected = "a column \"x\", and \"y\", \"z\", \"t\" where there are any";
-            let bad = records.header_bad(Class::InvalidArgument, expected, listed(names));
+            let bad = records.bad_header(Class::InvalidArgument, expected, list_names(names));
             return Err(bad.with_hint("say which columns are positions").into());
         }
         let usual = names.iter().position(|name| name == OBJECT);
@@ -270,6 +275,8 @@ impl Rules {
         match value(at).trim() {
             "" if !self.is_chain => Ok(None),
             text => match text.parse() {
+                // As in the tables of other formats: none where vertices need no object.
+                Ok(-1) if !self.is_chain => Ok(None),
                 Ok(object) => Ok(Some(ObjectId(object))),
                 Err(_) => Err(Fault::NoValue { at, dtype: Dtype::INT64, is_field: false }),
             },
@@ -306,7 +313,7 @@ impl Record {
     }
 
     /// The same memory without values.
-    fn cleared(mut self) -> Self {
+    fn clear(mut self) -> Self {
         self.text.clear();
         self.ends.clear();
         Self { line: 0, ..self }
@@ -352,7 +359,7 @@ impl Record {
 
 impl Records {
     fn next(&mut self) -> Result<Option<Record>, ConvertError> {
-        let mut record = std::mem::take(&mut self.spare).cleared();
+        let mut record = std::mem::take(&mut self.spare).clear();
         let (bytes, values) = self.sizes;
         record.text.reserve(bytes);
         record.ends.reserve(values);
@@ -373,7 +380,7 @@ impl Records {
                 continue;
             }
             quoted = match self.delimiter {
-                b' ' if !quoted => record.push(&joined(line), b' ', quoted),
+                b' ' if !quoted => record.push(&join_blanks(line), b' ', quoted),
                 delimiter => record.push(line, delimiter, quoted),
             };
             if record.line == 0 {
@@ -383,8 +390,8 @@ impl Records {
                 self.sizes = (record.text.len(), record.ends.len());
                 return Ok(Some(record));
             }
-            if record.text.len() > LONGEST {
-                let expected = format!("at most {LONGEST} bytes before the closing quote");
+            if record.text.len() > MAX_LINE_BYTES {
+                let expected = format!("at most {MAX_LINE_BYTES} bytes before the closing quote");
                 return Err(self.bad(record.line, Class::LimitExceeded, expected, "more").into());
             }
         }
@@ -400,7 +407,7 @@ impl Records {
         self.lines.bytes().bad(class, Place::Line(line), expected, found)
     }
 
-    fn header_bad(
+    fn bad_header(
         &self,
         class: Class,
         expected: impl Into<String>,
@@ -412,7 +419,7 @@ impl Records {
 }
 
 /// A line of which any number of blanks and tabs outside of quotes is one blank.
-fn joined(line: &str) -> String {
+fn join_blanks(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut quoted = false;
     for c in line.trim().chars() {
@@ -494,7 +501,7 @@ fn inferred<'a>(values: impl Iterator<Item = &'a str> + Clone, marks: &[String])
         missing.sort();
         return Told { missing, ..exactly(FLOAT64) };
     }
-    exactly(named_or_text(filled, seen.blank))
+    exactly(text_type(filled, seen.blank))
 }
 
 /// What was seen of the values of a column.
@@ -553,7 +560,7 @@ fn is_missing(text: &str, marks: &[String]) -> bool {
 /// Whether a whole number is one that a float of 64 bits holds; all other texts are no whole numbers.
 fn is_held(text: &str) -> bool {
     // Most are short, or have a fraction.
-    if text.len() <= HELD_DIGITS || memchr::memchr(b'.', text.as_bytes()).is_some() {
+    if text.len() <= EXACT_FLOAT64_DIGITS || memchr::memchr(b'.', text.as_bytes()).is_some() {
         return true;
     }
     match text.parse::<i128>() {
@@ -567,7 +574,7 @@ fn is_held(text: &str) -> bool {
 }
 
 /// The type of a column that is no number.
-fn named_or_text<'a, I: Iterator<Item = &'a str>>(filled: impl Fn() -> I, blank: bool) -> Dtype {
+fn text_type<'a, I: Iterator<Item = &'a str>>(filled: impl Fn() -> I, blank: bool) -> Dtype {
     if !blank
         && filled()
             .all(|text| ["true", "false"].contains(&text.trim().to_ascii_lowercase().as_str()))
@@ -607,7 +614,7 @@ impl Iterator for Table {
         if self.vertices.rows() == 0
             && let Some(skipped) = &mut self.skipped
         {
-            skipped.tell();
+            skipped.note_skipped();
         }
         (self.vertices.rows() > 0).then(|| self.vertices.take())
     }
@@ -677,9 +684,9 @@ impl Table {
                 self.vertices.end_row(object, part);
                 Ok(())
             }
-            Err(Fault::Rounded(at)) => Err(self.rounded(record, at).into()),
+            Err(Fault::Rounded(at)) => Err(self.rounded_integer(record, at).into()),
             Err(Fault::NoValue { at, dtype, is_field }) => {
-                Err(self.no_value(record, at, dtype, is_field && !self.whole).into())
+                Err(self.unreadable_value(record, at, dtype, is_field && !self.whole).into())
             }
         }
     }
@@ -696,11 +703,11 @@ impl Table {
     }
 
     /// A whole number that a float would not hold.
-    fn rounded(&self, record: &Record, at: usize) -> BadInput {
+    fn rounded_integer(&self, record: &Record, at: usize) -> BadInput {
         let column = self.names.get(at).cloned().unwrap_or_default();
         let place = Place::Column { line: record.line, column };
         let expected = "a whole number that float64 holds exactly";
-        let found: String = record.value(at).trim().chars().take(SHOWN).collect();
+        let found: String = record.value(at).trim().chars().take(MAX_SHOWN_CHARS).collect();
         let bad = self.records.lines.bytes().bad(Class::Encoding, place, expected, found);
         bad.with_hint(
             "the column has missing values or fractions: state its type, float64 to have it rounded, \
@@ -708,17 +715,27 @@ impl Table {
         )
     }
 
-    fn no_value(&self, record: &Record, at: usize, dtype: Dtype, told: bool) -> BadInput {
+    fn unreadable_value(
+        &self,
+        record: &Record,
+        at: usize,
+        dtype: Dtype,
+        is_inferred: bool,
+    ) -> BadInput {
         let column = self.names.get(at).cloned().unwrap_or_default();
         let place = Place::Column { line: record.line, column };
-        let found: String = record.value(at).chars().take(SHOWN).collect();
+        let found: String = record.value(at).chars().take(MAX_SHOWN_CHARS).collect();
         let bytes = self.records.lines.bytes();
         let bad = bytes.bad(Class::Encoding, place, dtype.to_string(), format!("{found:?}"));
-        if told { bad.with_hint("its type was told from the first lines: state it") } else { bad }
+        if is_inferred {
+            bad.with_hint("its type was inferred from the first lines: state it")
+        } else {
+            bad
+        }
     }
 }
 
-fn listed(names: &[String]) -> String {
+fn list_names(names: &[String]) -> String {
     let shown: Vec<String> = names.iter().take(MAX_NAMES).map(|name| format!("{name:?}")).collect();
     let more = if names.len() > MAX_NAMES { ", …" } else { "" };
     format!("{}{more}", shown.join(", "))
@@ -726,13 +743,13 @@ fn listed(names: &[String]) -> String {
 
 const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
 /// Bytes of the sample that types are inferred from.
-const SAMPLE: u64 = 8 << 20;
+const SAMPLE_BYTES: u64 = 8 << 20;
 /// Digits of whole numbers that a float of 64 bits always holds.
-const HELD_DIGITS: usize = 15;
+const EXACT_FLOAT64_DIGITS: usize = 15;
 /// What stands for a missing number, in any case of letters.
 const MISSING: [&str; 7] = ["NA", "N/A", "#N/A", "<NA>", "null", "none", "nil"];
 /// Characters of a wrong value that a message shows.
-const SHOWN: usize = 40;
+const MAX_SHOWN_CHARS: usize = 40;
 /// Names that a message shows.
 const MAX_NAMES: usize = 12;
 /// Rows that a note names.

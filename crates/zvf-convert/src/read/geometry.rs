@@ -278,7 +278,7 @@ fn slice_all(fields: &[Field], rows: std::ops::Range<usize>) -> Vec<Field> {
 }
 
 /// The file `name` beside the file at `path`: a plain name below its folder, and no link out of it.
-pub(super) fn companion(
+pub(super) fn open_companion(
     format: &'static str,
     path: Option<&Path>,
     name: &str,

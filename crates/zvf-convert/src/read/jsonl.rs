@@ -39,7 +39,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     }
     let vertices: Vec<&Map<String, Json>> =
         sample.iter().map(|(_, object)| object).filter(|o| !is_element(o)).collect();
-    let has_parts = vertices.iter().any(|object| object.contains_key(PARTS));
+    let has_parts = vertices.iter().any(|object| object.contains_key(POSITIONS_KEY));
     let has_objects = vertices.iter().any(|object| object.contains_key(OBJECT));
     let kind = options.kind.unwrap_or(match &first_element {
         Some(element) if corners(element) > 2 => Kind::Mesh,
@@ -104,7 +104,7 @@ fn find_element(bytes: &Bytes) -> Result<Option<Map<String, Json>>, ConvertError
     }
     for line in BufReader::new(file).split(b'\n') {
         let line = line.map_err(ConvertError::Read)?;
-        if line.windows(QUOTED.len()).any(|text| text == QUOTED)
+        if line.windows(QUOTED_ELEMENT.len()).any(|text| text == QUOTED_ELEMENT)
             && let Ok(Json::Object(object)) = serde_json::from_slice(&line)
             && is_element(&object)
         {
@@ -115,7 +115,9 @@ fn find_element(bytes: &Bytes) -> Result<Option<Map<String, Json>>, ConvertError
 }
 
 fn is_element(object: &Map<String, Json>) -> bool {
-    object.contains_key(ELEMENT) && !object.contains_key(POSITION) && !object.contains_key(PARTS)
+    object.contains_key(ELEMENT)
+        && !object.contains_key(POSITION)
+        && !object.contains_key(POSITIONS_KEY)
 }
 
 fn corners(element: &Map<String, Json>) -> usize {
@@ -131,7 +133,7 @@ fn positions(vertices: &[&Map<String, Json>], options: &ReadOptions) -> (Vec<Str
         if let Some(place) = len(POSITION) {
             return (Vec::new(), place.len());
         }
-        if let Some(places) = len(PARTS) {
+        if let Some(places) = len(POSITIONS_KEY) {
             return (Vec::new(), places.first().and_then(Json::as_array).map_or(3, Vec::len));
         }
     }
@@ -312,13 +314,16 @@ impl Pieces {
                 None => return Err(self.lines.bad(line, OBJECT, "int64", id).into()),
             },
         };
-        if let Some(places) = object.get(PARTS) {
+        if let Some(places) = object.get(POSITIONS_KEY) {
             let Some(places) = places.as_array() else {
-                return Err(self.lines.bad(line, PARTS, "a list of positions", places).into());
+                return Err(self
+                    .lines
+                    .bad(line, POSITIONS_KEY, "a list of positions", places)
+                    .into());
             };
             self.part += 1;
             for (at, place) in places.iter().enumerate() {
-                self.push_place(line, PARTS, place)?;
+                self.push_place(line, POSITIONS_KEY, place)?;
                 for field in &mut self.vertices.fields {
                     let values = object.get(&field.name).unwrap_or(&Json::Null);
                     let value = values.get(at).unwrap_or(&Json::Null);
@@ -409,7 +414,7 @@ fn push_value(
     let wrong = |found: &Json| {
         let expected = if width > 1 { format!("{width} of {dtype}") } else { dtype.to_string() };
         let bad = lines.bad(line, &field.name, expected, found);
-        ConvertError::from(bad.with_hint("its type was told from the first lines: state it"))
+        ConvertError::from(bad.with_hint("its type was inferred from the first lines: state it"))
     };
     let several;
     let values: &[Json] = match value {
@@ -437,11 +442,11 @@ fn push_value(
 
 const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
 const POSITION: &str = "position";
-const PARTS: &str = "positions";
+const POSITIONS_KEY: &str = "positions";
 const ELEMENT: &str = "vertices";
-const QUOTED: &[u8] = b"\"vertices\"";
+const QUOTED_ELEMENT: &[u8] = b"\"vertices\"";
 /// Keys that are no attributes.
-const RESERVED: [&str; 7] = ["vertex", "part", "element", OBJECT, POSITION, PARTS, ELEMENT];
+const RESERVED: [&str; 7] = ["vertex", "part", "element", OBJECT, POSITION, POSITIONS_KEY, ELEMENT];
 /// Bytes of the sample that types are inferred from.
 const SAMPLE: u64 = 8 << 20;
 
@@ -450,7 +455,7 @@ mod tests {
     use std::io::Write as _;
 
     use crate::Format;
-    use crate::read::tests::{dump, told_file};
+    use crate::read::tests::{dump, dump_file};
 
     use super::*;
 
@@ -462,21 +467,21 @@ mod tests {
     fn vertices_with_every_type_of_attribute() {
         let text = "{\"vertex\":0,\"position\":[1,2.5],\"n\":1,\"w\":\"NaN\",\"c\":[1,2],\"t\":\"ab\"}\n\n\
             {\"vertex\":1,\"position\":[3,4],\"n\":-2,\"w\":0.5,\"c\":[3,4],\"t\":\"c\"}\n";
-        let told = read(text).unwrap();
+        let dumped = read(text).unwrap();
         assert!(
-            told.contains("x,y,n,w,c_0,c_1,t\n1,2.5,1,NaN,1,2,ab\n3,4,-2,0.5,3,4,c\n"),
-            "{told}"
+            dumped.contains("x,y,n,w,c_0,c_1,t\n1,2.5,1,NaN,1,2,ab\n3,4,-2,0.5,3,4,c\n"),
+            "{dumped}"
         );
     }
 
     #[test]
     fn parts_and_elements() {
-        let told =
+        let dumped =
             read("{\"part\":0,\"object\":7,\"positions\":[[1,2],[3,4]],\"w\":[5,6]}\n").unwrap();
-        assert!(told.contains("1,2,5,0,7\n3,4,6,0,7\n"), "{told}");
+        assert!(dumped.contains("1,2,5,0,7\n3,4,6,0,7\n"), "{dumped}");
         let mesh = "{\"position\":[0,0]}\n{\"position\":[1,0]}\n{\"position\":[0,1]}\n{\"vertices\":[2,1,0],\"a\":9}\n";
-        let told = told_file(Format::Jsonl, mesh.as_bytes(), &ReadOptions::default()).unwrap();
-        assert!(told.contains("mesh") && told.contains("2,1,0,9\n"), "{told}");
+        let dumped = dump_file(Format::Jsonl, mesh.as_bytes(), &ReadOptions::default()).unwrap();
+        assert!(dumped.contains("mesh") && dumped.contains("2,1,0,9\n"), "{dumped}");
     }
 
     #[test]

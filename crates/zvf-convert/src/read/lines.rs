@@ -28,7 +28,7 @@ impl Lines {
     }
 
     /// The same of a format in which only comments are for people: what is not UTF-8 is replaced.
-    pub(super) fn lenient(bytes: Bytes) -> Self {
+    pub(super) fn new_lossy(bytes: Bytes) -> Self {
         Self { lenient: true, ..Self::new(bytes) }
     }
 
@@ -43,7 +43,7 @@ impl Lines {
         self.line.clear();
         if let Some(mark) = self.end {
             let end = memchr::memchr(mark, self.bytes.peek()?);
-            if let Some(end) = end.filter(|end| *end <= LONGEST) {
+            if let Some(end) = end.filter(|end| *end <= MAX_LINE_BYTES) {
                 self.in_place = end + 1;
                 self.number += 1;
                 return Ok(true);
@@ -113,8 +113,8 @@ impl Lines {
             let taken = piece.len().saturating_add(usize::from(end.is_some()));
             self.bytes.take(taken);
             ended = end.is_some();
-            if self.line.len() > LONGEST {
-                let expected = format!("a line of at most {LONGEST} bytes");
+            if self.line.len() > MAX_LINE_BYTES {
+                let expected = format!("a line of at most {MAX_LINE_BYTES} bytes");
                 let place = Place::Line(self.number + 1);
                 return Err(self
                     .bytes
@@ -181,9 +181,9 @@ impl Lines {
             whole.push(' ');
             whole.push_str(line.trim_end_matches('\\'));
             let ends = !line.ends_with('\\');
-            if whole.len() > LONGEST {
+            if whole.len() > MAX_LINE_BYTES {
                 let expected =
-                    format!("a line of at most {LONGEST} bytes with those it goes on in");
+                    format!("a line of at most {MAX_LINE_BYTES} bytes with those it goes on in");
                 return Err(self.bad(Class::LimitExceeded, expected, "a longer one").into());
             }
             if ends {
@@ -237,6 +237,6 @@ fn raw<'a>(bytes: &'a Bytes, copied: &'a [u8], in_place: usize, number: u64) -> 
 }
 
 /// The longest line that is read.
-pub(super) const LONGEST: usize = 1 << 20;
+pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
 /// Lines of a block.
 const FEWEST: u64 = 16;

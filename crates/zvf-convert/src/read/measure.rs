@@ -291,14 +291,15 @@ fn compute(measure: Measure, paths: &[Path], axes: usize) -> Result<Vec<Field>, 
 
 fn orientation(path: &Path) -> Vec<f64> {
     let apart = distance(&path.start, &path.end);
-    let unit =
-        |(start, end): (&f64, &f64)| if apart > ONE_PLACE { (end - start) / apart } else { 0.0 };
+    let unit = |(start, end): (&f64, &f64)| {
+        if apart > SAME_PLACE_DISTANCE { (end - start) / apart } else { 0.0 }
+    };
     path.start.iter().zip(&path.end).map(unit).collect()
 }
 
 fn tortuosity(path: &Path) -> f64 {
     let apart = distance(&path.start, &path.end);
-    if apart > ONE_PLACE { path.length / apart } else { 1.0 }
+    if apart > SAME_PLACE_DISTANCE { path.length / apart } else { 1.0 }
 }
 
 fn position(positions: &Column, row: usize, axes: usize) -> Vec<f64> {
@@ -311,7 +312,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 
 const UINT32: Dtype = Dtype { kind: DtypeKind::UInt, size: 4, big_endian: false };
 /// Ends that are not farther apart are one place.
-const ONE_PLACE: f64 = 1e-12;
+const SAME_PLACE_DISTANCE: f64 = 1e-12;
 /// About what is held for an object: two places of three axes, two numbers, and the map.
 const PATH_BYTES: u64 = 200;
 

@@ -35,13 +35,13 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         let bad = bytes.bad(Class::Unsupported, place, "a file, which is read twice", "a stream");
         return Err(bad.with_hint("give the file itself").into());
     };
-    let seen = Seen::scan(Lines::lenient(bytes))?;
-    let told = match &seen {
+    let seen = Seen::scan(Lines::new_lossy(bytes))?;
+    let inferred = match &seen {
         Seen { faces: 1.., .. } => Kind::Mesh,
         Seen { lines: 1.., .. } => Kind::Graph,
         Seen { .. } => Kind::PointCloud,
     };
-    let kind = options.kind.unwrap_or(told);
+    let kind = options.kind.unwrap_or(inferred);
     let joins = if kind == Kind::Mesh { "f" } else { "l" };
     let count = if kind == Kind::Mesh { seen.faces } else { seen.lines };
     if kind.has_links() && count == 0 {
@@ -69,7 +69,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         bytes.is(super::Format::Obj);
         let polygons = if joins == Some("l") { Polygons::Same } else { options.polygons };
         Ok::<_, ConvertError>(Pieces {
-            lines: Lines::lenient(bytes),
+            lines: Lines::new_lossy(bytes),
             body: Body {
                 joins,
                 vertices: vertices(),
@@ -149,13 +149,13 @@ impl Seen {
                 all.push((count, what));
             }
         }
-        let told = |(count, what): (u64, &str)| match KEPT_BY_OTHERS.contains(&what) {
+        let describe = |(count, what): (u64, &str)| match KEPT_BY_OTHERS.contains(&what) {
             true => format!(
                 "{count} {what}; to keep them, give each vertex its own in a PLY or glTF file"
             ),
             false => format!("{count} {what}"),
         };
-        all.into_iter().map(told).collect()
+        all.into_iter().map(describe).collect()
     }
 }
 
@@ -189,7 +189,7 @@ enum Fault {
 
 impl Fault {
     fn number(expected: &str, word: &str) -> Self {
-        let found = format!("{:?}", word.chars().take(SHOWN).collect::<String>());
+        let found = format!("{:?}", word.chars().take(MAX_SHOWN_CHARS).collect::<String>());
         Self::Bad(Class::Encoding, expected.to_owned(), found)
     }
 
@@ -337,7 +337,7 @@ const KEPT_BY_OTHERS: [&str; 2] = ["texture coordinates", "normals"];
 /// Values of a vertex that are looked at.
 const MAX_WORDS: usize = 8;
 /// Characters of a wrong value that a message shows.
-const SHOWN: usize = 40;
+const MAX_SHOWN_CHARS: usize = 40;
 
 #[cfg(test)]
 mod tests;

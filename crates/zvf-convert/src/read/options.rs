@@ -50,7 +50,7 @@ pub struct ReadOptions {
     /// At most so many vertices or elements in a piece.
     pub batch_rows: usize,
     /// Bytes that a reader may hold at once, where the format makes it hold anything: the sample that
-    /// types of columns are told from, the nodes of a tree.
+    /// types of columns are inferred from, the nodes of a tree.
     pub memory: u64,
     /// Only what lies in this box, where the format can find it without the rest.
     pub bounds: Option<Bounds>,
@@ -132,7 +132,7 @@ pub struct ColumnRoles {
     pub object: Option<String>,
     /// The attributes that are wanted [default: all other columns].
     pub fields: Option<Vec<String>>,
-    /// The types of columns that are not to be told from their values.
+    /// The types of columns that are not to be inferred from their values.
     pub types: Vec<(String, Dtype)>,
 }
 

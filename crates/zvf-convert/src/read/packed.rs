@@ -51,7 +51,7 @@ pub(super) fn inflate(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault
         };
         PackedFault::new(class, "a zlib stream", error.to_string())
     })?;
-    exactly(all, size)
+    check_unpacked_length(all, size)
 }
 
 /// Exactly `size` bytes from a container of xz.
@@ -64,7 +64,7 @@ pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFau
         .take(limit)
         .read_to_end(&mut all)
         .map_err(|error| PackedFault::new(Class::Codec, "a container of xz", error.to_string()))?;
-    exactly(all, size)
+    check_unpacked_length(all, size)
 }
 
 /// Exactly `size` bytes from a block of LZ4.
@@ -78,10 +78,10 @@ pub(super) fn unpack_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, PackedFau
     let read = lz4_flex::block::decompress_into(block, &mut all)
         .map_err(|error| PackedFault::new(Class::Codec, "a block of LZ4", error.to_string()))?;
     all.truncate(read);
-    exactly(all, size)
+    check_unpacked_length(all, size)
 }
 
-fn exactly(all: Vec<u8>, size: usize) -> Result<Vec<u8>, PackedFault> {
+fn check_unpacked_length(all: Vec<u8>, size: usize) -> Result<Vec<u8>, PackedFault> {
     match all.len() {
         length if length == size => Ok(all),
         length if length > size => {

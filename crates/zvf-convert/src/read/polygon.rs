@@ -45,9 +45,9 @@ impl Corners {
         let refusal = |class, expected, hint| Err(Refusal { class, expected, hint });
         let first = self.width.map(u64::from);
         match self.polygons {
-            Polygons::Triangles if (3..=MAX_OF_A_POLYGON).contains(&corners) => Ok(()),
+            Polygons::Triangles if (3..=MAX_POLYGON_CORNERS).contains(&corners) => Ok(()),
             Polygons::Triangles => {
-                let expected = format!("from 3 to {MAX_OF_A_POLYGON} corners");
+                let expected = format!("from 3 to {MAX_POLYGON_CORNERS} corners");
                 refusal(Class::BadShape, expected, None)
             }
             Polygons::Same | Polygons::Rings
@@ -131,7 +131,7 @@ impl Corners {
 }
 
 /// Corners of a face that becomes triangles.
-const MAX_OF_A_POLYGON: u64 = 65_536;
+const MAX_POLYGON_CORNERS: u64 = 65_536;
 const TRIANGULATE: &str = "ask for triangles";
 
 #[cfg(test)]

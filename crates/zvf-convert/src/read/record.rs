@@ -145,7 +145,7 @@ impl Slot {
 
 /// How many records of `stride` bytes make a block: at most `most`, and a few mebibytes.
 pub(super) fn block(stride: usize, most: usize) -> usize {
-    BLOCK.checked_div(stride).unwrap_or(1).clamp(1, most.max(1))
+    BLOCK_ROWS.checked_div(stride).unwrap_or(1).clamp(1, most.max(1))
 }
 
-const BLOCK: usize = 4 << 20;
+const BLOCK_ROWS: usize = 4 << 20;

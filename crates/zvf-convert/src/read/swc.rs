@@ -40,7 +40,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         return Err(bad.into());
     }
     let mut nodes = Nodes::new(dtype);
-    let mut lines = Lines::lenient(bytes);
+    let mut lines = Lines::new_lossy(bytes);
     nodes.read(&mut lines, options.memory)?;
     let parents = nodes.parents(&lines)?;
     let owners = nodes.owners(&parents, &lines)?;
@@ -59,7 +59,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         left_out: nodes.left_out(),
         ..Header::new(kind, axes(3), positions.slice(0..0)).with_unit("micrometer")
     };
-    let cuts = cuts(&owners);
+    let cuts = find_tree_ends(&owners);
     let batch_rows = options.batch_rows.max(1);
     Ok(Reader::new(
         header,
@@ -68,7 +68,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
 }
 
 /// Where the file can be cut so that no tree is: after these rows, the last one included.
-fn cuts(owners: &[Option<ObjectId>]) -> Vec<usize> {
+fn find_tree_ends(owners: &[Option<ObjectId>]) -> Vec<usize> {
     let mut last = HashMap::new();
     for (row, owner) in owners.iter().enumerate() {
         last.insert(*owner, row);
@@ -245,7 +245,7 @@ struct Fault {
 
 impl Fault {
     fn value(column: &'static str, expected: &'static str, found: &str) -> Self {
-        let found = format!("{:?}", found.chars().take(SHOWN).collect::<String>());
+        let found = format!("{:?}", found.chars().take(MAX_SHOWN_CHARS).collect::<String>());
         Self { class: Class::Encoding, column: Some(column), expected, found }
     }
 
@@ -311,7 +311,7 @@ const ROOT: i64 = -1;
 const NODE: u64 = 192;
 const COLUMNS: &str = "id, type, x, y, z, radius and parent";
 /// Characters of a wrong value that a message shows.
-const SHOWN: usize = 40;
+const MAX_SHOWN_CHARS: usize = 40;
 
 #[cfg(test)]
 mod tests;

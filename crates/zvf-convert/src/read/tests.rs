@@ -18,7 +18,7 @@ pub(super) fn dump(format: Format, bytes: &[u8], options: &ReadOptions) -> Resul
 }
 
 /// The same of a file with a name.
-pub(super) fn told_file(
+pub(super) fn dump_file(
     format: Format,
     bytes: &[u8],
     options: &ReadOptions,
@@ -134,11 +134,11 @@ fn the_first_bytes_go_before_the_name() {
         "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nend_header\n5\n",
     )
     .unwrap();
-    let told = dump_reader(open(Input::path(&path), None, &ReadOptions::default()));
-    assert_eq!(told.unwrap(), "point_cloud of float32\nx\n5\n");
+    let dumped = dump_reader(open(Input::path(&path), None, &ReadOptions::default()));
+    assert_eq!(dumped.unwrap(), "point_cloud of float32\nx\n5\n");
     std::fs::write(&path, "x\n7\n").unwrap();
-    let told = dump_reader(open(Input::path(&path), None, &ReadOptions::default()));
-    assert_eq!(told.unwrap(), "point_cloud of float64\nx\n7\n");
+    let dumped = dump_reader(open(Input::path(&path), None, &ReadOptions::default()));
+    assert_eq!(dumped.unwrap(), "point_cloud of float64\nx\n7\n");
 }
 
 #[test]
@@ -249,7 +249,7 @@ proptest! {
         }
         bytes.extend(tail);
         let options = ReadOptions { batch_rows: 7, memory: 1 << 16, ..ReadOptions::default() };
-        let vertices = told_file(format, &bytes, &options).map_or(0, |text| text.lines().count());
+        let vertices = dump_file(format, &bytes, &options).map_or(0, |text| text.lines().count());
         prop_assert!(vertices <= bytes.len() * 4 + 10);
         prop_assert_eq!(dump(format, &bytes, &options).is_ok(), dump(format, &bytes, &options).is_ok());
     }
@@ -266,7 +266,7 @@ proptest! {
         };
         bytes.push(byte); // of formats that begin with nothing
         *at.get_mut(&mut bytes) = byte;
-        let _ = told_file(format, &bytes, &ReadOptions::default());
+        let _ = dump_file(format, &bytes, &ReadOptions::default());
     }
 
     /// However a file is cut into batches, it holds the same.
@@ -276,8 +276,8 @@ proptest! {
         let text = format!("x,n\n{text}");
         let lines = |batch_rows| {
             let options = ReadOptions { batch_rows, ..ReadOptions::default() };
-            let told = dump(Format::Csv, text.as_bytes(), &options).unwrap();
-            told.lines().filter(|line| *line != "x,n").map(str::to_owned).collect::<Vec<_>>()
+            let dumped = dump(Format::Csv, text.as_bytes(), &options).unwrap();
+            dumped.lines().filter(|line| *line != "x,n").map(str::to_owned).collect::<Vec<_>>()
         };
         prop_assert_eq!(lines(batch), lines(1000));
     }

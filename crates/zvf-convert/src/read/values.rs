@@ -57,7 +57,7 @@ impl Values {
     }
 
     /// The same without rows.
-    pub(super) const fn emptied(&self) -> Self {
+    pub(super) const fn without_rows(&self) -> Self {
         Self::new(self.dtype, self.width)
     }
 
@@ -179,7 +179,7 @@ pub(super) fn push_text(dtype: Dtype, text: &str, to: &mut Vec<u8>) -> bool {
         (DtypeKind::UInt, 2) => push(text.parse().ok().map(u16::to_le_bytes), to),
         (DtypeKind::UInt, 4) => push(text.parse().ok().map(u32::to_le_bytes), to),
         (DtypeKind::UInt, _) => push(text.parse().ok().map(u64::to_le_bytes), to),
-        (DtypeKind::Bool, _) => push(truth(text).map(|flag| [u8::from(flag)]), to),
+        (DtypeKind::Bool, _) => push(parse_bool(text).map(|flag| [u8::from(flag)]), to),
         (DtypeKind::Text, size) => push_characters(text, size, to),
     }
 }
@@ -234,7 +234,7 @@ fn parse_f32(text: &str) -> Option<f32> {
     (x.is_finite() || !text.contains(|c: char| c.is_ascii_digit())).then_some(x)
 }
 
-fn truth(text: &str) -> Option<bool> {
+fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "true" | "True" | "TRUE" => Some(true),
         "0" | "false" | "False" | "FALSE" => Some(false),

@@ -47,7 +47,8 @@ impl Archive {
     pub(super) fn open(path: &Path, format: Format) -> Result<Self, ConvertError> {
         let mut file = File::open(path).map_err(ConvertError::Read)?;
         let length = file.metadata().map_err(ConvertError::Read)?.len();
-        let tail = part(&mut file, length.saturating_sub(TAIL), length.min(TAIL))?;
+        let tail =
+            part(&mut file, length.saturating_sub(MAX_TAIL_BYTES), length.min(MAX_TAIL_BYTES))?;
         let end = tail.windows(END.len()).rposition(|window| window == END);
         let record = end.and_then(|end| tail.get(end..));
         let Some(record) = record.filter(|record| record.len() >= 22) else {
@@ -74,7 +75,7 @@ impl Archive {
             }
             (count, size, start) = (u64_at(&wide, 32), u64_at(&wide, 40), u64_at(&wide, 48));
         }
-        if size > LONGEST_DIRECTORY || start.checked_add(size).is_none_or(|end| end > length) {
+        if size > MAX_DIRECTORY_BYTES || start.checked_add(size).is_none_or(|end| end > length) {
             let expected = "a directory within the file, of at most 4 MiB";
             let found = format!("{size} bytes at {start}");
             return Err(bad(Class::OutOfBounds, "an archive", expected, found).into());
@@ -248,5 +249,5 @@ const END_64: &[u8] = b"PK\x06\x06";
 const ENTRY: &[u8] = b"PK\x01\x02";
 const LOCAL: &[u8] = b"PK\x03\x04";
 /// The end record with the longest comment, and the 64-bit locator before it.
-const TAIL: u64 = 22 + 65_535 + 20;
-const LONGEST_DIRECTORY: u64 = 4 << 20;
+const MAX_TAIL_BYTES: u64 = 22 + 65_535 + 20;
+const MAX_DIRECTORY_BYTES: u64 = 4 << 20;

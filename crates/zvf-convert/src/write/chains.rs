@@ -66,7 +66,7 @@ impl Chains {
     }
 
     /// Those of `ids` that had no vertices so far, once each.
-    pub(crate) fn without_vertices(&mut self, ids: &[ObjectId]) -> Vec<ObjectId> {
+    pub(crate) fn take_unseen(&mut self, ids: &[ObjectId]) -> Vec<ObjectId> {
         let new: Vec<_> = ids.iter().copied().filter(|id| self.seen.insert(*id)).collect();
         if !new.is_empty() {
             self.open = None;
@@ -141,7 +141,7 @@ impl Millimeters {
     }
 
     /// A number in 32 bits.
-    pub(crate) fn narrow(&mut self, x: f64) -> f32 {
+    pub(crate) fn to_f32(&mut self, x: f64) -> f32 {
         let narrow = nearest_f32(x);
         self.changed += u64::from(f64::from(narrow) != x && !x.is_nan());
         narrow

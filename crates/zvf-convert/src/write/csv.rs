@@ -94,7 +94,7 @@ impl<W: Write> CsvWriter<W> {
                 if at > 0 {
                     write!(self.out, "{}", self.separator)?;
                 }
-                match table.written(column, row)? {
+                match table.text_value(column, row)? {
                     Value::Null => {}
                     Value::Text(text) => {
                         self.out.write_all(quoted(&text, self.separator).as_bytes())?

@@ -99,7 +99,7 @@ impl FeatureSink for Sink<'_> {
 
     fn end(mut self: Box<Self>) -> Result<(), ConvertError> {
         if let Some(mut held) = self.held.take() {
-            let all = held.features.iter().map(|item| item.bounds).fold(EMPTY, union);
+            let all = held.features.iter().map(|item| item.bounds).fold(EMPTY_BOX, union);
             // A feature without a place has no box that a tree could hold.
             let has_tree = held.features.iter().all(|item| item.bounds[0] <= item.bounds[2])
                 && !held.features.is_empty();
@@ -336,7 +336,7 @@ fn bytes_of(value: &Value, dtype: Dtype, stored: &[u8]) -> Vec<u8> {
     }
 }
 
-const EMPTY: [f64; 4] = [f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY];
+const EMPTY_BOX: [f64; 4] = [f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY];
 
 fn union(one: [f64; 4], other: [f64; 4]) -> [f64; 4] {
     [one[0].min(other[0]), one[1].min(other[1]), one[2].max(other[2]), one[3].max(other[3])]
@@ -344,7 +344,7 @@ fn union(one: [f64; 4], other: [f64; 4]) -> [f64; 4] {
 
 fn bounds(shape: &Shape) -> [f64; 4] {
     let positions = shape.positions.chunks(shape.axes.max(1));
-    positions.fold(EMPTY, |all, one| match one {
+    positions.fold(EMPTY_BOX, |all, one| match one {
         [x, y, ..] => union(all, [*x, *y, *x, *y]),
         _ => all,
     })
@@ -396,7 +396,7 @@ fn tree(features: &[Item]) -> Vec<u8> {
             .chunks(width)
             .zip((0_u64..).step_by(width))
             .map(|(nodes, first)| {
-                (nodes.iter().fold(EMPTY, |all, (one, _)| union(all, *one)), first)
+                (nodes.iter().fold(EMPTY_BOX, |all, (one, _)| union(all, *one)), first)
             })
             .collect();
         let ended = above.len() <= 1;

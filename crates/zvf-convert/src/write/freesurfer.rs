@@ -91,11 +91,10 @@ fn write_labels(whole: &Whole, out: &mut Target<'_>) -> Result<Vec<Loss>, Conver
         owners.iter().enumerate().filter_map(|(row, id)| Some(((*id)?, row))).collect();
     let value = whole.batch.field("value");
     let write = |group: &Group, out: &mut dyn Write| -> Result<(), ConvertError> {
-        let rows: Vec<usize> =
-            group.members.iter().filter_map(|id| rows.get(id).copied()).collect();
-        writeln!(out, "#!ascii label\n{}", rows.len())?;
-        for row in rows {
-            let id = owners.get(row).copied().flatten().map_or(0, |id| id.0);
+        let known = group.members.iter().filter_map(|id| Some((id.0, *rows.get(id)?)));
+        let members: Vec<(i64, usize)> = known.collect();
+        writeln!(out, "#!ascii label\n{}", members.len())?;
+        for (id, row) in members {
             let [x, y, z] = whole.point(row).map(number);
             let value = value.map_or(0.0, |field| field.column.float(row, 0).unwrap_or(0.0));
             writeln!(out, "{id} {x} {y} {z} {}", number(value))?;

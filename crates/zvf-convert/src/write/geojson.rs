@@ -99,7 +99,7 @@ impl FeatureSink for Sink<'_> {
         let id = fields.iter().find(|field| *field.name == *"id");
         write!(self.out, "{{\"type\":\"Feature\"")?;
         if let Some(id) = id {
-            let value = spell(id, row)?;
+            let value = format_value(id, row)?;
             if value != "null" {
                 write!(self.out, ",\"id\":{value}")?;
             }
@@ -107,7 +107,7 @@ impl FeatureSink for Sink<'_> {
         write!(self.out, ",\"properties\":{{")?;
         for (at, field) in fields.iter().filter(|field| *field.name != *"id").enumerate() {
             let comma = if at > 0 { "," } else { "" };
-            write!(self.out, "{comma}{}:{}", Json::from(&*field.name), spell(field, row)?)?;
+            write!(self.out, "{comma}{}:{}", Json::from(&*field.name), format_value(field, row)?)?;
         }
         write!(self.out, "}},\"geometry\":{}}}", geometry(shape, self.digits))?;
         if self.lines {
@@ -125,7 +125,7 @@ impl FeatureSink for Sink<'_> {
 }
 
 /// The value of a row, or the values, as JSON; what is no number is null.
-fn spell(field: &Field, row: usize) -> Result<String, ConvertError> {
+fn format_value(field: &Field, row: usize) -> Result<String, ConvertError> {
     let bad_code = |code| ConvertError::Category { column: field.name.to_string(), code };
     let width = usize_from_u32(field.column.width());
     let one = |at: usize| -> Result<Json, ConvertError> {
@@ -175,7 +175,7 @@ fn position(numbers: &[f64], digits: Option<usize>) -> String {
         .iter()
         .enumerate()
         .map(|(axis, x)| match digits.filter(|_| axis < 2) {
-            Some(digits) => short(*x, digits),
+            Some(digits) => format_rounded(*x, digits),
             None => Json::from(*x).to_string(),
         })
         .collect();
@@ -183,7 +183,7 @@ fn position(numbers: &[f64], digits: Option<usize>) -> String {
 }
 
 /// A number with at most so many digits behind the point.
-fn short(x: f64, digits: usize) -> String {
+fn format_rounded(x: f64, digits: usize) -> String {
     let text = format!("{x:.digits$}");
     let text =
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
@@ -225,7 +225,11 @@ mod tests {
     #[test]
     fn degrees_are_short() {
         assert_eq!(
-            [short(1.0, 7), short(-0.000_000_01, 7), short(12.345_678_91, 7)],
+            [
+                format_rounded(1.0, 7),
+                format_rounded(-0.000_000_01, 7),
+                format_rounded(12.345_678_91, 7)
+            ],
             ["1", "0", "12.3456789"]
         );
     }

@@ -18,8 +18,8 @@ use super::features::{FeatureSink, FeatureWriter};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::arrow::column::attribute;
-use crate::arrow::files::{Held, ROW_GROUP_BYTES, not_written, properties};
-use crate::arrow::refused;
+use crate::arrow::files::{Held, ROW_GROUP_BYTES, from_parquet_error, properties};
+use crate::arrow::from_arrow_error;
 use crate::read::Header;
 use crate::read::crs::is_wgs84;
 use crate::read::features::{PartKind, Shape, wkb};
@@ -136,21 +136,21 @@ impl Sink<'_> {
         let wkb: BinaryArray =
             wkb.iter().map(|bytes| Some(bytes).filter(|bytes| empty(bytes))).collect();
         arrays.push(Arc::new(wkb));
-        let rows = RecordBatch::try_new(schema.clone(), arrays).map_err(refused)?;
+        let rows = RecordBatch::try_new(schema.clone(), arrays).map_err(from_arrow_error)?;
         self.begin_file(&schema)?;
         match &mut self.state {
             State::New => {}
             State::Parquet(writer, held) => {
-                writer.write(&rows).map_err(not_written)?;
+                writer.write(&rows).map_err(from_parquet_error)?;
                 if writer.in_progress_size() >= ROW_GROUP_BYTES {
-                    writer.flush().map_err(not_written)?;
+                    writer.flush().map_err(from_parquet_error)?;
                 }
                 let bytes = held.take();
                 if let Some(out) = &mut self.out {
                     out.write_all(&bytes)?;
                 }
             }
-            State::Arrow(writer) => writer.write(&rows).map_err(refused)?,
+            State::Arrow(writer) => writer.write(&rows).map_err(from_arrow_error)?,
         }
         Ok(())
     }
@@ -161,12 +161,12 @@ impl Sink<'_> {
         }
         self.state = if self.parquet {
             let held = Held::default();
-            let settings = properties(schema).map_err(not_written)?;
+            let settings = properties(schema).map_err(from_parquet_error)?;
             let rows = Rows::try_new(held.clone(), schema.clone(), Some(settings));
-            State::Parquet(Box::new(rows.map_err(not_written)?), held)
+            State::Parquet(Box::new(rows.map_err(from_parquet_error)?), held)
         } else {
             let Some(out) = self.out.take() else { return Ok(()) };
-            State::Arrow(Box::new(FileWriter::try_new(out, schema).map_err(refused)?))
+            State::Arrow(Box::new(FileWriter::try_new(out, schema).map_err(from_arrow_error)?))
         };
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Sink<'_> {
             column.insert("bbox".into(), json!(bounds));
         }
         if self.crs.as_str().is_some_and(is_wgs84) {
-            column.remove("crs"); // what is not said is OGC:CRS84
+            column.remove("crs"); // an absent reference system means OGC:CRS84
         }
         json!({ "version": "1.1.0", "primary_column": "geometry", "columns": { "geometry": column } })
     }
@@ -240,14 +240,14 @@ impl FeatureSink for Sink<'_> {
             State::New => {}
             State::Parquet(mut writer, held) => {
                 writer.append_key_value_metadata(KeyValue::new("geo".to_owned(), geo));
-                writer.close().map_err(not_written)?;
+                writer.close().map_err(from_parquet_error)?;
                 if let Some(out) = &mut self.out {
                     out.write_all(&held.take())?;
                     out.flush()?;
                 }
             }
             State::Arrow(writer) => {
-                writer.into_inner().map_err(refused)?.flush()?;
+                writer.into_inner().map_err(from_arrow_error)?.flush()?;
             }
         }
         Ok(())

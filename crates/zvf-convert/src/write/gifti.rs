@@ -186,6 +186,7 @@ impl GiftiFile {
                 };
                 let known = code.filter(|code| *code < categories.values().len());
                 let key = known.map_or(missing, |code| first + code);
+                // So many labels have no place in memory.
                 keys.extend(i32::try_from(key).unwrap_or(i32::MAX).to_le_bytes());
             }
             return self.push("LABEL", "INT32", rows, None, &meta, &keys);

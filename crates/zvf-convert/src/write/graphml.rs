@@ -10,7 +10,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Field;
 
-use super::whole::{Whole, coordinate, text};
+use super::whole::{Whole, format_coordinate, text};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -73,7 +73,7 @@ fn encode(
         write!(out, "<node id=\"n{row}\">")?;
         for key in &nodes {
             let value = match key.source {
-                Source::Axis(axis) => Some(coordinate(whole.batch.positions(), row, axis)),
+                Source::Axis(axis) => Some(format_coordinate(whole.batch.positions(), row, axis)),
                 Source::Field(field, c) => Some(value_of(field, row, c)?),
                 Source::Owner => {
                     let owner =
@@ -130,7 +130,7 @@ fn kind_of(dtype: Dtype) -> &'static str {
 
 fn value_of(field: &Field, row: usize, c: usize) -> Result<String, ConvertError> {
     let is_single = field.categories.is_none() && field.column.dtype() == Dtype::FLOAT32;
-    if is_single { Ok(coordinate(&field.column, row, c)) } else { text(field, row, c) }
+    if is_single { Ok(format_coordinate(&field.column, row, c)) } else { text(field, row, c) }
 }
 
 fn escape(text: &str) -> Result<String, ConvertError> {

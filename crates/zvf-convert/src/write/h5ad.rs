@@ -56,7 +56,7 @@ impl Writer for Cells<'_> {
         let mut var = file.create_group("var");
         frame(&mut var, &[], &[])?;
         file.add_group(var.finish());
-        let bytes = file.finish().map_err(refused)?;
+        let bytes = file.finish().map_err(from_hdf5_error)?;
         self.out.write_all(&bytes)?;
         self.out.flush()?;
         let vertices = to_u64(batch.len());
@@ -64,7 +64,7 @@ impl Writer for Cells<'_> {
     }
 }
 
-fn refused(error: impl std::fmt::Display) -> ConvertError {
+fn from_hdf5_error(error: impl std::fmt::Display) -> ConvertError {
     let advice = "leave columns out, or write Parquet";
     ConvertError::NoType { format: NAME, what: error.to_string(), advice }
 }
@@ -197,8 +197,8 @@ fn codes(
         _ => None,
     };
     let codes: Option<Vec<i32>> = (0..field.column.len()).map(code).collect();
-    let codes =
-        codes.ok_or_else(|| refused(format!("codes of {:?} beyond 32 bits", field.name)))?;
+    let codes = codes
+        .ok_or_else(|| from_hdf5_error(format!("codes of {:?} beyond 32 bits", field.name)))?;
     let narrow: Result<Vec<i8>, _> = codes.iter().map(|code| i8::try_from(*code)).collect();
     let shape = [to_u64(codes.len())];
     let made = group.create_dataset("codes");
@@ -227,7 +227,7 @@ fn array(group: &mut GroupBuilder, name: &str, column: &Column) {
     let made = match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 4) => made.with_f32_data(&numbers(raw, f32::from_le_bytes)),
         (DtypeKind::Float, 8) => made.with_f64_data(&numbers(raw, f64::from_le_bytes)),
-        (DtypeKind::Float | DtypeKind::Text, _) => made.with_f32_data(&halves(column)),
+        (DtypeKind::Float | DtypeKind::Text, _) => made.with_f32_data(&widen_halves(column)),
         (DtypeKind::Int, 1) => made.with_i8_data(&numbers(raw, i8::from_le_bytes)),
         (DtypeKind::Int, 2) => made.with_i16_data(&numbers(raw, i16::from_le_bytes)),
         (DtypeKind::Int, 4) => made.with_i32_data(&numbers(raw, i32::from_le_bytes)),
@@ -261,7 +261,7 @@ fn numbers<T, const N: usize>(raw: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {
 
 /// Half precision, which becomes `float32` exactly.
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "half precision fits")]
-fn halves(column: &Column) -> Vec<f32> {
+fn widen_halves(column: &Column) -> Vec<f32> {
     let width = usize_from_u32(column.width());
     let places = (0..column.len()).flat_map(|row| (0..width).map(move |at| (row, at)));
     places.map(|(row, at)| column.float(row, at).unwrap_or(f64::NAN) as f32).collect()

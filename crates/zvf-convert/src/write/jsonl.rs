@@ -19,7 +19,7 @@ use super::rows::{BatchWriter, Rows};
 use super::{Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::read::Piece;
-use crate::table::{Table, shortest};
+use crate::table::{Table, shortest_float};
 
 pub(crate) fn open<'a>(
     target: Target<'a>,
@@ -171,7 +171,7 @@ impl<W: Write> JsonlWriter<W> {
 /// All values of a row of positions.
 fn row_of(column: &Column, row: usize) -> Json {
     let width = usize_from_u32(column.width());
-    (0..width).map(|at| json(shortest(column.dtype(), column.value(row, at)))).collect()
+    (0..width).map(|at| json(shortest_float(column.dtype(), column.value(row, at)))).collect()
 }
 
 /// The value of an attribute in a row: one, or a list where a row has several.
@@ -191,7 +191,7 @@ fn entry(field: &Field, row: usize) -> Result<Json, ConvertError> {
 /// A value as text has it; what codes stand for is written as it is.
 fn text(field: &Field, value: Value) -> Value {
     match field.categories {
-        None => shortest(field.column.dtype(), value),
+        None => shortest_float(field.column.dtype(), value),
         Some(_) => value,
     }
 }

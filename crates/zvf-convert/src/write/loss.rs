@@ -73,8 +73,8 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
         };
         let fields = fields.iter().filter(|field| !is_id(field));
         losses.extend(fields.filter_map(|field| match refusal(header, scope, field) {
-            Some(why) => Some(dropped(scope, field, why)),
-            None => attribute(scope, field, can, names, name),
+            Some(why) => Some(dropped_attribute(scope, field, why)),
+            None => attribute_loss(scope, field, can, names, name),
         }));
     }
     if let Some(elements) = &header.elements {
@@ -85,8 +85,9 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
             let fields = elements.fields.iter();
             let kept = can.element_attributes;
             let names = can.element_names;
-            losses
-                .extend(fields.filter_map(|field| attribute("element", field, kept, names, name)));
+            losses.extend(
+                fields.filter_map(|field| attribute_loss("element", field, kept, names, name)),
+            );
             if let Some(width) = elements.width.filter(|w| can.corners > 0 && *w > can.corners) {
                 losses.push(Loss(format!(
                     "faces of {width} corners are divided: {name} has at most {}",
@@ -130,11 +131,11 @@ fn is_half(dtype: zvf_metadata::Dtype, can: Attributes) -> bool {
         }
 }
 
-fn dropped(scope: &str, field: &Field, why: &str) -> Loss {
+fn dropped_attribute(scope: &str, field: &Field, why: &str) -> Loss {
     Loss(format!("{scope} attribute {:?} is dropped: {why}", field.name))
 }
 
-fn attribute(
+fn attribute_loss(
     scope: &str,
     field: &Field,
     can: Attributes,
@@ -144,13 +145,13 @@ fn attribute(
     let (column, dtype) = (&field.name, field.column.dtype());
     if !names.is_empty() && !names.contains(&&**column) {
         let why = format!("{name} has a place for {}", names.join(", "));
-        return Some(dropped(scope, field, &why));
+        return Some(dropped_attribute(scope, field, &why));
     }
     if can == Attributes::None {
-        return Some(dropped(scope, field, &format!("{name} holds none")));
+        return Some(dropped_attribute(scope, field, &format!("{name} holds none")));
     }
     if can.drops(field) {
-        return Some(dropped(scope, field, &format!("{name} holds no text")));
+        return Some(dropped_attribute(scope, field, &format!("{name} holds no text")));
     }
     if field.categories.is_some() && can != Attributes::All {
         return Some(Loss(format!("{scope} attribute {column:?} is written as its codes")));

@@ -30,7 +30,7 @@ pub(crate) fn open<'a>(
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let out = target.into_file("npy")?;
-    Ok(Box::new(Rows::new(NpyWriter::new(out).calling(options.first_column), false)))
+    Ok(Box::new(Rows::new(NpyWriter::new(out).with_positions_name(options.first_column), false)))
 }
 
 impl<W: Write + Seek> BatchWriter for NpyWriter<W> {
@@ -80,7 +80,7 @@ impl<W: Write + Seek> NpyWriter<W> {
 
     /// The same with another name for the positions, where they are something else.
     #[must_use]
-    pub fn calling(self, first: &'static str) -> Self {
+    pub fn with_positions_name(self, first: &'static str) -> Self {
         Self { first, ..self }
     }
 
@@ -167,16 +167,16 @@ fn has_objects(batch: &Batch) -> bool {
 /// The list of columns, as NumPy writes it.
 fn descr(batch: &Batch, first: &str) -> String {
     let width = batch.positions().width();
-    let mut columns = vec![column(first, &code(batch.positions().dtype()), width, true)];
+    let mut columns = vec![column(first, &type_code(batch.positions().dtype()), width, true)];
     for field in batch.fields() {
         let width = field.column.width();
         let code = match text_length(field) {
             Some(length) => format!("<U{length}"),
-            None => code(field.column.dtype()),
+            None => type_code(field.column.dtype()),
         };
         columns.push(column(&field.name, &code, width, width > 1));
     }
-    let int = |name| column(name, &code(Dtype::INT64), 1, false);
+    let int = |name| column(name, &type_code(Dtype::INT64), 1, false);
     columns.extend(has_parts(batch).then(|| int("part")));
     columns.extend(has_objects(batch).then(|| int("object")));
     format!("[{}]", columns.join(", "))
@@ -219,7 +219,7 @@ fn column(name: &str, code: &str, width: u32, vector: bool) -> String {
 }
 
 /// The type as NumPy spells it in a file.
-pub(super) fn code(dtype: Dtype) -> String {
+pub(super) fn type_code(dtype: Dtype) -> String {
     let size = dtype.size;
     match (dtype.kind, size) {
         (DtypeKind::Bool, _) => "|b1".to_owned(),
@@ -250,7 +250,7 @@ fn record_size(descr: &str) -> u64 {
 /// The header, of the same length for any number of records.
 fn header(descr: &str, records: u64) -> Result<Vec<u8>, ConvertError> {
     let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({records},), }}");
-    let spare = LONGEST_COUNT - records.to_string().len();
+    let spare = MAX_COUNT_DIGITS - records.to_string().len();
     let unpadded = ((text.len() + spare) + PREAMBLE) + 1;
     let whole = unpadded.next_multiple_of(ALIGNMENT);
     let length = u16::try_from(whole - PREAMBLE).map_err(|_too_long| {
@@ -267,7 +267,7 @@ fn header(descr: &str, records: u64) -> Result<Vec<u8>, ConvertError> {
 
 const PREAMBLE: usize = 10;
 const ALIGNMENT: usize = 64;
-const LONGEST_COUNT: usize = 20; // digits of u64::MAX
+const MAX_COUNT_DIGITS: usize = 20; // digits of u64::MAX
 
 #[cfg(test)]
 mod tests {

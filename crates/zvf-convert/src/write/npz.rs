@@ -17,7 +17,7 @@ use std::io::Write as _;
 use zvf_metadata::Dtype;
 use zvf_model::Column;
 
-use super::npy::code;
+use super::npy::type_code;
 use super::spool::Spool;
 use super::zip::ZipWriter;
 use super::{Collected, Report, Target, WriteOptions, Writer, begin_once};
@@ -110,7 +110,7 @@ impl NpzWriter<'_> {
         shape: &str,
         bytes: &[u8],
     ) -> Result<(), ConvertError> {
-        let descr = code(dtype);
+        let descr = type_code(dtype);
         let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
         let len = (PREAMBLE + text.len() + 1).next_multiple_of(ALIGNMENT);
         let mut content = Spool::new(usize::MAX, None);

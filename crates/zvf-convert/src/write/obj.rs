@@ -7,7 +7,7 @@ use std::io::Write;
 
 use zvf_model::{Elements, ObjectId};
 
-use super::whole::{Whole, coordinate, number};
+use super::whole::{Whole, format_coordinate, number};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -28,11 +28,11 @@ fn encode(
     for row in 0..whole.batch.len() {
         out.write_all(b"v")?;
         for axis in 0..3 {
-            write!(out, " {}", coordinate(positions, row, axis))?;
+            write!(out, " {}", format_coordinate(positions, row, axis))?;
         }
         if let Some(colour) = colour {
             for c in 0..3 {
-                write!(out, " {}", coordinate(&colour.column, row, c))?;
+                write!(out, " {}", format_coordinate(&colour.column, row, c))?;
             }
         }
         out.write_all(b"\n")?;

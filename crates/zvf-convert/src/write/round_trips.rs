@@ -235,6 +235,27 @@ fn write_precomputed(
 }
 
 #[test]
+fn vertices_without_an_object_get_no_id_of_one() {
+    let table = b"x,y,z,object\n1,2,3,\n4,5,6,0\n7,8,9,-1\n";
+    let options = ReadOptions { kind: Some(Kind::PointCloud), ..ReadOptions::default() };
+    let reader = read::open(Input::reader(&table[..]), Some(Format::Csv), &options).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::folder(folder.path());
+    let writer = super::open(Format::Precomputed, target, &WriteOptions::default()).unwrap();
+    let report = super::copy(reader, writer).unwrap();
+    assert_eq!((report.vertices, report.objects), (1, 1));
+    let losses: Vec<String> = report.losses.iter().map(ToString::to_string).collect();
+    let expected =
+        "2 vertices without an object are dropped: precomputed holds objects only".to_owned();
+    assert!(losses.contains(&expected), "{losses:?}");
+    let by_id: Vec<PathBuf> = std::fs::read_dir(folder.path().join("by_id"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert_eq!(by_id, [folder.path().join("by_id/0")]);
+}
+
+#[test]
 fn annotations_in_shards_are_read_again() {
     let input = golden::folder("vtk_polydata").join("points_only.vtk");
     let options = ReadOptions { kind: Some(Kind::PointCloud), ..ReadOptions::default() };

@@ -100,7 +100,7 @@ impl Write for Spool {
     }
 }
 
-/// A new file that nobody else may read.
+/// A new file that no other user may read.
 fn create(folder: Option<&Path>) -> io::Result<Unnamed> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let folder = folder.map_or_else(std::env::temp_dir, Path::to_owned);

@@ -58,7 +58,7 @@ fn write_binary(
     out.write_all(&header)?;
     out.write_all(&count.to_le_bytes())?;
     for (corners, face) in triangles {
-        let corners = corners_of(whole, *corners);
+        let corners = corner_positions(whole, *corners);
         for x in [normal(corners)].iter().chain(&corners).flatten() {
             out.write_all(&x.to_le_bytes())?;
         }
@@ -93,7 +93,7 @@ fn write_text(
         let end = rest.partition_point(|triangle| place(triangle) <= at);
         let (own, after) = rest.split_at(end);
         for (corners, _) in own {
-            write_facet(corners_of(whole, *corners), out)?;
+            write_facet(corner_positions(whole, *corners), out)?;
         }
         rest = after;
         writeln!(out, "endsolid {name}")?;
@@ -101,7 +101,7 @@ fn write_text(
     if !rest.is_empty() {
         writeln!(out, "solid")?;
         for (corners, _) in rest {
-            write_facet(corners_of(whole, *corners), out)?;
+            write_facet(corner_positions(whole, *corners), out)?;
         }
         writeln!(out, "endsolid")?;
     }
@@ -124,7 +124,7 @@ fn object_name(whole: &Whole, id: ObjectId) -> Option<String> {
     super::whole::text(field, row, 0).ok()
 }
 
-fn corners_of(whole: &Whole, corners: [usize; 3]) -> [[f32; 3]; 3] {
+fn corner_positions(whole: &Whole, corners: [usize; 3]) -> [[f32; 3]; 3] {
     corners.map(|row| whole.point(row).map(to_single))
 }
 

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use super::whole::{Whole, coordinate, text};
+use super::whole::{Whole, format_coordinate, text};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -43,9 +43,10 @@ fn encode(
         let kind = kind.map_or(Ok("0".to_owned()), |field| text(field, row, 0))?;
         write!(out, "{} {kind}", number(row))?;
         for axis in 0..3 {
-            write!(out, " {}", coordinate(positions, row, axis))?;
+            write!(out, " {}", format_coordinate(positions, row, axis))?;
         }
-        let radius = radius.map_or("0".to_owned(), |field| coordinate(&field.column, row, 0));
+        let radius =
+            radius.map_or("0".to_owned(), |field| format_coordinate(&field.column, row, 0));
         match parents.get(row).copied().flatten() {
             Some(parent) => writeln!(out, " {radius} {}", number(parent))?,
             None => writeln!(out, " {radius} -1")?,

@@ -1,7 +1,7 @@
 //! TCK: streamlines of `MRtrix`, one after another.
 //!
 //! The header has room for a count of ten digits, which is put there at the end where the target can seek; a
-//! stream has 0, which means that nobody counted. Positions are `Float32LE`, or `Float64LE` where the option
+//! stream has 0, which means that the streamlines were not counted. Positions are `Float32LE`, or `Float64LE` where the option
 //! `tck.f64` is true.
 
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -80,7 +80,7 @@ impl Writer for TckWriter<'_> {
                 }
             }
             Piece::Objects { ids, .. } => {
-                for _ in self.chains.without_vertices(&ids) {
+                for _ in self.chains.take_unseen(&ids) {
                     self.end_streamline();
                     self.report.objects += 1;
                     self.is_open = true;
@@ -119,7 +119,7 @@ impl TckWriter<'_> {
         for x in place {
             match &mut self.lengths {
                 Some(lengths) if !self.is_wide => {
-                    self.bytes.extend_from_slice(&lengths.narrow(x).to_le_bytes());
+                    self.bytes.extend_from_slice(&lengths.to_f32(x).to_le_bytes());
                 }
                 _ => self.bytes.extend_from_slice(&x.to_le_bytes()),
             }

@@ -73,10 +73,10 @@ impl Writer for TrkWriter<'_> {
         match piece {
             Piece::Vertices(batch) => self.write_points(&batch),
             Piece::Objects { ids, fields } => {
-                for id in self.chains.without_vertices(&ids) {
+                for id in self.chains.take_unseen(&ids) {
                     self.counts.push((id, 0));
                 }
-                let fields = numeric(&fields);
+                let fields = numeric_fields(&fields);
                 for (row, id) in ids.iter().enumerate() {
                     self.rows.insert(*id, self.rows.len());
                     for field in &fields {
@@ -128,7 +128,7 @@ impl Writer for TrkWriter<'_> {
 
 impl TrkWriter<'_> {
     fn write_points(&mut self, batch: &Batch) -> Result<(), ConvertError> {
-        let fields = numeric(batch.fields());
+        let fields = numeric_fields(batch.fields());
         let (mut bytes, mut scalars) = (Vec::new(), Vec::new());
         for run in self.chains.runs(batch) {
             let before = match self.counts.last() {
@@ -160,7 +160,7 @@ impl TrkWriter<'_> {
 }
 
 /// The attributes that are numbers.
-fn numeric(fields: &[Field]) -> Vec<&Field> {
+fn numeric_fields(fields: &[Field]) -> Vec<&Field> {
     let is_number = |field: &&Field| field.column.dtype().kind != zvf_metadata::DtypeKind::Text;
     fields.iter().filter(is_number).collect()
 }
@@ -177,8 +177,10 @@ fn push_row(column: &Column, row: usize, to: &mut Vec<f32>, rounded: &mut u64) {
 
 /// The names that the header has room for.
 fn names(fields: &[Field]) -> Result<Vec<(String, u32)>, ConvertError> {
-    let names: Vec<(String, u32)> =
-        numeric(fields).into_iter().map(|f| (f.name.to_string(), f.column.width())).collect();
+    let names: Vec<(String, u32)> = numeric_fields(fields)
+        .into_iter()
+        .map(|f| (f.name.to_string(), f.column.width()))
+        .collect();
     let advice = "leave some out with --attributes, or write TRX";
     if names.len() > NAMES {
         let what = format!("{} attributes, where there is room for {NAMES}", names.len());

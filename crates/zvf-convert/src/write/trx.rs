@@ -124,7 +124,7 @@ impl<'a> TrxWriter<'a> {
             let mut bytes = Vec::with_capacity(batch.len() * 12);
             for row in 0..batch.len() {
                 for x in lengths.position(batch.positions(), row) {
-                    bytes.extend_from_slice(&lengths.narrow(x).to_le_bytes());
+                    bytes.extend_from_slice(&lengths.to_f32(x).to_le_bytes());
                 }
             }
             positions.rows.write_all(&bytes)?;
@@ -243,7 +243,7 @@ impl Writer for TrxWriter<'_> {
         match piece {
             Piece::Vertices(batch) => self.write_vertices(&batch),
             Piece::Objects { ids, fields } => {
-                for id in self.chains.without_vertices(&ids) {
+                for id in self.chains.take_unseen(&ids) {
                     self.ends.push(self.report.vertices);
                     self.rows.push(id);
                 }
@@ -301,7 +301,7 @@ impl Writer for TrxWriter<'_> {
                     let row = self.said.get(object).and_then(|row| bytes.get(row * stride..));
                     match row.and_then(|rest| rest.get(..stride)) {
                         Some(row) => sorted.extend_from_slice(row),
-                        None => sorted.extend(missing(&field.column)),
+                        None => sorted.extend(missing_value(&field.column)),
                     }
                 }
                 let member = member_name(&field.name, &field.column)?;
@@ -324,7 +324,7 @@ fn is_number(field: &Field) -> bool {
 }
 
 /// What stands for a value that is not there.
-fn missing(column: &Column) -> Vec<u8> {
+fn missing_value(column: &Column) -> Vec<u8> {
     let dtype = column.dtype();
     let value: Vec<u8> = match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 2) => vec![0x00, 0x7e],

@@ -184,15 +184,15 @@ pub(crate) fn number(x: f64) -> String {
 }
 
 /// A coordinate as text in its own type, so that `float32` has no digits of `float64`.
-pub(crate) fn coordinate(column: &Column, row: usize, axis: usize) -> String {
+pub(crate) fn format_coordinate(column: &Column, row: usize, axis: usize) -> String {
     let x = column.float(row, axis).unwrap_or(0.0);
     if column.dtype() == zvf_metadata::Dtype::FLOAT32 {
-        return single(to_single(x));
+        return format_f32(to_single(x));
     }
     number(x)
 }
 
-fn single(x: f32) -> String {
+fn format_f32(x: f32) -> String {
     if x.is_finite() { x.to_string() } else { number(f64::from(x)) }
 }
 

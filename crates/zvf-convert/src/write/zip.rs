@@ -41,7 +41,7 @@ impl<W: Write> ZipWriter<W> {
         let mut header = Vec::new();
         header.extend_from_slice(b"PK\x03\x04");
         member.common(&mut header);
-        let wide = member.wide(false);
+        let wide = member.extra_field_64(false);
         header.extend_from_slice(&(wide.len() as u16).to_le_bytes());
         header.extend_from_slice(name.as_bytes());
         header.extend_from_slice(&wide);
@@ -59,15 +59,15 @@ impl<W: Write> ZipWriter<W> {
         for member in &self.members {
             directory.extend_from_slice(b"PK\x01\x02\x2d\x00");
             member.common(&mut directory);
-            let wide = member.wide(true);
+            let wide = member.extra_field_64(true);
             directory.extend_from_slice(&(wide.len() as u16).to_le_bytes());
             directory.extend_from_slice(&[0; 10]); // comment, disk, attributes
-            directory.extend_from_slice(&narrow(member.start).to_le_bytes());
+            directory.extend_from_slice(&u32_or_marker(member.start).to_le_bytes());
             directory.extend_from_slice(member.name.as_bytes());
             directory.extend_from_slice(&wide);
         }
         let size = directory.len() as u64;
-        let is_wide = start >= LIMIT || size >= LIMIT || count >= 0xffff;
+        let is_wide = start >= MIN_64_BIT_NUMBER || size >= MIN_64_BIT_NUMBER || count >= 0xffff;
         if is_wide {
             let record = start + size;
             directory.extend_from_slice(b"PK\x06\x06");
@@ -84,8 +84,8 @@ impl<W: Write> ZipWriter<W> {
         directory.extend_from_slice(b"PK\x05\x06\0\0\0\0");
         directory.extend_from_slice(&few);
         directory.extend_from_slice(&few);
-        directory.extend_from_slice(&narrow(size).to_le_bytes());
-        directory.extend_from_slice(&narrow(start).to_le_bytes());
+        directory.extend_from_slice(&u32_or_marker(size).to_le_bytes());
+        directory.extend_from_slice(&u32_or_marker(start).to_le_bytes());
         directory.extend_from_slice(&[0, 0]);
         self.out.write_all(&directory)?;
         self.out.flush()?;
@@ -99,19 +99,19 @@ impl Member {
         to.extend_from_slice(&[0x2d, 0, 0, 8, 0, 0]); // version 4.5, UTF-8, stored
         to.extend_from_slice(&[0, 0, 0x21, 0]); // 1980-01-01: the format has no "none"
         to.extend_from_slice(&self.sum.to_le_bytes());
-        to.extend_from_slice(&narrow(self.size).to_le_bytes());
-        to.extend_from_slice(&narrow(self.size).to_le_bytes());
+        to.extend_from_slice(&u32_or_marker(self.size).to_le_bytes());
+        to.extend_from_slice(&u32_or_marker(self.size).to_le_bytes());
         to.extend_from_slice(&(self.name.len() as u16).to_le_bytes());
     }
 
     /// The extra field of numbers that do not fit in 32 bits.
-    fn wide(&self, with_start: bool) -> Vec<u8> {
+    fn extra_field_64(&self, with_start: bool) -> Vec<u8> {
         let mut numbers = Vec::new();
-        if self.size >= LIMIT {
+        if self.size >= MIN_64_BIT_NUMBER {
             numbers.extend_from_slice(&self.size.to_le_bytes());
             numbers.extend_from_slice(&self.size.to_le_bytes());
         }
-        if with_start && self.start >= LIMIT {
+        if with_start && self.start >= MIN_64_BIT_NUMBER {
             numbers.extend_from_slice(&self.start.to_le_bytes());
         }
         if numbers.is_empty() {
@@ -125,9 +125,9 @@ impl Member {
 }
 
 /// A number of 32 bits, or the one that says that it is in the extra field.
-fn narrow(number: u64) -> u32 {
+fn u32_or_marker(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// From here on numbers do not fit in 32 bits.
-const LIMIT: u64 = u32::MAX as u64;
+const MIN_64_BIT_NUMBER: u64 = u32::MAX as u64;

@@ -224,7 +224,7 @@ fn a_journal_and_its_store_are_held_against_each_other() {
     let kept = std::fs::read(&cell).unwrap();
     assert_eq!(found(&|| std::fs::write(&cell, b"foreign").unwrap()), [json!([2, "Conflict"])]);
     std::fs::write(&cell, kept).unwrap();
-    let log = crate::place::sibling(store.path()).join(format!("log/{:020}", 1));
+    let log = crate::place::journal_folder(store.path()).join(format!("log/{:020}", 1));
     let text = std::fs::read_to_string(&log).unwrap();
     let damaged =
         found(&|| std::fs::write(&log, text.replacen("vertex.move", "vertex.mobe", 1)).unwrap());

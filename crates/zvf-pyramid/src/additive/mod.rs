@@ -6,8 +6,8 @@
 //! ```
 //!
 //! So level 0 is written again, without what went to the others. That works where coarser levels hold what
-//! finer ones do, as it is: whole objects (`keep`), or points of their own (`subset`). Who is at which level
-//! is settled before anything is written ([`shares`]), and what was written is counted before anything is
+//! finer ones do, as it is: whole objects (`keep`), or points of their own (`subset`). The level of each object
+//! is chosen before anything is written ([`shares`]), and what was written is counted before anything is
 //! published: all of what level 0 showed, once.
 //!
 //! A store that has such levels is written again in the same way: what its level 0 shows is spread anew, or
@@ -27,7 +27,7 @@ use zvf_store::{Build, BuildOptions, Store};
 
 use self::own::Own;
 use self::shares::Shares;
-use crate::build::{Names, stored};
+use crate::build::{Names, count_stored_bytes};
 use crate::checkpoint::{Aside, Taken};
 use crate::ladder::{KindLadder, Step};
 use crate::making::Making;
@@ -37,12 +37,12 @@ use crate::shape::Rules;
 use crate::{Method, Options, PyramidError, levels};
 
 /// The settings for levels that add to each other, with their method.
-pub(crate) async fn settled(
+pub(crate) async fn resolve_settings(
     options: &Options,
     levels: &[LevelReader],
     kind: Kind,
 ) -> Result<Options, PyramidError> {
-    source_levels::one_kind(levels, kind)?;
+    source_levels::check_single_kind(levels, kind)?;
     let mut has_objects = false;
     for level in levels {
         has_objects |= level.objects().await?.is_some();
@@ -100,8 +100,8 @@ pub(crate) async fn build(
     let build = levels::begin_anew(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, ladder.options().opening()).await?;
-    let made = all(&store, (&build, aside), (ladder, &steps, &shares), on_event).await;
-    levels::end(build, made).await.map(Some)
+    let made = spread_levels(&store, (&build, aside), (ladder, &steps, &shares), on_event).await;
+    levels::publish(build, made).await.map(Some)
 }
 
 /// Puts together what level 0 of the store shows, as a level 0 that is read alone; with the root of the
@@ -115,10 +115,10 @@ pub(crate) async fn collect_level_0(
     let full = LevelReader::chain(store, LevelId(0)).await?;
     source_levels::check(&full, ladder.kind).await?;
     let shares = Shares::all(&full, ladder.kind).await?;
-    all(store, how, (ladder, &[ladder.first()], &shares), on_event).await
+    spread_levels(store, how, (ladder, &[ladder.first()], &shares), on_event).await
 }
 
-async fn all(
+async fn spread_levels(
     store: &Store,
     (build, aside): (&Build, Option<&Aside>),
     (ladder, steps, shares): (&KindLadder, &[Step], &Shares),
@@ -126,7 +126,7 @@ async fn all(
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
     let reader = Reader::new(store.clone());
     let full = LevelReader::chain(store, LevelId(0)).await?;
-    let Some(first) = full.first() else { return Err(source_levels::no_levels()) };
+    let Some(first) = full.first() else { return Err(source_levels::missing_levels()) };
     let names = Names::pick_unused(first).await?;
     let explicit = source_levels::is_explicit(first);
     let mut root = Root::from_store(store);
@@ -180,13 +180,13 @@ async fn all(
         }
         documents.iter().for_each(|document| root.announce_level(document));
         let preview = build.preview(&root.clone().finish()).await?;
-        report.bytes = stored(&preview, &step.level.to_string()).await?;
+        report.bytes = count_stored_bytes(&preview, &step.level.to_string()).await?;
         on_event(PyramidEvent::Level(&report));
         counted.0 += report.vertices;
         counted.1 += report.elements;
         reports.push(report);
     }
-    let links = source_levels::links_of(&full, ladder.kind).await?;
+    let links = source_levels::count_links_of_levels(&full, ladder.kind).await?;
     for (what, expected, wanted, found) in [
         (
             "vertices",
@@ -209,7 +209,7 @@ async fn all(
 }
 
 /// The steps of a ladder behind one for level 0, which is written again.
-fn steps(ladder: &KindLadder) -> Vec<Step> {
+fn with_level_0(ladder: &KindLadder) -> Vec<Step> {
     let mut steps = vec![ladder.first()];
     steps.extend(ladder.steps());
     steps

@@ -42,31 +42,32 @@ impl Own<'_> {
             ..WriteOptions::default()
         };
         let step = self.making.step;
-        let schema = self.making.schema(source_levels::linked(self.levels).await?).await?;
+        let schema =
+            self.making.schema(source_levels::find_linked_level(self.levels).await?).await?;
         let mut writer = LevelWriter::new(self.making.build, step.level, schema, &write);
         let (objects, elements) = match &self.share {
-            Share::Points(_) => (0, self.points(&mut writer, None).await?),
+            Share::Points(_) => (0, self.write_points(&mut writer, None).await?),
             Share::Objects(objects) => {
                 let names = self.making.names;
                 let kind = self.making.ladder.kind;
                 objects.carry(self.levels, &names.source_id, writer.writer().kind(kind)?).await?;
                 groups::carry(self.levels, &[objects], writer.writer()).await?;
                 let elements = if kind == Kind::PointCloud {
-                    self.points(&mut writer, Some(objects)).await?
+                    self.write_points(&mut writer, Some(objects)).await?
                 } else if kind.is_chain() {
-                    self.chains(&mut writer, objects).await?
+                    self.write_chains(&mut writer, objects).await?
                 } else {
-                    self.pieces(&mut writer, objects).await?
+                    self.write_objects(&mut writer, objects).await?
                 };
-                (to_u64(objects.kept_there()), elements)
+                (to_u64(objects.count_kept_with_fragments()), elements)
             }
         };
         let mut document = Document::new(step.level);
-        let told = writer.finish(|_, level| {
+        let written = writer.finish(|_, level| {
             self.describe(level);
             document.clone_from(level);
         });
-        let vertices = told.await?.vertices;
+        let vertices = written.await?.vertices;
         let error = self.making.error;
         let level = step.level;
         let report =
@@ -75,7 +76,7 @@ impl Own<'_> {
     }
 
     /// Points, as they are stored, those of this level picked.
-    async fn points(
+    async fn write_points(
         &self,
         writer: &mut LevelWriter,
         objects: Option<&Objects>,
@@ -83,7 +84,7 @@ impl Own<'_> {
         let mut number = 0_u64;
         for level in self.levels {
             let query = Query::all().order(Order::Storage);
-            let mut batches = self.reader.stream(asking(level, query, objects.is_some()));
+            let mut batches = self.reader.stream(complete_query(level, query, objects.is_some()));
             while let Some(batch) = batches.next().await {
                 let batch = batch?;
                 let rows = self.share.rows(&batch, number);
@@ -97,17 +98,17 @@ impl Own<'_> {
     }
 
     /// Chains, object by object.
-    async fn chains(
+    async fn write_chains(
         &self,
         writer: &mut LevelWriter,
         objects: &Objects,
     ) -> Result<u64, PyramidError> {
         for (at, level) in (0_u32..).zip(self.levels) {
-            for ids in objects.of_level(at).chunks(COUNT_BATCH_OBJECTS) {
+            for ids in objects.kept_of_level(at).chunks(COUNT_BATCH_OBJECTS) {
                 let query = Query::all()
                     .of_objects(ids.iter().copied().map(ObjectId))
                     .order(Order::Objects);
-                let mut batches = self.reader.stream(asking(level, query, false));
+                let mut batches = self.reader.stream(complete_query(level, query, false));
                 while let Some(batch) = batches.next().await {
                     writer.writer().push(&batch?)?;
                 }
@@ -117,7 +118,7 @@ impl Own<'_> {
     }
 
     /// Graphs, skeletons and meshes, some objects at a time: what joins vertices lies in one object.
-    async fn pieces(
+    async fn write_objects(
         &self,
         writer: &mut LevelWriter,
         objects: &Objects,
@@ -125,16 +126,16 @@ impl Own<'_> {
         let ladder = self.making.ladder;
         let room = vertices_in(ladder.options().working_bytes(), ladder.kind);
         let mut elements = 0_u64;
-        for ((at, level), vertices) in (0_u32..).zip(self.levels).zip(ladder.of_levels()) {
+        for ((at, level), vertices) in (0_u32..).zip(self.levels).zip(ladder.vertices_of_levels()) {
             let mean =
                 f64_from_u64(*vertices) / f64_from_u64(to_u64(objects.count_at_level(at).max(1)));
             let each = saturating_usize(zvf_format::num::round_half_up_u64(
                 f64_from_u64(room) / mean.max(1.0),
             ))
             .max(1);
-            for ids in objects.of_level(at).chunks(each) {
+            for ids in objects.kept_of_level(at).chunks(each) {
                 let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
-                let batch = self.reader.run(&asking(level, query, true)).await?.batch;
+                let batch = self.reader.run(&complete_query(level, query, true)).await?.batch;
                 let batch = self.making.plain_links(batch)?;
                 elements += count_elements(&batch);
                 if !batch.is_empty() {
@@ -145,7 +146,7 @@ impl Own<'_> {
         Ok(elements)
     }
 
-    /// What the level says of itself: of the full one, it stays what was said of the data.
+    /// What the level says of itself: of the full one, what it states of the data stays.
     fn describe(&self, level: &mut Document) {
         if self.making.step.level > 0 {
             self.making.describe(level, None, self.making.plain_recipe());
@@ -166,7 +167,7 @@ impl Own<'_> {
     }
 }
 
-fn asking(level: &LevelReader, query: Query, owners: bool) -> Query {
+fn complete_query(level: &LevelReader, query: Query, owners: bool) -> Query {
     let query = query.at_level(level.level()).increment_only().uncached();
     if owners { query.with_owners() } else { query }
 }

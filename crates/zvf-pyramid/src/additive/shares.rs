@@ -10,7 +10,7 @@ use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::Reader;
 
-use super::steps;
+use super::with_level_0;
 use crate::batches::row_number;
 use crate::carry::Objects;
 use crate::ladder::{KindLadder, Step};
@@ -52,10 +52,10 @@ impl Shares {
         levels: &[LevelReader],
         ladder: &KindLadder,
     ) -> Result<(Self, Vec<Step>), PyramidError> {
-        let mut steps = steps(ladder);
+        let mut steps = with_level_0(ladder);
         let shares = match Objects::load(levels).await? {
             Some(objects) if ladder.method == Method::Keep => {
-                Self::Objects(chosen(reader, levels, ladder, objects, &mut steps).await?)
+                Self::Objects(choose_objects(reader, levels, ladder, objects, &mut steps).await?)
             }
             _ => Self::Points(Picked::new(ladder, &mut steps)),
         };
@@ -66,7 +66,12 @@ impl Shares {
     pub(super) async fn all(levels: &[LevelReader], kind: Kind) -> Result<Self, PyramidError> {
         match Objects::load(levels).await? {
             Some(objects) => {
-                let all = objects.kept_ids().iter().copied().chain(objects.not_there()).collect();
+                let all = objects
+                    .kept_ids()
+                    .iter()
+                    .copied()
+                    .chain(objects.ids_without_fragments())
+                    .collect();
                 Ok(Self::Objects(vec![objects.restrict_to(all)]))
             }
             None if kind == Kind::PointCloud => {
@@ -137,13 +142,13 @@ impl Picked {
 
     /// The coarsest level that shows a point.
     fn level_of(&self, number: u64) -> u32 {
-        let shown = |level: &u32| points::stays(number, self.keep, self.seed, *level);
+        let shown = |level: &u32| points::is_in_subset(number, self.keep, self.seed, *level);
         saturating_u32_from_usize((1..=self.levels).take_while(shown).count())
     }
 }
 
 /// The objects of each level, chosen as for levels that are read alone.
-async fn chosen(
+async fn choose_objects(
     reader: &Reader,
     levels: &[LevelReader],
     ladder: &KindLadder,
@@ -174,7 +179,9 @@ async fn chosen(
                 let next: HashSet<i64> = next.kept_ids().iter().copied().collect();
                 level.kept_ids().iter().copied().filter(|id| !next.contains(id)).collect()
             }
-            None => level.kept_ids().iter().copied().chain(objects.not_there()).collect(),
+            None => {
+                level.kept_ids().iter().copied().chain(objects.ids_without_fragments()).collect()
+            }
         };
         own.push(objects.restrict_to(ids));
     }

@@ -16,7 +16,7 @@ use crate::PyramidError;
 pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<(), PyramidError> {
     let refused =
         |what, expected, found: &str| Err(PyramidError::unsupported(what, expected, found));
-    one_kind(levels, kind)?;
+    check_single_kind(levels, kind)?;
     let mut known = [None, None]; // attributes of vertices, of edges
     for level in levels {
         if level.store().root().zarr_vectors.has(Capability::DenseManifests) {
@@ -50,7 +50,7 @@ pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<(), Pyra
 }
 
 /// Refuses levels of several kinds.
-pub(super) fn one_kind(levels: &[LevelReader], kind: Kind) -> Result<(), PyramidError> {
+pub(super) fn check_single_kind(levels: &[LevelReader], kind: Kind) -> Result<(), PyramidError> {
     let refused = |expected, found: String| {
         Err(PyramidError::unsupported("kinds of geometry", expected, found))
     };
@@ -66,13 +66,13 @@ pub(super) fn one_kind(levels: &[LevelReader], kind: Kind) -> Result<(), Pyramid
     Ok(())
 }
 
-/// What is said of a store without levels.
-pub(super) fn no_levels() -> PyramidError {
+/// The error for a store without levels.
+pub(super) fn missing_levels() -> PyramidError {
     PyramidError::unsupported("levels of the store", "one or more", "none")
 }
 
 /// How many edges or faces are stored; `None` where they follow from the order of vertices.
-pub(super) async fn links_of(
+pub(super) async fn count_links_of_levels(
     levels: &[LevelReader],
     kind: Kind,
 ) -> Result<Option<u64>, PyramidError> {
@@ -85,15 +85,17 @@ pub(super) async fn links_of(
         let own = match family.num_links() {
             Some(count) => count,
             None if family.is_duplicated() => return Ok(None),
-            None => counted(&family).await?,
+            None => count_links(&family).await?,
         };
-        all = all.saturating_add(own);
+        all = all.saturating_add(own); // counts that a damaged store states may not fit
     }
     Ok(Some(all))
 }
 
 /// The level whose links say how all of them are stored: the first that has some.
-pub(super) async fn linked(levels: &[LevelReader]) -> Result<Option<&LevelReader>, PyramidError> {
+pub(super) async fn find_linked_level(
+    levels: &[LevelReader],
+) -> Result<Option<&LevelReader>, PyramidError> {
     for level in levels {
         if level.links(Delta::SAME).await?.is_some() {
             return Ok(Some(level));
@@ -102,7 +104,7 @@ pub(super) async fn linked(levels: &[LevelReader]) -> Result<Option<&LevelReader
     Ok(levels.first())
 }
 
-async fn counted(family: &LinkFamily) -> Result<u64, PyramidError> {
+async fn count_links(family: &LinkFamily) -> Result<u64, PyramidError> {
     let mut count = 0_u64;
     for segment in family.segments() {
         let places = segment.cells().await?.in_order();

@@ -32,7 +32,7 @@ use zvf_query::{Mode, Order, Query, Reader};
 use super::recipe::{farthest_of, is_by_objects};
 use super::{Making, RECIPE};
 use crate::batches::row_number;
-use crate::batches::{by_object, in_order, kept_of, select_rows};
+use crate::batches::{join_chains, order_fields, select_kept, select_rows};
 use crate::carry::{Objects, present_ids, unbroken_ids};
 use crate::columns::Points;
 use crate::links::Taking;
@@ -101,7 +101,7 @@ pub(super) fn refuse<T>(why: &'static str) -> Result<Tried<T>, PyramidError> {
 impl Making<'_> {
     /// The level as it stands, where some of it may stay; else why not. Of a level that is new nothing is
     /// asked.
-    pub(super) async fn earlier(
+    pub(super) async fn find_earlier(
         &self,
         has_objects: bool,
         retains: bool,
@@ -147,13 +147,13 @@ impl Making<'_> {
     }
 
     /// A question to the level as it stands.
-    pub(super) fn asking_again(&self, query: Query, objects: Option<&Objects>) -> Query {
+    pub(super) fn earlier_query(&self, query: Query, objects: Option<&Objects>) -> Query {
         let query = query.at_level(LevelId(self.step.level)).of_kind(self.ladder.kind).uncached();
         if objects.is_some() { query.with_owners() } else { query }
     }
 
     /// Points again, by the chunks of the level that hold any that changed.
-    pub(super) async fn points_again(
+    pub(super) async fn refresh_points(
         &self,
         (reader, below): (&Reader, &LevelReader),
         objects: Option<&Objects>,
@@ -166,7 +166,7 @@ impl Making<'_> {
             return refuse("cells cover several chunks");
         }
         if let Some(objects) = objects
-            && !self.keeps_the_same(objects, earlier).await?
+            && !self.keeps_same_objects(objects, earlier).await?
         {
             return refuse("other objects are kept");
         }
@@ -175,7 +175,7 @@ impl Making<'_> {
         let dirty = chunks_of(below, &part, scale).await?;
         let stored = self.stored((earlier, &part), objects, &dirty).await?;
         if stored.is_none() {
-            self.points_that_stay((below, objects), (earlier, &part), taking).await?;
+            self.take_kept_points((below, objects), (earlier, &part), taking).await?;
         }
         let mut found = Farthest::default();
         let query = self.asking(Query::all(), objects).order(Order::Storage);
@@ -186,7 +186,7 @@ impl Making<'_> {
             let query = query.clone().in_region(region).mode(Mode::Cells);
             let mut batches = reader.stream(query);
             while let Some(batch) = batches.next().await {
-                let batch = kept_of(&batch?, objects)?;
+                let batch = select_kept(&batch?, objects)?;
                 found = self.clustered(batch, Some(&lattice), found, taking)?;
             }
         }
@@ -237,14 +237,14 @@ impl Making<'_> {
     }
 
     /// Takes the points of chunks that stay.
-    async fn points_that_stay(
+    async fn take_kept_points(
         &self,
         (below, objects): (&LevelReader, Option<&Objects>),
         (earlier, part): (&Earlier<'_>, &Part),
         taking: &mut Taking,
     ) -> Result<(), PyramidError> {
-        let names = self.names_in_order(below).await?;
-        let query = self.asking_again(Query::all(), objects).order(Order::Storage);
+        let names = self.ordered_field_names(below).await?;
+        let query = self.earlier_query(Query::all(), objects).order(Order::Storage);
         let mut batches = earlier.reader.stream(query);
         let shape = earlier.level.chunk_shape();
         while let Some(batch) = batches.next().await {
@@ -256,14 +256,14 @@ impl Making<'_> {
                     rows.push(row_number(row));
                 }
             }
-            let batch = in_order(&select_rows(&batch, &rows)?, &names)?;
+            let batch = order_fields(&select_rows(&batch, &rows)?, &names)?;
             taking.take(&Coarsened::from_batch(batch), &[])?;
         }
         Ok(())
     }
 
     /// Whether the level keeps the same objects as before, but for those that changed, where all are kept.
-    async fn keeps_the_same(
+    async fn keeps_same_objects(
         &self,
         objects: &Objects,
         earlier: &Earlier<'_>,
@@ -275,14 +275,14 @@ impl Making<'_> {
     }
 
     /// Chains again, by the objects that changed.
-    pub(super) async fn chains_again(
+    pub(super) async fn refresh_chains(
         &self,
         (reader, below): (&Reader, &LevelReader),
         objects: &Objects,
         earlier: &Earlier<'_>,
         taking: &mut Taking,
     ) -> Result<Tried<Again>, PyramidError> {
-        let names = self.names_in_order(below).await?;
+        let names = self.ordered_field_names(below).await?;
         let (stay, part) = earlier.split(unbroken_ids(&earlier.level).await?, objects);
         let kept = objects.kept_ids();
         let (mut found, mut built) = (Farthest::default(), 0);
@@ -297,10 +297,10 @@ impl Making<'_> {
             }
             if !same.is_empty() {
                 let query = Query::all().of_objects(same.iter().copied().map(ObjectId));
-                let batch = earlier.reader.run(&self.asking_again(query, None)).await?.batch;
-                own.push(in_order(&batch, &names)?);
+                let batch = earlier.reader.run(&self.earlier_query(query, None)).await?.batch;
+                own.push(order_fields(&batch, &names)?);
             }
-            let Some(batch) = by_object(&own)? else {
+            let Some(batch) = join_chains(&own)? else {
                 return refuse("attributes of vertices are not those of the level");
             };
             taking.take(&Coarsened::from_batch(batch), &[])?;
@@ -319,7 +319,7 @@ impl Making<'_> {
     }
 
     /// The attributes of vertices in the order in which levels get them.
-    pub(super) async fn names_in_order(
+    pub(super) async fn ordered_field_names(
         &self,
         below: &LevelReader,
     ) -> Result<Vec<String>, PyramidError> {

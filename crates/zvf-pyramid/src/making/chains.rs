@@ -5,7 +5,7 @@ use zvf_model::LevelReader;
 use zvf_query::{Order, Query, Reader};
 
 use super::Making;
-use crate::batches::without_places;
+use crate::batches::split_off_places;
 use crate::blocks;
 use crate::carry::Objects;
 use crate::links::Taking;
@@ -38,7 +38,7 @@ impl Making<'_> {
             while let Some((batch, places)) = chains.next(kept, at_once)? {
                 let (thin, rules) = (self.thin(), self.rules.clone());
                 // On another thread: polling must not take long.
-                let made = offload(move |_| chain::thinned(&batch, thin, &rules)).await?;
+                let made = offload(move |_| chain::simplify_chains(&batch, thin, &rules)).await?;
                 taking.take(&made, &places)?;
                 found = found.max(made.error, made.at);
             }
@@ -60,8 +60,8 @@ impl Making<'_> {
     ) -> Result<(Coarsened, Vec<u64>), PyramidError> {
         let ids = ids.iter().copied().map(zvf_model::ObjectId);
         let batch = reader.run(&self.asking(Query::all().of_objects(ids), None)).await?.batch;
-        let (batch, places) = without_places(batch)?;
-        Ok((chain::thinned(&batch, self.thin(), &self.rules)?, places))
+        let (batch, places) = split_off_places(batch)?;
+        Ok((chain::simplify_chains(&batch, self.thin(), &self.rules)?, places))
     }
 
     /// How the vertices of chains are dropped.
@@ -77,7 +77,7 @@ impl Making<'_> {
 
     /// How many chains are made together, of so many.
     pub(super) fn chains_at_once(&self, objects: usize) -> usize {
-        self.objects_at_once(objects).div_ceil(CHAINS)
+        self.objects_at_once(objects).div_ceil(CHAIN_BATCH_DIVISOR)
     }
 
     /// Skeletons whose objects share vertices, some objects at a time: a tree lies in one object.
@@ -94,8 +94,8 @@ impl Making<'_> {
             let ids = ids.iter().copied().map(zvf_model::ObjectId);
             let query = self.asking(Query::all().of_objects(ids), Some(objects));
             let batch = reader.run(&query).await?.batch;
-            let (batch, places) = without_places(batch)?;
-            let made = self.shaped(self.plain_links(batch)?, &[], false).await?;
+            let (batch, places) = split_off_places(batch)?;
+            let made = self.coarsen_batch(self.plain_links(batch)?, &[], false).await?;
             error = error.max(made.error);
             elements += made.elements();
             taking.take(&made, &places)?;
@@ -112,7 +112,7 @@ impl Making<'_> {
 }
 
 /// Chains have neither edges nor faces: fewer of them at once take no longer, and less memory.
-const CHAINS: usize = 4;
+const CHAIN_BATCH_DIVISOR: usize = 4;
 /// With more chains than so many batches hold, every chunk is read once; and where so small a part of them is kept, it is not.
 const REGROUPED_BATCHES: usize = 8;
 const REGROUPED_SHARE: usize = 8;

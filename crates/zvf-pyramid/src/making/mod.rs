@@ -139,7 +139,7 @@ async fn attempt(
     let mut figures = Vec::new();
     for (making, lot) in &each {
         let kind = making.ladder.kind;
-        taking.turn_to(kind, lot.objects.as_ref());
+        taking.begin_kind(kind, lot.objects.as_ref());
         match making.make(&reader, lot, refused, &mut taking).await? {
             Ok(own) => figures.push(own),
             Err(refusal) => return Ok(Err(Some((kind, refusal)))),
@@ -161,7 +161,8 @@ async fn attempt(
         return Ok(Err(None));
     }
     let rebuilt = each.iter().zip(&figures);
-    let rebuilt = rebuilt.map(|((making, lot), own)| making.rebuilt(lot, own, &report)).collect();
+    let rebuilt =
+        rebuilt.map(|((making, lot), own)| making.describe_rebuilt(lot, own, &report)).collect();
     let reports = each.iter().zip(&figures).map(|((making, lot), figures)| {
         let kind = making.ladder.kind;
         let own = report.kinds.iter().find(|(other, _)| *other == kind);
@@ -176,7 +177,7 @@ async fn attempt(
         };
         (kind, own)
     });
-    let report = LevelReport::of_kinds(first.step.level, reports.collect());
+    let report = LevelReport::from_kinds(first.step.level, reports.collect());
     Ok(Ok(MadeLevel { report, documents, parents, rebuilt }))
 }
 
@@ -246,23 +247,23 @@ impl Making<'_> {
     ) -> Result<Tried<Figures>, PyramidError> {
         let (kind, objects) = (self.ladder.kind, objects.as_ref());
         let earlier = match refused.anew.iter().find(|(other, _)| *other == kind) {
-            None => self.earlier(objects.is_some(), refused.retains).await?,
+            None => self.find_earlier(objects.is_some(), refused.retains).await?,
             Some((_, refusal)) => Err(refusal.clone()),
         };
         if let Some(objects) = objects {
             objects
-                .carry(std::slice::from_ref(below), &self.names.source_id, taking.own_writer()?)
+                .carry(std::slice::from_ref(below), &self.names.source_id, taking.kind_writer()?)
                 .await?;
         }
         let tried = match (&earlier, objects) {
             (Ok(earlier), _) if kind == Kind::PointCloud => {
-                Some(self.points_again((reader, below), objects, earlier, taking).await?)
+                Some(self.refresh_points((reader, below), objects, earlier, taking).await?)
             }
             (Ok(earlier), Some(objects)) if kind.is_chain() => {
-                Some(self.chains_again((reader, below), objects, earlier, taking).await?)
+                Some(self.refresh_chains((reader, below), objects, earlier, taking).await?)
             }
             (Ok(earlier), Some(objects)) => {
-                Some(self.objects_again((reader, below), objects, earlier, taking).await?)
+                Some(self.refresh_objects((reader, below), objects, earlier, taking).await?)
             }
             _ => None,
         };
@@ -275,7 +276,7 @@ impl Making<'_> {
             Some(Err(refusal)) => return Ok(Err(refusal)),
             None => {
                 let mut refusal = earlier.err().unwrap_or("nothing can stay".into());
-                let made = self.anew(reader, below, objects, taking).await?;
+                let made = self.make_anew(reader, below, objects, taking).await?;
                 if let Some(why) = made.not_apart.filter(|_| refusal.why == NOT_BY_OBJECTS) {
                     refusal.why = why;
                 }
@@ -288,7 +289,7 @@ impl Making<'_> {
     }
 
     /// Makes all of it of the level below.
-    async fn anew(
+    async fn make_anew(
         &self,
         reader: &Reader,
         below: &LevelReader,
@@ -306,21 +307,21 @@ impl Making<'_> {
         }
         let mut not_apart = None;
         if let Some(objects) = objects {
-            match self.by_objects(reader, below, objects, taking).await? {
+            match self.make_by_objects(reader, below, objects, taking).await? {
                 Ok(made) => return Ok(made),
                 Err(refusal) => not_apart = Some(refusal.why),
             }
         }
         let (error, elements) = match objects.filter(|_| kind == Kind::Skeleton) {
             Some(objects) => self.trees(reader, objects, taking).await?,
-            None => self.pieces(reader, below, objects, taking).await?,
+            None => self.make_by_blocks(reader, below, objects, taking).await?,
         };
         let farthest = Farthest { error, at: None };
         Ok(Made { farthest, elements, by_objects: false, not_apart })
     }
 
     /// How much of it was made of the level below, and what of it differs from the level as it was.
-    fn rebuilt(&self, lot: &Lot, own: &Figures, report: &Report) -> (Rebuilt, Changed) {
+    fn describe_rebuilt(&self, lot: &Lot, own: &Figures, report: &Report) -> (Rebuilt, Changed) {
         let (level, kind) = (self.step.level, self.ladder.kind);
         let written = report.kinds.iter().find(|(other, _)| *other == kind);
         let chunks = written.map_or(report.chunks, |(_, own)| own.chunks)
@@ -341,7 +342,7 @@ impl Making<'_> {
                 let unit = if by_objects { Unit::Objects } else { Unit::Chunks };
                 let (built, all) = (count(unit), count(unit));
                 let rebuilt = Rebuilt { level, kind, unit, built, all, reason: Some(*why) };
-                (rebuilt, part.clone().map_or(Changed::All(BELOW), Changed::Part))
+                (rebuilt, part.clone().map_or(Changed::All(REBUILT_BELOW), Changed::Part))
             }
         }
     }
@@ -429,7 +430,7 @@ impl Making<'_> {
     }
 
     /// A coarser batch, in which the rows that are `fixed` are what they were.
-    async fn shaped(
+    async fn coarsen_batch(
         &self,
         batch: Batch,
         fixed: &[bool],
@@ -490,4 +491,4 @@ impl Making<'_> {
 /// Where the recipe of a level stands in its document.
 pub(crate) const RECIPE: &str = "zvf.coarsening";
 /// Why a level is made as a whole above one that is.
-const BELOW: &str = "all of the level below was built again";
+const REBUILT_BELOW: &str = "all of the level below was built again";

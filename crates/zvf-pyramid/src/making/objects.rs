@@ -19,7 +19,7 @@ use zvf_query::{Query, Reader};
 
 use super::again::{Again, Earlier, Refusal, Tried, refuse};
 use super::{Made, Making};
-use crate::batches::{in_order, join_objects, without_places};
+use crate::batches::{join_objects, order_fields, split_off_places};
 use crate::carry::{Objects, present_ids};
 use crate::links::Taking;
 use crate::offload::offload;
@@ -35,7 +35,7 @@ type Groups = Vec<Vec<i64>>;
 impl Making<'_> {
     /// The objects that are kept in groups that fit in memory, where each can be made by itself. Of links only those
     /// near one of `changed` are looked at, where that is given.
-    async fn groups(
+    async fn group_objects(
         &self,
         below: &LevelReader,
         objects: &Objects,
@@ -68,14 +68,14 @@ impl Making<'_> {
     }
 
     /// Makes the level anew, object by object; gives why that cannot be instead.
-    pub(super) async fn by_objects(
+    pub(super) async fn make_by_objects(
         &self,
         reader: &Reader,
         below: &LevelReader,
         objects: &Objects,
         taking: &mut Taking,
     ) -> Result<Tried<Made>, PyramidError> {
-        let groups = match self.groups(below, objects, None).await? {
+        let groups = match self.group_objects(below, objects, None).await? {
             Ok(groups) => groups,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -85,7 +85,7 @@ impl Making<'_> {
             if made.is_empty() {
                 continue;
             }
-            farthest = largest_of(&made, farthest);
+            farthest = max_error_of(&made, farthest);
             let vertex_map = vertex_map(&made, places.rows);
             let Some(batch) = join(&made)? else {
                 let (expected, found) = ("the same of all objects", "others");
@@ -99,7 +99,7 @@ impl Making<'_> {
     }
 
     /// Makes the objects that changed of the level below, and takes the others from the level as it stands.
-    pub(super) async fn objects_again(
+    pub(super) async fn refresh_objects(
         &self,
         (reader, below): (&Reader, &LevelReader),
         objects: &Objects,
@@ -107,11 +107,11 @@ impl Making<'_> {
         taking: &mut Taking,
     ) -> Result<Tried<Again>, PyramidError> {
         let (stay, part) = earlier.split(present_ids(&earlier.level).await?, objects);
-        let groups = match self.groups(below, objects, Some(&part.objects)).await? {
+        let groups = match self.group_objects(below, objects, Some(&part.objects)).await? {
             Ok(groups) => groups,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let names = self.names_in_order(below).await?;
+        let names = self.ordered_field_names(below).await?;
         let (mut found, mut built, mut elements) = (Farthest::default(), 0, 0);
         for ids in groups {
             let (same, other): (Vec<i64>, Vec<i64>) = ids.iter().partition(|id| stay.contains(id));
@@ -119,13 +119,13 @@ impl Making<'_> {
             let mut all = Vec::new();
             if !other.is_empty() {
                 all = self.coarse_objects((reader, below), objects, &other).await?.0;
-                found = largest_of(&all, found);
+                found = max_error_of(&all, found);
             }
             if !same.is_empty() {
                 let query = Query::all().of_objects(same.iter().copied().map(ObjectId));
-                let query = self.asking_again(query, Some(objects));
+                let query = self.earlier_query(query, Some(objects));
                 let batch = self.plain_links(earlier.reader.run(&query).await?.batch)?;
-                let batch = in_order(&batch, &names)?;
+                let batch = order_fields(&batch, &names)?;
                 all.extend(coarsen_each(&batch, |one| Ok(Coarsened::from_batch(one)))?);
                 all.sort_by_key(|one| one.id);
             }
@@ -161,7 +161,7 @@ impl Making<'_> {
     ) -> Result<(Vec<CoarseObject>, Places), PyramidError> {
         let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
         let batch = reader.run(&self.asking(query, Some(objects))).await?.batch;
-        let (batch, of) = without_places(batch)?;
+        let (batch, of) = split_off_places(batch)?;
         let batch = self.plain_links(batch)?;
         let places = Places { of, rows: batch.len() };
         let links = below.links(Delta::SAME).await?;
@@ -179,7 +179,7 @@ struct Places {
 }
 
 /// The largest error of some objects, where it is larger than that of others.
-fn largest_of(made: &[CoarseObject], others: Farthest) -> Farthest {
+fn max_error_of(made: &[CoarseObject], others: Farthest) -> Farthest {
     made.iter().fold(others, |most, one| most.max(one.made.error, Some(Spot::Object(one.id))))
 }
 

@@ -8,7 +8,7 @@ use zvf_model::{Kind, LevelReader};
 use zvf_query::{Query, Reader};
 
 use super::Making;
-use crate::batches::{kept_of, without_places};
+use crate::batches::{select_kept, split_off_places};
 use crate::blocks::{self, Blocks};
 use crate::carry::Objects;
 use crate::links::Taking;
@@ -17,7 +17,7 @@ use crate::{Method, PyramidError};
 
 impl Making<'_> {
     /// The level as a whole, or block by block.
-    pub(super) async fn pieces(
+    pub(super) async fn make_by_blocks(
         &self,
         reader: &Reader,
         below: &LevelReader,
@@ -33,13 +33,13 @@ impl Making<'_> {
         let blocks = Blocks::build(below, most).await?;
         if blocks.len() < 2 {
             let batch = reader.run(&self.asking(Query::all(), objects)).await?.batch;
-            let (batch, places) = without_places(kept_of(&batch, objects)?)?;
-            let made = self.shaped(self.plain_links(batch)?, &[], directed).await?;
+            let (batch, places) = split_off_places(select_kept(&batch, objects)?)?;
+            let made = self.coarsen_batch(self.plain_links(batch)?, &[], directed).await?;
             taking.take(&made, &places)?;
             return Ok((made.error, made.elements()));
         }
         // Only collapsing leaves this thread to others.
-        let at_once = if self.step.method == Method::Collapse { AT_ONCE } else { 1 };
+        let at_once = if self.step.method == Method::Collapse { MAX_CONCURRENT_BLOCKS } else { 1 };
         let mut sewing = blocks::Sewing::default();
         let (mut error, mut elements) = (0.0_f64, 0_u64);
         let (mut numbers, mut under_way) = (0..blocks.len(), FuturesOrdered::new());
@@ -47,7 +47,12 @@ impl Making<'_> {
             while under_way.len() < at_once
                 && let Some(number) = numbers.next()
             {
-                under_way.push_back(self.block((reader, objects), &blocks, number, directed));
+                under_way.push_back(self.coarsen_block(
+                    (reader, objects),
+                    &blocks,
+                    number,
+                    directed,
+                ));
             }
             // One after the other: vertices get their numbers in this order.
             let Some(block) = under_way.next().await else { break };
@@ -60,7 +65,7 @@ impl Making<'_> {
     }
 
     /// Makes a block coarser.
-    async fn block(
+    async fn coarsen_block(
         &self,
         (reader, objects): (&Reader, Option<&Objects>),
         blocks: &Blocks,
@@ -69,10 +74,10 @@ impl Making<'_> {
     ) -> Result<Block, PyramidError> {
         let query = Query::all().in_region(blocks.region(number)?).with_places();
         let batch = reader.run(&self.asking(query, objects)).await?.batch;
-        let (batch, places) = without_places(kept_of(&batch, objects)?)?;
+        let (batch, places) = split_off_places(select_kept(&batch, objects)?)?;
         let owners = blocks.owners(&places);
-        let fixed = blocks::fixed(&batch, &owners, number);
-        let made = self.shaped(batch, &fixed, directed).await?;
+        let fixed = blocks::find_fixed(&batch, &owners, number);
+        let made = self.coarsen_batch(batch, &fixed, directed).await?;
         Ok(Block { number, made, places, owners, fixed })
     }
 }
@@ -87,4 +92,4 @@ struct Block {
 }
 
 /// Blocks that are made at once: one is read and measured while edges of the other collapse.
-const AT_ONCE: usize = 2;
+const MAX_CONCURRENT_BLOCKS: usize = 2;

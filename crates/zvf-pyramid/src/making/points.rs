@@ -12,7 +12,7 @@ use zvf_model::{Batch, LevelReader};
 use zvf_query::{Mode, Order, Query, Reader};
 
 use super::Making;
-use crate::batches::{concatenate, kept_of, without_places};
+use crate::batches::{concatenate, select_kept, split_off_places};
 use crate::blocks::{self, Blocks};
 use crate::carry::Objects;
 use crate::links::Taking;
@@ -40,19 +40,19 @@ impl Making<'_> {
         let Some(wide) = lattice.as_ref().filter(|lattice| !lattice.is_within_chunks()) else {
             let (mut batches, mut found) = (reader.stream(query), Farthest::default());
             while let Some(batch) = batches.next().await {
-                let batch = kept_of(&batch?, objects)?;
+                let batch = select_kept(&batch?, objects)?;
                 found = self.clustered(batch, lattice.as_ref(), found, taking)?;
             }
             return Ok(found);
         };
         let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
-        let blocks = Blocks::of_units(below, room, &wide.chunks()).await?;
+        let blocks = Blocks::build_in_units(below, room, &wide.chunks()).await?;
         let mut found = Farthest::default();
         for number in 0..blocks.len() {
             let query = query.clone().in_region(blocks.chunks(number)?).mode(Mode::Cells);
             let (mut batches, mut held) = (reader.stream(query), Vec::new());
             while let Some(batch) = batches.next().await {
-                held.push(kept_of(&batch?, objects)?);
+                held.push(select_kept(&batch?, objects)?);
             }
             if !held.is_empty() {
                 found = self.clustered(concatenate(&held)?, lattice.as_ref(), found, taking)?;
@@ -70,9 +70,9 @@ impl Making<'_> {
         found: Farthest,
         taking: &mut Taking,
     ) -> Result<Farthest, PyramidError> {
-        let (batch, places) = without_places(batch)?;
+        let (batch, places) = split_off_places(batch)?;
         let made = match lattice {
-            Some(lattice) => points::clustered(&batch, lattice, &self.rules)?,
+            Some(lattice) => points::cluster_points(&batch, lattice, &self.rules)?,
             None => Coarsened::from_batch(batch),
         };
         taking.take(&made, &places)?;
@@ -90,14 +90,14 @@ impl Making<'_> {
         let (mut batches, mut error, mut first) = (reader.stream(query), 0.0, 0_u64);
         let keep = self.step.keep.unwrap_or(1.0);
         while let Some(batch) = batches.next().await {
-            let (batch, places) = without_places(batch?)?;
+            let (batch, places) = split_off_places(batch?)?;
             let owners = batch.vertex_objects();
             let kept = |row: usize| {
                 let owner = owners.and_then(|owners| owners.get(row).copied().flatten());
                 owner.is_none_or(|id| objects.is_none_or(|objects| objects.keeps(id.0)))
             };
             let place = (self.ladder.options().seed, self.step.level, first);
-            let made = points::subset(&batch, keep, place, &kept, &self.rules)?;
+            let made = points::select_subset(&batch, keep, place, &kept, &self.rules)?;
             taking.take(&made, &places)?;
             error = made.error;
             first += to_u64(batch.len());

@@ -1,7 +1,7 @@
 //! Chains of a level that is much larger than memory, put together from chunks that are read once each.
 //!
 //! Asking for some chains at a time reads every chunk that one of them crosses: with more chains than fit in memory, each
-//! chunk is read about as often as chains cross it. Here each is read once, and what is read is put aside and sorted:
+//! chunk is read about as often as chains cross it. Here each is read once, and what is read is spilled and sorted:
 //!
 //! ```text
 //! manifests    chunk, fragment -> chain, place in it       sorted by chunk and fragment
@@ -22,7 +22,7 @@ use zvf_write::{Block, BlockSorter, Blocks, PairReader, Pairs, SpillFolder, Writ
 
 use super::Making;
 use crate::PyramidError;
-use crate::batches::{has_same_columns, without_places};
+use crate::batches::{has_same_columns, split_off_places};
 use crate::carry::Objects;
 
 /// Chains in the order of their ids.
@@ -60,7 +60,7 @@ impl Making<'_> {
         let (mut visits, mut sorter) = (visits.read()?, folder.block_sorter());
         while let Some(batch) = batches.next().await {
             let Ok(batch) = batch else { return Ok(None) };
-            let (batch, places) = without_places(batch)?;
+            let (batch, places) = split_off_places(batch)?;
             let has_places = self.folder.is_some();
             let columns =
                 columns.get_or_insert_with(|| Columns { like: batch.clone(), has_places });
@@ -120,7 +120,7 @@ async fn visits(
     }
 }
 
-/// Puts aside what of a chunk belongs to chains; false where chains name what it does not have.
+/// Spills the rows of a chunk that belong to chains; false where chains name what it does not have.
 async fn put_chunk(
     below: &LevelReader,
     rows: &ChunkRows<'_>,
@@ -147,7 +147,7 @@ async fn put_chunk(
 }
 
 impl ChunkRows<'_> {
-    /// Puts aside the rows of a fragment: the first of them has the numbers `key`; false where one is not there.
+    /// Spills the rows of a fragment: the first of them has the numbers `key`; false where one is not there.
     fn put(
         &self,
         fragment: Fragment<'_>,

@@ -26,10 +26,14 @@ impl Shaping {
     ) -> Result<Coarsened, PyramidError> {
         match self.method {
             Method::Cluster => {
-                contract::contracted(&batch, self.size, self.directed, fixed, &self.rules)
+                contract::contract_cells(&batch, self.size, self.directed, fixed, &self.rules)
             }
-            Method::Simplify => tree::thinned(&batch, self.size, self.prune, &self.rules),
-            Method::Collapse => collapse::collapsed(&batch, self.keep, fixed, &self.rules, stop),
+            Method::Simplify => {
+                tree::simplify_skeletons(&batch, self.size, self.prune, &self.rules)
+            }
+            Method::Collapse => {
+                collapse::collapse_edges(&batch, self.keep, fixed, &self.rules, stop)
+            }
             Method::Subset | Method::Decimate | Method::Keep => Ok(Coarsened::from_batch(batch)),
         }
     }

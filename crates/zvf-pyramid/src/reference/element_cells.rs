@@ -16,7 +16,7 @@ use super::coarsen::ReferenceLevel;
 use super::elements::SourceElements;
 use super::write::{Target, plan};
 use crate::PyramidError;
-use crate::columns::gathered;
+use crate::columns::gather;
 
 /// One record: the chunk that it is stored with, and the edge or face that it is.
 struct Placed {
@@ -31,7 +31,7 @@ struct Segment {
     records: Vec<Placed>,
 }
 
-/// Writes all of them, and what is said of them.
+/// Writes all of them, and their metadata.
 pub(super) async fn write(
     target: &Target<'_>,
     level: &ReferenceLevel,
@@ -152,7 +152,7 @@ async fn write_values(
     let path = format!("link_attributes/{}/0/{}", field.name, segment.offsets);
     write_cells(target, (level, segment), (&path, attributes), |cell| {
         let rows: Vec<u32> = cell.iter().map(|placed| placed.element).collect();
-        Ok(gathered(&field.column, &rows).bytes().clone())
+        Ok(gather(&field.column, &rows).bytes().clone())
     })
     .await
 }
@@ -172,7 +172,7 @@ async fn write_fragments(
     .await
 }
 
-/// Writes what is said of the family and of its attributes.
+/// Writes the metadata of the family and of its attributes.
 async fn describe(
     target: &Target<'_>,
     (level, policy): (&ReferenceLevel, &LinkPolicy),

@@ -17,10 +17,10 @@ use zvf_store::Store;
 use super::coarsen::{NONE, ReferenceLevel};
 use super::full::described;
 use crate::PyramidError;
-use crate::batches::without_places;
-use crate::columns::gathered;
+use crate::batches::split_off_places;
+use crate::columns::gather;
 use crate::shape::Rules;
-use crate::shape::contract::{UnionFind, mapped};
+use crate::shape::contract::{UnionFind, map_elements};
 
 /// The edges or faces of level 0, and where their ends are by now.
 pub(super) struct SourceElements {
@@ -48,7 +48,7 @@ impl SourceElements {
         };
         let query = Query::all().at_level(LevelId(0)).with_places().uncached();
         let batch = Reader::new(store.clone()).run(&query).await?.batch;
-        let (batch, places) = without_places(batch)?;
+        let (batch, places) = split_off_places(batch)?;
         let Some(elements) = batch.elements() else { return Ok(None) };
         let implied = kind == Kind::Skeleton
             && reader.links_convention().known() != Some(LinksConvention::Explicit);
@@ -88,7 +88,7 @@ impl SourceElements {
         self.stored
     }
 
-    /// What is said of an attribute.
+    /// The metadata of an attribute.
     pub(super) fn attributes_of(&self, name: &str) -> Object {
         let said = self.described.iter().find(|(known, _)| known == name);
         said.map(|(_, attributes)| attributes.clone()).unwrap_or_default()
@@ -122,7 +122,7 @@ impl SourceElements {
         }
         let trees = self.kind == Kind::Skeleton;
         let rules = Rules { named: Vec::new(), weight: String::new() };
-        let made = mapped(&self.elements, &of, self.directed || trees, &rules)?;
+        let made = map_elements(&self.elements, &of, self.directed || trees, &rules)?;
         if trees { forest(&made, level.rows(), &self.roots(&of)) } else { Ok(made) }
     }
 
@@ -178,7 +178,7 @@ fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements, Pyra
     let mut made = Elements::new(2, ends.collect())?;
     let numbers: Vec<u32> = kept.iter().map(|(number, _)| *number).collect();
     for field in edges.fields() {
-        made = made.with_field(field.with_column(gathered(&field.column, &numbers)))?;
+        made = made.with_field(field.with_column(gather(&field.column, &numbers)))?;
     }
     Ok(made)
 }

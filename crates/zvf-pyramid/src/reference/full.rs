@@ -23,7 +23,7 @@ use super::elements::SourceElements;
 use super::write::{Target, plan};
 use crate::PyramidError;
 use crate::clusters::Clusters;
-use crate::columns::joined;
+use crate::columns::join;
 use crate::groups::{self, Group};
 use crate::rule::Aggregation;
 
@@ -64,7 +64,7 @@ impl FullContent {
                     cells.push(column?);
                 }
             }
-            let Some(column) = joined(&cells.iter().collect::<Vec<_>>()) else { continue };
+            let Some(column) = join(&cells.iter().collect::<Vec<_>>()) else { continue };
             let attributes = described(store, &format!("0/vertex_attributes/{name}")).await?;
             columns.push(DescribedColumn { field: attribute.field(column), attributes });
         }

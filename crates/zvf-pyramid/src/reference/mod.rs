@@ -147,7 +147,7 @@ pub async fn build_reference(
     levels::check_order(&level, linked).await?;
     let build = levels::begin(address, &store, options).await?;
     let made = write_levels(&store, &build, reference).await;
-    levels::end_exactly(build, made).await
+    levels::publish_with_root(build, made).await
 }
 
 /// Refuses a level 0 that only adds to others.

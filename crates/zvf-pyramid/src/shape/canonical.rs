@@ -11,11 +11,11 @@ use super::Coarsened;
 use crate::PyramidError;
 use crate::batches::row_number;
 use crate::clusters::NONE;
-use crate::columns::gathered;
+use crate::columns::gather;
 
 /// The same trees with their vertices depth first and each edge at the place of its child. What is no tree stays as it
 /// is: the writer refuses it.
-pub(crate) fn in_canonical_order(made: Coarsened) -> Result<Coarsened, PyramidError> {
+pub(crate) fn order_canonically(made: Coarsened) -> Result<Coarsened, PyramidError> {
     let tree = Tree::new(&made.batch);
     let order = tree.depth_first(&tree.ranks(&made.batch));
     let edges: Vec<u32> = order
@@ -35,9 +35,9 @@ pub(crate) fn in_canonical_order(made: Coarsened) -> Result<Coarsened, PyramidEr
         }
     }
     let new = |row: &u32| place.get(usize_from_u32(*row)).copied().unwrap_or(NONE);
-    let mut ordered = Batch::new(batch.kind(), gathered(batch.positions(), &order));
+    let mut ordered = Batch::new(batch.kind(), gather(batch.positions(), &order));
     for field in batch.fields() {
-        ordered = ordered.with_field(field.with_column(gathered(&field.column, &order)))?;
+        ordered = ordered.with_field(field.with_column(gather(&field.column, &order)))?;
     }
     if let Some(owners) = batch.vertex_objects() {
         let owners = order.iter().map(|row| owners.get(usize_from_u32(*row)).copied().flatten());
@@ -48,7 +48,7 @@ pub(crate) fn in_canonical_order(made: Coarsened) -> Result<Coarsened, PyramidEr
         let rows = ends.flatten().map(|row| usize_from_u32(new(&row_number(*row))));
         let mut own = Elements::new(elements.width(), rows.collect())?;
         for field in elements.fields() {
-            own = own.with_field(field.with_column(gathered(&field.column, &edges)))?;
+            own = own.with_field(field.with_column(gather(&field.column, &edges)))?;
         }
         ordered = ordered.with_elements(own)?;
     }
@@ -129,7 +129,7 @@ impl Tree {
         levels
     }
 
-    /// What is said of a vertex and of the edge to its parent.
+    /// The values of a vertex and of the edge to its parent.
     fn content(&self, batch: &Batch, row: u32) -> Vec<u8> {
         let at = usize_from_u32(row);
         let mut bytes = batch.positions().row(at).to_vec();
@@ -197,7 +197,7 @@ mod tests {
             [2, 0, 6, 5, 1, 4, 3],
         ];
         for order in given {
-            let made = in_canonical_order(Coarsened::from_batch(tree(&order))).unwrap();
+            let made = order_canonically(Coarsened::from_batch(tree(&order))).unwrap();
             assert_eq!(floats(made.batch.positions()), [0.0, 1.0, 2.0, 1.0, 3.0, 1.0, 3.0]);
             let edges = made.batch.elements().unwrap();
             assert_eq!(edges.rows(), [1, 0, 2, 1, 3, 0, 4, 3, 5, 0, 6, 5], "{order:?}");

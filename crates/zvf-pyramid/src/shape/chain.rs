@@ -12,7 +12,7 @@ use super::{Coarsened, Rules, Segment, merged, point};
 use crate::PyramidError;
 use crate::batches::row_number;
 use crate::clusters::{Clusters, NONE};
-use crate::columns::{floats, gathered};
+use crate::columns::{floats, gather};
 
 /// How vertices of a chain are dropped.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,11 @@ pub(crate) enum Thin {
 }
 
 /// The chains, thinned.
-pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Coarsened, PyramidError> {
+pub(crate) fn simplify_chains(
+    batch: &Batch,
+    thin: Thin,
+    rules: &Rules,
+) -> Result<Coarsened, PyramidError> {
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let parts: Vec<_> = batch.parts().iter().collect();
@@ -57,20 +61,20 @@ pub(crate) fn thinned(batch: &Batch, thin: Thin, rules: &Rules) -> Result<Coarse
         offsets.push(heads.len());
         objects.push(part.object);
     }
-    let positions = gathered(batch.positions(), &heads);
-    let clusters = Clusters::new(&of, heads.len()).headed(heads);
-    let made = merged(&without_owners(batch)?, &clusters, positions, rules, false)?;
+    let positions = gather(batch.positions(), &heads);
+    let clusters = Clusters::new(&of, heads.len()).with_heads(heads);
+    let made = merged(&drop_owners(batch)?, &clusters, positions, rules, false)?;
     let batch = made.with_parts(Parts::new(offsets, objects)?)?;
     Ok(Coarsened { batch, vertex_map: of, error: farthest.error, at: farthest.at })
 }
 
 /// Parts say whose vertices they are.
-fn without_owners(batch: &Batch) -> Result<Batch, PyramidError> {
+fn drop_owners(batch: &Batch) -> Result<Batch, PyramidError> {
     let plain = Batch::new(batch.kind(), batch.positions().clone());
     Ok(batch.fields().iter().cloned().try_fold(plain, Batch::with_field)?)
 }
 
-/// The rows that stay of a chain, so that no other one lies farther than `tolerance` from the segment in
+/// The rows that stay of a chain (Douglas-Peucker), so that no other one lies farther than `tolerance` from the segment in
 /// its place; and how far the farthest one lies.
 pub(super) fn douglas_peucker(
     at: &[f64],
@@ -148,7 +152,7 @@ mod tests {
 
     fn made(thin: Thin, named: &[(String, Aggregation)]) -> Coarsened {
         let rules = Rules { named: named.to_vec(), weight: "count".to_owned() };
-        thinned(&zigzag(), thin, &rules).unwrap()
+        simplify_chains(&zigzag(), thin, &rules).unwrap()
     }
 
     fn values(made: &Coarsened) -> Vec<f64> {

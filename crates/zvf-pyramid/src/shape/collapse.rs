@@ -3,7 +3,7 @@
 //! ```text
 //! cost       squared distances to the planes of the faces around, weighted by area; a plane upright on
 //!            each border edge keeps borders where they are
-//! never      what would change how the surface hangs together, turn a face over, join objects, or move
+//! never      what would change how the surface is connected, turn a face over, join objects, or move
 //!            a vertex that another one lies on: there is a seam
 //! borders    collapse along themselves only; inner vertices may collapse onto them
 //! ```
@@ -26,8 +26,8 @@ use crate::columns::{column, floats};
 use crate::offload::Stop;
 
 /// The mesh with about `keep` of its faces; vertices that are `fixed` stay. What it gives once it was
-/// stopped is of no use to anybody.
-pub(crate) fn collapsed(
+/// stopped must not be used.
+pub(crate) fn collapse_edges(
     batch: &Batch,
     keep: f64,
     fixed: &[bool],
@@ -59,7 +59,7 @@ pub(crate) fn collapsed(
     let error = error + rounding(&at, &floats(&positions), axes);
     let numbered = |head: &u32| number.get(usize_from_u32(*head)).copied().unwrap_or(NONE);
     let of: Vec<u32> = of.iter().map(numbered).collect();
-    let clusters = Clusters::new(&of, heads.len()).headed(heads);
+    let clusters = Clusters::new(&of, heads.len()).with_heads(heads);
     let mut made = merged(batch, &clusters, positions, rules, true)?;
     if let Some(elements) = batch.elements() {
         made = made.with_elements(coarse_elements(&mesh, elements, &number, rules)?)?;

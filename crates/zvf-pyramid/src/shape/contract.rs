@@ -1,4 +1,4 @@
-//! Graphs, skeletons and meshes: what hangs together inside a cell becomes one vertex.
+//! Graphs, skeletons and meshes: what is connected inside a cell becomes one vertex.
 //!
 //! Only vertices that are joined inside their cell are merged, so pieces that were apart stay apart and
 //! pieces that were one stay one. Edges and faces follow; those that lose an end go, those that become the
@@ -19,7 +19,7 @@ use crate::columns::{column, floats};
 
 /// The batch with vertices merged inside cells, but for those that are `fixed`. `directed` edges are only
 /// the same when they go the same way.
-pub(crate) fn contracted(
+pub(crate) fn contract_cells(
     batch: &Batch,
     cell: f64,
     directed: bool,
@@ -48,7 +48,7 @@ pub(crate) fn contracted(
     let mut made = merged(batch, &clusters, positions, rules, true)?;
     if let Some(elements) = elements {
         let ordered = directed || batch.kind() == Kind::Skeleton;
-        made = made.with_elements(mapped(elements, &of, ordered, rules)?)?;
+        made = made.with_elements(map_elements(elements, &of, ordered, rules)?)?;
     }
     Ok(Coarsened { batch: made, vertex_map: of, error, at: spot })
 }
@@ -63,7 +63,7 @@ pub(crate) fn sides(elements: &Elements) -> impl Iterator<Item = [usize; 2]> {
 }
 
 /// Elements between clusters: those with two ends in one, or with one in none, are gone, and of equals there is one.
-pub(crate) fn mapped(
+pub(crate) fn map_elements(
     elements: &Elements,
     of: &[u32],
     ordered: bool,
@@ -108,7 +108,7 @@ fn canonical(ends: &[u32], ordered: bool) -> Vec<u32> {
     ends
 }
 
-/// Which vertices hang together.
+/// Union-find over vertex rows, with path halving.
 pub(crate) struct UnionFind {
     above: Vec<u32>, // a vertex of the same piece; itself for one of each
 }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_grid_becomes_a_grid() {
-        let made = contracted(&grid(20), 2.0, false, &[], &rules()).unwrap();
+        let made = contract_cells(&grid(20), 2.0, false, &[], &rules()).unwrap();
         assert_eq!((made.batch.len(), made.batch.elements().unwrap().len()), (100, 180));
         assert!((made.error - 0.5_f64.sqrt()).abs() < 1e-6, "{}", made.error);
         let counted = floats(&made.batch.field("count").unwrap().column);
@@ -197,7 +197,7 @@ mod tests {
         let both = |directed, rule| {
             let mut rules = rules();
             rules.named.push(("w".to_owned(), rule));
-            let made = contracted(&batch, 1.0, directed, &[], &rules).unwrap().batch;
+            let made = contract_cells(&batch, 1.0, directed, &[], &rules).unwrap().batch;
             let elements = made.elements().unwrap().clone();
             (made.len(), elements.rows().to_vec(), floats(&elements.fields()[0].column))
         };
@@ -212,7 +212,7 @@ mod tests {
         let at = [0.0, 0.0, 0.1, 0.1, 2.0, 0.0, 4.0, 0.0, 2.5, 0.5];
         let rows = [0, 2, 3, 3, 1, 2, 3, 2, 1, 0, 1, 2, 2, 4, 3];
         let made =
-            contracted(&batch(Kind::Mesh, &at, 3, &rows), 1.0, false, &[], &rules()).unwrap();
+            contract_cells(&batch(Kind::Mesh, &at, 3, &rows), 1.0, false, &[], &rules()).unwrap();
         assert_eq!(made.batch.len(), 3);
         assert_eq!(made.batch.elements().unwrap().rows(), [0, 1, 2, 2, 1, 0]);
     }
@@ -221,8 +221,8 @@ mod tests {
     fn objects_are_not_joined() {
         let owners = [ObjectId(1), ObjectId(2)].map(Some);
         let two = batch(Kind::Graph, &[0.1, 0.1, 0.2, 0.2], 2, &[0, 1]);
-        assert_eq!(contracted(&two, 1.0, false, &[], &rules()).unwrap().batch.len(), 1);
+        assert_eq!(contract_cells(&two, 1.0, false, &[], &rules()).unwrap().batch.len(), 1);
         let two = two.with_vertex_objects(owners.to_vec()).unwrap();
-        assert_eq!(contracted(&two, 1.0, false, &[], &rules()).unwrap().batch.len(), 2);
+        assert_eq!(contract_cells(&two, 1.0, false, &[], &rules()).unwrap().batch.len(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! A closer look at one triangle: how far it may lie from a surface.
+//! The directed Hausdorff distance of one triangle to a surface, bounded by branch and bound.
 //!
 //! ```text
 //! floor     how far some point of all triangles is: what is hardly farther will do
@@ -19,7 +19,7 @@ use super::surface::Surface;
 /// floor, or how far some point of the triangle is, if that is more.
 pub(super) fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
     let first = Piece { face: Face::from_triangle(triangle), halved: 0, crowd: usize::MAX };
-    let mut look = Look { surface, most: 0.0, floor, room: WORK, open: vec![first] };
+    let mut look = BoundSearch { surface, most: 0.0, floor, room: BASE_PAIRS, open: vec![first] };
     let (mut near, mut left, mut rest) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(piece) = look.open.pop() {
         look.at(&piece, &mut near, [&mut left, &mut rest]);
@@ -36,7 +36,7 @@ struct Piece {
 }
 
 #[derive(Debug)]
-struct Look<'a> {
+struct BoundSearch<'a> {
     surface: &'a Surface<'a>,
     most: f64,
     floor: f64,
@@ -44,11 +44,11 @@ struct Look<'a> {
     open: Vec<Piece>,
 }
 
-impl Look<'_> {
+impl BoundSearch<'_> {
     /// Looks at a part; `near`, and `left` and `rest` of faces, are memory that is used again.
     fn at(&mut self, piece: &Piece, near: &mut Vec<Plate>, [left, rest]: [&mut Vec<Face>; 2]) {
         let face = &piece.face;
-        if self.room == 0 || piece.halved >= HALVED {
+        if self.room == 0 || piece.halved >= MAX_HALVINGS {
             self.most = self.most.max(self.surface.bound_from_any_triangle(face));
             return;
         }
@@ -56,15 +56,15 @@ impl Look<'_> {
         self.surface.plates_near(&bounds(face.corners()), limit.sqrt(), near);
         let crowd = near.len();
         if piece.crowd == usize::MAX {
-            self.room += to_u64(crowd).saturating_mul(EACH);
+            self.room += to_u64(crowd).saturating_mul(PAIRS_PER_TRIANGLE);
         }
         // Where halves have as many around them, halving leads nowhere.
-        if crowd > CROWD && crowd < piece.crowd.saturating_sub(piece.crowd / 4) {
+        if crowd > MAX_NEAR_TRIANGLES && crowd < piece.crowd.saturating_sub(piece.crowd / 4) {
             self.halve(piece, crowd);
             return;
         }
         // All of it may be near enough to one triangle: then nothing has to be cut.
-        if let Some(off) = near_one(face, near, limit) {
+        if let Some(off) = distance_sq_to_one(face, near, limit) {
             self.most = self.most.max(off);
             return;
         }
@@ -102,7 +102,7 @@ impl Look<'_> {
             let mut at = 0;
             for _ in 0..left.len() {
                 let Some(face) = left.get(at) else { break };
-                if let Some(off) = over(face, plate, limit, rest) {
+                if let Some(off) = distance_sq_over(face, plate, limit, rest) {
                     self.most = self.most.max(off);
                     left.swap_remove(at);
                     left.append(rest);
@@ -117,7 +117,7 @@ impl Look<'_> {
         }
         // What lies over none may be near to one.
         left.retain(|face| {
-            let near = near_one(face, plates, limit);
+            let near = distance_sq_to_one(face, plates, limit);
             self.most = near.map_or(self.most, |off| self.most.max(off));
             near.is_none()
         });
@@ -126,13 +126,13 @@ impl Look<'_> {
 
 /// How far a face is, squared, from a triangle to which all of it is no farther than `limit`: the distance to one
 /// triangle is largest at a corner.
-fn near_one(face: &Face, plates: &[Plate], limit: f64) -> Option<f64> {
+fn distance_sq_to_one(face: &Face, plates: &[Plate], limit: f64) -> Option<f64> {
     plates.iter().map(|plate| plate.farthest(face, limit)).find(|off| *off <= limit)
 }
 
 /// How far what of a face lies over a triangle is from it, with all else put to `rest`; `None` where nothing
 /// does, or is farther than `limit`.
-fn over(face: &Face, plate: &Plate, limit: f64, rest: &mut Vec<Face>) -> Option<f64> {
+fn distance_sq_over(face: &Face, plate: &Plate, limit: f64, rest: &mut Vec<Face>) -> Option<f64> {
     let over = face.over(plate, rest).map(|over| plate.farthest(&over, limit));
     let off = over.filter(|off| *off <= limit);
     if off.is_none() {
@@ -144,9 +144,9 @@ fn over(face: &Face, plate: &Plate, limit: f64, rest: &mut Vec<Face>) -> Option<
 /// The square of how much too large the answer may be.
 pub(super) const BOUND_RATIO_SQ: f64 = 1.1;
 /// A face with more triangles below it is halved at once.
-const CROWD: usize = 128;
+const MAX_NEAR_TRIANGLES: usize = 128;
 /// How often a face is halved.
-const HALVED: u32 = 24;
+const MAX_HALVINGS: u32 = 24;
 /// How many pairs of a face and a triangle are looked at, and how many more for each triangle around.
-const WORK: u64 = 100_000;
-const EACH: u64 = 64;
+const BASE_PAIRS: u64 = 100_000;
+const PAIRS_PER_TRIANGLE: u64 = 64;

@@ -9,7 +9,7 @@ use zvf_format::num::usize_from_u32;
 
 use super::net::Edges;
 use super::plate::middle;
-use super::quadric::{Quadric, cross, dot, minus, unit};
+use super::quadric::{Quadric, cross, dot, subtract, unit};
 use super::queue::Queue;
 use crate::clusters::NONE;
 use crate::offload::Stop;
@@ -110,7 +110,7 @@ impl Mesh {
             if around.len() == 2 {
                 continue;
             }
-            let along = minus(self.point(b), self.point(a));
+            let along = subtract(self.point(b), self.point(a));
             let first = around.first().and_then(|[_, side]| faces.get(usize_from_u32(side / 3)));
             let wall = unit(cross(along, self.normal(first.copied().unwrap_or([a, b, a]))));
             let wall =
@@ -164,7 +164,7 @@ impl Mesh {
 
     fn normal(&self, [a, b, c]: [u32; 3]) -> [f64; 3] {
         let a = self.point(a);
-        cross(minus(self.point(b), a), minus(self.point(c), a))
+        cross(subtract(self.point(b), a), subtract(self.point(c), a))
     }
 
     /// The vertex that `row` became.
@@ -201,7 +201,7 @@ impl Mesh {
         let (from, to) = (self.point(a), self.point(b));
         let held = |vertex| Self::is(&self.fixed, vertex);
         let onto = |vertex| held(vertex) || Self::is(&self.border, vertex);
-        let along = minus(to, from);
+        let along = subtract(to, from);
         let length = dot(along, along);
         let cost = |at: [f64; 3]| both.at(at) + EVEN * length * length;
         let only = |at: [f64; 3]| Some((cost(at), at));
@@ -215,7 +215,7 @@ impl Mesh {
         }
         let center = middle(from, to);
         let free = both.minimum().filter(|least| {
-            let off = minus(*least, center);
+            let off = subtract(*least, center);
             // What lies outside the box of the mesh may lie outside the bounds of the store.
             let mut sides = least.iter().zip(self.low.iter().zip(&self.high));
             dot(off, off) <= length && sides.all(|(x, (low, high))| (low..=high).contains(&x))
@@ -302,14 +302,14 @@ impl Mesh {
             let before = self.normal(*face);
             let corners = face.map(|v| if v == moved { at } else { self.point(v) });
             let [a, b, c] = corners;
-            let after = cross(minus(b, a), minus(c, a));
+            let after = cross(subtract(b, a), subtract(c, a));
             let sizes = (dot(before, before) * dot(after, after)).sqrt();
             // Two zero vectors have no direction to lose.
             dot(before, after) >= TURNED * sizes && (sizes > 0.0 || dot(before, before) <= 0.0)
         })
     }
 
-    /// Puts both ends to `at`, and tells how many faces went. What is around them stands in `scratch`.
+    /// Puts both ends to `at`, and returns how many faces went. What is around them stands in `scratch`.
     fn collapse(&mut self, a: u32, b: u32, at: [f64; 3], scratch: &mut Scratch) -> usize {
         let Scratch { rings: [ring_a, ring_b], near: [near, _], .. } = scratch;
         let mut gone = 0_usize;
@@ -419,7 +419,7 @@ fn seams(at: &[[f64; 3]], fixed: &[bool]) -> Vec<bool> {
 
 /// How much more a border edge counts than a face, for its length squared.
 const WALL: f64 = 100.0;
-/// What makes short edges go first where nothing else tells, as on a plane.
+/// Makes short edges go first where the cost does not differ, as on a plane.
 const EVEN: f64 = 1e-6;
 /// The cosine of how far a face may turn.
 const TURNED: f64 = 0.17;

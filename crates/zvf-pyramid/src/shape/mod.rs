@@ -3,7 +3,7 @@
 //! ```text
 //! points      one for each cell that has any, or a random part of them        points
 //! chains      fewer vertices of each, none farther than a tolerance           chain
-//! graphs      what hangs together inside a cell becomes one vertex            contract
+//! graphs      what is connected inside a cell becomes one vertex            contract
 //! skeletons   the same, or fewer vertices between roots, forks and tips       contract, tree
 //! meshes      the same, or edges collapsed where that costs least             contract, collapse, mesh
 //! ```

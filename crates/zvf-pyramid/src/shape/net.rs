@@ -3,7 +3,7 @@
 use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 
 use super::plate::Triangle;
-use super::quadric::{cross, minus};
+use super::quadric::{cross, subtract};
 use crate::clusters::NONE;
 
 /// The sides of triangles by their lower ends.
@@ -90,7 +90,8 @@ impl<'a> Net<'a> {
             }
         }
         let mut net = Self { at, faces, beside, normals: Vec::new() };
-        net.normals = net.triangles().map(|[a, b, c]| cross(minus(b, a), minus(c, a))).collect();
+        net.normals =
+            net.triangles().map(|[a, b, c]| cross(subtract(b, a), subtract(c, a))).collect();
         net
     }
 

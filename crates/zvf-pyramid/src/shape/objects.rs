@@ -9,11 +9,11 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Elements, Kind, ObjectId};
 
 use super::Coarsened;
-use super::canonical::in_canonical_order;
+use super::canonical::order_canonically;
 use crate::PyramidError;
 use crate::batches::row_number;
 use crate::clusters::NONE;
-use crate::columns::gathered;
+use crate::columns::gather;
 
 /// An object that was made coarser.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) fn coarsen_each(
         let own = elements.get(&id).map_or(&[][..], Vec::as_slice);
         let made = coarsen(part_of(batch, (id, &rows), own, &number)?)?;
         let ordered = batch.kind() == Kind::Skeleton;
-        let made = if ordered { in_canonical_order(made)? } else { made };
+        let made = if ordered { order_canonically(made)? } else { made };
         Ok(CoarseObject { id, made, rows })
     };
     objects.into_par_iter().map(one).collect()
@@ -66,9 +66,9 @@ fn part_of(
     own: &[u32],
     number: &[u32],
 ) -> Result<Batch, PyramidError> {
-    let mut part = Batch::new(batch.kind(), gathered(batch.positions(), rows));
+    let mut part = Batch::new(batch.kind(), gather(batch.positions(), rows));
     for field in batch.fields() {
-        part = part.with_field(field.with_column(gathered(&field.column, rows)))?;
+        part = part.with_field(field.with_column(gather(&field.column, rows)))?;
     }
     part = part.with_vertex_objects(vec![Some(ObjectId(id)); rows.len()])?;
     let Some(elements) = batch.elements() else { return Ok(part) };
@@ -80,7 +80,7 @@ fn part_of(
     let new = |row: &usize| number.get(*row).copied().map_or(usize::MAX, usize_from_u32);
     let mut between = Elements::new(width, ends.map(new).collect())?;
     for field in elements.fields() {
-        between = between.with_field(field.with_column(gathered(&field.column, own)))?;
+        between = between.with_field(field.with_column(gather(&field.column, own)))?;
     }
     Ok(part.with_elements(between)?)
 }

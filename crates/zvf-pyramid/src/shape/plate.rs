@@ -2,7 +2,7 @@
 //!
 //! The distance to a triangle is convex: over a face it is largest at one of its corners.
 
-use super::quadric::{cross, dot, minus};
+use super::quadric::{cross, dot, subtract};
 
 /// A triangle by its corners.
 pub(super) type Triangle = [[f64; 3]; 3];
@@ -19,8 +19,9 @@ pub(super) struct Plate {
 impl Plate {
     pub(super) fn new(corners: &Triangle) -> Self {
         let [a, b, c] = *corners;
-        let normal = cross(minus(b, a), minus(c, a));
-        let inward = [minus(b, a), minus(c, b), minus(a, c)].map(|along| cross(normal, along));
+        let normal = cross(subtract(b, a), subtract(c, a));
+        let inward =
+            [subtract(b, a), subtract(c, b), subtract(a, c)].map(|along| cross(normal, along));
         Self { corners: *corners, normal, size: dot(normal, normal), inward }
     }
 
@@ -28,12 +29,14 @@ impl Plate {
     pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
         let [a, b, c] = self.corners;
         let over =
-            |(from, inward): (&[f64; 3], &[f64; 3])| dot(minus(point, *from), *inward) >= 0.0;
+            |(from, inward): (&[f64; 3], &[f64; 3])| dot(subtract(point, *from), *inward) >= 0.0;
         if self.size > 0.0 && self.corners.iter().zip(&self.inward).all(over) {
-            let height = dot(minus(point, a), self.normal);
+            let height = dot(subtract(point, a), self.normal);
             return height * height / self.size;
         }
-        off_side(point, a, b).min(off_side(point, b, c)).min(off_side(point, c, a))
+        segment_distance_sq(point, a, b)
+            .min(segment_distance_sq(point, b, c))
+            .min(segment_distance_sq(point, c, a))
     }
 
     /// How far the farthest corner of a face is, squared; of what is above `most` no more than that.
@@ -50,35 +53,35 @@ impl Plate {
 }
 
 /// How far a point is from a segment, squared.
-fn off_side(point: [f64; 3], from: [f64; 3], to: [f64; 3]) -> f64 {
-    let (along, to_point) = (minus(to, from), minus(point, from));
+fn segment_distance_sq(point: [f64; 3], from: [f64; 3], to: [f64; 3]) -> f64 {
+    let (along, to_point) = (subtract(to, from), subtract(point, from));
     let length = dot(along, along);
     let share = if length > 0.0 { (dot(to_point, along) / length).clamp(0.0, 1.0) } else { 0.0 };
-    let off = minus(to_point, along.map(|x| x * share));
+    let off = subtract(to_point, along.map(|x| x * share));
     dot(off, off)
 }
 
 /// How far a point is from a triangle, squared: from a point of that which is the nearest, but for rounding.
 pub(super) fn nearest_sq([a, b, c]: &Triangle, point: [f64; 3]) -> f64 {
-    let (ab, ac, ap) = (minus(*b, *a), minus(*c, *a), minus(point, *a));
+    let (ab, ac, ap) = (subtract(*b, *a), subtract(*c, *a), subtract(point, *a));
     let (d1, d2) = (dot(ab, ap), dot(ac, ap));
     if d1 <= 0.0 && d2 <= 0.0 {
         return dot(ap, ap);
     }
-    let bp = minus(point, *b);
+    let bp = subtract(point, *b);
     let (d3, d4) = (dot(ab, bp), dot(ac, bp));
     if d3 >= 0.0 && d4 <= d3 {
         return dot(bp, bp);
     }
     let off = |from: [f64; 3], along: [f64; 3], share: f64| {
-        let off = minus(from, along.map(|x| x * share));
+        let off = subtract(from, along.map(|x| x * share));
         dot(off, off)
     };
     let vc = d1 * d4 - d3 * d2;
     if vc <= 0.0 && d1 >= 0.0 && d3 <= 0.0 {
         return off(ap, ab, d1 / (d1 - d3));
     }
-    let cp = minus(point, *c);
+    let cp = subtract(point, *c);
     let (d5, d6) = (dot(ab, cp), dot(ac, cp));
     if d6 >= 0.0 && d5 <= d6 {
         return dot(cp, cp);
@@ -89,21 +92,21 @@ pub(super) fn nearest_sq([a, b, c]: &Triangle, point: [f64; 3]) -> f64 {
     }
     let va = d3 * d6 - d5 * d4;
     if va <= 0.0 && d4 >= d3 && d5 >= d6 {
-        return off(bp, minus(*c, *b), (d4 - d3) / ((d4 - d3) + (d5 - d6)));
+        return off(bp, subtract(*c, *b), (d4 - d3) / ((d4 - d3) + (d5 - d6)));
     }
     let all = va + vb + vc;
-    off(minus(ap, ab.map(|x| x * (vb / all))), ac, vc / all)
+    off(subtract(ap, ab.map(|x| x * (vb / all))), ac, vc / all)
 }
 
 /// A flat convex face.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Face {
-    at: [[f64; 3]; CORNERS],
+    at: [[f64; 3]; MAX_CORNERS],
     len: usize,
 }
 
 impl Face {
-    pub(super) const NOTHING: Self = Self { at: [[0.0; 3]; CORNERS], len: 0 };
+    pub(super) const NOTHING: Self = Self { at: [[0.0; 3]; MAX_CORNERS], len: 0 };
 
     pub(super) fn from_triangle(triangle: &Triangle) -> Self {
         let mut face = Self::NOTHING;
@@ -130,7 +133,7 @@ impl Face {
     pub(super) fn side(&self, through: [f64; 3], normal: [f64; 3]) -> Option<bool> {
         let (mut here, mut there) = (true, true);
         for corner in self.corners() {
-            let side = dot(minus(*corner, through), normal);
+            let side = dot(subtract(*corner, through), normal);
             (here, there) = (here && side >= 0.0, there && side <= 0.0);
         }
         (here || there).then_some(here)
@@ -151,7 +154,7 @@ impl Face {
         normal: [f64; 3],
         there: &mut Self,
     ) -> bool {
-        let side = |corner: &[f64; 3]| dot(minus(*corner, through), normal);
+        let side = |corner: &[f64; 3]| dot(subtract(*corner, through), normal);
         let (all, count) = (self.at, self.len);
         let all = all.get(..count).unwrap_or(&all);
         (self.len, there.len) = (0, 0);
@@ -165,7 +168,7 @@ impl Face {
                 there.push(*corner);
             }
             if own * other < 0.0 {
-                let along = minus(*next, *corner).map(|x| x * (own / (own - other)));
+                let along = subtract(*next, *corner).map(|x| x * (own / (own - other)));
                 let mut between = *corner;
                 between.iter_mut().zip(along).for_each(|(x, more)| *x += more);
                 self.push(between);
@@ -173,7 +176,7 @@ impl Face {
             }
             own = other;
         }
-        self.len.max(there.len) <= CORNERS
+        self.len.max(there.len) <= MAX_CORNERS
     }
 
     /// What of it lies over a triangle, and puts what lies beside it to `beside`; `None` where nothing lies
@@ -203,12 +206,12 @@ impl Face {
     pub(super) fn halves(&self) -> impl Iterator<Item = Self> + use<> {
         let pairs = self.corners().iter().flat_map(|a| self.corners().iter().map(move |b| (a, b)));
         let length = |(a, b): &(&[f64; 3], &[f64; 3])| {
-            let along = minus(**b, **a);
+            let along = subtract(**b, **a);
             dot(along, along)
         };
         let longest = pairs.max_by(|a, b| length(a).total_cmp(&length(b)));
         let across = |(from, to): (&[f64; 3], &[f64; 3])| {
-            let (through, along) = (middle(*from, *to), minus(*to, *from));
+            let (through, along) = (middle(*from, *to), subtract(*to, *from));
             if self.side(through, along).is_some() { None } else { self.cut(through, along) }
         };
         let parts = if self.len > MAX_UNSPLIT_CORNERS { None } else { longest.and_then(across) };
@@ -248,7 +251,7 @@ pub(super) fn middle(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
 }
 
 /// The corners that a face has at most: a triangle that was cut by five planes.
-const CORNERS: usize = 8;
+const MAX_CORNERS: usize = 8;
 /// A face with more corners is halved between them.
 const MAX_UNSPLIT_CORNERS: usize = 6;
 
@@ -261,7 +264,7 @@ mod tests {
     fn area(face: &Face) -> f64 {
         let Some(first) = face.corners().first() else { return 0.0 };
         let fan = face.corners().windows(2).map(|pair| {
-            let normal = cross(minus(pair[0], *first), minus(pair[1], *first));
+            let normal = cross(subtract(pair[0], *first), subtract(pair[1], *first));
             dot(normal, normal).sqrt() / 2.0
         });
         fan.sum()

@@ -18,17 +18,17 @@ use super::{Coarsened, Rules, merged, objects_of, point};
 use crate::PyramidError;
 use crate::batches::row_number;
 use crate::clusters::{Clusters, NONE, Numbers};
-use crate::columns::{column, floats, gathered};
+use crate::columns::{column, floats, gather};
 
 /// One point for each object and cell. What lies in one cell must be in one batch.
-pub(crate) fn clustered(
+pub(crate) fn cluster_points(
     batch: &Batch,
     lattice: &Lattice,
     rules: &Rules,
 ) -> Result<Coarsened, PyramidError> {
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
-    let (of, count) = numbered(&at, axes, lattice, batch.vertex_objects());
+    let (of, count) = number_clusters(&at, axes, lattice, batch.vertex_objects());
     let clusters = Clusters::new(&of, count);
     let weights = rules.weights(batch);
     let centers = clusters.centers(&at, axes, weights.as_deref());
@@ -43,7 +43,7 @@ pub(crate) fn clustered(
 }
 
 /// The cluster of each row, and how many there are.
-fn numbered(
+fn number_clusters(
     at: &[f64],
     axes: usize,
     lattice: &Lattice,
@@ -51,7 +51,7 @@ fn numbered(
 ) -> (Vec<u32>, usize) {
     let axes = axes.max(1);
     // Points of a chunk follow each other: there are few runs, and units can be numbered apart.
-    let block = BLOCK * axes;
+    let block = BLOCK_ROWS * axes;
     let runs: Vec<(Unit, Range<usize>)> = at
         .par_chunks(block)
         .enumerate()
@@ -71,14 +71,15 @@ fn numbered(
         match objects {
             Some(objects) => {
                 let owner = |row: usize| objects.get(row).copied().flatten();
-                in_order(rows.map(owner).zip(cells))
+                number_by_first_use(rows.map(owner).zip(cells))
             }
             None if lattice.cells()
-                <= to_u64(runs.iter().map(Range::len).sum::<usize>()).saturating_mul(DENSE) =>
+                <= to_u64(runs.iter().map(Range::len).sum::<usize>())
+                    .saturating_mul(MAX_TABLE_CELLS_PER_POINT) =>
             {
-                in_table(cells, saturating_usize(lattice.cells()))
+                number_by_table(cells, saturating_usize(lattice.cells()))
             }
-            None => in_order(cells),
+            None => number_by_first_use(cells),
         }
     };
     let each: Vec<(Vec<u32>, u32)> = units.par_iter().map(one).collect();
@@ -97,7 +98,7 @@ fn numbered(
 /// Rows that follow each other in one unit, of a block of rows.
 fn runs(number: usize, at: &[f64], axes: usize, lattice: &Lattice) -> Vec<(Unit, Range<usize>)> {
     let mut found: Vec<(Unit, Range<usize>)> = Vec::new();
-    for (row, position) in (number.saturating_mul(BLOCK)..).zip(at.chunks_exact(axes)) {
+    for (row, position) in (number.saturating_mul(BLOCK_ROWS)..).zip(at.chunks_exact(axes)) {
         let (unit, end) = (lattice.unit(position), row + 1);
         match found.last_mut() {
             Some((last, rows)) if *last == unit => rows.end = end,
@@ -108,14 +109,14 @@ fn runs(number: usize, at: &[f64], axes: usize, lattice: &Lattice) -> Vec<(Unit,
 }
 
 /// Keys by the order in which they are first met, and how many there are.
-fn in_order<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>, u32) {
+fn number_by_first_use<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>, u32) {
     let mut numbers = Numbers::new();
     let of = keys.map(|key| numbers.intern(key)).collect();
     (of, row_number(numbers.len()))
 }
 
 /// The same for numbers below `count`, without a search.
-fn in_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, u32) {
+fn number_by_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, u32) {
     let (mut table, mut next) = (vec![NONE; count], 0_u32);
     let mut number = |key: u64| {
         let Some(known) = table.get_mut(saturating_usize(key)) else { return NONE };
@@ -138,7 +139,7 @@ pub(super) fn cell_of(position: &[f64], cell: f64) -> [i64; 8] {
 
 /// The rows of a batch that stay, of those that are `kept`; the first one has the running number `first`.
 /// What does not stay has nothing that stands for it.
-pub(crate) fn subset(
+pub(crate) fn select_subset(
     batch: &Batch,
     keep: f64,
     (seed, level, first): (u64, u32, u64),
@@ -146,7 +147,8 @@ pub(crate) fn subset(
     rules: &Rules,
 ) -> Result<Coarsened, PyramidError> {
     let stays = |row: &u32| {
-        stays(first.wrapping_add((*row).into()), keep, seed, level) && kept(usize_from_u32(*row))
+        is_in_subset(first.wrapping_add((*row).into()), keep, seed, level)
+            && kept(usize_from_u32(*row))
     };
     let rows: Vec<u32> = (0..row_number(batch.len())).filter(stays).collect();
     let mut of = vec![NONE; batch.len()];
@@ -156,7 +158,7 @@ pub(crate) fn subset(
         }
     }
     let clusters = Clusters::new(&of, rows.len());
-    let mut made = Batch::new(batch.kind(), gathered(batch.positions(), &rows));
+    let mut made = Batch::new(batch.kind(), gather(batch.positions(), &rows));
     for field in rules.vertex_fields(batch, &clusters, false)? {
         made = made.with_field(field)?;
     }
@@ -167,17 +169,17 @@ pub(crate) fn subset(
 }
 
 /// Whether the point with this running number stays at a level that keeps this share.
-pub(crate) fn stays(number: u64, keep: f64, seed: u64, level: u32) -> bool {
-    share(seed ^ u64::from(level).rotate_right(16) ^ scattered(number)) < keep
+pub(crate) fn is_in_subset(number: u64, keep: f64, seed: u64, level: u32) -> bool {
+    unit_fraction(seed ^ u64::from(level).rotate_right(16) ^ mix_bits(number)) < keep
 }
 
 /// A number from 0 to 1, 1 left out, that looks random.
-fn share(bits: u64) -> f64 {
-    f64_from_u64(scattered(bits) >> 11) / f64_from_u64(1 << 53)
+fn unit_fraction(bits: u64) -> f64 {
+    f64_from_u64(mix_bits(bits) >> 11) / f64_from_u64(1 << 53)
 }
 
 /// Bits mixed, so that neighbours have nothing to do with each other.
-const fn scattered(bits: u64) -> u64 {
+const fn mix_bits(bits: u64) -> u64 {
     let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -185,9 +187,9 @@ const fn scattered(bits: u64) -> u64 {
 }
 
 /// Rows that are looked at together.
-const BLOCK: usize = 1 << 15;
+const BLOCK_ROWS: usize = 1 << 15;
 /// Cells of a unit for each of its points up to which a table of them is worth it.
-const DENSE: u64 = 4;
+const MAX_TABLE_CELLS_PER_POINT: u64 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -211,16 +213,16 @@ mod tests {
     #[test]
     fn means_are_weighted_by_what_points_stand_for() {
         let batch = points(&[0.0, 0.0, 1.0, 1.0, -0.5, 3.0]);
-        let one = clustered(&batch, &cells(2.0), &rules()).unwrap();
+        let one = cluster_points(&batch, &cells(2.0), &rules()).unwrap();
         assert_eq!(floats(one.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
         assert_eq!(floats(&one.batch.field("count").unwrap().column), [2.0, 1.0]);
         assert!((one.error - 0.5_f64.sqrt()).abs() < 1e-12);
-        let two = clustered(&one.batch, &cells(100.0), &rules()).unwrap();
+        let two = cluster_points(&one.batch, &cells(100.0), &rules()).unwrap();
         assert_eq!(floats(two.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
         let batch = points(&[0.0, 0.0, 6.0, 3.0]);
         let weights = column("uint64".parse::<Dtype>().unwrap(), 1, &[2.0, 1.0]).unwrap();
         let batch = batch.with_field(Field::new("count", weights)).unwrap();
-        let three = clustered(&batch, &cells(100.0), &rules()).unwrap();
+        let three = cluster_points(&batch, &cells(100.0), &rules()).unwrap();
         assert_eq!(floats(three.batch.positions()), [2.0, 1.0]);
         assert_eq!(floats(&three.batch.field("count").unwrap().column), [3.0]);
     }
@@ -229,7 +231,7 @@ mod tests {
     fn objects_are_not_mixed() {
         let owners = [Some(ObjectId(4)), None, Some(ObjectId(4))];
         let batch = points(&[0.0; 6]).with_vertex_objects(owners.to_vec()).unwrap();
-        let made = clustered(&batch, &cells(1.0), &rules()).unwrap().batch;
+        let made = cluster_points(&batch, &cells(1.0), &rules()).unwrap().batch;
         assert_eq!(made.vertex_objects().unwrap(), [Some(ObjectId(4)), None]);
     }
 
@@ -238,7 +240,10 @@ mod tests {
         let all: Vec<f64> = (0..2000).map(f64::from).collect();
         let keep = |batch: &Batch, first| {
             floats(
-                subset(batch, 0.25, (7, 1, first), &|_| true, &rules()).unwrap().batch.positions(),
+                select_subset(batch, 0.25, (7, 1, first), &|_| true, &rules())
+                    .unwrap()
+                    .batch
+                    .positions(),
             )
         };
         let whole = keep(&points(&all), 0);

@@ -14,7 +14,12 @@ use crate::batches::row_number;
 use crate::clusters::NONE;
 
 /// Whether each vertex is of a branch shorter than `length`, or of one that became so.
-pub(super) fn pruned(at: &[f64], axes: usize, parents: &[u32], length: f64) -> Vec<bool> {
+pub(super) fn find_short_branches(
+    at: &[f64],
+    axes: usize,
+    parents: &[u32],
+    length: f64,
+) -> Vec<bool> {
     let mut tree = Tree::new(at, axes, parents);
     let tips = (0..row_number(parents.len())).filter(|row| tree.children(*row) == 0);
     let price =
@@ -30,7 +35,7 @@ pub(super) fn pruned(at: &[f64], axes: usize, parents: &[u32], length: f64) -> V
             open.push(Reverse((long.to_bits(), tip))); // it has grown since
             continue;
         }
-        tree.drop(&rows);
+        tree.remove_branch(&rows);
     }
     tree.gone
 }
@@ -75,7 +80,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn drop(&mut self, rows: &[u32]) {
+    fn remove_branch(&mut self, rows: &[u32]) {
         for row in rows {
             if let Some(gone) = self.gone.get_mut(usize_from_u32(*row)) {
                 *gone = true;
@@ -98,7 +103,7 @@ mod tests {
         let at = [0.0, 0.0, 5.0, 0.0, 9.0, 0.0, 10.0, 0.0, 5.0, 1.0, 10.0, 2.0, 10.0, -3.0];
         let parents = [NONE, 0, 1, 2, 1, 3, 3];
         let gone = |length| -> Vec<usize> {
-            let gone = pruned(&at, 2, &parents, length);
+            let gone = find_short_branches(&at, 2, &parents, length);
             (0..7).filter(|row| gone[*row]).collect()
         };
         assert_eq!(gone(0.5), [0_usize; 0]);
@@ -107,6 +112,6 @@ mod tests {
         assert_eq!(gone(2.5), [4, 5]);
         // The twig of 3 is now the end of the stem.
         assert_eq!(gone(100.0), [4, 5]);
-        assert_eq!(pruned(&at[..4], 2, &[NONE, 0], 100.0), [false, false]);
+        assert_eq!(find_short_branches(&at[..4], 2, &[NONE, 0], 100.0), [false, false]);
     }
 }

@@ -1,4 +1,4 @@
-//! How far a point is from some planes: the sum of the squares, each weighted, as one matrix.
+//! Quadric error: the weighted sum of squared distances of a point to planes, as one matrix.
 
 /// A sum of weighted squares of distances to planes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +44,7 @@ impl Quadric {
         let cofactors = [yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy];
         let determinant = xx * cofactors[0] + xy * cofactors[1] + xz * cofactors[2];
         let size = (xx + yy + zz) / 3.0;
-        if determinant.abs() <= WELL * size * size * size {
+        if determinant.abs() <= MIN_DETERMINANT * size * size * size {
             return None;
         }
         let inverse = [
@@ -68,7 +68,7 @@ pub(super) fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [y * w - z * v, z * u - x * w, x * v - y * u]
 }
 
-pub(super) fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+pub(super) fn subtract(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     let [x, y, z] = a;
     let [u, v, w] = b;
     [x - u, y - v, z - w]
@@ -81,7 +81,7 @@ pub(super) fn unit(a: [f64; 3]) -> Option<[f64; 3]> {
 }
 
 /// A determinant of less than so much, of a matrix of size one, determines nothing well.
-const WELL: f64 = 1e-4;
+const MIN_DETERMINANT: f64 = 1e-4;
 
 #[cfg(test)]
 mod tests {
@@ -94,7 +94,7 @@ mod tests {
             all.add(&Quadric::plane(*normal, [1.0, 2.0, 3.0], 2.0))
         });
         let least = corner.minimum().unwrap();
-        assert!(minus(least, [1.0, 2.0, 3.0]).iter().all(|x| x.abs() < 1e-12));
+        assert!(subtract(least, [1.0, 2.0, 3.0]).iter().all(|x| x.abs() < 1e-12));
         assert_eq!(corner.at([1.0, 2.0, 3.0]), 0.0);
         assert_eq!(corner.at([2.0, 2.0, 1.0]), 10.0);
         let edge = Quadric::plane(planes[0], [1.0, 2.0, 3.0], 1.0);

@@ -46,7 +46,7 @@ impl Queue {
                 (Some(_), _) => self.sorted.pop().map(Reverse),
                 (None, Some(_)) => self.heap.pop(),
                 (None, None) => {
-                    self.look_at_all(stamps);
+                    self.refill(stamps);
                     self.sorted.pop().map(Reverse)
                 }
             };
@@ -58,9 +58,9 @@ impl Queue {
     }
 
     /// Puts the cheapest of all edges in order, and forgets those that changed.
-    fn look_at_all(&mut self, stamps: &[u32]) {
+    fn refill(&mut self, stamps: &[u32]) {
         self.later.retain(|edge| is_current(edge, stamps));
-        let count = (self.later.len() / SHARE).max(FEWEST);
+        let count = (self.later.len() / SORTED_PART).max(MIN_SORTED_EDGES);
         let all = u64::MAX; // the bits of no cost
         self.end = if count < self.later.len() {
             let (before, (cost, ..), _) = self.later.select_nth_unstable(count);
@@ -81,9 +81,9 @@ fn is_current((_, a, b, first, second): &Priced, stamps: &[u32]) -> bool {
 }
 
 /// What part of all edges is put in order at once.
-const SHARE: usize = 8;
+const SORTED_PART: usize = 8;
 /// The fewest edges that are put in order at once.
-const FEWEST: usize = 1024;
+const MIN_SORTED_EDGES: usize = 1024;
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! How far one surface lies from another, at most.
+//! Upper bounds on the directed Hausdorff distance between surfaces.
 //!
 //! Some points are measured first: what is not farther than these by much needs no closer look. Most triangles show by
 //! what lies under them and beside that how near they are ([`walk`](super::walk)). Of the others all of the surface
@@ -16,7 +16,7 @@ use super::plate::{Face, Plate, Triangle, bounds, middle};
 use super::walk::{bound_nearby, walk_to};
 use crate::offload::Stop;
 
-/// How far any point of some triangles of `from` may lie from the nearest of `to`; 0 where one of them is nothing, and
+/// An upper bound on the directed Hausdorff distance from some triangles of `from` to `to`; 0 where one of them is nothing, and
 /// infinite where a corner is nowhere or so far off that its distance is no number. With each triangle stands one of
 /// `to` which may be near it: any will do. Once it is stopped it looks at nothing more.
 pub(super) fn directed_hausdorff_bound(
@@ -28,7 +28,7 @@ pub(super) fn directed_hausdorff_bound(
         return 0.0;
     }
     let is_somewhere = |one: Option<Triangle>| {
-        one.is_some_and(|one| one.as_flattened().iter().all(|x| x.abs() < FAR))
+        one.is_some_and(|one| one.as_flattened().iter().all(|x| x.abs() < MAX_DISTANCE))
     };
     let all_somewhere = some.iter().all(|[face, _]| is_somewhere(from.triangle(*face)))
         && to.triangles().all(|one| is_somewhere(Some(one)));
@@ -36,7 +36,7 @@ pub(super) fn directed_hausdorff_bound(
         return f64::INFINITY;
     }
     let surface = Surface::new(to);
-    let mut floor = surface.farthest_center(from, some).max(surface.blur());
+    let mut floor = surface.farthest_center(from, some).max(surface.zero_distance_sq());
     let mut most = 0.0_f64;
     // What some found raises the floor for others.
     for round in 0..ROUNDS {
@@ -80,7 +80,7 @@ impl<'a> Surface<'a> {
         };
         let sizes: f64 = net.triangles().map(size).sum();
         let mean = sizes / f64_from_u64(to_u64(net.len()));
-        let side = if mean > 0.0 && mean.is_finite() { mean * WIDE } else { 1.0 };
+        let side = if mean > 0.0 && mean.is_finite() { mean * CELL_SIDE_RATIO } else { 1.0 };
         let numbers = net.len().next_power_of_two();
         let mut surface = Self {
             net,
@@ -107,7 +107,7 @@ impl<'a> Surface<'a> {
                 _ => most.max(self.distance_sq(point)),
             }
         };
-        let centers = some.par_iter().step_by(SAMPLE);
+        let centers = some.par_iter().step_by(SAMPLE_STRIDE);
         centers.fold(|| 0.0, farther).reduce(|| 0.0, f64::max)
     }
 
@@ -118,7 +118,7 @@ impl<'a> Surface<'a> {
         };
         let spans = spans(self);
         for (at, span) in (0_u32..).zip(&spans) {
-            if count(span) > MANY {
+            if count(span) > MAX_CELLS {
                 self.large.push(at);
                 continue;
             }
@@ -135,7 +135,7 @@ impl<'a> Surface<'a> {
             *start = before;
         }
         self.cells.resize(usize_from_u32(before), 0);
-        for (at, span) in (0_u32..).zip(&spans).filter(|(_, span)| count(span) <= MANY) {
+        for (at, span) in (0_u32..).zip(&spans).filter(|(_, span)| count(span) <= MAX_CELLS) {
             for_each_cell(span, |cell| {
                 let number = usize_from_u32(self.number(cell)) + 1;
                 let Some(next) = self.starts.get_mut(number) else { return };
@@ -193,7 +193,7 @@ impl<'a> Surface<'a> {
         for_each_cell(&span, |cell| {
             for one in self.cell(cell).iter().filter_map(some) {
                 let own = bounds(&one);
-                // Of all its cells that are asked, the lowest one tells of it.
+                // Of all its cells that are asked, only the lowest one visits it.
                 let is_lowest = || {
                     let [lowest, _] = self.span(&own, 0.0);
                     lowest.iter().zip(first).map(|(own, first)| (*own).max(first)).eq(cell)
@@ -211,9 +211,9 @@ impl<'a> Surface<'a> {
         self.visit_near(around, off, |one| near.push(Plate::new(one)));
     }
 
-    /// What is as good as nothing, squared.
-    fn blur(&self) -> f64 {
-        (self.side * BLUR).powi(2)
+    /// The distance that counts as 0, squared.
+    fn zero_distance_sq(&self) -> f64 {
+        (self.side * ZERO_TOLERANCE).powi(2)
     }
 
     /// How far a point is from the nearest triangle, squared.
@@ -231,7 +231,7 @@ impl<'a> Surface<'a> {
             if nearest.sqrt() <= off || !off.is_finite() {
                 return nearest;
             }
-            // What is within reach tells how far to look.
+            // The nearest triangle within reach bounds the search.
             off = if nearest.is_finite() { nearest.sqrt() } else { off * 2.0 };
         }
     }
@@ -271,17 +271,17 @@ fn for_each_cell([low, high]: &[[i64; 3]; 2], mut visit: impl FnMut([i64; 3])) {
 }
 
 /// What is farther off than that has no distance squared.
-const FAR: f64 = 1e150;
+const MAX_DISTANCE: f64 = 1e150;
 /// A point of one triangle in so many is measured first.
-const SAMPLE: usize = 16;
+const SAMPLE_STRIDE: usize = 16;
 /// In so many rounds all are looked at.
 const ROUNDS: usize = 32;
 /// How many times as wide as a triangle a cell is.
-const WIDE: f64 = 1.5;
-/// Of the side of a cell, what is as good as nothing.
-const BLUR: f64 = 1e-6;
+const CELL_SIDE_RATIO: f64 = 1.5;
+/// The distance that counts as 0, as a part of the side of a cell.
+const ZERO_TOLERANCE: f64 = 1e-6;
 /// A triangle of more cells is near everything.
-const MANY: u64 = 512;
+const MAX_CELLS: u64 = 512;
 
 #[cfg(test)]
 mod tests {

@@ -5,16 +5,16 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Elements};
 
 use super::chain::douglas_peucker;
-use super::prune::pruned;
+use super::prune::find_short_branches;
 use super::{Coarsened, Rules, distance_sq, merged, point};
 use crate::PyramidError;
 use crate::batches::row_number;
 use crate::clusters::{Clusters, NONE};
-use crate::columns::{floats, gathered};
+use crate::columns::{floats, gather};
 
 /// The skeletons with fewer vertices between roots, forks and tips, and without branches at the ends that
 /// are shorter than `prune`.
-pub(crate) fn thinned(
+pub(crate) fn simplify_skeletons(
     batch: &Batch,
     tolerance: f64,
     prune: f64,
@@ -24,8 +24,11 @@ pub(crate) fn thinned(
     let at = floats(batch.positions());
     let parents = parents(batch);
     let mut children = vec![0_u32; batch.len()];
-    let gone =
-        if prune > 0.0 { pruned(&at, axes, &parents, prune) } else { vec![false; batch.len()] };
+    let gone = if prune > 0.0 {
+        find_short_branches(&at, axes, &parents, prune)
+    } else {
+        vec![false; batch.len()]
+    };
     for (parent, _) in parents.iter().zip(&gone).filter(|(_, gone)| !**gone) {
         if let Some(count) = children.get_mut(usize_from_u32(*parent)) {
             *count += 1;
@@ -67,8 +70,8 @@ pub(crate) fn thinned(
             rows.extend([cluster, usize_from_u32(*above)]);
         }
     }
-    let positions = gathered(batch.positions(), &heads);
-    let clusters = Clusters::new(&of, heads.len()).headed(heads);
+    let positions = gather(batch.positions(), &heads);
+    let clusters = Clusters::new(&of, heads.len()).with_heads(heads);
     let made = merged(batch, &clusters, positions, rules, false)?;
     let error = stretches.iter().map(|(_, off)| *off).fold(0.0, f64::max);
     let off = directed_distance(&at, axes, &parents, &gone);
@@ -160,7 +163,7 @@ mod tests {
             (100.0, &[0.0, 0.0, 4.0, 0.0, 7.0, 3.0, 7.0, -3.0][..], &[1, 0, 2, 1, 3, 1][..]),
             (0.5, &[0.0, 0.0, 4.0, 0.0, 7.0, 3.0, 6.0, -4.0, 7.0, -3.0], &[1, 0, 2, 1, 3, 1, 4, 3]),
         ] {
-            let made = thinned(&tree(), tolerance, 0.0, &rules).unwrap();
+            let made = simplify_skeletons(&tree(), tolerance, 0.0, &rules).unwrap();
             assert_eq!(floats(made.batch.positions()), vertices);
             assert_eq!(made.batch.elements().unwrap().rows(), edges);
             assert!(made.error <= tolerance);

@@ -7,11 +7,11 @@
 //! ```
 //!
 //! Wherever the walls stand, what comes out is never too small. It is too large where the nearest triangle is not beside
-//! the others: there nothing is said, and all of the surface has to be looked at ([`hausdorff`](super::hausdorff)).
+//! the others: there no bound is found, and all of the surface has to be looked at ([`hausdorff`](super::hausdorff)).
 
 use super::net::Net;
 use super::plate::{Face, Triangle, nearest_sq};
-use super::quadric::{dot, minus};
+use super::quadric::{dot, subtract};
 use crate::clusters::NONE;
 
 /// A part of a triangle, and what of the surface is taken to lie under it.
@@ -26,13 +26,13 @@ pub(super) struct Part {
 /// that is, squared.
 pub(super) fn walk_to(net: &Net<'_>, start: u32, point: [f64; 3]) -> Option<(u32, f64)> {
     let (mut face, mut before) = (start, NONE);
-    for _ in 0..STEPS {
+    for _ in 0..MAX_STEPS {
         let corners = net.triangle(face)?;
         let [a, b, c] = corners;
         let sides = [(a, b), (b, c), (c, a)].into_iter().zip(net.beside(face));
         let mut ways = sides.filter(|(_, next)| *next != NONE && *next != before);
         let outside = |((from, to), next): &(([f64; 3], [f64; 3]), u32)| {
-            dot(minus(point, *from), net.inward(face, *next, minus(*to, *from))) < 0.0
+            dot(subtract(point, *from), net.inward(face, *next, subtract(*to, *from))) < 0.0
         };
         match ways.find(outside) {
             Some((_, next)) => (face, before) = (next, face),
@@ -56,7 +56,7 @@ pub(super) fn bound_nearby(
     let (mut most, mut steps) = (0.0_f64, 0_u32);
     while let Some(mut part) = open.pop() {
         steps += 1;
-        if steps > STEPS {
+        if steps > MAX_STEPS {
             return None;
         }
         let corners = net.triangle(part.over)?;
@@ -83,7 +83,7 @@ fn cut(net: &Net<'_>, part: &mut Part, [a, b, c]: &Triangle, open: &mut Vec<Part
         if next == NONE || next == part.from {
             continue;
         }
-        let inward = net.inward(part.over, next, minus(*to, *from));
+        let inward = net.inward(part.over, next, subtract(*to, *from));
         match part.face.side(*from, inward) {
             Some(true) => {}
             Some(false) => {
@@ -116,7 +116,7 @@ fn farthest(triangle: &Triangle, face: &Face, most: f64) -> f64 {
 }
 
 /// So many triangles are looked at, at most.
-const STEPS: u32 = 256;
+const MAX_STEPS: u32 = 256;
 
 #[cfg(test)]
 mod tests {

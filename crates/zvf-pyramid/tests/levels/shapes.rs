@@ -98,16 +98,16 @@ pub(crate) fn off_surface(fine: &Batch, coarse: &Batch) -> f64 {
 
 /// The distance to a triangle, by solving for the nearest point of its plane.
 fn off_face(at: &[f64], [a, b, c]: &[Vec<f64>; 3]) -> f64 {
-    let minus =
+    let subtract =
         |p: &[f64], q: &[f64]| -> Vec<f64> { p.iter().zip(q).map(|(p, q)| p - q).collect() };
     let dot = |p: &[f64], q: &[f64]| -> f64 { p.iter().zip(q).map(|(p, q)| p * q).sum() };
-    let (u, v, w) = (minus(b, a), minus(c, a), minus(at, a));
+    let (u, v, w) = (subtract(b, a), subtract(c, a), subtract(at, a));
     let (uu, uv, vv, wu, wv) = (dot(&u, &u), dot(&u, &v), dot(&v, &v), dot(&w, &u), dot(&w, &v));
     let determinant = uu * vv - uv * uv;
     let (s, t) = ((vv * wu - uv * wv) / determinant, (uu * wv - uv * wu) / determinant);
     if s >= 0.0 && t >= 0.0 && s + t <= 1.0 {
         let foot: Vec<f64> = (0..3).map(|i| a[i] + s * u[i] + t * v[i]).collect();
-        let off = minus(at, &foot);
+        let off = subtract(at, &foot);
         return dot(&off, &off).sqrt();
     }
     [(a, b), (b, c), (c, a)]

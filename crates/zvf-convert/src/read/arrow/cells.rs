@@ -13,7 +13,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use crate::read::features::Cell;
 
 /// What is stored of a type: a number or a truth of its own, or text; nothing for what has no place.
-pub(super) fn stored(data_type: &DataType) -> Option<Option<Dtype>> {
+pub(super) fn stored_type(data_type: &DataType) -> Option<Option<Dtype>> {
     let number = |kind, size| Some(Some(Dtype { kind, size, big_endian: false }));
     match data_type {
         DataType::Boolean => number(DtypeKind::Bool, 1),
@@ -28,7 +28,7 @@ pub(super) fn stored(data_type: &DataType) -> Option<Option<Dtype>> {
         DataType::Float16 => number(DtypeKind::Float, 2),
         DataType::Float32 => number(DtypeKind::Float, 4),
         DataType::Float64 => number(DtypeKind::Float, 8),
-        DataType::Dictionary(_, values) => stored(values),
+        DataType::Dictionary(_, values) => stored_type(values),
         DataType::Null
         | DataType::Utf8
         | DataType::LargeUtf8
@@ -41,7 +41,7 @@ pub(super) fn stored(data_type: &DataType) -> Option<Option<Dtype>> {
 }
 
 /// The value of a row.
-pub(super) fn cell(array: &ArrayRef, row: usize) -> Cell<'_> {
+pub(super) fn read_cell(array: &ArrayRef, row: usize) -> Cell<'_> {
     if array.is_null(row) {
         return Cell::Missing;
     }
@@ -63,8 +63,9 @@ pub(super) fn cell(array: &ArrayRef, row: usize) -> Cell<'_> {
         DataType::Utf8View => Cell::Text(array.as_string_view().value(row).into()),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
-            let key = key(dictionary.keys(), row).filter(|key| *key < dictionary.values().len());
-            key.map_or(Cell::Missing, |key| cell(dictionary.values(), key))
+            let key = dictionary_key(dictionary.keys(), row)
+                .filter(|key| *key < dictionary.values().len());
+            key.map_or(Cell::Missing, |key| read_cell(dictionary.values(), key))
         }
         DataType::Date32 => {
             text(i128::from(value::<Date32Type>(array, row)) * DAY_NANOSECONDS, false)
@@ -87,7 +88,7 @@ pub(super) fn cell(array: &ArrayRef, row: usize) -> Cell<'_> {
 }
 
 /// The key of a row of a dictionary.
-fn key(keys: &dyn Array, row: usize) -> Option<usize> {
+fn dictionary_key(keys: &dyn Array, row: usize) -> Option<usize> {
     match keys.data_type() {
         DataType::Int8 => usize::try_from(keys.as_primitive::<Int8Type>().value(row)).ok(),
         DataType::Int16 => usize::try_from(keys.as_primitive::<Int16Type>().value(row)).ok(),

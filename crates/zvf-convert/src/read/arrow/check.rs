@@ -16,7 +16,7 @@ fn bad(source: &Source, at: u64, expected: &str, found: String) -> ConvertError 
     source.bad(Class::Truncated, Place::Byte(at), expected, found).into()
 }
 
-fn stray(source: &Source, at: u64, Stray(inner): Stray) -> ConvertError {
+fn stray_offset(source: &Source, at: u64, Stray(inner): Stray) -> ConvertError {
     let found = format!("one beyond it, {inner} bytes in");
     source.bad(Class::OutOfBounds, Place::Byte(at), "offsets in a FlatBuffer", found).into()
 }
@@ -40,22 +40,22 @@ pub(super) fn check_stream(source: &mut Source) -> Result<(), ConvertError> {
 /// A message and its body; where the next one begins.
 fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, ConvertError> {
     let raw = source.read(at, size, "the metadata of a message")?;
-    let message = Table::root(&raw).map_err(|fault| stray(source, at, fault))?;
-    let body = message.u64(3).map_err(|fault| stray(source, at, fault))?;
+    let message = Table::root(&raw).map_err(|fault| stray_offset(source, at, fault))?;
+    let body = message.u64(3).map_err(|fault| stray_offset(source, at, fault))?;
     let start = at + size;
     let end = start.checked_add(body).filter(|end| *end <= source.len());
     let Some(end) = end else {
         return Err(bad(source, at, "the body of a message", format!("{body} bytes claimed")));
     };
-    let mut batch = message.table(2).map_err(|fault| stray(source, at, fault))?;
-    let kind = message.u8(1).map_err(|fault| stray(source, at, fault))?;
+    let mut batch = message.table(2).map_err(|fault| stray_offset(source, at, fault))?;
+    let kind = message.u8(1).map_err(|fault| stray_offset(source, at, fault))?;
     if kind == 2 {
         let inner = batch.map(|dictionary| dictionary.table(1)).transpose();
-        batch = inner.map_err(|fault| stray(source, at, fault))?.flatten();
+        batch = inner.map_err(|fault| stray_offset(source, at, fault))?.flatten();
     }
     let Some(batch) = batch.filter(|_| matches!(kind, 2 | 3)) else { return Ok(end) };
-    let packed = batch.table(3).map_err(|fault| stray(source, at, fault))?.is_some();
-    let buffers = batch.items(2, 16).map_err(|fault| stray(source, at, fault))?;
+    let packed = batch.table(3).map_err(|fault| stray_offset(source, at, fault))?.is_some();
+    let buffers = batch.items(2, 16).map_err(|fault| stray_offset(source, at, fault))?;
     let buffers: Vec<u8> = buffers.map(|(_, bytes)| bytes.to_vec()).unwrap_or_default();
     for buffer in buffers.chunks_exact(16) {
         let (offset, len) = (Numbers(buffer).u64(0), Numbers(buffer).u64(8));
@@ -89,9 +89,9 @@ pub(super) fn check_file(source: &mut Source) -> Result<(), ConvertError> {
         return Err(bad(source, end, "a footer in the file", format!("{size} bytes claimed")));
     };
     let raw = source.read(at, size, "the footer")?;
-    let footer = Table::root(&raw).map_err(|fault| stray(source, at, fault))?;
+    let footer = Table::root(&raw).map_err(|fault| stray_offset(source, at, fault))?;
     for list in [2, 3] {
-        let blocks = footer.items(list, 24).map_err(|fault| stray(source, at, fault))?;
+        let blocks = footer.items(list, 24).map_err(|fault| stray_offset(source, at, fault))?;
         for block in blocks.map(|(_, bytes)| bytes).unwrap_or_default().chunks_exact(24) {
             let n = Numbers(block);
             let (offset, meta, body) = (n.u64(0), u64::from(n.u32(8)), n.u64(16));

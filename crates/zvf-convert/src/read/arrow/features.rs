@@ -3,7 +3,7 @@
 use arrow_array::{Array, RecordBatch};
 use zvf_format::Class;
 
-use super::cells::{cell, stored};
+use super::cells::{read_cell, stored_type};
 use super::geometry::{self, GeometryColumn};
 use super::{BatchIter, Batches, bad};
 use crate::ConvertError;
@@ -62,7 +62,7 @@ pub(super) fn open(
 }
 
 /// The places of the wanted columns in batches that were narrowed to them.
-fn narrowed(wanted: &[usize], column: usize) -> usize {
+fn index_among_wanted(wanted: &[usize], column: usize) -> usize {
     wanted.iter().filter(|other| **other < column).count()
 }
 
@@ -90,7 +90,7 @@ impl FirstPass {
             if at == place.column || wanted.is_some_and(|wanted| !wanted.contains(field.name())) {
                 continue;
             }
-            match stored(field.data_type()).filter(|_| !place.others.contains(&at)) {
+            match stored_type(field.data_type()).filter(|_| !place.others.contains(&at)) {
                 Some(dtype) => places.push((at, columns.declare(field.name(), dtype)?)),
                 None => {
                     left_out.push(format!("column {:?} of {}", field.name(), field.data_type()))
@@ -109,7 +109,7 @@ impl FirstPass {
     ) -> Result<(), ConvertError> {
         let wanted: Vec<usize> =
             self.places.iter().map(|(column, _)| *column).chain([place.column]).collect();
-        let geometries = batch.column(narrowed(&wanted, place.column));
+        let geometries = batch.column(index_among_wanted(&wanted, place.column));
         for row in 0..batch.num_rows() {
             let fault = |bad| wkb_fault(batches.format, self.row, bad);
             geometry::read(geometries, row, place.encoding, &mut self.shape).map_err(fault)?;
@@ -125,11 +125,11 @@ impl FirstPass {
             self.row += 1;
         }
         for (column, at) in &self.places {
-            let array = batch.column(narrowed(&wanted, *column));
-            let text = stored(array.data_type()) == Some(None);
+            let array = batch.column(index_among_wanted(&wanted, *column));
+            let text = stored_type(array.data_type()) == Some(None);
             if text || array.logical_null_count() > 0 {
                 for row in 0..batch.num_rows() {
-                    self.columns.note(*at, &cell(array, row))?;
+                    self.columns.note(*at, &read_cell(array, row))?;
                 }
             } else {
                 self.columns.note_rows(*at, batch.num_rows());
@@ -180,11 +180,11 @@ impl Pieces {
         debug_assert!(batch.num_columns() <= self.schema.fields().len(), "narrowed");
         let wanted: Vec<usize> =
             self.places.iter().map(|(column, _)| *column).chain([self.place.column]).collect();
-        let geometries = batch.column(narrowed(&wanted, self.place.column));
+        let geometries = batch.column(index_among_wanted(&wanted, self.place.column));
         let arrays: Vec<_> = self
             .places
             .iter()
-            .map(|(column, at)| (*at, batch.column(narrowed(&wanted, *column))))
+            .map(|(column, at)| (*at, batch.column(index_among_wanted(&wanted, *column))))
             .collect();
         for row in 0..batch.num_rows() {
             let (format, number) = (self.format, self.row);
@@ -192,7 +192,7 @@ impl Pieces {
                 .map_err(|bad| wkb_fault(format, number, bad))?;
             let to = self.rows.row();
             for (at, array) in &arrays {
-                self.rows.columns.push(*at, to, &cell(array, row));
+                self.rows.columns.push(*at, to, &read_cell(array, row));
             }
             self.rows.push(&self.shape)?;
             self.row += 1;

@@ -41,7 +41,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    fn by_name(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         Some(match name.to_ascii_lowercase().as_str() {
             "wkb" => Self::Wkb,
             "point" => Self::Lists(PartKind::Point, 0),
@@ -80,7 +80,7 @@ pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertE
             ));
         };
         let name = said.get("encoding").and_then(Json::as_str).unwrap_or("WKB");
-        let Some(encoding) = Encoding::by_name(name) else {
+        let Some(encoding) = Encoding::from_name(name) else {
             let expected = "the encoding WKB, point, linestring, …";
             return Err(fault(Class::BadTag, "metadata geo", expected, format!("{name:?}")));
         };
@@ -124,7 +124,7 @@ pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertE
     let Some(column) = places.first().copied() else { return Ok(None) };
     let Some(field) = fields.get(column) else { return Ok(None) };
     let name = extension(field).unwrap_or_default();
-    let Some(encoding) = Encoding::by_name(&name) else {
+    let Some(encoding) = Encoding::from_name(&name) else {
         let place = format!("column {:?}", field.name());
         return Err(fault(Class::BadTag, &place, "an encoding of GeoArrow", format!("{name:?}")));
     };
@@ -158,21 +158,21 @@ pub(super) fn read(
                 DataType::Binary => array.as_binary::<i32>().value(row),
                 DataType::LargeBinary => array.as_binary::<i64>().value(row),
                 DataType::BinaryView => array.as_binary_view().value(row),
-                other => return Err(strange("binary", other)),
+                other => return Err(unexpected_type("binary", other)),
             };
             wkb::parse(bytes, shape).map(drop)
         }
-        Encoding::Lists(kind, depth) => lists(array, row, kind, depth, shape),
+        Encoding::Lists(kind, depth) => walk_lists(array, row, kind, depth, shape),
     }
 }
 
-fn strange(expected: &str, found: &DataType) -> wkb::BadWkb {
+fn unexpected_type(expected: &str, found: &DataType) -> wkb::BadWkb {
     let (expected, found) = (expected.to_owned(), found.to_string());
     wkb::BadWkb { class: Class::BadShape, at: 0, expected, found }
 }
 
 /// Takes in what lies `depth` lists deep.
-fn lists(
+fn walk_lists(
     array: &ArrayRef,
     row: usize,
     kind: PartKind,
@@ -188,16 +188,18 @@ fn lists(
         DataType::List(_) => {
             let list = array.as_list::<i32>();
             let ends = list.value_offsets().get(row..row + 2);
+            // Offsets of a list that was checked are not negative.
             let place = |end: i32| usize::try_from(end).unwrap_or(0);
             (list.values(), ends.map_or(0..0, |ends| place(ends[0])..place(ends[1])))
         }
         DataType::LargeList(_) => {
             let list = array.as_list::<i64>();
             let ends = list.value_offsets().get(row..row + 2);
+            // As those of a list.
             let place = |end: i64| usize::try_from(end).unwrap_or(0);
             (list.values(), ends.map_or(0..0, |ends| place(ends[0])..place(ends[1])))
         }
-        other => return Err(strange("a list", other)),
+        other => return Err(unexpected_type("a list", other)),
     };
     if depth == 1 && kind != PartKind::Point {
         let len = positions(values, rows, shape)?;
@@ -205,7 +207,7 @@ fn lists(
         return Ok(());
     }
     for row in rows {
-        lists(values, row, kind, depth - 1, shape)?;
+        walk_lists(values, row, kind, depth - 1, shape)?;
     }
     Ok(())
 }
@@ -234,7 +236,7 @@ fn positions(
             let list = array.as_fixed_size_list();
             let width = usize::try_from(*width).unwrap_or(0);
             let Some(values) = list.values().as_primitive_opt::<Float64Type>() else {
-                return Err(strange("numbers of float64", array.data_type()));
+                return Err(unexpected_type("numbers of float64", array.data_type()));
             };
             let axes = if item.name() == "xym" { 2 } else { width.min(3) };
             for row in rows.clone() {
@@ -243,10 +245,10 @@ fn positions(
             }
             axes
         }
-        other => return Err(strange("coordinates", other)),
+        other => return Err(unexpected_type("coordinates", other)),
     };
     if !(2..=3).contains(&axes) || (shape.axes != 0 && shape.axes != axes) {
-        return Err(strange("positions of 2 or 3 numbers", array.data_type()));
+        return Err(unexpected_type("positions of 2 or 3 numbers", array.data_type()));
     }
     let added = shape.positions.get(before..).unwrap_or_default();
     if single && added.iter().all(|x| x.is_nan()) {

@@ -12,7 +12,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
-use super::cells::{cell, stored};
+use super::cells::{read_cell, stored_type};
 use super::{BatchIter, Batches, bad};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -27,7 +27,7 @@ pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader, Co
     let format = batches.format;
     let kind = point_kind(options, format)?;
     let (mut table, names, left_out) = Table::choose(&batches, options, kind)?;
-    table.settle(&batches)?;
+    table.infer_types(&batches)?;
     let notes = table.columns.settle();
     let empty = table.attributes(&[], 0)?;
     let header = Header {
@@ -37,7 +37,7 @@ pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader, Co
         left_out: left_out.into_iter().chain(notes).collect(),
         ..Header::new(kind, names, column(table.dtype, table.width, Vec::new())?)
     };
-    let iter = batches.read(&table.wanted())?;
+    let iter = batches.read(&table.wanted_columns())?;
     Ok(Reader::new(header, Pieces { iter, table }))
 }
 
@@ -74,11 +74,11 @@ enum Form {
 fn numbers(data_type: &DataType) -> Option<(Dtype, u32)> {
     match data_type {
         DataType::FixedSizeList(item, width) => {
-            let dtype = stored(item.data_type()).flatten()?;
+            let dtype = stored_type(item.data_type()).flatten()?;
             Some((dtype, u32::try_from(*width).ok()?))
         }
         DataType::Dictionary(..) => None,
-        other => stored(other).flatten().map(|dtype| (dtype, 1)),
+        other => stored_type(other).flatten().map(|dtype| (dtype, 1)),
     }
 }
 
@@ -170,7 +170,7 @@ impl Table {
                 continue;
             }
             let name = field.name().clone();
-            let form = match (numbers(field.data_type()), stored(field.data_type())) {
+            let form = match (numbers(field.data_type()), stored_type(field.data_type())) {
                 (Some((dtype, width)), None) => Form::Numbers(dtype, width),
                 (_, Some(dtype)) => Form::Settled(self.columns.declare(&name, dtype)?),
                 (None, None) => {
@@ -184,7 +184,7 @@ impl Table {
     }
 
     /// The first pass over the columns whose types are not certain.
-    fn settle(&mut self, batches: &Batches) -> Result<(), ConvertError> {
+    fn infer_types(&mut self, batches: &Batches) -> Result<(), ConvertError> {
         let mut open = Vec::new();
         for attribute in &mut self.attributes {
             let Form::Settled(at) = attribute.form else { continue };
@@ -204,10 +204,10 @@ impl Table {
         for batch in batches.read(&wanted)? {
             let batch = batch.map_err(|error| batches.bad("a row group", error))?;
             for (array, (_, at)) in batch.columns().iter().zip(&open) {
-                let text = stored(array.data_type()) == Some(None);
+                let text = stored_type(array.data_type()) == Some(None);
                 if text || array.logical_null_count() > 0 {
                     for row in 0..batch.num_rows() {
-                        self.columns.note(*at, &cell(array, row))?;
+                        self.columns.note(*at, &read_cell(array, row))?;
                     }
                 } else {
                     self.columns.note_rows(*at, batch.num_rows());
@@ -219,7 +219,7 @@ impl Table {
     }
 
     /// The columns that are read, in the order of the file.
-    fn wanted(&self) -> Vec<usize> {
+    fn wanted_columns(&self) -> Vec<usize> {
         let mut wanted = self.positions.clone();
         wanted.extend(self.object.iter().chain(&self.part));
         wanted.extend(self.attributes.iter().map(|attribute| attribute.column));
@@ -229,7 +229,7 @@ impl Table {
     }
 
     fn batch(&mut self, rows: &RecordBatch) -> Result<Batch, ConvertError> {
-        let wanted = self.wanted();
+        let wanted = self.wanted_columns();
         let array = |column: usize| {
             let at = wanted.iter().position(|other| *other == column);
             at.and_then(|at| rows.columns().get(at)).cloned()
@@ -253,7 +253,7 @@ impl Table {
         }
         let (mut offsets, mut ids, mut last) = (Vec::new(), Vec::new(), None);
         for (row, owner) in owners.into_iter().enumerate() {
-            let part = parts.as_ref().map(|parts| as_integer(&cell(parts, row)));
+            let part = parts.as_ref().map(|parts| as_integer(&read_cell(parts, row)));
             let owner = owner.ok_or_else(|| {
                 let place = Place::Named(format!("the objects, row {row}"));
                 let expected = no_owner_of(self.kind);
@@ -279,7 +279,7 @@ impl Table {
         rows: usize,
     ) -> Result<Vec<Option<ObjectId>>, ConvertError> {
         let Some(objects) = objects else { return Ok(vec![Some(ObjectId(0)); rows]) };
-        let owner = |row: usize| match cell(objects, row) {
+        let owner = |row: usize| match read_cell(objects, row) {
             Cell::UInt(id) => i64::try_from(id).map(|id| Some(ObjectId(id))).map_err(|_overflow| {
                 let place = Place::Named("the objects".to_owned());
                 let expected = "a number below 2^63";
@@ -330,7 +330,7 @@ impl Table {
     fn attributes(&mut self, arrays: &[ArrayRef], rows: usize) -> Result<Vec<Field>, ConvertError> {
         for (attribute, array) in self.attributes.iter().zip(arrays) {
             if let Form::Settled(at) = attribute.form {
-                (0..rows).for_each(|row| self.columns.push(at, row, &cell(array, row)));
+                (0..rows).for_each(|row| self.columns.push(at, row, &read_cell(array, row)));
             }
         }
         let settled = self.columns.take(rows)?;

@@ -26,12 +26,12 @@ pub(super) fn push(
     vertices: &mut Vertices,
 ) -> bool {
     let empty = || Columns {
-        positions: vertices.positions.emptied(),
-        fields: vertices.fields.iter().map(|field| field.values.emptied()).collect(),
+        positions: vertices.positions.without_rows(),
+        fields: vertices.fields.iter().map(|field| field.values.without_rows()).collect(),
         objects: Vec::new(),
     };
     let read = |piece: &&str| columns(piece, delimiter, rules, empty());
-    let Some(pieces) = divided(text).par_iter().map(read).collect::<Option<Vec<_>>>() else {
+    let Some(pieces) = split_lines(text).par_iter().map(read).collect::<Option<Vec<_>>>() else {
         return false;
     };
     for piece in pieces {
@@ -45,8 +45,8 @@ pub(super) fn push(
 }
 
 /// Pieces of about the same size, one a thread, each of whole lines.
-fn divided(mut text: &str) -> Vec<&str> {
-    let size = text.len().div_ceil(rayon::current_num_threads()).max(LEAST);
+fn split_lines(mut text: &str) -> Vec<&str> {
+    let size = text.len().div_ceil(rayon::current_num_threads()).max(MIN_PIECE_BYTES);
     let mut pieces = Vec::new();
     while !text.is_empty() {
         let rest = text.as_bytes().get(size..).unwrap_or_default();
@@ -89,4 +89,4 @@ fn columns(text: &str, delimiter: u8, rules: &Rules, mut into: Columns) -> Optio
 }
 
 /// Bytes of a piece for which another thread is worth waking.
-const LEAST: usize = 16 << 10;
+const MIN_PIECE_BYTES: usize = 16 << 10;

@@ -26,7 +26,7 @@ fn tables_as_they_are() {
     for (name, text, columns, wanted) in [
         ("names only", "x,y\n", none(), "point_cloud of float64\n"),
         (
-            "types told from values, in any order",
+            "types inferred from values, in any order",
             "flag,Y,n,note,x,w,gap\r\ntrue,2,7,soma,1,0.5,\r\nFalse,4,-8,\"a,\"\"b\"\"\",3,1e3,2\r\n",
             none(),
             "point_cloud of float64, flag bool, n int64, note <U5, w float64, gap float64\n\
@@ -105,8 +105,23 @@ fn lines_may_end_with_carriage_returns() {
 }
 
 #[test]
+fn minus_one_is_no_object_where_vertices_need_none() {
+    let text = b"x,y,object\n1,2,-1\n3,4,7\n5,6,\n";
+    let read = |kind| {
+        let options = ReadOptions { kind: Some(kind), ..ReadOptions::default() };
+        dump(Format::Csv, text, &options)
+    };
+    let points = read(Kind::PointCloud).unwrap();
+    assert!(points.ends_with("\n1,2,\n3,4,7\n5,6,\n"), "{points}");
+    let text = b"x,y,object\n1,2,-1\n3,4,-1\n";
+    let options = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
+    let lines = dump(Format::Csv, text, &options).unwrap();
+    assert!(lines.contains(",-1\n"), "{lines}");
+}
+
+#[test]
 fn whole_numbers_are_never_rounded() {
-    let told = |text: &str, stated: Option<&str>| {
+    let dumped = |text: &str, stated: Option<&str>| {
         let types = stated.map(|dtype| ("id".to_owned(), dtype.parse::<Dtype>().unwrap()));
         let columns = ColumnRoles { types: types.into_iter().collect(), ..ColumnRoles::default() };
         dump(Format::Csv, text.as_bytes(), &options(columns))
@@ -126,7 +141,7 @@ fn whole_numbers_are_never_rounded() {
         ),
     ] {
         assert_eq!(
-            told(text, stated).unwrap(),
+            dumped(text, stated).unwrap(),
             format!("point_cloud of float64, {wanted}"),
             "{text}"
         );
@@ -145,7 +160,7 @@ fn whole_numbers_are_never_rounded() {
         ("x,id\n1,NA\n2,9007199254740993\n", 3, "id", "9007199254740993"),
         ("x,id\n9007199254740993,1\n", 2, "x", "9007199254740993"),
     ] {
-        assert_eq!(told(text, None).unwrap_err(), message(line, column, found), "{text}");
+        assert_eq!(dumped(text, None).unwrap_err(), message(line, column, found), "{text}");
     }
 }
 
@@ -161,10 +176,10 @@ fn words_for_missing_numbers_are_missing_and_are_said() {
           mass=<U16, keeps them as text)"
         ]
     );
-    let told = dump(Format::Csv, text.as_bytes(), &options).unwrap();
+    let dumped = dump(Format::Csv, text.as_bytes(), &options).unwrap();
     assert!(
-        told.ends_with("x,mass,label,none\n1,0.5,NA,NA\n2,NaN,a,NA\n3,NaN,b,NA\n4,NaN,c,NA\n"),
-        "{told}"
+        dumped.ends_with("x,mass,label,none\n1,0.5,NA,NA\n2,NaN,a,NA\n3,NaN,b,NA\n4,NaN,c,NA\n"),
+        "{dumped}"
     );
 }
 
@@ -277,13 +292,14 @@ fn tables_that_are_none() {
 
 #[test]
 fn lines_without_an_end_are_refused() {
-    let long = vec![b'1'; LONGEST + 1];
+    let long = vec![b'1'; MAX_LINE_BYTES + 1];
     let error = dump(Format::Csv, &[b"x\n", &long[..]].concat(), &ReadOptions::default());
     assert_eq!(
         error.unwrap_err(),
         "LimitExceeded in CSV, line 2: expected a line of at most 1048576 bytes, found a longer one"
     );
-    let open: Vec<u8> = b"x\n\"".iter().copied().chain(b"1\n".repeat(LONGEST / 2 + 1)).collect();
+    let open: Vec<u8> =
+        b"x\n\"".iter().copied().chain(b"1\n".repeat(MAX_LINE_BYTES / 2 + 1)).collect();
     let error = dump(Format::Csv, &open, &ReadOptions::default());
     assert_eq!(
         error.unwrap_err(),
@@ -292,13 +308,13 @@ fn lines_without_an_end_are_refused() {
 }
 
 #[test]
-fn types_told_from_a_sample_are_said_to_be() {
+fn messages_say_that_a_type_was_inferred() {
     let rows: String = (0..50).map(|n| format!("{n},{n}\n")).collect();
     let text = format!("x,n\n{rows}50,half\n");
     let small = ReadOptions { memory: 1000, ..ReadOptions::default() };
     assert_eq!(
         dump(Format::Csv, text.as_bytes(), &small).unwrap_err(),
-        "Encoding in CSV, line 52, column \"n\": expected int64, found \"half\"; its type was told from \
+        "Encoding in CSV, line 52, column \"n\": expected int64, found \"half\"; its type was inferred from \
          the first lines: state it"
     );
     assert!(dump(Format::Csv, text.as_bytes(), &ReadOptions::default()).unwrap().contains("n <U4"));

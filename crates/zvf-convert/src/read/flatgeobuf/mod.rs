@@ -109,7 +109,7 @@ impl FgbHeader {
         }
         let raw = source.read(12, size, "the header")?;
         let header = Self::parse(&raw).map_err(|bad| fault(source, 12, bad))?;
-        header.place(source, size + 12)
+        header.locate_features(source, size + 12)
     }
 
     fn parse(raw: &[u8]) -> Result<Self, BadFeature> {
@@ -148,7 +148,7 @@ impl FgbHeader {
     }
 
     /// Finds where the tree and the features begin.
-    fn place(self, source: &Source, at: u64) -> Result<Self, ConvertError> {
+    fn locate_features(self, source: &Source, at: u64) -> Result<Self, ConvertError> {
         let bad = |class, expected: String, found: String| {
             Err(source.bad(class, Place::Byte(12), expected, found).into())
         };

@@ -356,11 +356,11 @@ fn is_number(text: &[u8]) -> bool {
 pub(super) fn nested_text(text: &str) -> String {
     let Ok(value) = serde_json::from_str::<Json>(text) else { return text.to_owned() };
     let mut out = String::new();
-    spell(&value, &mut out);
+    write_json(&value, &mut out);
     out
 }
 
-fn spell(value: &Json, out: &mut String) {
+fn write_json(value: &Json, out: &mut String) {
     match value {
         Json::Object(members) => {
             out.push('{');
@@ -368,7 +368,7 @@ fn spell(value: &Json, out: &mut String) {
                 out.push_str(if at > 0 { ", " } else { "" });
                 out.push_str(&Json::from(name.as_str()).to_string());
                 out.push_str(": ");
-                spell(value, out);
+                write_json(value, out);
             }
             out.push('}');
         }
@@ -376,7 +376,7 @@ fn spell(value: &Json, out: &mut String) {
             out.push('[');
             for (at, value) in items.iter().enumerate() {
                 out.push_str(if at > 0 { ", " } else { "" });
-                spell(value, out);
+                write_json(value, out);
             }
             out.push(']');
         }

@@ -31,10 +31,10 @@ use crate::ConvertError;
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let mut source = Source::open(bytes, options.memory)?;
     let mut first = FirstPass::new(options);
-    let said = pass(&mut source, 0, options.memory, &mut |feature| first.add(&feature))?;
+    let said = walk_features(&mut source, 0, options.memory, &mut |feature| first.add(&feature))?;
     first.settle();
     if first.columns.is_mixed() {
-        pass(&mut source, 0, options.memory, &mut |feature| first.relabel(&feature))?;
+        walk_features(&mut source, 0, options.memory, &mut |feature| first.relabel(&feature))?;
     }
     let (kind, other_kinds) = first.seen.choose(options, NAME)?;
     let axis_count = first.seen.axes.max(2);
@@ -373,7 +373,7 @@ impl Walk {
 }
 
 /// Passes over all features from `at`; what is said besides.
-fn pass(
+fn walk_features(
     source: &mut Source,
     at: u64,
     memory: u64,

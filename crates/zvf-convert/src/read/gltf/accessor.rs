@@ -7,7 +7,7 @@ use zvf_model::Column;
 
 use crate::ConvertError;
 use crate::read::ReadOptions;
-use crate::read::geometry::{UINT8, UINT16, WholeFile, companion, dtype};
+use crate::read::geometry::{UINT8, UINT16, WholeFile, dtype, open_companion};
 use crate::read::packed::decode_base64;
 use crate::read::values::column;
 
@@ -96,7 +96,7 @@ impl<'a> Document<'a> {
             }
             (Some(uri), _) => {
                 let name = decode_uri(uri);
-                let path = companion(self.file.format, self.file.path.as_deref(), &name)?;
+                let path = open_companion(self.file.format, self.file.path.as_deref(), &name)?;
                 let bytes = crate::read::input::Bytes::open(&path)?;
                 WholeFile::read(bytes, options)?.bytes
             }

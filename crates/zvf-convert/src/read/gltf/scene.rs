@@ -50,7 +50,7 @@ impl Matrix {
         Self(rows)
     }
 
-    fn times(&self, other: &Self) -> Self {
+    fn multiply(&self, other: &Self) -> Self {
         let mut rows = [[0.0; 4]; 4];
         for (row, left) in rows.iter_mut().zip(&self.0) {
             for (column, value) in row.iter_mut().enumerate() {
@@ -113,7 +113,7 @@ pub(super) fn walk(document: &Document<'_>) -> Result<Vec<Placed>, ConvertError>
             let expected = "nodes with one parent each".to_owned();
             return Err(bad(Class::Duplicate, expected, format!("node {at} twice")));
         }
-        let matrix = above.times(&Matrix::from_node(node));
+        let matrix = above.multiply(&Matrix::from_node(node));
         if let Some(mesh) = node.get("mesh") {
             let Some(mesh) = as_index(mesh) else {
                 return Err(bad(Class::OutOfBounds, "a mesh".to_owned(), mesh.to_string()));

@@ -17,7 +17,7 @@ use zvf_format::Class;
 use super::{Attribute, Graph, ValueKind};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
-use crate::read::geometry::{WholeFile, companion};
+use crate::read::geometry::{WholeFile, open_companion};
 use crate::read::input::Bytes;
 use crate::read::values::float;
 use crate::read::{Format, ReadOptions, Reader};
@@ -45,7 +45,7 @@ fn find_nodes(path: Option<&Path>, options: &ReadOptions) -> Result<Option<PathB
     let Some(stem) = name.strip_suffix(".edges.csv") else { return Ok(None) };
     let beside = format!("{stem}.nodes.csv");
     let is_there = path.is_some_and(|path| path.with_file_name(&beside).is_file());
-    if is_there { companion("edge list", path, &beside).map(Some) } else { Ok(None) }
+    if is_there { open_companion("edge list", path, &beside).map(Some) } else { Ok(None) }
 }
 
 /// The graph, and the nodes of each edge.

@@ -76,8 +76,8 @@ impl H5 {
         bad(class, path, expected, found)
     }
 
-    /// Asks something of the file; a fault and a panic are those of what lies under `path`.
-    fn ask<T>(
+    /// Runs a read of the file; a fault and a panic are reported for `path`.
+    fn catch_faults<T>(
         &self,
         path: &str,
         ask: impl FnOnce(&File) -> Result<T, hdf5_pure::Error>,
@@ -96,7 +96,7 @@ impl H5 {
         if self.node(path)? != Node::Group {
             return Ok(Vec::new());
         }
-        let mut names = self.ask(path, |file| {
+        let mut names = self.catch_faults(path, |file| {
             let group = file.group(path)?;
             let mut names = group.groups()?;
             names.extend(group.datasets()?);
@@ -130,11 +130,11 @@ impl H5 {
     }
 
     pub(super) fn shape(&self, path: &str) -> Result<Vec<u64>, ConvertError> {
-        self.ask(path, |file| file.dataset(path)?.shape())
+        self.catch_faults(path, |file| file.dataset(path)?.shape())
     }
 
     pub(super) fn dtype(&self, path: &str) -> Result<DType, ConvertError> {
-        self.ask(path, |file| file.dataset(path)?.dtype())
+        self.catch_faults(path, |file| file.dataset(path)?.dtype())
     }
 
     /// The type of numbers or truths; none of anything else.
@@ -166,36 +166,47 @@ impl H5 {
         let count = self.take_room(path, dtype.size, room)?;
         let bytes = match (dtype.kind, dtype.size) {
             // Stored in either byte order: the typed reads turn it.
-            (DtypeKind::Float, 4) => {
-                bytes(self.ask(path, |file| file.dataset(path)?.read_f32())?, f32::to_le_bytes)
+            (DtypeKind::Float, 4) => bytes(
+                self.catch_faults(path, |file| file.dataset(path)?.read_f32())?,
+                f32::to_le_bytes,
+            ),
+            (DtypeKind::Float, _) => bytes(
+                self.catch_faults(path, |file| file.dataset(path)?.read_f64())?,
+                f64::to_le_bytes,
+            ),
+            (DtypeKind::Int, 1) => bytes(
+                self.catch_faults(path, |file| file.dataset(path)?.read_i8())?,
+                i8::to_le_bytes,
+            ),
+            (DtypeKind::Int, 2) => bytes(
+                self.catch_faults(path, |file| file.dataset(path)?.read_i16())?,
+                i16::to_le_bytes,
+            ),
+            (DtypeKind::Int, 4) => bytes(
+                self.catch_faults(path, |file| file.dataset(path)?.read_i32())?,
+                i32::to_le_bytes,
+            ),
+            (DtypeKind::Int, _) => bytes(
+                self.catch_faults(path, |file| file.dataset(path)?.read_i64())?,
+                i64::to_le_bytes,
+            ),
+            (DtypeKind::UInt, 1) => {
+                self.catch_faults(path, |file| file.dataset(path)?.read_u8())?
             }
-            (DtypeKind::Float, _) => {
-                bytes(self.ask(path, |file| file.dataset(path)?.read_f64())?, f64::to_le_bytes)
-            }
-            (DtypeKind::Int, 1) => {
-                bytes(self.ask(path, |file| file.dataset(path)?.read_i8())?, i8::to_le_bytes)
-            }
-            (DtypeKind::Int, 2) => {
-                bytes(self.ask(path, |file| file.dataset(path)?.read_i16())?, i16::to_le_bytes)
-            }
-            (DtypeKind::Int, 4) => {
-                bytes(self.ask(path, |file| file.dataset(path)?.read_i32())?, i32::to_le_bytes)
-            }
-            (DtypeKind::Int, _) => {
-                bytes(self.ask(path, |file| file.dataset(path)?.read_i64())?, i64::to_le_bytes)
-            }
-            (DtypeKind::UInt, 1) => self.ask(path, |file| file.dataset(path)?.read_u8())?,
-            (DtypeKind::UInt, 2) => {
-                bytes(self.ask(path, |file| file.dataset(path)?.read_u16())?, u16::to_le_bytes)
-            }
-            (DtypeKind::UInt, 4) => {
-                bytes(self.ask(path, |file| file.dataset(path)?.read_u32())?, u32::to_le_bytes)
-            }
-            (DtypeKind::UInt, _) => {
-                bytes(self.ask(path, |file| file.dataset(path)?.read_u64())?, u64::to_le_bytes)
-            }
+            (DtypeKind::UInt, 2) => bytes(
+                self.catch_faults(path, |file| file.dataset(path)?.read_u16())?,
+                u16::to_le_bytes,
+            ),
+            (DtypeKind::UInt, 4) => bytes(
+                self.catch_faults(path, |file| file.dataset(path)?.read_u32())?,
+                u32::to_le_bytes,
+            ),
+            (DtypeKind::UInt, _) => bytes(
+                self.catch_faults(path, |file| file.dataset(path)?.read_u64())?,
+                u64::to_le_bytes,
+            ),
             (DtypeKind::Bool | DtypeKind::Text, _) => {
-                let raw = self.ask(path, |file| file.dataset(path)?.read_raw())?;
+                let raw = self.catch_faults(path, |file| file.dataset(path)?.read_raw())?;
                 raw.into_iter().map(|byte| u8::from(byte != 0)).collect()
             }
         };
@@ -218,7 +229,7 @@ impl H5 {
         match self.dtype(path)? {
             DType::VariableLengthString => {
                 let limit = usize::try_from(*room).unwrap_or(usize::MAX);
-                let texts = self.ask(path, |file| {
+                let texts = self.catch_faults(path, |file| {
                     let options = VlenStringReadOptions::default().with_max_payload_bytes(limit);
                     file.dataset(path)?.read_vlen_strings(options)
                 })?;
@@ -226,7 +237,7 @@ impl H5 {
                 *room = room.saturating_sub(used);
                 Ok(texts)
             }
-            DType::String => self.ask(path, |file| file.dataset(path)?.read_string()),
+            DType::String => self.catch_faults(path, |file| file.dataset(path)?.read_string()),
             _ => match self.number(path)? {
                 Some(dtype) => {
                     let raw = self.raw(path, dtype, room)?;
@@ -263,7 +274,8 @@ impl H5 {
         path: &str,
         name: &str,
     ) -> Result<Option<String>, ConvertError> {
-        let found = self.ask(path, |file| Ok(file.group(path)?.attrs()?.get(name).cloned()))?;
+        let found =
+            self.catch_faults(path, |file| Ok(file.group(path)?.attrs()?.get(name).cloned()))?;
         Ok(found.as_ref().and_then(|value| value.as_str()).map(str::to_owned))
     }
 
@@ -273,7 +285,8 @@ impl H5 {
         path: &str,
         name: &str,
     ) -> Result<Vec<String>, ConvertError> {
-        let found = self.ask(path, |file| Ok(file.group(path)?.attrs()?.get(name).cloned()))?;
+        let found =
+            self.catch_faults(path, |file| Ok(file.group(path)?.attrs()?.get(name).cloned()))?;
         let list = found.as_ref().and_then(|value| value.as_strings()).map(<[String]>::to_vec);
         Ok(list.or_else(|| Some(vec![found?.as_str()?.to_owned()])).unwrap_or_default())
     }

@@ -60,7 +60,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     if free {
         fields.push(Field::new("obs_row", column(UINT32, 1, numbers.collect())?));
     }
-    left_out.extend(what_else(&file, &positions, &key));
+    left_out.extend(list_left_out(&file, &positions, &key));
     let width = positions.width();
     let header = Header {
         fields: fields.iter().map(|field| field.with_column(field.column.slice(0..0))).collect(),
@@ -214,7 +214,7 @@ fn read_frame(file: &H5, path: &str, rows: usize, room: &mut u64) -> Result<Colu
 }
 
 /// What else is in the file.
-fn what_else(file: &H5, positions: &Column, key: &str) -> Vec<String> {
+fn list_left_out(file: &H5, positions: &Column, key: &str) -> Vec<String> {
     let mut notes = Vec::new();
     for (path, what) in [
         ("X", "the matrix of genes"),
@@ -222,9 +222,9 @@ fn what_else(file: &H5, positions: &Column, key: &str) -> Vec<String> {
         ("uns", "unstructured data"),
         ("obsp", "distances of cells"),
     ] {
-        notes.extend(note_of(path, what, file.node(path), || file.members(path)));
+        notes.extend(describe_left_out(path, what, file.node(path), || file.members(path)));
     }
-    notes.extend(note_others(file.members("obsm"), key));
+    notes.extend(describe_other_positions(file.members("obsm"), key));
     let width = usize_from_u32(positions.width());
     let nowhere = (0..positions.len())
         .filter(|row| (0..width).any(|axis| positions.float(*row, axis).is_some_and(f64::is_nan)))
@@ -236,7 +236,7 @@ fn what_else(file: &H5, positions: &Column, key: &str) -> Vec<String> {
 }
 
 /// What is left out under a path, if anything; what cannot be read is there and left out too.
-fn note_of(
+fn describe_left_out(
     path: &str,
     what: &str,
     node: Result<Node, ConvertError>,
@@ -259,7 +259,10 @@ fn note_of(
 }
 
 /// The positions besides those under `key`, if there are any.
-fn note_others(members: Result<Vec<String>, ConvertError>, key: &str) -> Option<String> {
+fn describe_other_positions(
+    members: Result<Vec<String>, ConvertError>,
+    key: &str,
+) -> Option<String> {
     match members {
         Ok(mut members) => {
             members.retain(|other| other != key);

@@ -70,9 +70,9 @@ fn bytes_that_are_missing_are_told() {
 
 #[test]
 fn what_cannot_be_read_is_noted_as_left_out() {
-    use super::{Node, note_of, note_others};
+    use super::{Node, describe_left_out, describe_other_positions};
     let fault = || crate::ConvertError::Read(std::io::Error::other("the end of the disk"));
-    let note = |node, members| note_of("uns", "unstructured data", node, || members);
+    let note = |node, members| describe_left_out("uns", "unstructured data", node, || members);
     let there = Some("uns: unstructured data".to_owned());
     assert_eq!(note(Ok(Node::Missing), Ok(Vec::new())), None);
     assert_eq!(note(Ok(Node::Group), Ok(Vec::new())), None);
@@ -83,9 +83,9 @@ fn what_cannot_be_read_is_noted_as_left_out() {
         assert!(found.starts_with("uns: unstructured data, which cannot be read: "), "{found}");
     }
     let names = |names: &[&str]| Ok(names.iter().map(|name| (*name).to_owned()).collect());
-    assert_eq!(note_others(names(&["spatial"]), "spatial"), None);
+    assert_eq!(describe_other_positions(names(&["spatial"]), "spatial"), None);
     let other = Some("obsm: X_pca".to_owned());
-    assert_eq!(note_others(names(&["X_pca", "spatial"]), "spatial"), other);
-    let found = note_others(Err(fault()), "spatial").unwrap();
+    assert_eq!(describe_other_positions(names(&["X_pca", "spatial"]), "spatial"), other);
+    let found = describe_other_positions(Err(fault()), "spatial").unwrap();
     assert!(found.starts_with("obsm: other positions, which cannot be listed: "), "{found}");
 }

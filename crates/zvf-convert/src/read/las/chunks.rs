@@ -174,7 +174,7 @@ impl Compression {
     }
 
     /// The layers of a chunk, whose sizes follow its first point.
-    fn layers(&self) -> usize {
+    fn count_layers(&self) -> usize {
         let layers = self.vlr.items().iter().map(|item| match item.item_type() {
             LazItemType::Point14 => 9,
             LazItemType::RGBNIR14 => 2,
@@ -222,7 +222,7 @@ impl Compression {
             return bad(Class::CountMismatch, expected, count.to_string());
         }
         let sizes = self.record_bytes + 4;
-        let data = sizes + self.layers() * 4;
+        let data = sizes + self.count_layers() * 4;
         let layers = (sizes..data).step_by(4).map(|at| u64::from(n.u32(at)));
         let sum = layers.sum::<u64>();
         let have = chunk.bytes.saturating_sub(to_u64(data));

@@ -86,7 +86,7 @@ impl Info {
     }
 
     /// The deepest level that is wanted.
-    fn deepest(&self, options: &ReadOptions) -> i32 {
+    fn deepest_level(&self, options: &ReadOptions) -> i32 {
         let Some(wanted) = options.resolution.filter(|wanted| *wanted > 0.0) else {
             return MAX_LEVEL;
         };
@@ -113,7 +113,7 @@ impl Info {
     ) -> Result<Vec<Chunk>, ConvertError> {
         let (mut pages, mut seen, mut keys) = (vec![self.root], HashSet::new(), HashSet::new());
         let mut nodes = Vec::new();
-        let deepest = self.deepest(options);
+        let deepest = self.deepest_level(options);
         let bounds = options.bounds.as_ref();
         while let Some((at, len)) = pages.pop() {
             let bad = |class, expected: String, found: String| {

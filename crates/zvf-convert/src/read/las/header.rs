@@ -59,7 +59,7 @@ impl LasHeader {
             let found = format!("{start:02x?}");
             return Err(source.bad(Class::BadMagic, Place::Byte(0), "LASF", found).into());
         }
-        let raw = source.read(0, SMALLEST, "the header")?;
+        let raw = source.read(0, MIN_HEADER_BYTES, "the header")?;
         let (major, minor) = (Numbers(&raw).u8(24), Numbers(&raw).u8(25));
         if major != 1 || minor > 4 {
             let found = format!("{major}.{minor}");
@@ -68,7 +68,7 @@ impl LasHeader {
             return Err(bad.into());
         }
         let needed = match minor {
-            0..=2 => SMALLEST,
+            0..=2 => MIN_HEADER_BYTES,
             3 => 235,
             _ => 375,
         };
@@ -272,4 +272,4 @@ pub(crate) const RECORD_BYTES: [u16; 11] = [20, 28, 26, 34, 57, 63, 30, 36, 38, 
 pub(crate) const MAGIC: &[u8; 4] = b"LASF";
 pub(crate) const VLR_BYTES: u64 = 54;
 pub(crate) const EVLR_BYTES: u64 = 60;
-const SMALLEST: u64 = 227;
+const MIN_HEADER_BYTES: u64 = 227;

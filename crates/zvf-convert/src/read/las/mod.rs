@@ -64,7 +64,7 @@ impl Opened {
         options: &ReadOptions,
     ) -> Result<Self, ConvertError> {
         let (fields, left_out) = read_fields(&said, &mut source)?;
-        let table = choose(&said, fields, &source, options)?;
+        let table = choose_columns(&said, fields, &source, options)?;
         let header = describe_all(&said, &table, &mut source, left_out)?;
         let batch_rows = block(table.record_bytes, options.batch_rows);
         Ok(Self { said, source, points, table, header, batch_rows })
@@ -90,14 +90,14 @@ impl Opened {
 struct Filter(Bounds);
 
 impl Filter {
-    fn keep(&self, records: Vec<u8>, table: &Table) -> Vec<u8> {
+    fn filter_records(&self, records: Vec<u8>, table: &Table) -> Vec<u8> {
         let inside = |record: &&[u8]| self.0.contains(&table.position(record));
         records.chunks_exact(table.record_bytes.max(1)).filter(inside).flatten().copied().collect()
     }
 }
 
 /// The columns that are wanted.
-fn choose(
+fn choose_columns(
     said: &LasHeader,
     fields: Vec<LasField>,
     source: &Source,
@@ -224,7 +224,7 @@ impl Iterator for Pieces {
             Ok(records) if records.is_empty() => None,
             Ok(records) => {
                 let records = match &self.filter {
-                    Some(filter) => filter.keep(records, &self.table),
+                    Some(filter) => filter.filter_records(records, &self.table),
                     None => records,
                 };
                 Some(self.table.batch(&records).map(Piece::Vertices))

@@ -56,7 +56,7 @@ impl Array {
             only.width = only.width.saturating_mul(width); // too wide: refused below
         }
         let stride = fields.iter().fold(0_usize, |sum, field| sum.saturating_add(field.size()));
-        if width == 0 || width > WIDEST || !(1..=LONGEST).contains(&stride) {
+        if width == 0 || width > MAX_ROW_VALUES || !(1..=MAX_ROW_BYTES).contains(&stride) {
             let expected = "rows of 1 byte to 1 MiB";
             return Err(bad(Class::BadShape, expected, format!("{:?}", header.shape)).into());
         }
@@ -70,7 +70,7 @@ impl Array {
         let source = match header.fortran && width > 1 && rows > 1 {
             true => Source::columns(&bytes, again, [rows, width, start], stride)?,
             false => {
-                present(&bytes, claimed)?;
+                check_length(&bytes, claimed)?;
                 Source::Rows(bytes)
             }
         };
@@ -96,7 +96,7 @@ impl Array {
     pub(in crate::read) fn next(&mut self, most: usize) -> Result<Option<Vec<u8>>, ConvertError> {
         let rows = usize::try_from(self.left).unwrap_or(usize::MAX).min(most.max(1));
         if rows == 0 {
-            self.source.ended()?;
+            self.source.check_end()?;
             return Ok(None);
         }
         let block = match &mut self.source {
@@ -105,7 +105,7 @@ impl Array {
                 bytes.read(&mut block, "the rows")?;
                 block
             }
-            Source::Columns(columns, size) => interleaved(columns, *size, rows)?,
+            Source::Columns(columns, size) => interleave(columns, *size, rows)?,
         };
         self.left -= to_u64(rows);
         Ok(Some(block))
@@ -149,7 +149,7 @@ impl Source {
         let size = stride.checked_div(width).unwrap_or(1);
         let column = rows.saturating_mul(to_u64(size));
         let all = column.saturating_mul(to_u64(width));
-        present(bytes, start.saturating_add(all))?; // too large: past the end of any file
+        check_length(bytes, start.saturating_add(all))?; // too large: past the end of any file
         let mut columns = Vec::new();
         let mut at = start;
         for _ in 0..width.min(MAX_COLUMNS) {
@@ -167,7 +167,7 @@ impl Source {
     }
 
     /// Nothing may follow the last row.
-    fn ended(&mut self) -> Result<(), ConvertError> {
+    fn check_end(&mut self) -> Result<(), ConvertError> {
         let last = match self {
             Self::Rows(bytes) => bytes,
             Self::Columns(columns, _) => match columns.last_mut() {
@@ -186,7 +186,7 @@ impl Source {
 }
 
 /// Refuses a file that is shorter than it claims, where its length is known.
-fn present(bytes: &Bytes, claimed: u64) -> Result<(), ConvertError> {
+fn check_length(bytes: &Bytes, claimed: u64) -> Result<(), ConvertError> {
     let Some(path) = bytes.path() else { return Ok(()) };
     let found = std::fs::metadata(path).map_err(ConvertError::Read)?;
     if found.is_file() && found.len() < claimed {
@@ -199,7 +199,7 @@ fn present(bytes: &Bytes, claimed: u64) -> Result<(), ConvertError> {
 }
 
 /// `rows` rows, whose values come one from each of `columns`.
-fn interleaved(columns: &mut [Bytes], size: usize, rows: usize) -> Result<Vec<u8>, ConvertError> {
+fn interleave(columns: &mut [Bytes], size: usize, rows: usize) -> Result<Vec<u8>, ConvertError> {
     let stride = size * columns.len();
     let mut block = vec![0; stride * rows];
     let mut column = vec![0; size * rows];
@@ -216,8 +216,8 @@ fn interleaved(columns: &mut [Bytes], size: usize, rows: usize) -> Result<Vec<u8
 }
 
 /// Bytes of one row.
-const LONGEST: usize = 1 << 20;
+const MAX_ROW_BYTES: usize = 1 << 20;
 /// Values of one row of numbers.
-const WIDEST: u64 = 4096;
+const MAX_ROW_VALUES: u64 = 4096;
 /// Columns that are read at once from as many places.
 const MAX_COLUMNS: usize = 64;

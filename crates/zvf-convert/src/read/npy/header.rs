@@ -52,7 +52,7 @@ impl ArrayHeader {
         let bad = |class, expected: &str, found: String| {
             ConvertError::from(bytes.bad(class, Place::Byte(at), expected, found))
         };
-        let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST);
+        let length = usize::try_from(length).ok().filter(|length| *length <= MAX_HEADER_BYTES);
         let Some(length) = length else {
             return Err(bad(
                 Class::LimitExceeded,
@@ -97,14 +97,14 @@ type Parsed<T> = Result<T, Box<Fault>>;
 impl Parser<'_> {
     fn header(mut self) -> Parsed<ArrayHeader> {
         let (mut fields, mut fortran, mut shape) = (None, None, None);
-        self.want(b'{', "a dictionary")?;
+        self.expect_byte(b'{', "a dictionary")?;
         while !self.take(b'}') {
             let start = self.at;
             let key = self.string("a key")?;
-            self.want(b':', "a colon")?;
+            self.expect_byte(b':', "a colon")?;
             match key.as_str() {
                 "descr" => fields = Some(self.descr()?),
-                "fortran_order" => fortran = Some(self.truth()?),
+                "fortran_order" => fortran = Some(self.bool()?),
                 "shape" => shape = Some(self.numbers()?),
                 _ => {
                     let expected = "descr, fortran_order or shape";
@@ -112,7 +112,7 @@ impl Parser<'_> {
                 }
             }
             if !self.take(b',') {
-                self.want(b'}', "a comma or the end of the dictionary")?;
+                self.expect_byte(b'}', "a comma or the end of the dictionary")?;
                 break;
             }
         }
@@ -132,9 +132,9 @@ impl Parser<'_> {
         }
         let mut fields = Vec::new();
         while !self.take(b']') {
-            self.want(b'(', "a field in parentheses")?;
+            self.expect_byte(b'(', "a field in parentheses")?;
             let name = self.name()?;
-            self.want(b',', "a comma")?;
+            self.expect_byte(b',', "a comma")?;
             let dtype = self.dtype()?;
             let start = self.at;
             let mut width = 1_u64;
@@ -144,15 +144,16 @@ impl Parser<'_> {
                 // Too large: refused below.
                 width = shape.iter().fold(1, |product, length| product.saturating_mul(*length));
             }
-            self.want(b')', "the end of the field")?;
-            let width = u32::try_from(width).ok().filter(|width| (1..=WIDEST).contains(width));
+            self.expect_byte(b')', "the end of the field")?;
+            let width =
+                u32::try_from(width).ok().filter(|width| (1..=MAX_FIELD_VALUES).contains(width));
             let width = width.ok_or_else(|| {
                 let expected = "from 1 to 4096 values in a field";
                 fault(Class::BadShape, start, expected, "another number".into())
             })?;
             fields.push(RecordField { name, dtype, width });
             if !self.take(b',') {
-                self.want(b']', "a comma or the end of the fields")?;
+                self.expect_byte(b']', "a comma or the end of the fields")?;
                 break;
             }
         }
@@ -168,9 +169,9 @@ impl Parser<'_> {
             return self.string("the name of a field");
         }
         self.string("the title of a field")?;
-        self.want(b',', "a comma")?;
+        self.expect_byte(b',', "a comma")?;
         let name = self.string("the name of a field")?;
-        self.want(b')', "the end of the name")?;
+        self.expect_byte(b')', "the end of the name")?;
         Ok(name)
     }
 
@@ -185,9 +186,9 @@ impl Parser<'_> {
         })
     }
 
-    fn truth(&mut self) -> Parsed<bool> {
+    fn bool(&mut self) -> Parsed<bool> {
         for (word, value) in [("True", true), ("False", false)] {
-            self.blanks();
+            self.skip_blanks();
             if self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
                 self.at += word.len();
                 return Ok(value);
@@ -197,12 +198,12 @@ impl Parser<'_> {
     }
 
     fn numbers(&mut self) -> Parsed<Vec<u64>> {
-        self.want(b'(', "numbers in parentheses")?;
+        self.expect_byte(b'(', "numbers in parentheses")?;
         let mut numbers = Vec::new();
         while !self.take(b')') {
             numbers.push(self.number()?);
             if !self.take(b',') {
-                self.want(b')', "a comma or the end of the numbers")?;
+                self.expect_byte(b')', "a comma or the end of the numbers")?;
                 break;
             }
         }
@@ -210,7 +211,7 @@ impl Parser<'_> {
     }
 
     fn number(&mut self) -> Parsed<u64> {
-        self.blanks();
+        self.skip_blanks();
         let rest = self.text.get(self.at..).unwrap_or(&[]);
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let text = rest.get(..digits).and_then(|digits| std::str::from_utf8(digits).ok());
@@ -221,7 +222,7 @@ impl Parser<'_> {
     }
 
     fn string(&mut self, what: &'static str) -> Parsed<String> {
-        self.blanks();
+        self.skip_blanks();
         let quote = self.peek().filter(|byte| matches!(byte, b'\'' | b'"'));
         let quote = quote.ok_or_else(|| self.unexpected(what))?;
         let start = self.at + 1;
@@ -247,7 +248,7 @@ impl Parser<'_> {
         Err(fault(Class::Truncated, start, "a closing quote", "the end".into()))
     }
 
-    fn want(&mut self, byte: u8, what: &'static str) -> Parsed<()> {
+    fn expect_byte(&mut self, byte: u8, what: &'static str) -> Parsed<()> {
         if self.take(byte) { Ok(()) } else { Err(self.unexpected(what)) }
     }
 
@@ -258,11 +259,11 @@ impl Parser<'_> {
     }
 
     fn peek(&mut self) -> Option<u8> {
-        self.blanks();
+        self.skip_blanks();
         self.text.get(self.at).copied()
     }
 
-    fn blanks(&mut self) {
+    fn skip_blanks(&mut self) {
         let rest = self.text.get(self.at..).unwrap_or(&[]);
         let blanks = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         self.at += blanks;
@@ -282,9 +283,9 @@ fn fault(class: Class, at: usize, expected: &'static str, found: String) -> Box<
 }
 
 /// The longest header that is read.
-const LONGEST: usize = 1 << 20;
+const MAX_HEADER_BYTES: usize = 1 << 20;
 /// Values of a field.
-const WIDEST: u32 = 4096;
+const MAX_FIELD_VALUES: u32 = 4096;
 
 #[cfg(test)]
 mod tests {

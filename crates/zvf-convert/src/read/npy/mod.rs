@@ -52,7 +52,7 @@ impl Iterator for Records {
         }
     }
 
-    /// Only the piece that is given is read.
+    /// Reads only the piece that is returned.
     fn nth(&mut self, n: usize) -> Option<Self::Item> {
         match self.array.seek_past(n, self.rows) {
             Ok(()) => self.next(),

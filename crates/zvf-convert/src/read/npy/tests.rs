@@ -6,7 +6,7 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
 use crate::NpyWriter;
-use crate::read::tests::{dump, told_file};
+use crate::read::tests::{dump, dump_file};
 use crate::read::{self, ColumnRoles, Format, Input, Piece, ReadOptions, Reader};
 
 /// A file with that header and these bytes.
@@ -35,7 +35,7 @@ fn arrays_of_positions() {
     }
     let fortran = array("'|i1'", "True", "(3, 2)", &[1, 3, 5, 2, 4, 255]);
     assert_eq!(
-        told_file(Format::Npy, &fortran, &options).unwrap(),
+        dump_file(Format::Npy, &fortran, &options).unwrap(),
         "point_cloud of int8\nx,y\n1,2\n3,4\nx,y\n5,-1\n"
     );
     assert_eq!(
@@ -137,9 +137,9 @@ fn what_this_crate_writes_reads_back() {
     writer.write(&batch).unwrap();
     writer.finish().unwrap();
     let options = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
-    let told = dump(Format::Npy, &file.into_inner(), &options);
+    let dumped = dump(Format::Npy, &file.into_inner(), &options);
     assert_eq!(
-        told.unwrap(),
+        dumped.unwrap(),
         "polyline of uint8, text <U1\nx,y,text,part,object\n1,2,a,0,5\n3,4,b,1,5\n5,6,,1,5\n"
     );
 }
@@ -216,12 +216,12 @@ fn arrays_that_cannot_be() {
     }
     let short = array("'<f4'", "False", "(3, 2)", &[0; 20]);
     assert_eq!(
-        told_file(Format::Npy, &short, &options).unwrap_err(),
+        dump_file(Format::Npy, &short, &options).unwrap_err(),
         "Truncated in npy, shape: expected a file of 91 bytes, found 87"
     );
     let wide = array("'|u1'", "True", "(2, 65)", &[0; 130]);
     assert_eq!(
-        told_file(Format::Npy, &wide, &options).unwrap_err(),
+        dump_file(Format::Npy, &wide, &options).unwrap_err(),
         "LimitExceeded in npy, shape: expected at most 64 columns in Fortran order, found 65; write it \
          with np.ascontiguousarray()"
     );

@@ -98,7 +98,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
 
 /// What the arrays are, unless it is said.
 fn kind(options: &ReadOptions, elements: Option<&Named>) -> Result<Kind, ConvertError> {
-    let told = match elements.map(|named| named.only().width) {
+    let inferred = match elements.map(|named| named.only().width) {
         None => Kind::PointCloud,
         Some(2) => Kind::Graph,
         Some(3..=MAX_CORNERS) => Kind::Mesh,
@@ -108,7 +108,7 @@ fn kind(options: &ReadOptions, elements: Option<&Named>) -> Result<Kind, Convert
             return Err(bad(Class::BadShape, name, expected, width.to_string()).into());
         }
     };
-    let kind = options.kind.unwrap_or(told);
+    let kind = options.kind.unwrap_or(inferred);
     if kind.has_links() && elements.is_none() {
         let expected = format!("an array of edges or faces of a {kind}");
         return Err(bad(Class::InvalidArgument, "the archive", expected, "none").into());

@@ -7,7 +7,7 @@ use flate2::write::DeflateEncoder;
 use zvf_model::Kind;
 
 use crate::read::npy::tests::npy;
-use crate::read::tests::{dump, told_file};
+use crate::read::tests::{dump, dump_file};
 use crate::read::{ColumnRoles, Format, ReadOptions};
 
 fn array(descr: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
@@ -96,7 +96,7 @@ fn arrays_side_by_side() {
     for (deflated, wide) in [(false, false), (true, false), (false, true), (true, true)] {
         let file = archive(&mesh(), deflated, wide);
         assert_eq!(
-            told_file(Format::Npz, &file, &small).unwrap(),
+            dump_file(Format::Npz, &file, &small).unwrap(),
             "mesh of int8, label uint16, elements of Some(3)\nx,y,label,object\n0,1,1,7\n2,3,2,7\n\
              4,5,3,\nx,y,label,object\n6,7,4,9\nv0,v1,v2\n0,1,2\n3,2,1\n"
         );
@@ -105,7 +105,7 @@ fn arrays_side_by_side() {
     let members = [("xyz.npy", npy(fortran, &[1, 3, 5, 2, 4, 6]))];
     for deflated in [false, true] {
         assert_eq!(
-            told_file(Format::Npz, &archive(&members, deflated, false), &small).unwrap(),
+            dump_file(Format::Npz, &archive(&members, deflated, false), &small).unwrap(),
             "point_cloud of uint8\nx,y\n1,2\n3,4\n5,6\n"
         );
     }
@@ -124,7 +124,7 @@ fn arrays_side_by_side() {
         ("q", one(&[0, 0])),
     ];
     assert_eq!(
-        told_file(Format::Npz, &archive(&members, true, false), &chains).unwrap(),
+        dump_file(Format::Npz, &archive(&members, true, false), &chains).unwrap(),
         "polyline of uint8\ny,x,part,object\n3,1,0,5\n4,2,0,5\n"
     );
 }
@@ -213,7 +213,7 @@ fn archives_that_cannot_be_read() {
             "Unsupported in npz, y: expected uint8, found int8; convert the arrays with astype() first",
         ),
     ] {
-        let found = told_file(Format::Npz, &file, &default()).unwrap_err();
+        let found = dump_file(Format::Npz, &file, &default()).unwrap_err();
         assert!(found.starts_with(message), "{found} instead of {message}");
     }
     assert_eq!(
@@ -222,7 +222,7 @@ fn archives_that_cannot_be_read() {
     );
     let columns = ColumnRoles { positions: vec!["where".into()], ..ColumnRoles::default() };
     assert_eq!(
-        told_file(
+        dump_file(
             Format::Npz,
             &archive(&mesh(), false, false),
             &ReadOptions { columns, ..default() }
@@ -234,7 +234,7 @@ fn archives_that_cannot_be_read() {
     let points = archive(&mesh()[1..2], false, false);
     let graph = ReadOptions { kind: Some(Kind::Graph), ..default() };
     assert_eq!(
-        told_file(Format::Npz, &points, &graph).unwrap_err(),
+        dump_file(Format::Npz, &points, &graph).unwrap_err(),
         "InvalidArgument in npz, the archive: expected an array of edges or faces of a graph, found none"
     );
 }

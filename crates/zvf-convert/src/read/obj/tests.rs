@@ -3,7 +3,7 @@
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use crate::read::tests::{dump, told_file};
+use crate::read::tests::{dump, dump_file};
 use crate::read::{Format, Polygons, ReadOptions};
 
 #[test]
@@ -60,7 +60,7 @@ fn faces_lines_and_points() {
         ),
         ("", default(), "point_cloud of float32\n".to_owned()),
     ] {
-        assert_eq!(told_file(Format::Obj, text.as_bytes(), &options).unwrap(), wanted, "{text}");
+        assert_eq!(dump_file(Format::Obj, text.as_bytes(), &options).unwrap(), wanted, "{text}");
     }
 }
 
@@ -101,17 +101,17 @@ fn files_that_are_none() {
         ),
         ("v 0 0 0\nl 1\n", "BadShape in OBJ, line 2: expected 2 vertices or more, found 1"),
     ] {
-        let found = told_file(Format::Obj, text.as_bytes(), &ReadOptions::default());
+        let found = dump_file(Format::Obj, text.as_bytes(), &ReadOptions::default());
         assert_eq!(found.unwrap_err(), message, "{text}");
     }
     let mesh = ReadOptions { kind: Some(Kind::Mesh), ..ReadOptions::default() };
     assert_eq!(
-        told_file(Format::Obj, b"v 0 0 0\n", &mesh).unwrap_err(),
+        dump_file(Format::Obj, b"v 0 0 0\n", &mesh).unwrap_err(),
         "InvalidArgument in OBJ, the file: expected edges or faces of a mesh, found none"
     );
     let whole = ReadOptions { positions: Some(Dtype::INT64), ..ReadOptions::default() };
     assert_eq!(
-        told_file(Format::Obj, b"v 0 0 0\n", &whole).unwrap_err(),
+        dump_file(Format::Obj, b"v 0 0 0\n", &whole).unwrap_err(),
         "Unsupported in OBJ, the positions: expected a type of floats, found int64"
     );
     assert_eq!(

@@ -43,7 +43,7 @@ impl Body {
             for property in &of.properties {
                 match property.list {
                     None => self.value(property, &mut block)?,
-                    Some(_) => self.pass(property)?,
+                    Some(_) => self.skip(property)?,
                 }
             }
         }
@@ -135,7 +135,7 @@ impl Body {
     }
 
     /// Passes over a value or a list.
-    pub(super) fn pass(&mut self, property: &Property) -> Result<(), ConvertError> {
+    pub(super) fn skip(&mut self, property: &Property) -> Result<(), ConvertError> {
         let values = match property.list {
             Some(count) => self.length(count, &property.name)?,
             None => 1,
@@ -154,7 +154,7 @@ impl Body {
     }
 
     /// Nothing but blanks may follow.
-    pub(super) fn ended(&mut self) -> Result<(), ConvertError> {
+    pub(super) fn check_end(&mut self) -> Result<(), ConvertError> {
         loop {
             let shown = self.bytes.peek()?;
             if shown.is_empty() {
@@ -213,8 +213,8 @@ impl Body {
             self.word.push_str(&String::from_utf8_lossy(piece));
             let ended = letters < rest.len();
             self.bytes.take(taken + letters);
-            if self.word.len() > LONGEST_WORD {
-                let expected = format!("a value of at most {LONGEST_WORD} bytes");
+            if self.word.len() > MAX_WORD_BYTES {
+                let expected = format!("a value of at most {MAX_WORD_BYTES} bytes");
                 let bad = self.bad(Class::LimitExceeded, property, expected, "a longer one");
                 return Err(bad.into());
             }
@@ -233,4 +233,4 @@ fn size(dtype: Dtype) -> usize {
 /// A count of one byte, and three numbers of four.
 const TRIANGLE_BYTES: usize = 13;
 /// Bytes of a value that is text.
-const LONGEST_WORD: usize = 1024;
+const MAX_WORD_BYTES: usize = 1024;

@@ -158,7 +158,7 @@ fn property(
 }
 
 fn bad(lines: &Lines, class: Class, expected: &str, found: &str) -> BadInput {
-    let found: String = found.chars().take(SHOWN).collect();
+    let found: String = found.chars().take(MAX_SHOWN_CHARS).collect();
     lines.bad(class, expected, format!("{found:?}"))
 }
 
@@ -174,4 +174,4 @@ const MAX_HEADER_ITEMS: usize = 256;
 /// Words of a line that are looked at.
 const MAX_WORDS: usize = 6;
 /// Characters of a wrong line that a message shows.
-const SHOWN: usize = 60;
+const MAX_SHOWN_CHARS: usize = 60;

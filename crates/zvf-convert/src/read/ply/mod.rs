@@ -27,7 +27,7 @@ use crate::error::Place;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let path = bytes.path().map(std::path::Path::to_owned);
-    let mut lines = Lines::lenient(bytes);
+    let mut lines = Lines::new_lossy(bytes);
     let PlyHeader { encoding, elements } = PlyHeader::read(&mut lines)?;
     let said = |class, expected: &str, found: &str| {
         let place = Place::Named("header".to_owned());
@@ -40,12 +40,12 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     };
     let joined = place_of("face").and_then(|at| Joined::faces(&elements, at));
     let joined = joined.or_else(|| place_of("edge").and_then(|at| Joined::edges(&elements, at)));
-    let told = match &joined {
+    let inferred = match &joined {
         Some(Joined { corners: Ends::List(_), .. }) => Kind::Mesh,
         Some(_) => Kind::Graph,
         None => Kind::PointCloud,
     };
-    let kind = options.kind.unwrap_or(told);
+    let kind = options.kind.unwrap_or(inferred);
     let joined = joined.filter(|_| kind.has_links());
     if kind.has_links() && joined.is_none() {
         let expected = format!("edges or faces of a {kind}");
@@ -286,13 +286,13 @@ impl Pieces {
             if !element.properties.is_empty() {
                 for _ in 0..left {
                     for property in &element.properties {
-                        self.body.pass(property)?;
+                        self.body.skip(property)?;
                     }
                 }
             }
             self.done = element.count;
         }
-        self.body.ended()?;
+        self.body.check_end()?;
         Ok(None)
     }
 
@@ -341,7 +341,7 @@ impl Pieces {
                     (Ends::Pair([_, second]), None) if second == at => {
                         ends[1] = body.read_integer(*dtype, name)?
                     }
-                    (_, Some(_)) => body.pass(property)?,
+                    (_, Some(_)) => body.skip(property)?,
                     (_, None) => body.value(property, &mut values)?,
                 }
             }

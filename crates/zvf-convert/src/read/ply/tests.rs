@@ -3,7 +3,7 @@
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind};
 
-use crate::read::tests::{dump, told_file};
+use crate::read::tests::{dump, dump_file};
 use crate::read::{Format, Polygons, ReadOptions};
 use crate::write_ply;
 
@@ -37,7 +37,7 @@ fn every_encoding_says_the_same() {
     for file in quads() {
         let vertices = "x,y,c\n1,0,9\n3,2,8\n5,4,7\n7,6,6\n";
         assert_eq!(
-            told_file(Format::Ply, &file, &ReadOptions::default()).unwrap(),
+            dump_file(Format::Ply, &file, &ReadOptions::default()).unwrap(),
             format!(
                 "mesh of int16, c uint8, elements of Some(4)\n{vertices}\
                 v0,v1,v2,v3,w\n0,1,2,3,500\n3,2,1,0,600\n"
@@ -93,7 +93,7 @@ fn what_this_crate_writes_reads_back() {
     let mut file = Vec::new();
     write_ply(&batch, &[], &mut file).unwrap();
     assert_eq!(
-        told_file(Format::Ply, &file, &ReadOptions::default()).unwrap(),
+        dump_file(Format::Ply, &file, &ReadOptions::default()).unwrap(),
         "mesh of float32, elements of Some(3)\nx,y,z\n0,1,2\n3,4,5\n6,7,8\nv0,v1,v2\n0,1,2\n2,1,0\n"
     );
 }

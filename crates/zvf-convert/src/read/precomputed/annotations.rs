@@ -200,7 +200,7 @@ fn index(
     let Some(key) = said.get("key").and_then(Json::as_str) else {
         return Err(bad(Class::NotFound, &format!("{place}.key"), "a key", "none").into());
     };
-    Ok((root.below(key)?, Sharding::parse(said.get("sharding"), place)?))
+    Ok((root.subfolder(key)?, Sharding::parse(said.get("sharding"), place)?))
 }
 
 /// All cells of one level of the spatial index.

@@ -33,7 +33,7 @@ impl Folder {
     }
 
     /// A folder below it.
-    pub(super) fn below(&self, key: &str) -> Result<Self, ConvertError> {
+    pub(super) fn subfolder(&self, key: &str) -> Result<Self, ConvertError> {
         Ok(Self { root: self.path(key)?, memory: self.memory })
     }
 

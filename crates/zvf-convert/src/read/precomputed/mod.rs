@@ -76,7 +76,7 @@ fn segment_properties(
     info: &Map<String, Json>,
 ) -> Result<Option<Map<String, Json>>, ConvertError> {
     match info.get("segment_properties").and_then(Json::as_str) {
-        Some(key) => root.below(key)?.json("info"),
+        Some(key) => root.subfolder(key)?.json("info"),
         None => Ok(None),
     }
 }
@@ -95,7 +95,7 @@ fn open_volume(
     };
     let wants_mesh = options.kind == Some(zvf_model::Kind::Mesh);
     if let Some(key) = text("skeletons").filter(|_| !wants_mesh || text("mesh").is_none()) {
-        let folder = root.below(key)?;
+        let folder = root.subfolder(key)?;
         let Some(info) = folder.json("info")? else {
             return Err(bad(Class::NotFound, &format!("{key}/info"), "a file", "none").into());
         };
@@ -103,7 +103,7 @@ fn open_volume(
         return skeletons::open(&folder, &info, properties.as_ref(), options);
     }
     if let Some(key) = text("mesh") {
-        let folder = root.below(key)?;
+        let folder = root.subfolder(key)?;
         let info = folder.json("info")?;
         let properties = properties_of(&folder, info.as_ref())?;
         let properties = properties.as_ref();

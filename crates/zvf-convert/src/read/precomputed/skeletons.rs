@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A skeleton is a tree here, so a folder with a forest or a cycle in it is a graph: all objects are looked at
-//! before the first is told of. Edges of trees are turned from child to parent, the first vertex being the root.
+//! before the first is reported. Edges of trees are turned from child to parent, the first vertex being the root.
 
 use serde_json::{Map, Value as Json};
 use zvf_format::Class;
@@ -44,9 +44,9 @@ pub(super) fn open(
     let transform = transform(info)?;
     let sharding = Sharding::parse(info.get("sharding"), "info")?;
     let objects = Objects::list(folder, sharding)?.only(options.segments.as_deref())?;
-    let told = transform.unwrap_or(IDENTITY);
+    let stated = transform.unwrap_or(IDENTITY);
     let is_applied = options.apply_space;
-    let shape = Shape { attributes, transform: if is_applied { told } else { IDENTITY } };
+    let shape = Shape { attributes, transform: if is_applied { stated } else { IDENTITY } };
     let kind = match options.kind {
         Some(kind @ (Kind::Graph | Kind::Skeleton | Kind::PointCloud)) => kind,
         Some(kind) => {
@@ -56,7 +56,7 @@ pub(super) fn open(
         None => shape.kind(&objects)?,
     };
     let mut header = Header::new(kind, axes(3), column(Dtype::FLOAT32, 3, Vec::new())?);
-    if is_applied || told == IDENTITY {
+    if is_applied || stated == IDENTITY {
         header = header.with_unit("nanometer");
     }
     let fields = shape.attributes.iter().map(|attribute| {
@@ -69,7 +69,7 @@ pub(super) fn open(
     if transform.is_none() {
         header.left_out.push("a transform: info has none, so there is none to apply".to_owned());
     }
-    let [a, b, c] = told;
+    let [a, b, c] = stated;
     let affine = Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]);
     header.space = Some(Space { name: None, affine, is_applied });
     record(&mut header, Some(info));

@@ -49,7 +49,7 @@ impl Facets {
         let head = start.get(..start.len().min(512)).unwrap_or(start);
         let solid = begins_with_solid(head) && !head.contains(&0);
         if !fits && solid {
-            return Ok(Self::Text(Box::new(TextFacets::new(Lines::lenient(bytes)))));
+            return Ok(Self::Text(Box::new(TextFacets::new(Lines::new_lossy(bytes)))));
         }
         let Some(count) = count else {
             let expected = "84 bytes of header and count, or the word solid";

@@ -53,7 +53,7 @@ pub(crate) fn is_member(name: &str) -> bool {
 pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let name = file.path.as_deref().and_then(|path| path.file_name()?.to_str()).unwrap_or("");
     let bytes = &file.bytes;
-    // Values may be called annot or label, too; their magic tells them.
+    // Values may be called annot or label, too; their magic distinguishes them.
     let is_binary = bytes.starts_with(b"\xff\xff");
     if name.ends_with(".annot") && !is_binary {
         return read_annotation(file);
@@ -76,14 +76,14 @@ pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
 
 /// Whether the counts of quadrangles fit the length.
 fn is_old_surface(bytes: &[u8]) -> bool {
-    let count = |at: usize| bytes.get(at..at + 3).map(usize_of);
+    let count = |at: usize| bytes.get(at..at + 3).map(usize_from_be24);
     match (count(3), count(6)) {
         (Some(vertices), Some(faces)) => bytes.len() == 9 + vertices * 6 + faces * 12,
         _ => false,
     }
 }
 
-fn usize_of(three: &[u8]) -> usize {
+fn usize_from_be24(three: &[u8]) -> usize {
     three.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte))
 }
 
@@ -143,7 +143,7 @@ impl<'a> Cursor<'a> {
 }
 
 fn read_surface(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
-    let mut surface = SurfaceFile::named(file.path.as_deref());
+    let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 3 };
     let head = bytes.rest();
     let head = head.get(..head.len().min(MAX_NOTE_BYTES)).unwrap_or(head);
@@ -217,10 +217,10 @@ fn read_volume(rest: &[u8]) -> Option<Map<String, Json>> {
 }
 
 fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
-    let mut surface = SurfaceFile::named(file.path.as_deref());
+    let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 3 };
-    let vertices = usize_of(bytes.take(3, "vertices")?);
-    let quadrangles = usize_of(bytes.take(3, "quadrangles")?);
+    let vertices = usize_from_be24(bytes.take(3, "vertices")?);
+    let quadrangles = usize_from_be24(bytes.take(3, "quadrangles")?);
     let points = bytes.items(vertices, 6, "positions")?;
     let hundredths = points.as_chunks::<2>().0.iter().map(|two| i16::from_be_bytes(*two));
     let millimetres: Vec<f64> = hundredths.map(|x| f64::from(x) / 100.0).collect();
@@ -229,7 +229,7 @@ fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let corners = bytes.items(quadrangles, 12, "quadrangles")?;
     let corners = corners.as_chunks::<3>().0.iter();
     let corners: Vec<i64> =
-        corners.map(|three| i64::try_from(usize_of(three)).unwrap_or(0)).collect();
+        corners.map(|three| i64::try_from(usize_from_be24(three)).unwrap_or(0)).collect(); // 24 bits fit
     if let Some(at) = corners.iter().position(|v| usize::try_from(*v).is_ok_and(|v| v >= vertices))
     {
         let found = corners.get(at).copied().unwrap_or(0).to_string();
@@ -249,7 +249,7 @@ fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
 }
 
 fn read_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
-    let mut surface = SurfaceFile::named(file.path.as_deref());
+    let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 3 };
     let vertices = bytes.count("vertices")?;
     let _faces = bytes.count("faces")?;
@@ -271,9 +271,9 @@ fn read_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
 
 /// Values as hundredths, without magic.
 fn read_old_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
-    let mut surface = SurfaceFile::named(file.path.as_deref());
+    let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 0 };
-    let vertices = usize_of(bytes.take(3, "vertices")?);
+    let vertices = usize_from_be24(bytes.take(3, "vertices")?);
     let _faces = bytes.take(3, "faces")?;
     let values = bytes.items(vertices, 2, "values")?;
     if !bytes.rest().is_empty() {
@@ -295,7 +295,7 @@ struct Colour {
 }
 
 impl Colour {
-    /// What stands for it in the file.
+    /// The number that the file has for it.
     fn id(&self) -> i32 {
         let [r, g, b, _] = self.rgbt;
         r.wrapping_add(g.wrapping_mul(256)).wrapping_add(b.wrapping_mul(65_536))
@@ -303,7 +303,7 @@ impl Colour {
 }
 
 fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
-    let mut surface = SurfaceFile::named(file.path.as_deref());
+    let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 0 };
     let vertices = bytes.count("vertices")?;
     let start = bytes.at;
@@ -387,7 +387,7 @@ fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>, ConvertError> {
 }
 
 fn read_label(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
-    let mut surface = SurfaceFile::named(file.path.as_deref());
+    let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut lines = file.text()?.lines().zip(1..).skip(1);
     let bad = |class, line: u64, expected: &str, found: String| -> ConvertError {
         let place = crate::error::Place::Line(line);

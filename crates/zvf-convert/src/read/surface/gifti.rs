@@ -16,7 +16,7 @@ use zvf_model::{Categories, Column, Field, Value};
 
 use super::{SurfaceFile, SurfaceValues, assemble, list_folder};
 use crate::ConvertError;
-use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, companion, dtype, numbers};
+use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, dtype, numbers, open_companion};
 use crate::read::input::Bytes;
 use crate::read::packed::{PackedFault, decode_base64, inflate};
 use crate::read::values::{Values, column, quote_start};
@@ -73,7 +73,7 @@ pub(crate) fn parse(file: &WholeFile) -> Result<GiftiFile, ConvertError> {
         arrays: Vec::new(),
         meta: Map::new(),
         labels: Vec::new(),
-        named: SurfaceFile::named(file.path.as_deref()),
+        named: SurfaceFile::from_file_name(file.path.as_deref()),
     };
     let mut xml = Xml::new(file, file.text()?);
     let mut is_gifti = false;
@@ -324,7 +324,7 @@ impl Shape {
 
     fn read_external(&self, file: &WholeFile, element: &Element) -> Result<Vec<u8>, ConvertError> {
         let name = element.get("ExternalFileName").unwrap_or_default();
-        let path = companion("GIFTI", file.path.as_deref(), name)?;
+        let path = open_companion("GIFTI", file.path.as_deref(), name)?;
         let place = || format!("DataArray {} ExternalFileOffset", self.number);
         let offset = element.get("ExternalFileOffset").unwrap_or("0");
         let offset = offset.trim().parse::<u64>().map_err(|_no_number| {
@@ -355,7 +355,7 @@ impl Shape {
         let rows = self.dims.first().copied().unwrap_or(0);
         let width = self.dims.iter().skip(1).product::<usize>();
         if self.by_columns && self.dims.len() > 1 {
-            bytes = row_major(&bytes, &self.dims, usize::try_from(dtype.size).unwrap_or(1));
+            bytes = to_row_major(&bytes, &self.dims, usize::try_from(dtype.size).unwrap_or(1));
         }
         if width == 0 || rows == 0 {
             return column(Dtype { big_endian: false, ..dtype }, 1, Vec::new());
@@ -365,7 +365,7 @@ impl Shape {
 }
 
 /// Items of `size` bytes whose first index runs fastest, in the order in which the last does.
-fn row_major(bytes: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
+fn to_row_major(bytes: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
     let mut all = Vec::with_capacity(bytes.len());
     let mut index = vec![0_usize; dims.len()];
     for _ in 0..bytes.len() / size.max(1) {
@@ -437,7 +437,7 @@ impl GiftiFile {
                         (None, _) => format!("{}_{}", surface.name, intent.to_ascii_lowercase()),
                     };
                     let field = match intent {
-                        "LABEL" => labelled(&name, array.values, &self.labels)?,
+                        "LABEL" => label_column(&name, array.values, &self.labels)?,
                         _ => Field::new(name, array.values),
                     };
                     surface.values.push(SurfaceValues { field, nodes: None });
@@ -519,7 +519,7 @@ fn vertices_of(number: usize, values: &Column, width: u32) -> Result<Vec<i64>, C
 }
 
 /// Labels as categories; plain keys where one of them has no label.
-fn labelled(name: &str, values: Column, labels: &[Label]) -> Result<Field, ConvertError> {
+fn label_column(name: &str, values: Column, labels: &[Label]) -> Result<Field, ConvertError> {
     let keys = vertices_of(0, &values, values.width())?;
     let places: std::collections::HashMap<i64, i32> =
         labels.iter().zip(0..).map(|(label, at)| (label.key, at)).collect();

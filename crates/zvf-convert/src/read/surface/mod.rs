@@ -61,8 +61,8 @@ pub(super) struct SurfaceValues {
 }
 
 impl SurfaceFile {
-    /// The name and the hemisphere that the name of a file tells.
-    pub(super) fn named(path: Option<&Path>) -> Self {
+    /// The name and the hemisphere by the name of a file.
+    pub(super) fn from_file_name(path: Option<&Path>) -> Self {
         let name = path.and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or("");
         let hemisphere = match name {
             _ if name.starts_with("lh.") || name.contains(".L.") => Some(0),
@@ -272,7 +272,7 @@ impl Hemisphere {
                         )
                         .into());
                     }
-                    for field in spread(&field, &nodes, vertices)? {
+                    for field in spread_to_all_vertices(&field, &nodes, vertices)? {
                         self.push_field(field);
                     }
                 }
@@ -321,7 +321,11 @@ pub(super) fn check_faces(
 }
 
 /// Values of some vertices as values of all: the others are NaN, or not present.
-fn spread(field: &Field, nodes: &[usize], vertices: usize) -> Result<Vec<Field>, ConvertError> {
+fn spread_to_all_vertices(
+    field: &Field,
+    nodes: &[usize],
+    vertices: usize,
+) -> Result<Vec<Field>, ConvertError> {
     let dtype = field.column.dtype();
     let stride = field.column.stride();
     let missing = match (dtype.kind, dtype.size) {
@@ -367,17 +371,16 @@ fn join_hemispheres(
     for (id, hemisphere) in hemispheres {
         let first = i64::try_from(owners.len()).unwrap_or(i64::MAX);
         let rows = hemisphere.positions.len();
-        let key = |row: usize| (i64::from(id) << 32) | i64::try_from(row).unwrap_or(0);
-        keys.extend((0..rows).map(key));
+        keys.extend((0_i64..).take(rows).map(|row| (i64::from(id) << 32) | row));
         owners.extend(std::iter::repeat_n(Some(ObjectId(i64::from(id))), rows));
         faces.extend(hemisphere.faces.iter().map(|vertex| vertex + first));
-        let told = hemisphere.positions.dtype();
-        if dtype.is_some_and(|known| known != told) {
+        let own = hemisphere.positions.dtype();
+        if dtype.is_some_and(|known| known != own) {
             let advice = "convert each hemisphere by itself";
             let what = "positions of two types".to_owned();
             return Err(ConvertError::NoType { format: "a surface", what, advice });
         }
-        dtype = Some(told);
+        dtype = Some(own);
         positions.extend_from_slice(hemisphere.positions.bytes());
         all.push(hemisphere.fields);
         left_out.extend(hemisphere.left_out);

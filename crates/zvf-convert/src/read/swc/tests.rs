@@ -52,8 +52,8 @@ fn trees_are_never_cut() {
         .collect();
     let trees = |batch_rows| {
         let options = ReadOptions { batch_rows, ..ReadOptions::default() };
-        let told = dump(Format::Swc, text.as_bytes(), &options).unwrap();
-        let batches = told.split("x,y,z,radius,type,object\n").skip(1);
+        let dumped = dump(Format::Swc, text.as_bytes(), &options).unwrap();
+        let batches = dumped.split("x,y,z,radius,type,object\n").skip(1);
         batches.map(|batch| batch.replace("0,0,0,1,0,", "").replace('\n', " ")).collect::<Vec<_>>()
     };
     let third = "2 2 2 v0,v1 5,4 6,5 ";
@@ -143,6 +143,6 @@ fn a_long_way_up_takes_time_in_proportion() {
     // The root is node 1, whose parent would be 0.
     let text: String = (1..=nodes).rev().map(|id| format!("{id} 3 0 0 0 1 {}\n", id - 1)).collect();
     let text = text.replace(" 1 0\n", " 1 -1\n");
-    let told = dump(Format::Swc, text.as_bytes(), &ReadOptions::default()).unwrap();
-    assert_eq!(told.lines().filter(|line| line.ends_with(",0")).count(), nodes);
+    let dumped = dump(Format::Swc, text.as_bytes(), &ReadOptions::default()).unwrap();
+    assert_eq!(dumped.lines().filter(|line| line.ends_with(",0")).count(), nodes);
 }

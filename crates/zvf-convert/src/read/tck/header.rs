@@ -37,7 +37,7 @@ impl TckHeader {
     pub(super) fn read(bytes: &mut Bytes) -> Result<Self, ConvertError> {
         let first = line(bytes, 1)?;
         if first.trim_end() != MAGIC {
-            let found = format!("{:?}", shortened(&first));
+            let found = format!("{:?}", shorten(&first));
             return Err(bytes.bad(Class::BadMagic, Place::Line(1), MAGIC, found).into());
         }
         let (mut datatype, mut file, mut count) = (None, None, None);
@@ -65,7 +65,7 @@ impl TckHeader {
             Some((number, name)) => dtype(name).ok_or_else(|| {
                 let place = Place::Column { line: *number, column: "datatype".to_owned() };
                 let expected = "Float32LE, Float32BE, Float64LE or Float64BE";
-                bytes.bad(Class::BadTag, place, expected, format!("{:?}", shortened(name)))
+                bytes.bad(Class::BadTag, place, expected, format!("{:?}", shorten(name)))
             })?,
         };
         let start = start(bytes, file)?;
@@ -82,7 +82,7 @@ fn start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64, ConvertError
     };
     let place = || Place::Column { line, column: "file".to_owned() };
     let expected = "\". N\" with N a byte after the header";
-    let found = || format!("{:?}", shortened(&value));
+    let found = || format!("{:?}", shorten(&value));
     let (name, offset) = value.split_once(char::is_whitespace).unwrap_or((value.as_str(), ""));
     if name != "." {
         let bad = bytes.bad(Class::Unsupported, place(), expected, found());
@@ -141,7 +141,7 @@ fn dtype(name: &str) -> Option<Dtype> {
     known.into_iter().find(|(known, _)| *known == name).map(|(_, dtype)| dtype)
 }
 
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     text.chars().take(60).collect()
 }
 

@@ -115,7 +115,7 @@ impl Pieces {
                 continue;
             }
             left = &left[stride..];
-            match self.mark(triplet, size) {
+            match self.classify_triplet(triplet, size) {
                 Mark::Streamline => {
                     self.ids.push(object);
                     self.current += 1;
@@ -156,7 +156,7 @@ impl Pieces {
     }
 
     /// What a triplet is that is no vertex.
-    fn mark(&self, triplet: &[u8], size: usize) -> Mark {
+    fn classify_triplet(&self, triplet: &[u8], size: usize) -> Mark {
         let number = |n: usize| -> f64 {
             let bytes = &triplet[n * size..][..size];
             match (bytes.first_chunk::<8>(), bytes.first_chunk::<4>()) {

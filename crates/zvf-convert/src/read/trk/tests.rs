@@ -79,19 +79,19 @@ fn streamlines_of_both_byte_orders() {
                 )
             );
             let names = "x,y,z,fa,md,part,object\n";
-            let told = dump(Format::Trk, &file, &small(1)).unwrap();
+            let dumped = dump(Format::Trk, &file, &small(1)).unwrap();
             assert!(
-                told.starts_with(&format!(
+                dumped.starts_with(&format!(
                     "{said}{names}0.5,1.5,2.5,0.5,7,0,0\n{names}3.5,4.5,5.5,0.25,8,0,0\n\
                  id,pair_0,pair_1,length\n0,10,11,12\nid,"
                 )),
-                "{told}"
+                "{dumped}"
             );
         }
     }
     let points = ReadOptions { kind: Some(Kind::PointCloud), ..ReadOptions::default() };
-    let told = dump(Format::Trk, &good(false, 3), &points).unwrap();
-    assert!(told.contains("\nx,y,z,fa,md,object\n0.5,1.5,2.5,0.5,7,0\n"), "{told}");
+    let dumped = dump(Format::Trk, &good(false, 3), &points).unwrap();
+    assert!(dumped.contains("\nx,y,z,fa,md,object\n0.5,1.5,2.5,0.5,7,0\n"), "{dumped}");
 }
 
 #[test]

@@ -114,7 +114,8 @@ pub(crate) fn transposed_inverse([a, b, c]: [[f64; 3]; 3]) -> Option<[[f64; 3]; 
     };
     let rows = [cross(b, c), cross(c, a), cross(a, b)];
     let volume: f64 = a.iter().zip(rows[0]).map(|(a, b)| a * b).sum();
-    (volume.is_finite() && volume.abs() > FLAT).then(|| rows.map(|row| row.map(|x| x / volume)))
+    (volume.is_finite() && volume.abs() > MIN_VOLUME)
+        .then(|| rows.map(|row| row.map(|x| x / volume)))
 }
 
 const IDENTITY: [[f64; 4]; 4] =
@@ -122,7 +123,7 @@ const IDENTITY: [[f64; 4]; 4] =
 /// Steps until nothing changes; each doubles the digits.
 const ITERATIONS: usize = 24;
 /// Below this volume three directions are taken to lie in a plane.
-const FLAT: f64 = 1e-9;
+const MIN_VOLUME: f64 = 1e-9;
 
 #[cfg(test)]
 mod tests;

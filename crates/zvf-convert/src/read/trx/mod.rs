@@ -56,7 +56,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             check_rows(array, said.vertices, "NB_VERTICES")?;
             array.clone()
         }
-        None if said.vertices == 0 => nothing("positions", Dtype::FLOAT32, 3),
+        None if said.vertices == 0 => empty_member("positions", Dtype::FLOAT32, 3),
         None => {
             let place = Place::Named("the file".to_owned());
             return Err(bad(Class::NotFound, place, "a member positions.3.TYPE", "none").into());
@@ -83,8 +83,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     header.space =
         Some(Space { name: Some("RASMM".into()), affine: said.affine, is_applied: false });
     header.records.push(("trx".to_owned(), record));
-    header.fields = empty(&dpv)?;
-    header.object_fields = empty(&dps)?;
+    header.fields = empty_fields(&dpv)?;
+    header.object_fields = empty_fields(&dps)?;
     header.objects = true;
     header.groups = !groups.is_empty();
     header.group_fields =
@@ -125,12 +125,12 @@ fn check_rows(array: &ArrayMember, rows: u64, count: &str) -> Result<(), Convert
     Err(bad(Class::CountMismatch, place, expected, array.size.to_string()).into())
 }
 
-fn nothing(name: &str, dtype: Dtype, width: u32) -> ArrayMember {
+fn empty_member(name: &str, dtype: Dtype, width: u32) -> ArrayMember {
     let (path, folder, name) = (String::new(), String::new(), name.to_owned());
     ArrayMember { path, folder, name, dtype, width, size: 0 }
 }
 
-fn empty(arrays: &[ArrayMember]) -> Result<Vec<Field>, ConvertError> {
+fn empty_fields(arrays: &[ArrayMember]) -> Result<Vec<Field>, ConvertError> {
     let fields = arrays.iter().map(|array| {
         Ok(Field::new(array.name.as_str(), column(array.dtype, array.width, Vec::new())?))
     });
@@ -353,7 +353,7 @@ struct Pieces {
     groups: Option<(Vec<Group>, Vec<Field>)>,
     streamline: usize, // the one that the next vertex is of
     vertex: u64,       // the next one
-    declared: usize,   // streamlines that were told of
+    declared: usize,   // streamlines that were declared
     batch_rows: u64,
 }
 

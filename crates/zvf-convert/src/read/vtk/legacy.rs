@@ -394,7 +394,7 @@ impl<'a> Parser<'a> {
     fn read_cells(&mut self, count: usize, size: usize) -> Result<Cells, ConvertError> {
         if self.version < 5 {
             let values = self.read_array(size, 1, "int")?;
-            return self.split_cells(count, &as_whole(&values));
+            return self.split_cells(count, &to_integers(&values));
         }
         let mut arrays = [Vec::new(), Vec::new()];
         for (array, (keyword, rows)) in
@@ -408,7 +408,7 @@ impl<'a> Parser<'a> {
             if !found.eq_ignore_ascii_case(keyword) {
                 return Err(self.bad(Class::BadTag, keyword, format!("{found:?}")));
             }
-            *array = as_whole(&self.read_array(rows, 1, kind)?);
+            *array = to_integers(&self.read_array(rows, 1, kind)?);
         }
         let [offsets, ids] = arrays;
         let sorted = offsets.is_sorted() && offsets.first().is_none_or(|first| *first == 0);
@@ -454,7 +454,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn as_whole(values: &Column) -> Vec<i64> {
+fn to_integers(values: &Column) -> Vec<i64> {
     let value = |row| match values.value(row, 0) {
         zvf_model::Value::Int(n) => n,
         zvf_model::Value::UInt(n) => i64::try_from(n).unwrap_or(-1),

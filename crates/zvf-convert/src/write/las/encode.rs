@@ -114,7 +114,7 @@ pub(super) fn encode(
         for axis in 0..axes.min(3) {
             let value = batch.positions().float(row, axis).unwrap_or(f64::NAN);
             let Some((raw, back)) = grid.store(axis, value) else {
-                return Err(out_of_reach(grid, axis, value));
+                return Err(coordinate_overflow(grid, axis, value));
             };
             put(record, axis * 4, &raw.to_le_bytes());
             summary.add(axis, value, back);
@@ -125,7 +125,7 @@ pub(super) fn encode(
     }
     for slot in &schema.slots {
         let Some(field) = batch.fields().get(slot.column) else { continue };
-        fill(slot, &field.column, &mut records, size)?;
+        put_column(slot, &field.column, &mut records, size)?;
     }
     if let Some(at) = schema.object_at {
         let owners = owners(batch);
@@ -160,7 +160,7 @@ impl Summary {
     }
 }
 
-fn out_of_reach(grid: &Grid, axis: usize, value: f64) -> ConvertError {
+fn coordinate_overflow(grid: &Grid, axis: usize, value: f64) -> ConvertError {
     let (scale, offset) = (grid.scales.get(axis), grid.offsets.get(axis));
     let what = format!("{value} on axis {axis} with scale {scale:?} and offset {offset:?}");
     let advice = "a coordinate is a finite number, 32 bits times the scale; choose another --scale";
@@ -180,7 +180,12 @@ fn owners(batch: &Batch) -> Vec<i64> {
 }
 
 /// Puts the values of a column where they go.
-fn fill(slot: &Slot, column: &Column, records: &mut [u8], size: usize) -> Result<(), ConvertError> {
+fn put_column(
+    slot: &Slot,
+    column: &Column,
+    records: &mut [u8],
+    size: usize,
+) -> Result<(), ConvertError> {
     let own = &slot.field;
     let value_bytes = usize::try_from(column.dtype().size).unwrap_or(1);
     let width = usize_from_u32(own.width);

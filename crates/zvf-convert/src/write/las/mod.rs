@@ -110,7 +110,7 @@ impl<'a> LasWriter<'a> {
     }
 
     /// Writes bytes; a stream keeps at most what memory allows.
-    fn put(&mut self, bytes: &[u8]) -> Result<(), ConvertError> {
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), ConvertError> {
         if let Some(collected) = &self.collected {
             let size = to_u64(collected.get_ref().len());
             if size > self.options.memory {
@@ -130,10 +130,10 @@ impl<'a> LasWriter<'a> {
         let header = header_bytes(state.schema.minor);
         let start = u64::from(header) + to_u64(records.len());
         state.points_at = start;
-        self.put(&vec![0; usize::from(header)])?;
-        self.put(&records)?;
+        self.write_bytes(&vec![0; usize::from(header)])?;
+        self.write_bytes(&records)?;
         if state.chunks.is_some() {
-            self.put(&(-1_i64).to_le_bytes())?;
+            self.write_bytes(&(-1_i64).to_le_bytes())?;
         }
         Ok(())
     }
@@ -173,9 +173,9 @@ impl<'a> LasWriter<'a> {
         match &mut state.chunks {
             Some(chunks) => {
                 let full = chunks.push(&records)?;
-                self.put(&full)
+                self.write_bytes(&full)
             }
-            None => self.put(&records),
+            None => self.write_bytes(&records),
         }
     }
 
@@ -184,9 +184,9 @@ impl<'a> LasWriter<'a> {
         self.write_octree(state)?;
         if let Some(chunks) = &mut state.chunks {
             let (last, table) = chunks.finish()?;
-            self.put(&last)?;
+            self.write_bytes(&last)?;
             let table_at = self.out().stream_position()? - self.origin();
-            self.put(&table)?;
+            self.write_bytes(&table)?;
             let at = self.origin() + state.points_at;
             self.out().seek(SeekFrom::Start(at))?;
             self.out().write_all(&table_at.to_le_bytes())?;
@@ -197,7 +197,7 @@ impl<'a> LasWriter<'a> {
             evlrs.0 = self.out().stream_position()? - self.origin();
             evlrs.1 = count_u32(state.evlrs.len(), "LAS", "records behind the points")?;
             for record in &state.evlrs {
-                self.put(&record.evlr())?;
+                self.write_bytes(&record.evlr())?;
             }
         }
         if let Some((cube, len, times)) = state.octree {
@@ -241,7 +241,7 @@ impl<'a> LasWriter<'a> {
             let Some(chunks) = &mut state.chunks else { return Ok(()) };
             let bytes = chunks.compress(&points)?;
             let at = self.out().stream_position()? - self.origin();
-            self.put(&bytes)?;
+            self.write_bytes(&bytes)?;
             page.extend(octree::entry(node.key, at, bytes.len(), node.rows.len())?);
         }
         let times = tree.chunks_exact(size.max(1)).map(|record| Numbers(record).f64(22));

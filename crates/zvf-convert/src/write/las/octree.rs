@@ -44,7 +44,7 @@ impl Cube {
     }
 
     pub(super) fn spacing(&self) -> f64 {
-        self.side / PLACES
+        self.side / PLACES_PER_SIDE
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn divide(records: &[u8], size: usize, grid: &Grid, cube: Cube) -> Ve
         let mut down: [Vec<usize>; 8] = Default::default();
         node.rows.retain(|row| {
             let at = position(record(*row), grid);
-            if taken.insert(cube.cell(at, cells * PLACES)) {
+            if taken.insert(cube.cell(at, cells * PLACES_PER_SIDE)) {
                 return true;
             }
             let child = cube.cell(at, cells * 2.0);
@@ -149,7 +149,7 @@ pub(super) fn entry(
 }
 
 /// Places along a side of a node.
-const PLACES: f64 = 128.0;
+const PLACES_PER_SIDE: f64 = 128.0;
 /// Points that a node keeps without a sample of them.
 const LEAF_POINTS: usize = 50_000;
 const MAX_LEVEL: i32 = 16;

@@ -59,7 +59,9 @@ impl Schema {
             object_at: None,
         };
         for (column, field) in header.fields.iter().enumerate() {
-            let own = standard.iter().find(|own| own.name == *field.name && fits(field, own));
+            let own = standard
+                .iter()
+                .find(|own| own.name == *field.name && fits_standard_field(field, own));
             match own {
                 Some(own) => schema.slots.push(Slot { column, first: 0, field: own.clone() }),
                 None => schema.add_extra(column, field)?,
@@ -125,8 +127,8 @@ impl Schema {
     fn describe(&mut self, name: &str, description: &str, kind: u8) {
         let mut raw = vec![0; EXTRA_BYTES_RECORD];
         put(&mut raw, 2, &[kind]);
-        put(&mut raw, 4, cut(name));
-        put(&mut raw, 160, cut(description));
+        put(&mut raw, 4, truncate_text(name));
+        put(&mut raw, 160, truncate_text(description));
         self.extra.extend_from_slice(&raw);
     }
 }
@@ -158,7 +160,7 @@ fn choose_format(names: &[&str], wanted: Wanted) -> Result<u8, ConvertError> {
 }
 
 /// Whether values of a column may go to a standard field: one integer to an integer, or the same type.
-fn fits(field: &Field, own: &LasField) -> bool {
+fn fits_standard_field(field: &Field, own: &LasField) -> bool {
     let dtype = field.column.dtype();
     let whole =
         |dtype: Dtype| matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool);
@@ -180,7 +182,7 @@ fn extra_type(dtype: Dtype) -> Option<(u8, Dtype)> {
 const EXTRA_BYTES_RECORD: usize = 192;
 
 /// At most 32 bytes of text, of whole characters.
-fn cut(text: &str) -> &[u8] {
+fn truncate_text(text: &str) -> &[u8] {
     let end = (0..=text.len().min(32)).rev().find(|end| text.is_char_boundary(*end));
     text.as_bytes().get(..end.unwrap_or(0)).unwrap_or_default()
 }

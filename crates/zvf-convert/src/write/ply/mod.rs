@@ -180,14 +180,14 @@ enum Property {
 impl Property {
     /// The type that holds every value of a column.
     fn infer(table: &Table<'_>, column: &Scalar<'_>, rows: usize) -> Result<Self, ConvertError> {
-        match Self::of_type(column) {
+        match Self::from_type(column) {
             Some(property) => Ok(property),
-            None => Self::by_values(table, column, rows),
+            None => Self::from_values(table, column, rows),
         }
     }
 
     /// The type that holds every value of the type of a column, where there is one.
-    fn of_type(column: &Scalar<'_>) -> Option<Self> {
+    fn from_type(column: &Scalar<'_>) -> Option<Self> {
         let dtype = match column.source {
             Source::Axis(positions, _) => positions.dtype(),
             Source::Field(field, _) if field.categories.is_none() => field.column.dtype(),
@@ -206,7 +206,7 @@ impl Property {
         })
     }
 
-    fn by_values(
+    fn from_values(
         table: &Table<'_>,
         column: &Scalar<'_>,
         rows: usize,

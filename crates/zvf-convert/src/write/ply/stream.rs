@@ -409,7 +409,7 @@ fn columns_of<'a, 'b: 'a>(
     let mut waited: Vec<Waited> = Vec::new();
     for (at, column) in columns.enumerate() {
         let axis = if matches!(column.source, Source::Axis(..)) { at } else { NO_AXIS };
-        let (name, property) = (property_name(column, axis)?, Property::of_type(column));
+        let (name, property) = (property_name(column, axis)?, Property::from_type(column));
         waited.push(Waited { name, property, is_wide: false, decided_by: waited.len() });
         if is_flat && at == 1 {
             waited.push(Waited { name: "z".to_owned(), property, is_wide: false, decided_by: 1 });

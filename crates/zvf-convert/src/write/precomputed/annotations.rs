@@ -34,7 +34,7 @@ pub(super) fn write(
     };
     check_lengths(objects)?;
     let left = extra.as_ref().map(|extra| extra.field);
-    let properties = Property::all(&objects.fields, left);
+    let properties = Property::from_fields(&objects.fields, left);
     let related = relationships(objects, losses);
     let mut records = BTreeMap::new();
     let mut by_id = Index::new(folder, "by_id", sharding);
@@ -164,7 +164,7 @@ impl Extra {
     fn push(&self, objects: &mut Objects, id: u64, to: &mut Vec<u8>) {
         for axis in 0..objects.header.axes.len() {
             let x = self.stored(objects, id, axis);
-            to.extend_from_slice(&objects.lengths.narrow(x).to_le_bytes());
+            to.extend_from_slice(&objects.lengths.to_f32(x).to_le_bytes());
         }
     }
 
@@ -193,7 +193,7 @@ struct Property {
 
 impl Property {
     /// Those of all columns, the widest first.
-    fn all(fields: &[Field], left: Option<usize>) -> Vec<Self> {
+    fn from_fields(fields: &[Field], left: Option<usize>) -> Vec<Self> {
         let mut all = Vec::new();
         for (number, field) in fields.iter().enumerate() {
             if left == Some(number) {
@@ -319,7 +319,9 @@ impl Grid {
         }
         let mut grid = Self { shape: vec![1; axes], chunk: Vec::new(), low, high, boxes };
         grid.divide();
-        while grid.largest() > MAX_PER_CELL && grid.shape.iter().product::<u64>() < MAX_CELLS {
+        while grid.max_cell_length() > MAX_PER_CELL
+            && grid.shape.iter().product::<u64>() < MAX_CELLS
+        {
             let longest = (0..axes).max_by(|a, b| grid.chunk[*a].total_cmp(&grid.chunk[*b]));
             grid.shape[longest.unwrap_or(0)] *= 2;
             grid.divide();
@@ -357,7 +359,7 @@ impl Grid {
         cells
     }
 
-    fn largest(&self) -> usize {
+    fn max_cell_length(&self) -> usize {
         self.cells().values().map(Vec::len).max().unwrap_or(0)
     }
 

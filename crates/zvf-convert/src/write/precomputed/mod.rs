@@ -27,6 +27,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
+use zvf_format::num::to_u64;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
 
@@ -126,6 +127,7 @@ struct Objects {
     said: BTreeMap<u64, usize>, // rows of `fields`, by id
     groups: Vec<Group>,
     lengths: Millimeters,
+    unowned: usize, // vertices without an object, where others have one
 }
 
 impl Writer for PrecomputedWriter {
@@ -152,9 +154,9 @@ impl Writer for PrecomputedWriter {
             None => return Ok(Report::default()),
         };
         let mut report = Report {
-            vertices: objects.batch.len() as u64,
-            objects: objects.rows.len() as u64,
-            elements: objects.batch.elements().map_or(0, |elements| elements.len() as u64),
+            vertices: to_u64(objects.batch.len() - objects.unowned),
+            objects: to_u64(objects.rows.len()),
+            elements: to_u64(objects.count_owned_elements()),
             losses: Vec::new(),
         };
         match objects.header.kind {
@@ -174,6 +176,12 @@ impl Writer for PrecomputedWriter {
             }
         }
         report.losses.extend(objects.lengths.losses("coordinates and attributes"));
+        let unowned: usize = [&*objects].into_iter().chain(coarser).map(|all| all.unowned).sum();
+        if unowned > 0 {
+            report.losses.push(Loss::new(format!(
+                "{unowned} vertices without an object are dropped: precomputed holds objects only"
+            )));
+        }
         Ok(report)
     }
 }
@@ -216,26 +224,37 @@ impl Objects {
                 add(part.object, row)?;
             }
         }
+        let mut unowned = 0;
         if batch.parts().is_empty() {
-            for row in 0..batch.len() {
-                let number = ObjectId(i64::try_from(row).unwrap_or(i64::MAX));
-                let owner = batch.vertex_objects().and_then(|all| all.get(row).copied().flatten());
-                let pair = ObjectId(number.0 / 2);
-                let alone = if points {
-                    number
-                } else if is_chain {
-                    pair
-                } else {
-                    ObjectId(0)
-                };
-                add(owner.unwrap_or(alone), row)?;
+            let owners = batch.vertex_objects().unwrap_or_default();
+            let has_owners = owners.iter().any(Option::is_some);
+            for (row, number) in (0..batch.len()).zip(0_i64..) {
+                match owners.get(row).copied().flatten() {
+                    Some(owner) => add(owner, row)?,
+                    // An id made up for it could be that of an object.
+                    None if has_owners => unowned += 1,
+                    None if points => add(ObjectId(number), row)?,
+                    None if is_chain => add(ObjectId(number / 2), row)?,
+                    None => add(ObjectId(0), row)?,
+                }
             }
         }
         let fields =
             fields.into_iter().filter(|field| Some(&*field.name) != header.id_field.as_deref());
         let fields = fields.filter(|f| f.column.dtype().kind != DtypeKind::Text).collect();
         let lengths = Millimeters::nanometers(&header);
-        Ok(Self { header, batch, rows, ids, fields, said, groups, lengths })
+        Ok(Self { header, batch, rows, ids, fields, said, groups, lengths, unowned })
+    }
+
+    /// The number of edges or faces whose vertices belong to objects.
+    fn count_owned_elements(&self) -> usize {
+        let Some(elements) = self.batch.elements() else { return 0 };
+        if self.unowned == 0 {
+            return elements.len();
+        }
+        let owners = self.batch.vertex_objects().unwrap_or_default();
+        let has_owner = |row: &usize| owners.get(*row).copied().flatten().is_some();
+        elements.iter().filter(|element| element.first().is_some_and(has_owner)).count()
     }
 
     /// A coordinate of a vertex in nanometres.
@@ -256,7 +275,7 @@ impl Objects {
         let width = self.batch.positions().width() as usize;
         for axis in 0..width {
             let x = self.lengths.scaled(self.batch.positions(), row, axis);
-            to.extend_from_slice(&self.lengths.narrow(x).to_le_bytes());
+            to.extend_from_slice(&self.lengths.to_f32(x).to_le_bytes());
         }
     }
 }
@@ -287,7 +306,7 @@ fn push_value(field: &Field, row: usize, at: usize, lengths: &mut Millimeters, t
         return;
     }
     let wide = column.float(row, at).unwrap_or(f64::NAN);
-    to.extend_from_slice(&lengths.narrow(wide).to_le_bytes());
+    to.extend_from_slice(&lengths.to_f32(wide).to_le_bytes());
 }
 
 /// The record of the input's `info`, if it was of this kind.

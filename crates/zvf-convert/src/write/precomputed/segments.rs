@@ -45,8 +45,8 @@ pub(super) fn write_skeletons(
     for (id, rows) in objects.rows.clone() {
         let own = links.get(&id).map_or(&[][..], Vec::as_slice);
         let mut bytes = Vec::new();
-        bytes.extend_from_slice(&count(rows.len())?.to_le_bytes());
-        bytes.extend_from_slice(&count(own.len() / 2)?.to_le_bytes());
+        bytes.extend_from_slice(&count_u32(rows.len())?.to_le_bytes());
+        bytes.extend_from_slice(&count_u32(own.len() / 2)?.to_le_bytes());
         for row in &rows {
             objects.position(*row, &mut bytes);
         }
@@ -77,12 +77,12 @@ pub(super) fn write_meshes(folder: &Folder, objects: &mut Objects) -> Result<(),
     let faces = elements_by_object(objects)?;
     let width = objects.batch.elements().map_or(3, zvf_model::Elements::width);
     for (id, rows) in objects.rows.clone() {
-        let mut bytes = count(rows.len())?.to_le_bytes().to_vec();
+        let mut bytes = count_u32(rows.len())?.to_le_bytes().to_vec();
         for row in &rows {
             objects.position(*row, &mut bytes);
         }
         let own = faces.get(&id).map_or(&[][..], Vec::as_slice);
-        let corners = own.chunks(width).flat_map(fan).flatten();
+        let corners = own.chunks(width).flat_map(triangulate_fan).flatten();
         bytes.extend(corners.flat_map(u32::to_le_bytes));
         let name = format!("{id}:0:0");
         folder.write(&name, &bytes)?;
@@ -146,7 +146,7 @@ fn lods_of(id: u64, levels: &[(&Objects, HashMap<u64, Vec<u32>>)]) -> Vec<LodMes
         let place = |row| [0, 1, 2].map(|axis| level.place(row, axis));
         lods.push(LodMesh {
             positions: rows.iter().flat_map(|row| place(*row)).collect(),
-            faces: own.chunks(width).flat_map(fan).collect(),
+            faces: own.chunks(width).flat_map(triangulate_fan).collect(),
             scale: level.lod_scale(),
         });
     }
@@ -159,33 +159,34 @@ fn lods_of(id: u64, levels: &[(&Objects, HashMap<u64, Vec<u32>>)]) -> Vec<LodMes
 }
 
 /// The triangles of a face.
-fn fan(face: &[u32]) -> Vec<[u32; 3]> {
+fn triangulate_fan(face: &[u32]) -> Vec<[u32; 3]> {
     let Some((first, rest)) = face.split_first() else { return Vec::new() };
     rest.array_windows().map(|[second, third]| [*first, *second, *third]).collect()
 }
 
 /// Edges or faces of each object, by the numbers of its own vertices.
 fn elements_by_object(objects: &Objects) -> Result<HashMap<u64, Vec<u32>>, ConvertError> {
-    let mut own = vec![(0_u64, 0_u32); objects.batch.len()];
+    let mut own: Vec<Option<(u64, u32)>> = vec![None; objects.batch.len()];
     for (id, rows) in &objects.rows {
         for (at, row) in rows.iter().enumerate() {
-            own[*row] = (*id, count(at)?);
+            own[*row] = Some((*id, count_u32(at)?));
         }
     }
     let mut links: HashMap<u64, Vec<u32>> = HashMap::new();
     for element in objects.batch.elements().into_iter().flat_map(|elements| elements.iter()) {
-        let Some((id, _)) = element.first().map(|row| own[*row]) else { continue };
-        if element.iter().any(|row| own[*row].0 != id) {
+        let ends: Vec<(u64, u32)> = element.iter().filter_map(|row| own[*row]).collect();
+        let Some((id, _)) = ends.first().copied() else { continue }; // vertices without an object are dropped
+        if ends.len() < element.len() || ends.iter().any(|end| end.0 != id) {
             let what = format!("an edge or face between object {id} and another");
             let advice = "give all its vertices to one object";
             return Err(ConvertError::NoType { format: "precomputed", what, advice });
         }
-        links.entry(id).or_default().extend(element.iter().map(|row| own[*row].1));
+        links.entry(id).or_default().extend(ends.into_iter().map(|(_, at)| at));
     }
     Ok(links)
 }
 
-fn count(n: usize) -> Result<u32, ConvertError> {
+fn count_u32(n: usize) -> Result<u32, ConvertError> {
     u32::try_from(n).map_err(|_too_many| {
         let what = format!("an object of {n} vertices");
         ConvertError::NoType { format: "precomputed", what, advice: "divide it" }

@@ -1,0 +1,282 @@
+//! New columns of every scope: the operation, the declaration in the root, and the arrays.
+
+use std::collections::HashMap;
+
+use serde_json::{Value as Json, json};
+use zvf_format::num;
+use zvf_model::Kind;
+
+use crate::arrays::CellArray;
+use crate::dense::DenseArray;
+use crate::error::{EditError, Result};
+use crate::fields::{self, Fields};
+use crate::geometry::{FragmentColumn, VertexColumn};
+use crate::groups::COLUMNS;
+use crate::indexes::RowColumn;
+use crate::links::{Family, LinkColumn};
+use crate::scalar::{Scalar, Type};
+use crate::transaction::{Done, Transaction};
+
+/// Rows in a chunk of a new column of objects.
+const OBJECT_COLUMN_CHUNK_ROWS: usize = 65_536;
+
+/// A column that is created.
+#[derive(Debug)]
+pub(crate) struct NewColumn {
+    pub(crate) name: String,
+    pub(crate) ty: Type,
+    /// What every row is at first.
+    pub(crate) fill: Vec<u8>,
+    /// The attributes of its array that do not depend on the scope.
+    pub(crate) attrs: Json,
+}
+
+impl NewColumn {
+    fn row_shape(&self) -> Json {
+        if self.ty.width > 1 { json!([self.ty.width]) } else { json!([]) }
+    }
+
+    /// The attributes of an array of cells that holds this column.
+    fn cell_attrs(&self, tag: &str) -> Json {
+        let mut attrs = self.attrs.clone();
+        attrs["nonempty_chunks"] = json!([]);
+        attrs["zv_array"] = json!(tag);
+        attrs["row_shape"] = self.row_shape();
+        if self.ty.width > 1 {
+            let channels: Vec<String> = (0..self.ty.width).map(|i| format!("ch{i}")).collect();
+            attrs["channel_names"] = json!(channels);
+        }
+        attrs
+    }
+
+    /// A dense array of `count` rows that are absent, with the attributes in `attrs`.
+    fn create_dense(
+        &self,
+        path: &str,
+        chunk_rows: usize,
+        count: usize,
+        attrs: Json,
+    ) -> Result<DenseArray> {
+        let Type { scalar, width, categories: _ } = self.ty;
+        let fill = (zarr_fill(scalar), self.ty.sentinel());
+        let mut array = DenseArray::create(path, scalar, width, chunk_rows, fill, attrs)?;
+        array.resize(count);
+        Ok(array)
+    }
+}
+
+impl Transaction {
+    pub(crate) fn column_add(&mut self, fields: &Fields) -> Result<Done> {
+        fields::refuse_unknown(
+            fields,
+            &["scope", "name", "dtype", "width", "fill", "unit", "description", "kind"],
+        )?;
+        let (scope, kind, name) = self.need_scope(fields)?;
+        self.refuse_taken_name(&scope, kind, &name)?;
+        let dtype = fields::text(fields, "dtype")?
+            .ok_or_else(|| EditError::invalid("the field \"dtype\" is missing"))?;
+        let (scalar, big) = Scalar::parse(&dtype)?;
+        if big {
+            return Err(EditError::invalid(format!(
+                "dtype {dtype:?}: new columns are little-endian"
+            )));
+        }
+        let width = fields::int(fields, "width")?.unwrap_or(1);
+        let width = u32::try_from(width)
+            .ok()
+            .filter(|width| *width > 0)
+            .ok_or_else(|| EditError::invalid(format!("width: {width}")))?;
+        let text = matches!(scalar, Scalar::Text(_) | Scalar::Bytes(_));
+        if text && !matches!(scope.as_str(), "object") {
+            return Err(EditError::invalid(format!("{scope}s have no columns of text")));
+        }
+        let mut ty = Type { scalar, width, categories: None };
+        let by_row = matches!(scope.as_str(), "object" | "group");
+        let given = match fields.get("fill") {
+            None | Some(Json::Null) => None,
+            Some(Json::Array(list)) => ty.encode(&Json::Array(list.clone()))?,
+            Some(one) if width > 1 => {
+                ty.encode(&Json::Array(vec![one.clone(); num::usize_from_u32(width)]))?
+            }
+            Some(one) => ty.encode(one)?,
+        };
+        let needed = scalar == Scalar::Bool || !by_row && !scalar.is_float();
+        if given.is_none() && needed {
+            return Err(EditError::invalid(format!(
+                "a column of {} needs \"fill\"",
+                scalar.name()
+            )));
+        }
+        let fill = given.unwrap_or_else(|| ty.sentinel());
+        let mut attrs = json!({"name": name, "dtype": scalar.name()});
+        for word in ["unit", "description"] {
+            if let Some(text) = fields::text(fields, word)? {
+                attrs[word] = json!(text);
+            }
+        }
+        let column = NewColumn { name: name.clone(), ty, fill, attrs };
+        self.create_column(&scope, kind, column)?;
+        self.declare_column(&scope, &name, fields, scalar, width)?;
+        Ok(Done { selected: 0, changed: 1, ids: Vec::new() })
+    }
+
+    /// Declares a column in the root, where columns are declared.
+    fn declare_column(
+        &mut self,
+        scope: &str,
+        name: &str,
+        fields: &Fields,
+        scalar: Scalar,
+        width: u32,
+    ) -> Result<()> {
+        let specs = &mut self.root_changes()["attributes"]["zarr_vectors"]["attribute_specs"];
+        if specs.is_object() && specs[scope].is_object() {
+            let mut spec = json!({"dtype": scalar.name()});
+            if width > 1 {
+                spec["channels"] = json!(width);
+            }
+            for word in ["unit", "description"] {
+                if let Some(text) = fields::text(fields, word)? {
+                    spec[word] = json!(text);
+                }
+            }
+            specs[scope][name] = spec;
+        }
+        Ok(())
+    }
+
+    /// Adds a column whose rows are all `fill`.
+    pub(crate) fn create_column(
+        &mut self,
+        scope: &str,
+        kind: usize,
+        column: NewColumn,
+    ) -> Result<()> {
+        match scope {
+            "vertex" => self.create_vertex_column(kind, column),
+            "fragment" => self.create_fragment_column(kind, column),
+            "link" => self.create_link_column(kind, column),
+            "object" => self.create_object_column(kind, column),
+            _ => self.create_group_column(column),
+        }
+    }
+
+    fn create_vertex_column(&mut self, kind: usize, column: NewColumn) -> Result<()> {
+        let geometry = &mut self.kinds[kind];
+        geometry.load_all()?;
+        let path = format!("{}/vertex_attributes/{}", geometry.path, column.name);
+        let array = CellArray::create(&geometry.vertices, &path, column.cell_attrs("attribute"));
+        let NewColumn { name, ty, fill, .. } = column;
+        let data = fill.repeat(geometry.home.len());
+        let column = VertexColumn { name, array, ty, data, fill: Some(fill), is_new: true };
+        geometry.columns.push(column);
+        Ok(())
+    }
+
+    fn create_fragment_column(&mut self, kind: usize, column: NewColumn) -> Result<()> {
+        let geometry = &mut self.kinds[kind];
+        let path = format!("{}/fragment_attributes/{}", geometry.path, column.name);
+        let attrs = column.cell_attrs("fragment_attribute");
+        let array = CellArray::create(&geometry.vertices, &path, attrs);
+        let NewColumn { name, ty, fill, .. } = column;
+        let column = FragmentColumn { name, array, ty, set: HashMap::new(), fill, is_new: true };
+        geometry.fragment_columns.push(column);
+        Ok(())
+    }
+
+    fn create_link_column(&mut self, kind: usize, column: NewColumn) -> Result<()> {
+        let geometry = &mut self.kinds[kind];
+        geometry.load_all()?;
+        geometry.load_all_links()?;
+        if geometry.kind == Kind::Skeleton && geometry.convention != "explicit" {
+            self.store_every_edge(kind)?;
+        }
+        let geometry = &mut self.kinds[kind];
+        if !geometry.has_links() && geometry.kind != Kind::Skeleton {
+            return Err(EditError::invalid(format!(
+                "links of a {} have no columns",
+                geometry.kind
+            )));
+        }
+        if geometry.links.is_none() {
+            geometry.links = Some(Family::create(&geometry.path, 2, geometry.axes)?);
+        }
+        let Some(family) = &mut geometry.links else { return Ok(()) };
+        let row_shape = column.row_shape();
+        let NewColumn { name, ty, fill, mut attrs } = column;
+        attrs["row_shape"] = row_shape;
+        for record in &mut family.records {
+            record.values.push(fill.clone());
+        }
+        let arrays = Default::default();
+        family.columns.push(LinkColumn { name, ty, attrs, arrays, fill, is_new: true });
+        Ok(())
+    }
+
+    /// Stores every edge of a skeleton as a record: edges with values are records, all of them.
+    fn store_every_edge(&mut self, kind: usize) -> Result<()> {
+        let geometry = &mut self.kinds[kind];
+        geometry.convention = "explicit".to_owned();
+        for tree in geometry.object_numbers() {
+            geometry.touch(tree)?;
+            geometry.parents_changed.insert(tree);
+        }
+        let level = &mut geometry.doc["attributes"]["zarr_vectors_level"];
+        if level.get("links_convention").is_some() || kind > 0 {
+            level["links_convention"] = json!("explicit");
+        } else {
+            self.root_changes()["attributes"]["zarr_vectors"]["links_convention"] =
+                json!("explicit");
+        }
+        Ok(())
+    }
+
+    fn create_object_column(&mut self, kind: usize, column: NewColumn) -> Result<()> {
+        let geometry = &mut self.kinds[kind];
+        let count = geometry.objects.as_ref().map_or(0, |objects| objects.manifests.rows.len());
+        let path = format!("{}/object_attributes/{}", geometry.path, column.name);
+        let mut attrs = column.attrs.clone();
+        attrs["zv_array"] = json!("object_attribute");
+        attrs["shape"] = json!([]);
+        attrs["fill_sentinel_meaning"] = json!("absent");
+        let mut array = column.create_dense(&path, OBJECT_COLUMN_CHUNK_ROWS, count, attrs)?;
+        let NewColumn { name, ty, fill, .. } = column;
+        for object in geometry.objects.iter_mut().flat_map(|objects| &mut objects.list) {
+            match object.row {
+                Some(row) if object.exists => array.set(num::usize_from_u32(row), &fill),
+                Some(_) => {}
+                None => {
+                    object.values.insert(name.clone(), fill.clone());
+                }
+            }
+        }
+        geometry.object_columns.push(RowColumn { name, array, ty });
+        Ok(())
+    }
+
+    fn create_group_column(&mut self, column: NewColumn) -> Result<()> {
+        let count = self.groups.list.len();
+        let path = format!("{COLUMNS}/{}", column.name);
+        let mut attrs = column.attrs.clone();
+        attrs["zv_array"] = json!("groupings_attribute");
+        attrs["shape"] = json!([]);
+        let mut array = column.create_dense(&path, count.max(1), count, attrs)?;
+        let NewColumn { name, ty, fill, .. } = column;
+        for row in 0..count {
+            array.set(row, &fill);
+        }
+        self.groups.columns.push(RowColumn { name, array, ty });
+        Ok(())
+    }
+}
+
+/// The sentinel as an array document has it.
+fn zarr_fill(scalar: Scalar) -> Json {
+    match scalar {
+        Scalar::Float(_) => json!("NaN"),
+        Scalar::Int(n) => json!(i64::MIN >> (64 - u32::from(n) * 8)),
+        Scalar::UInt(n) => json!(u64::MAX >> (64 - u32::from(n) * 8)),
+        Scalar::Bool => json!(false),
+        Scalar::Text(_) | Scalar::Bytes(_) => json!(""),
+    }
+}

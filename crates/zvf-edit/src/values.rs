@@ -1,0 +1,168 @@
+//! The values of a commit: of chunks whose rows stay, and of new columns; what each vertex that differs counts as.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::arrays::{Chunk, chunk_text};
+use crate::error::Result;
+use crate::geometry::{Geometry, NONE, Vid};
+use crate::journal::Changes;
+use crate::rebuild::{Rebuilt, Tally};
+
+impl Geometry {
+    /// Writes values of chunks whose rows stay and columns that are new, and counts the vertices that differ.
+    pub(crate) fn write_values(
+        &mut self,
+        rebuilt: &BTreeSet<u32>,
+        result: &mut Rebuilt,
+        tally: &mut Tally,
+        out: &mut Changes,
+    ) -> Result<()> {
+        self.erase_arrays(out);
+        let mut chunks: BTreeSet<u32> = self.changed_chunks.iter().copied().collect();
+        if self.columns.iter().any(|column| column.is_new) {
+            chunks.extend(self.all_chunks());
+        }
+        for chunk in chunks.union(rebuilt).copied().collect::<Vec<_>>() {
+            self.load_chunk(chunk)?;
+            let key = self.chunk_keys[chunk as usize].clone();
+            let rows = self.chunks[&chunk].rows.clone();
+            let old_positions = self.vertices.stored(&self.snap, &key)?.unwrap_or_default();
+            let differing = self.count_vertices(&key, &rows, &old_positions, tally)?;
+            self.count_owners(&key, &differing, tally)?;
+            if !differing.is_empty() {
+                result.changed.insert(key.clone());
+            }
+            for v in differing {
+                tally.cover(&self.decimal_position(v));
+            }
+            if !rebuilt.contains(&chunk) && !rows.is_empty() {
+                self.put_values(&key, &rows, &old_positions)?;
+            }
+        }
+        for v in result.places.keys() {
+            if self.home[*v as usize].0 == NONE {
+                tally.cover(&self.decimal_position(*v));
+            }
+        }
+        self.write_fragment_columns(rebuilt)?;
+        self.flush_vertices(out)
+    }
+
+    /// Removes the arrays and documents that operations dropped.
+    fn erase_arrays(&mut self, out: &mut Changes) {
+        for array in std::mem::take(&mut self.erased) {
+            array.erase(out);
+        }
+        for array in std::mem::take(&mut self.erased_rows) {
+            array.erase(out);
+        }
+        for key in std::mem::take(&mut self.erased_keys) {
+            out.insert(key, None);
+        }
+    }
+
+    /// The vertices of a chunk that moved or have other values; counts them and those that are removed.
+    fn count_vertices(
+        &self,
+        key: &Chunk,
+        rows: &[Vid],
+        old_positions: &[u8],
+        tally: &mut Tally,
+    ) -> Result<Vec<Vid>> {
+        let size = self.scalar.size() * self.axes;
+        let mut differs = vec![false; rows.len()];
+        for (row, v) in rows.iter().enumerate() {
+            let i = *v as usize;
+            if self.was[i] && !self.alive[i] {
+                tally.vertices[1] += 1;
+                if self.owner[i] == NONE {
+                    tally.free_chunks.insert(self.chunk_item(key));
+                }
+            } else if self.alive[i]
+                && old_positions.get(row * size..(row + 1) * size) != Some(self.position_bytes(*v))
+            {
+                tally.vertices[2] += 1;
+                differs[row] = true;
+            }
+        }
+        for column in self.columns.iter().filter(|column| !column.is_new) {
+            let width = column.ty.size();
+            let old = column.array.stored(&self.snap, key)?.unwrap_or_default();
+            if column.array.path.is_empty() || old.is_empty() {
+                continue;
+            }
+            for (row, v) in rows.iter().enumerate() {
+                let i = *v as usize;
+                let new = &column.data[i * width..(i + 1) * width];
+                if self.alive[i] && old.get(row * width..(row + 1) * width) != Some(new) {
+                    tally.vertices[3] += u64::from(!differs[row]);
+                    differs[row] = true;
+                }
+            }
+        }
+        Ok(rows.iter().zip(differs).filter_map(|(v, differs)| differs.then_some(*v)).collect())
+    }
+
+    /// Counts the objects of vertices that differ as changed, or the chunk where a vertex has none.
+    fn count_owners(&mut self, key: &Chunk, differing: &[Vid], tally: &mut Tally) -> Result<()> {
+        for v in differing {
+            let owner = self.owner_of(*v)?;
+            match self.object(owner).map(|object| object.id) {
+                Some(id) if !tally.added.contains(&id) && !tally.removed.contains(&id) => {
+                    tally.changed.insert(id);
+                }
+                Some(_) => {}
+                None => {
+                    tally.free_chunks.insert(self.chunk_item(key));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The item by which transactions on vertices without objects conflict.
+    fn chunk_item(&self, key: &Chunk) -> String {
+        format!("chunk:{}:{}", self.kind, chunk_text(key))
+    }
+
+    /// Puts the positions and values of a chunk whose rows stay, where they differ from what is stored.
+    fn put_values(&mut self, key: &Chunk, rows: &[Vid], old_positions: &[u8]) -> Result<()> {
+        let positions: Vec<u8> =
+            rows.iter().flat_map(|v| self.position_bytes(*v).to_vec()).collect();
+        if old_positions != positions {
+            self.vertices.put(key, positions);
+        }
+        for column in &mut self.columns {
+            let width = column.ty.size();
+            let mut bytes = Vec::with_capacity(rows.len() * width);
+            for v in rows {
+                let i = *v as usize;
+                bytes.extend_from_slice(&column.data[i * width..(i + 1) * width]);
+            }
+            if column.array.read(&self.snap, key)?.as_deref() != Some(&bytes[..]) {
+                column.array.put(key, bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes positions, fragments and the columns of vertices.
+    fn flush_vertices(&mut self, out: &mut Changes) -> Result<()> {
+        for column in &mut self.columns {
+            if let Some(categories) = &column.ty.categories {
+                column.array.set_attribute("categories", json!(categories.values));
+            }
+        }
+        self.vertices.flush(&self.snap, out)?;
+        self.fragments.flush(&self.snap, out)?;
+        if !self.columns.is_empty() {
+            self.ensure_group("vertex_attributes", out)?;
+        }
+        for column in &mut self.columns {
+            column.array.flush(&self.snap, out)?;
+        }
+        Ok(())
+    }
+}
