@@ -121,7 +121,7 @@ impl<'a> Sink<'a> {
             Format::Parquet => Table::Parquet(ParquetWriter::new(out, "position").into()),
         };
         let elements = elements.map(|(format, out)| match format {
-            Format::Npy => Table::Npy(NpyWriter::new(out).calling("vertices")),
+            Format::Npy => Table::Npy(NpyWriter::new(out).with_positions_name("vertices")),
             #[cfg(feature = "arrow")]
             Format::Arrow => Table::Arrow(ArrowWriter::file(out, "vertices")),
             #[cfg(feature = "arrow")]
