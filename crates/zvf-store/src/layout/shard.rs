@@ -136,7 +136,7 @@ impl Shards {
         let mut chunk = shard.to_vec();
         for (index, &per) in chunk.iter_mut().zip(&self.per).rev() {
             *index = index.checked_mul(per.get())?.checked_add(rest % per)?;
-            rest = rest / per;
+            rest /= per;
         }
         Some(chunk)
     }
