@@ -153,7 +153,9 @@ impl Graph {
         if source.items.contains(name) {
             return Some(Target::Item(module));
         }
-        if let Some(import) = source.imports.iter().find(|import| import.name.as_deref() == Some(name)) {
+        if let Some(import) =
+            source.imports.iter().find(|import| import.name.as_deref() == Some(name))
+        {
             return self.resolve(module, &import.path, seen);
         }
         source.imports.iter().filter(|import| import.name.is_none()).find_map(|import| {

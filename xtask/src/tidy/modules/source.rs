@@ -15,7 +15,7 @@ pub(super) struct Source {
     /// Modules with files of their own.
     pub(super) declared: Vec<Declared>,
     /// Modules in blocks, by name.
-    pub(super) blocks: Vec<(String, Source)>,
+    pub(super) blocks: Vec<(String, Self)>,
     /// Names of items.
     pub(super) items: BTreeSet<String>,
     /// What `use` brings into the module.
@@ -57,7 +57,8 @@ impl Source {
         while let [first, after @ ..] = rest {
             rest = after;
             match first {
-                TokenTree::Punct(mark) if mark.as_char() == '#' => match Attribute::take(&mut rest) {
+                TokenTree::Punct(mark) if mark.as_char() == '#' => match Attribute::take(&mut rest)
+                {
                     Attribute::WholeForTests => return,
                     Attribute::ForTests => skip_item(&mut rest),
                     Attribute::Path(path) => file = Some(path),
@@ -89,14 +90,17 @@ impl Source {
                 block.scan(group.stream(), true);
                 self.blocks.push((name.to_string(), block));
             }
-            _ => self.declared.push(Declared { name: name.to_string(), file }),
+            TokenTree::Punct(_) | TokenTree::Ident(_) | TokenTree::Literal(_) => {
+                self.declared.push(Declared { name: name.to_string(), file });
+            }
         }
     }
 
     /// Reads the segments after the first one of a path.
     fn take_path(&mut self, first: String, rest: &mut &[TokenTree]) {
         let mut path = vec![first];
-        while let [TokenTree::Punct(a), TokenTree::Punct(b), TokenTree::Ident(name), after @ ..] = *rest
+        while let [TokenTree::Punct(a), TokenTree::Punct(b), TokenTree::Ident(name), after @ ..] =
+            *rest
             && (a.as_char(), b.as_char()) == (':', ':')
         {
             path.push(name.to_string());
@@ -191,7 +195,9 @@ fn item_name(word: &str, rest: &[TokenTree]) -> Option<String> {
         ) => name,
         _ => return None,
     };
-    Some(name.to_string())
+    // `const` may stand before these.
+    let name = name.to_string();
+    (!matches!(name.as_str(), "async" | "extern" | "fn" | "unsafe")).then_some(name)
 }
 
 /// Collects the leaves of a tree of `use`.
@@ -284,8 +290,11 @@ mod tests {
         let [(name, block)] = source.blocks.as_slice() else { panic!() };
         assert_eq!((name.as_str(), block.items.len()), ("b", 1));
         assert_eq!(source.items.iter().collect::<Vec<_>>(), ["E", "d", "f"]);
-        let imports: Vec<_> =
-            source.imports.iter().map(|import| (import.name.as_deref(), import.path.join("::"))).collect();
+        let imports: Vec<_> = source
+            .imports
+            .iter()
+            .map(|import| (import.name.as_deref(), import.path.join("::")))
+            .collect();
         assert_eq!(imports, [(Some("I"), "g::H".to_owned()), (None, "j".to_owned())]);
     }
 }
