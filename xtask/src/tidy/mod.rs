@@ -1,10 +1,11 @@
 //! `tidy`: the project rules that a program can check. It is also a test, so `cargo test` runs it.
 //!
-//! [`files`] checks the text of each file, [`layers`] the dependencies of each package. Every rule is a function from
-//! text to problems, tested on text that violates it.
+//! [`files`] checks the text of each file, [`layers`] the dependencies of each package, [`modules`] the files of each
+//! package that use each other. Every rule is a function from text to problems, tested on text that violates it.
 
 mod files;
 mod layers;
+mod modules;
 
 use anyhow::ensure;
 
@@ -19,8 +20,8 @@ pub(crate) const COMMAND: Command = Command {
 usage: cargo xtask tidy
 
 Every source file says in its first line what it is, and ends before line 800; nothing is left to
-do; nothing names the machine it was written on; crates use only crates below them; dependencies
-are declared once, with a reason.",
+do; nothing names the machine it was written on; crates use only crates below them; files of
+a crate do not use each other in circles; dependencies are declared once, with a reason.",
     run,
 };
 
@@ -28,6 +29,7 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;
     let mut problems = files::check(house)?;
     problems.extend(layers::check(house)?);
+    problems.extend(modules::check(house)?);
     for problem in &problems {
         say(problem);
     }

@@ -1,0 +1,241 @@
+//! Rules about the files of one crate: they do not use each other in circles.
+//!
+//! A file may use its parent and what is below it. Two other files that use each other, directly or through more files,
+//! can only be read and changed together: what both need belongs into one of them, or into a third.
+
+mod graph;
+mod source;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::cargo_toml::members;
+use crate::house::House;
+
+use graph::{Graph, Tree};
+
+/// Returns the faults, one line each.
+pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for member in members(house)? {
+        let folder = match member.name.as_str() {
+            "xtask" => "xtask/src".to_owned(),
+            name => format!("crates/{name}/src"),
+        };
+        let mut tree = Tree::new();
+        read(&house.path(&folder), "", &mut tree)?;
+        let circles = circles(&member.name, &tree).with_context(|| folder)?;
+        found.extend(circles);
+    }
+    Ok(compare(&found, &parse_known(KNOWN)))
+}
+
+/// Files of a crate that use each other, by their paths below `src`.
+#[derive(Debug, PartialEq, Eq)]
+struct Circle {
+    name: String,
+    files: BTreeSet<String>,
+    /// Which file uses which.
+    uses: String,
+}
+
+/// Reads the list of the circles that are not cut yet.
+fn parse_known(list: &str) -> Vec<(&str, BTreeSet<String>)> {
+    let lines = list.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, files)| (name, files.split(' ').map(str::to_owned).collect()))
+        .collect()
+}
+
+/// Returns the circles that are not in the list, and the lines of the list that say more than there is.
+fn compare(found: &[Circle], known: &[(&str, BTreeSet<String>)]) -> Vec<String> {
+    let is_known = |circle: &&Circle| {
+        known.iter().any(|(name, files)| *name == circle.name && circle.files.is_subset(files))
+    };
+    let mut problems = Vec::new();
+    for Circle { name, files, uses } in found.iter().filter(|circle| !is_known(circle)) {
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        problems.push(format!("{name}: {} use each other in a circle:{uses}", files.join(", ")));
+    }
+    for (name, files) in known {
+        if !found.iter().any(|circle| circle.name == *name && circle.files == *files) {
+            let first = files.first().map_or("", String::as_str);
+            problems.push(format!("{LIST}: the circle of {name} with {first} is not as it says"));
+        }
+    }
+    problems
+}
+
+/// Reads the files of a folder and of those below it.
+fn read(folder: &Path, below: &str, tree: &mut Tree) -> anyhow::Result<()> {
+    for entry in
+        fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?
+    {
+        let entry = entry?;
+        let path = format!("{below}{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            read(&entry.path(), &format!("{path}/"), tree)?;
+        } else if path.ends_with(".rs") {
+            tree.insert(path, fs::read_to_string(entry.path())?);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the circles of a crate.
+fn circles(name: &str, tree: &Tree) -> anyhow::Result<Vec<Circle>> {
+    let mut found = Vec::new();
+    for root in ["lib.rs", "main.rs"] {
+        if tree.contains_key(root) {
+            let graph = Graph::read(tree, root)?;
+            found.extend(components(&graph).iter().map(|files| describe(name, &graph, files)));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the sets of more than one file in which each file reaches each other one.
+fn components(graph: &Graph) -> Vec<BTreeSet<usize>> {
+    let reached: Vec<BTreeSet<usize>> =
+        (0..graph.files.len()).map(|file| reach(graph, file)).collect();
+    let mut found: Vec<BTreeSet<usize>> = Vec::new();
+    for (file, to) in reached.iter().enumerate() {
+        let circle: BTreeSet<usize> =
+            to.iter().copied().filter(|other| reached[*other].contains(&file)).collect();
+        if circle.len() > 1 && !found.contains(&circle) {
+            found.push(circle);
+        }
+    }
+    found
+}
+
+/// Returns the files that a file uses directly or through others.
+fn reach(graph: &Graph, file: usize) -> BTreeSet<usize> {
+    let mut reached = BTreeSet::new();
+    let mut open = vec![file];
+    while let Some(file) = open.pop() {
+        open.extend(graph.names[file].keys().filter(|to| reached.insert(**to)));
+    }
+    reached
+}
+
+/// Says which files of a circle use which.
+fn describe(name: &str, graph: &Graph, circle: &BTreeSet<usize>) -> Circle {
+    let mut uses = String::new();
+    for from in circle {
+        for (to, path) in graph.names[*from].iter().filter(|(to, _)| circle.contains(to)) {
+            uses += &format!("\n    {} uses {path} of {}", graph.files[*from], graph.files[*to]);
+        }
+    }
+    let files = circle.iter().map(|file| graph.files[*file].clone()).collect();
+    Circle { name: name.to_owned(), files, uses }
+}
+
+/// The circles that are not cut yet. None of them may grow.
+const KNOWN: &str = include_str!("known.txt");
+const LIST: &str = "xtask/src/tidy/modules/known.txt";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the files of each circle.
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let tree =
+            files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        let found = circles("x", &tree).unwrap();
+        let join = |files: &BTreeSet<String>| files.iter().cloned().collect::<Vec<_>>().join(", ");
+        found.iter().map(|circle| join(&circle.files)).collect()
+    }
+
+    #[test]
+    fn a_known_circle_may_not_grow() {
+        let circle = |name: &str, files: &[&str]| Circle {
+            name: name.to_owned(),
+            files: files.iter().map(|file| (*file).to_owned()).collect(),
+            uses: "\n    a.rs uses crate::b of b.rs".to_owned(),
+        };
+        let known = parse_known("# why\nx: a.rs b.rs c.rs\n");
+        assert!(compare(&[circle("x", &["a.rs", "b.rs", "c.rs"])], &known).is_empty());
+        let stale = format!("{LIST}: the circle of x with a.rs is not as it says");
+        assert_eq!(compare(&[circle("x", &["a.rs", "b.rs"])], &known), [stale.as_str()]);
+        assert_eq!(compare(&[], &known), [stale.as_str()]);
+        for grown in
+            [circle("x", &["a.rs", "b.rs", "c.rs", "d.rs"]), circle("y", &["a.rs", "b.rs"])]
+        {
+            let problems = compare(&[grown], &known);
+            assert_eq!(problems.len(), 2);
+            assert!(problems[0].ends_with("in a circle:\n    a.rs uses crate::b of b.rs"));
+            assert_eq!(problems[1], stale);
+        }
+    }
+
+    #[test]
+    fn a_circle_is_found() {
+        let root = ("lib.rs", "mod a; mod b; mod c; mod d;");
+        let files = [
+            root,
+            ("a.rs", "use crate::b::B; pub struct A;"),
+            ("b.rs", "use super::c; pub struct B;"),
+            ("c/mod.rs", "pub fn c() { crate::a::A; }"),
+            ("d.rs", "use crate::a::A;"),
+        ];
+        assert_eq!(found(&files), ["a.rs, b.rs, c/mod.rs"]);
+        let cut = [files[0], files[1], files[2], ("c/mod.rs", "pub fn c() {}"), files[4]];
+        assert!(found(&cut).is_empty());
+    }
+
+    #[test]
+    fn parents_and_children_may_use_each_other() {
+        assert!(
+            found(&[
+                ("lib.rs", "mod a; pub use a::A; pub struct Root;"),
+                ("a/mod.rs", "mod b; use b::B; use crate::Root; pub struct A;"),
+                ("a/b.rs", "use super::A; pub struct B;"),
+            ])
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn names_are_followed_to_their_files() {
+        let mut files = vec![
+            ("lib.rs", "mod a; mod b; mod inner; pub(crate) use inner::*; use a::{A as Alias};"),
+            ("a.rs", "use crate::B; pub struct A;"),
+            ("b.rs", "use crate::Alias; pub struct B;"),
+            ("inner.rs", "pub(crate) use crate::b::B;"),
+        ];
+        assert_eq!(found(&files), ["a.rs, b.rs"]);
+        // What the root has itself is its own.
+        files[3] = ("inner.rs", "pub(crate) struct B;");
+        assert!(found(&files).is_empty());
+    }
+
+    #[test]
+    fn blocks_belong_to_their_files() {
+        assert_eq!(
+            found(&[
+                ("lib.rs", "mod a; #[path = \"other/place.rs\"] mod b;"),
+                ("a.rs", "mod block { use super::super::b::B; } pub struct A;"),
+                ("other/place.rs", "pub struct B(crate::a::block::C);"),
+            ]),
+            ["a.rs, other/place.rs"]
+        );
+    }
+
+    #[test]
+    fn tests_may_use_everything() {
+        assert!(
+            found(&[
+                ("lib.rs", "mod a; mod b; #[cfg(test)] mod tests;"),
+                ("a.rs", "use crate::b::B; pub struct A;"),
+                ("b.rs", "pub struct B; #[cfg(test)] mod tests { use crate::a::A; }"),
+            ])
+            .is_empty()
+        );
+    }
+}
