@@ -182,9 +182,8 @@ impl Geometry {
             .and_then(|index| index.check_rows(num::to_u64(count)).map(|()| index))
             .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
         // Compared with the number of rows.
-        let rows = index
-            .iter()
-            .map(|fragment| fragment.rows().map(|row| num::saturating_usize(row)).collect());
+        let rows =
+            index.iter().map(|fragment| fragment.rows().map(num::saturating_usize).collect());
         Ok(rows.collect())
     }
 

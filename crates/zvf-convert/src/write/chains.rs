@@ -140,8 +140,8 @@ impl Millimeters {
         [0, 1, 2].map(|axis| positions.float(row, axis).unwrap_or(f64::NAN) * self.factor)
     }
 
-    /// A number in 32 bits.
-    pub(crate) fn to_f32(&mut self, x: f64) -> f32 {
+    /// Rounds a number to 32 bits, and counts it where that changes it.
+    pub(crate) fn round_to_f32(&mut self, x: f64) -> f32 {
         let narrow = nearest_f32(x);
         self.changed += u64::from(f64::from(narrow) != x && !x.is_nan());
         narrow

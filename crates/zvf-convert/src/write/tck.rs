@@ -119,7 +119,7 @@ impl TckWriter<'_> {
         for x in place {
             match &mut self.lengths {
                 Some(lengths) if !self.is_wide => {
-                    self.bytes.extend_from_slice(&lengths.to_f32(x).to_le_bytes());
+                    self.bytes.extend_from_slice(&lengths.round_to_f32(x).to_le_bytes());
                 }
                 _ => self.bytes.extend_from_slice(&x.to_le_bytes()),
             }

@@ -124,7 +124,7 @@ impl<'a> TrxWriter<'a> {
             let mut bytes = Vec::with_capacity(batch.len() * 12);
             for row in 0..batch.len() {
                 for x in lengths.position(batch.positions(), row) {
-                    bytes.extend_from_slice(&lengths.to_f32(x).to_le_bytes());
+                    bytes.extend_from_slice(&lengths.round_to_f32(x).to_le_bytes());
                 }
             }
             positions.rows.write_all(&bytes)?;

@@ -164,7 +164,7 @@ impl Extra {
     fn push(&self, objects: &mut Objects, id: u64, to: &mut Vec<u8>) {
         for axis in 0..objects.header.axes.len() {
             let x = self.stored(objects, id, axis);
-            to.extend_from_slice(&objects.lengths.to_f32(x).to_le_bytes());
+            to.extend_from_slice(&objects.lengths.round_to_f32(x).to_le_bytes());
         }
     }
 

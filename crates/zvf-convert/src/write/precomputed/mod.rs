@@ -275,7 +275,7 @@ impl Objects {
         let width = self.batch.positions().width() as usize;
         for axis in 0..width {
             let x = self.lengths.scaled(self.batch.positions(), row, axis);
-            to.extend_from_slice(&self.lengths.to_f32(x).to_le_bytes());
+            to.extend_from_slice(&self.lengths.round_to_f32(x).to_le_bytes());
         }
     }
 }
@@ -306,7 +306,7 @@ fn push_value(field: &Field, row: usize, at: usize, lengths: &mut Millimeters, t
         return;
     }
     let wide = column.float(row, at).unwrap_or(f64::NAN);
-    to.extend_from_slice(&lengths.to_f32(wide).to_le_bytes());
+    to.extend_from_slice(&lengths.round_to_f32(wide).to_le_bytes());
 }
 
 /// The record of the input's `info`, if it was of this kind.
