@@ -626,3 +626,11 @@ const REMEMBERED_COMMITS: u64 = 32;
 
 /// How often keys that others put at the same time are looked at again.
 const APPLY_TRIES: usize = 20;
+
+/// The bytes of an object that a list named.
+pub(crate) fn need_listed(key: &str, bytes: Option<Bytes>) -> Result<Bytes> {
+    bytes.ok_or_else(|| {
+        let text = format!("{key}: expected the object that was listed, found none; try again");
+        EditError::new(Class::FileChanged, text)
+    })
+}

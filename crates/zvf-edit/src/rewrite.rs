@@ -20,11 +20,10 @@ use zvf_publish::{Disk, KeyedFolder};
 use crate::arrays::doc_bytes;
 use crate::error::{EditError, Result};
 use crate::history::journal;
-use crate::journal::{Changes, Journal, new_txid};
+use crate::journal::{Changes, Journal, need_listed, new_txid};
 use crate::place::Place;
 use crate::script::{record, report};
 use crate::snapshot::Snapshot;
-use crate::stores::need_listed;
 use crate::transaction::CommitOptions;
 
 /// A copy of a store with a journal, for a program that replaces stores. Dropped, it leaves nothing.

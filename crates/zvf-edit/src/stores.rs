@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
@@ -17,7 +16,7 @@ use crate::arrays::doc_bytes;
 use crate::error::{EditError, Result};
 use crate::geometry::{NONE, Vid};
 use crate::history::{hold_for_reading, journal, plan_undo};
-use crate::journal::{Changes, Journal};
+use crate::journal::{Changes, Journal, need_listed};
 use crate::links::End;
 use crate::new_column::NewColumn;
 use crate::place::{Place, journal_folder};
@@ -43,14 +42,6 @@ fn copy_store(from: &Journal, to: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The bytes of an object that a list named.
-pub(crate) fn need_listed(key: &str, bytes: Option<Bytes>) -> Result<Bytes> {
-    bytes.ok_or_else(|| {
-        let text = format!("{key}: expected the object that was listed, found none; try again");
-        EditError::new(Class::FileChanged, text)
-    })
 }
 
 /// Takes the marks of a journal from the root of a copy: its history stays with the original.
@@ -556,7 +547,7 @@ mod tests {
 
     #[test]
     fn an_object_that_went_is_not_copied_as_an_empty_one() {
-        let bytes = Bytes::from_static(b"cell");
+        let bytes = bytes::Bytes::from_static(b"cell");
         assert_eq!(need_listed("0/vertices/c/0", Some(bytes.clone())), Ok(bytes));
         let error = need_listed("0/vertices/c/0", None).unwrap_err();
         assert_eq!(error.class, Class::FileChanged);
