@@ -84,11 +84,6 @@ impl<'a> Frame<'a> {
         self.draco.as_ref().map(plan).transpose()
     }
 
-    /// Where they go.
-    pub(crate) const fn at(&self) -> At {
-        self.at
-    }
-
     /// The path of an array or group of it.
     pub(crate) fn path(&self, name: &str) -> String {
         self.at.path(name)

@@ -31,12 +31,12 @@ pub(crate) struct Ids {
     pub(crate) count: u64,
     /// Whether they are not 0, 1, 2 and so on.
     pub(crate) sparse: bool,
-    folder: Option<Arc<Scratch>>, // where they may be
+    _folder: Option<Arc<Scratch>>, // where they may be
 }
 
 impl Default for Ids {
     fn default() -> Self {
-        Self { stored: Stored::Held(bytes::Bytes::new()), count: 0, sparse: false, folder: None }
+        Self { stored: Stored::Held(bytes::Bytes::new()), count: 0, sparse: false, _folder: None }
     }
 }
 
@@ -76,12 +76,12 @@ impl Ids {
             }
         }
         let (stored, _) = out.finish()?;
-        Ok(Self { stored, count, sparse, folder: None })
+        Ok(Self { stored, count, sparse, _folder: None })
     }
 
     /// The same, which keep their scratch folder until they are dropped.
     pub(crate) fn with_scratch(self, folder: Arc<Scratch>) -> Self {
-        Self { folder: Some(folder), ..self }
+        Self { _folder: Some(folder), ..self }
     }
 
     /// Reads them one after the other.

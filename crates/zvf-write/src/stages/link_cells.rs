@@ -165,7 +165,8 @@ impl<'a> Step<'a> {
             (Found::Records(records), _) => {
                 let start = at * record_width(self.known) + 12;
                 let record = records.get(start..).unwrap_or(&[]);
-                let end = |end: usize| (number_u32(record, end * 8), number_u32(record, end * 8 + 4));
+                let end =
+                    |end: usize| (number_u32(record, end * 8), number_u32(record, end * 8 + 4));
                 ends.extend((0..self.width).map(end));
             }
         }
@@ -310,7 +311,8 @@ impl<'a> Step<'a> {
         }
         segment.links.put(key, cell.into())?;
         for (number, (sink, written)) in segment.columns.iter().enumerate() {
-            let links = order.iter().map(|at| links.get(usize_from_u32(*at)).copied().unwrap_or(NONE));
+            let links =
+                order.iter().map(|at| links.get(usize_from_u32(*at)).copied().unwrap_or(NONE));
             sink.put(key, written.cell(self.values(&of.found, number, links)))?;
         }
         Ok(())

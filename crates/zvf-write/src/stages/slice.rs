@@ -247,7 +247,9 @@ impl HeldRows {
     /// The chunks that have rows, in numeric order.
     pub(crate) fn chunks(&self) -> Vec<u32> {
         let mut chunks = self.table.order(&[], None).chunks;
-        chunks.retain(|chunk| self.by_chunk.get(usize_from_u32(*chunk)).is_some_and(|p| !p.is_empty()));
+        chunks.retain(|chunk| {
+            self.by_chunk.get(usize_from_u32(*chunk)).is_some_and(|p| !p.is_empty())
+        });
         chunks
     }
 

@@ -150,7 +150,10 @@ pub(crate) struct KWayMerge {
 enum Source {
     /// All of them, where the first of them that is left begins, and the width.
     Held(Bytes, usize, usize),
-    File { file: BufReader<fs::File>, head: Vec<u8> },
+    File {
+        file: BufReader<fs::File>,
+        head: Vec<u8>,
+    },
 }
 
 impl KWayMerge {

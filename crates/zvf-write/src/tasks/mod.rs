@@ -58,7 +58,8 @@ pub use self::plan::{SlicePlan, Stage, Task, TaskPlan};
 use crate::ingest::Ingest;
 use crate::objects::Objects;
 use crate::stages::{
-    self, CellsLeft, CellsRecord, Joined, Known, LinksRecord, Part, SliceData, Stages, Stored, Target,
+    self, CellsLeft, CellsRecord, Joined, Known, LinksRecord, Part, SliceData, Stages, Stored,
+    Target,
 };
 use crate::{Report, Schema, WriteError, WriteOptions};
 
@@ -321,8 +322,7 @@ impl Tasks {
             }
         }
         let folder = self.journal.files();
-        let finished =
-            all.finish(known, &build, &Objects::default(), Some(&folder), |_| {}).await;
+        let finished = all.finish(known, &build, &Objects::default(), Some(&folder), |_| {}).await;
         let outcome = match finished {
             Err(WriteError::Lost { array, chunks }) => return Err(self.undone(&array, &chunks)?),
             finished => finished?,
