@@ -1,6 +1,6 @@
-//! Routed rows until the end, in memory.
+//! Routed rows until they are put aside, in memory.
 //!
-//! Not here: what becomes of those that do not fit (`stages`).
+//! Not here: what becomes of them (`stages`).
 
 use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 
@@ -11,8 +11,7 @@ use crate::run::{Piece, RoutedBatch};
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     runs: Vec<RoutedBatch>,
-    bytes: u64,                     // of the runs
-    by_chunk: Vec<Vec<(u32, u32)>>, // once sealed: for each chunk, runs and segments
+    bytes: u64, // of the runs
 }
 
 impl Buffer {
@@ -33,16 +32,6 @@ impl Buffer {
     /// About how many bytes it holds.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
-    }
-
-    /// No more batches come: the pieces of each chunk can be asked for.
-    pub(crate) fn seal(&mut self, table: &ChunkTable) {
-        self.by_chunk = index(&self.runs, table);
-    }
-
-    /// The rows of a chunk, in the order given.
-    pub(crate) fn chunk(&self, chunk: u32) -> Vec<Piece<'_>> {
-        pieces(&self.runs, self.by_chunk.get(usize_from_u32(chunk)).map_or(&[], Vec::as_slice))
     }
 }
 

@@ -3,24 +3,22 @@
 //! Chunks are independent: they are put together on all cores, in any order, and what is remembered of
 //! each is its fragments.
 //!
-//! Not here: which rows a chunk has (`buffer`), how a payload is framed, coded and stored (`zvf-store`).
+//! Not here: which rows a chunk has (`stages::known`), how a payload is framed, coded and stored (`zvf-store`).
 
 use rayon::prelude::*;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
-use zvf_format::num::{i64s_to_le, to_u64, usize_from_u32};
+use zvf_format::num::{i64s_to_le, to_u64};
 use zvf_metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, Object};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
 
 use crate::WriteError;
 use crate::at::At;
-use crate::buffer::Buffer;
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, Written};
 use crate::draco::{DracoPlan, DracoPositions};
-use crate::elements::Places;
-use crate::run::{ChunkRows, Group, gather};
+use crate::run::{ChunkRows, Group};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
 
@@ -84,11 +82,6 @@ impl<'a> Frame<'a> {
             DracoPlan::new(*draco, dtype, chunk, &self.low, &self.high)
         };
         self.draco.as_ref().map(plan).transpose()
-    }
-
-    /// Where they go.
-    pub(crate) const fn at(&self) -> At {
-        self.at
     }
 
     /// The path of an array or group of it.
@@ -196,8 +189,8 @@ pub(crate) enum Meaning<'a> {
     Bins(u64),
     /// Objects, by the number [`object_of`] takes back.
     Objects,
-    /// Runs of objects, which this names for each fragment of a chunk.
-    Runs(&'a (dyn Fn(u32) -> &'a [i64] + Sync)),
+    /// Runs of these objects, one for each fragment.
+    Runs(&'a [i64]),
 }
 
 /// The columns that vertices have.
@@ -209,46 +202,6 @@ pub(crate) struct Layout<'a> {
     pub(crate) vertex: &'a [Attribute],
     /// Attributes of fragments, which each row repeats.
     pub(crate) fragment: &'a [Attribute],
-}
-
-/// What is known of the chunks when their cells are written.
-#[derive(Debug, Default)]
-pub(crate) struct Summary {
-    /// The fragments that have rows, of each chunk by its number.
-    pub(crate) groups: Vec<Vec<Group>>,
-    /// Bytes of all cells, before they are coded.
-    pub(crate) bytes: u64,
-    /// All cells.
-    pub(crate) cells: u64,
-}
-
-/// Writes the cells of vertices, fragments and attributes.
-pub(crate) async fn write(
-    frame: &Frame<'_>,
-    buffer: &Buffer,
-    layout: Layout<'_>,
-    meaning: Meaning<'_>,
-    places: Option<&Places>,
-) -> Result<Summary, WriteError> {
-    let arrays = Arrays::new(frame, layout, &meaning)?;
-    let chunks = frame.par_write_chunks(&frame.order.chunks, &arrays.all(), |chunk| {
-        let rows = gather(&buffer.chunk(chunk), places.is_some());
-        if let Some(places) = places {
-            places.put(chunk, &rows.numbers);
-        }
-        let (groups, bytes) = arrays.put(frame, chunk, rows, meaning)?;
-        Ok((chunk, groups, bytes))
-    })?;
-    let mut summary = Summary { groups: vec![Vec::new(); frame.table.len()], ..Summary::default() };
-    for (chunk, groups, bytes) in chunks {
-        summary.bytes += bytes;
-        if let Some(to) = summary.groups.get_mut(usize_from_u32(chunk)) {
-            *to = groups;
-        }
-    }
-    let arrays = arrays.finish().await?;
-    summary.cells = arrays * to_u64(frame.table.len());
-    Ok(summary)
 }
 
 /// The arrays, being written.
@@ -328,7 +281,7 @@ impl Arrays {
         let owners = match meaning {
             Meaning::Bins(_) => None,
             Meaning::Objects => Some(groups.iter().map(|g| object_of(g.group)).collect()),
-            Meaning::Runs(owners) => Some(owners(chunk).to_vec()),
+            Meaning::Runs(owners) => Some(owners.to_vec()),
         };
         if let (Some(sink), Some(owners)) = (&self.owners, owners) {
             put(sink, i64s_to_le(&owners).into())?;
@@ -359,16 +312,6 @@ impl Arrays {
         let columns = self.attributes.into_iter().chain(self.of_fragments).map(|(sink, _)| sink);
         let fixed = [self.vertices, self.fragments].into_iter().chain(self.owners);
         fixed.chain(columns).collect()
-    }
-
-    /// Ends the arrays and counts them.
-    async fn finish(self) -> Result<u64, WriteError> {
-        let mut arrays = 0_u64;
-        for sink in self.into_sinks() {
-            sink.finish(|_| {}).await?;
-            arrays += 1;
-        }
-        Ok(arrays)
     }
 }
 

@@ -121,9 +121,9 @@ impl ChunkTable {
         let mut chunks: Vec<u32> = (0..saturating_u32_from_usize(self.len())).collect();
         let shard_of = |number: u32| self.shard_of(number, origin, shard.unwrap_or(&[]));
         chunks.sort_unstable_by(|a, b| self.components(*a).cmp(self.components(*b)));
-        let ranks = inverse(&chunks);
         if shard.is_none() {
-            return Order { places: ranks.clone(), shards: ranks.clone(), ranks, chunks };
+            let places = inverse(&chunks);
+            return Order { shards: places.clone(), places, chunks };
         }
         chunks.sort_by_cached_key(|number| shard_of(*number));
         let (mut shards, mut shard) = (vec![0; chunks.len()], 0_u32);
@@ -135,7 +135,7 @@ impl ChunkTable {
             }
             shard += 1;
         }
-        Order { places: inverse(&chunks), shards, ranks, chunks }
+        Order { places: inverse(&chunks), shards, chunks }
     }
 }
 
@@ -156,17 +156,10 @@ pub(crate) struct Order {
     /// Numbers of chunks, in the order of writing.
     pub(crate) chunks: Vec<u32>,
     places: Vec<u32>, // of each chunk, where it stands in that order
-    ranks: Vec<u32>,  // of each chunk, where it stands in numeric order
     shards: Vec<u32>, // of each chunk, the number of its shard
 }
 
 impl Order {
-    /// Where the chunk `number` stands among all in numeric order.
-    pub(crate) fn rank(&self, number: u32) -> u32 {
-        // A chunk that is not there comes last.
-        self.ranks.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
-    }
-
     /// Where the chunk `number` stands in the order of writing.
     pub(crate) fn place(&self, number: u32) -> u32 {
         // A chunk that is not there comes last.
@@ -208,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_written_shard_by_shard_and_ranked_numerically() {
+    fn chunks_are_written_shard_by_shard_and_otherwise_numerically() {
         let mut table = ChunkTable::new(2);
         for key in [[3, 0], [0, 3], [0, 1], [-1, 9], [0, 3]] {
             table.number(&key).unwrap();
@@ -217,7 +210,6 @@ mod tests {
         assert_eq!(table.order(&[0, 0], None).chunks, [3, 2, 1, 0]);
         let order = table.order(&[-1, 0], Some(&[2, 2]));
         assert_eq!(order.chunks, [2, 1, 3, 0]);
-        assert_eq!([0, 1, 2, 3].map(|n| order.rank(n)), [3, 2, 1, 0]);
         assert_eq!([0, 1, 2, 3].map(|n| order.place(n)), [3, 1, 0, 2]);
         assert_eq!([0, 1, 2, 3].map(|n| order.shard(n)), [3, 1, 0, 2]);
         assert_eq!(table.key(3).unwrap().to_string(), "-1.9");

@@ -1,21 +1,13 @@
 //! Edges and faces: kept as they come, naming vertices by running number, until every vertex has its
 //! row.
 //!
-//! An element whose vertices share a chunk is one row of that chunk's links; any other goes where
-//! `zvf_format::link` places it. In a skeleton an edge that the order of rows already says is not
-//! stored.
-//!
-//! Not here: the cells (`link`).
+//! Not here: where their ends are (`stages::join`), and the cells (`stages::links`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use rayon::prelude::*;
-use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Column, ColumnBuilder, Field, Kind, Value};
 
 use crate::WriteError;
 use crate::columns::Attribute;
-use crate::run::Group;
 use crate::schema::Schema;
 
 /// All elements so far.
@@ -89,110 +81,15 @@ impl Elements {
         std::mem::take(&mut self.columns).into_iter().map(ColumnBuilder::finish).collect()
     }
 
+    /// The vertices of all elements.
+    pub(crate) fn all_vertices(&self) -> &[u64] {
+        &self.vertices
+    }
+
     /// The vertices of element `number`.
     pub(crate) fn vertices(&self, number: u32) -> &[u64] {
         let start = usize_from_u32(number) * self.width;
         self.vertices.get(start..start + self.width).unwrap_or(&[])
-    }
-
-    /// Tells elements within a chunk, each with that chunk, from those between chunks.
-    pub(crate) fn resolve(
-        &self,
-        places: &Places,
-        implied: Option<&[Vec<Group>]>,
-    ) -> Result<Resolved, WriteError> {
-        if self.width == 0 {
-            return Ok(Resolved::default());
-        }
-        let block = BLOCK * self.width;
-        let blocks: Vec<Resolved> = self
-            .vertices
-            .par_chunks(block)
-            .enumerate()
-            .map(|(at, vertices)| self.block(at * BLOCK, vertices, places, implied))
-            .collect::<Result<_, WriteError>>()?;
-        let mut all = Resolved::default();
-        for block in blocks {
-            all.inside.extend(block.inside);
-            all.between.extend(block.between);
-        }
-        all.inside.par_sort_by_key(|(chunk, _)| *chunk);
-        Ok(all)
-    }
-
-    fn block(
-        &self,
-        first: usize,
-        vertices: &[u64],
-        places: &Places,
-        implied: Option<&[Vec<Group>]>,
-    ) -> Result<Resolved, WriteError> {
-        let mut out = Resolved::default();
-        let mut ends = Vec::with_capacity(self.width);
-        for (element, vertices) in (first..).zip(vertices.chunks_exact(self.width)) {
-            ends.clear();
-            for vertex in vertices {
-                let end = places.locate(*vertex).ok_or_else(|| WriteError::NoSuchVertex {
-                    element: to_u64(element),
-                    vertex: *vertex,
-                    vertices: to_u64(places.0.len()),
-                })?;
-                ends.push(end);
-            }
-            let chunk = ends.first().map_or(0, |(chunk, _)| *chunk);
-            if ends.iter().any(|(other, _)| *other != chunk) {
-                out.between.push(saturating_u32_from_usize(element));
-            } else if !implied.is_some_and(|groups| is_implied(&ends, groups)) {
-                out.inside.push((chunk, saturating_u32_from_usize(element)));
-            }
-        }
-        Ok(out)
-    }
-}
-
-/// Elements told apart.
-#[derive(Debug, Default)]
-pub(crate) struct Resolved {
-    /// Those within a chunk, by chunk, in the order given.
-    pub(crate) inside: Vec<(u32, u32)>,
-    /// Those between chunks, in the order given.
-    pub(crate) between: Vec<u32>,
-}
-
-/// Whether an edge from child to parent is what the order of rows says.
-fn is_implied(ends: &[(u32, u64)], groups: &[Vec<Group>]) -> bool {
-    let [(chunk, child), (_, parent)] = ends else { return false };
-    let fragments = groups.get(usize_from_u32(*chunk)).map_or(&[][..], Vec::as_slice);
-    let first = fragments.binary_search_by_key(child, |group| group.start).is_ok();
-    parent.checked_add(1) == Some(*child) && !first
-}
-
-/// The chunk and the row of every vertex.
-#[derive(Debug)]
-pub(crate) struct Places(Vec<AtomicU64>); // chunk, then row, 32 bits each
-
-impl Places {
-    /// Of so many vertices, none of which has a place yet.
-    pub(crate) fn new(vertices: u64) -> Self {
-        Self((0..vertices).map(|_| AtomicU64::new(u64::MAX)).collect())
-    }
-
-    /// Puts vertices, given by their numbers in the order of their rows, into a chunk.
-    pub(crate) fn put(&self, chunk: u32, numbers: &[u64]) {
-        for (row, number) in (0_u64..).zip(numbers) {
-            let slot = usize::try_from(*number).ok().and_then(|number| self.0.get(number));
-            if let Some(slot) = slot {
-                slot.store(u64::from(chunk) << 32 | row, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Where vertex `number` is.
-    pub(crate) fn locate(&self, number: u64) -> Option<(u32, u64)> {
-        let slot = usize::try_from(number).ok().and_then(|number| self.0.get(number))?;
-        let place = slot.load(Ordering::Relaxed);
-        let chunk = u32::try_from(place >> 32).unwrap_or(u32::MAX);
-        (chunk != u32::MAX).then_some((chunk, place & u64::from(u32::MAX)))
     }
 }
 
@@ -255,6 +152,5 @@ fn check_width(kind: Kind, width: usize) -> Result<(), WriteError> {
     if width == 2 { Ok(()) } else { unfit("2 vertices") }
 }
 
-const BLOCK: usize = 1 << 14;
 /// Bytes of what is made of an element beside its ends.
 const ELEMENT: u64 = 32;

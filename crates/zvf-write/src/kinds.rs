@@ -15,9 +15,6 @@
 //!
 //! Reading and writing one kind is in `ingest`, publishing in `writer`.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::arrays::{GeometryEntry, GeometryIndex};
 use zvf_metadata::{GroupDoc, LevelDoc};
@@ -28,8 +25,7 @@ use crate::at::At;
 use crate::extent::union;
 use crate::ingest::{Ingest, Outcome};
 use crate::objects::Objects;
-use crate::scratch::Scratch;
-use crate::stages::KWayMerge;
+use crate::stages::{Ids, KWayMerge, for_each_place};
 use crate::stop::StopFlag;
 use crate::{Report, Schema, WriteError, WriteOptions};
 
@@ -149,12 +145,11 @@ async fn finish(
     edit_level: &mut impl FnMut(Kind, &mut LevelDoc),
     placed: &mut impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
 ) -> Result<Outcome, WriteError> {
-    let (kind, given) = (ingest.schema.kind, ingest.given);
+    let kind = ingest.schema.kind;
     let (scratch, stop) = (ingest.scratch(), ingest.stop_flag()); // the scratch folder may hold the locations
     let outcome = ingest.finish(build, at, |level| edit_level(kind, level)).await?;
     if let Some(places) = &outcome.placed {
-        places
-            .for_each(given, &stop, &mut |number, chunk, row| placed(kind, number, chunk, row))?;
+        for_each_place(places, &stop, &mut |number, chunk, row| placed(kind, number, chunk, row))?;
     }
     drop(scratch);
     Ok(outcome)
@@ -262,66 +257,12 @@ impl KindWriter<'_> {
     }
 }
 
-/// The ids of one kind, ascending.
-#[derive(Debug)]
-pub(crate) enum Ids {
-    Held(Vec<i64>),
-    Kept { path: PathBuf, _folder: Option<Arc<Scratch>> },
-}
-
-impl Ids {
-    /// Keeps the scratch folder of the ids until they are dropped.
-    pub(crate) fn with_scratch(self, folder: Arc<Scratch>) -> Self {
-        match self {
-            Self::Held(ids) => Self::Held(ids),
-            Self::Kept { path, .. } => Self::Kept { path, _folder: Some(folder) },
-        }
-    }
-}
-
-impl Default for Ids {
-    fn default() -> Self {
-        Self::Held(Vec::new())
-    }
-}
-
-/// Iterates over ids.
-enum Walk<'a> {
-    Held(&'a [i64]),
-    Kept(KWayMerge),
-}
-
-impl Walk<'_> {
-    fn head(&self) -> Option<i64> {
-        match self {
-            Self::Held(ids) => ids.first().copied(),
-            Self::Kept(ids) => ids.head_number(),
-        }
-    }
-
-    fn advance(&mut self) -> Result<(), WriteError> {
-        match self {
-            Self::Held(ids) => *ids = ids.get(1..).unwrap_or_default(),
-            Self::Kept(ids) => ids.advance()?,
-        }
-        Ok(())
-    }
-}
-
 /// Refuses an id that objects of two kinds have.
 fn check_apart(all: &[(Kind, Ids)], stop: &StopFlag) -> Result<(), WriteError> {
-    let walks = all.iter().map(|(kind, ids)| {
-        let walk = match ids {
-            Ids::Held(ids) => Walk::Held(ids),
-            Ids::Kept { path, .. } => {
-                Walk::Kept(KWayMerge::open(std::slice::from_ref(path), 8, stop)?)
-            }
-        };
-        Ok((*kind, walk))
-    });
-    let mut walks: Vec<(Kind, Walk<'_>)> = walks.collect::<Result<_, WriteError>>()?;
-    while let Some(id) = walks.iter().filter_map(|(_, walk)| walk.head()).min() {
-        let mut own = walks.iter_mut().filter(|(_, walk)| walk.head() == Some(id));
+    let walks = all.iter().map(|(kind, ids)| Ok((*kind, ids.read(stop)?)));
+    let mut walks: Vec<(Kind, KWayMerge)> = walks.collect::<Result<_, WriteError>>()?;
+    while let Some(id) = walks.iter().filter_map(|(_, walk)| walk.head_number()).min() {
+        let mut own = walks.iter_mut().filter(|(_, walk)| walk.head_number() == Some(id));
         let (first, second) = (own.next(), own.next());
         if let (Some((one, _)), Some((other, _))) = (&first, second) {
             return Err(WriteError::TwoKinds { object: ObjectId(id), kinds: [*one, *other] });
@@ -350,20 +291,24 @@ const fn kind_of(ingest: &Ingest) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages::Stored;
 
     #[test]
     fn an_object_is_of_one_kind() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ids");
-        let kept: Vec<u8> = [-5, 4, 9].into_iter().flat_map(crate::stages::ascending).collect();
-        std::fs::write(&path, kept).unwrap();
+        let records = |ids: &[i64]| -> Vec<u8> {
+            ids.iter().copied().flat_map(crate::stages::ascending).collect()
+        };
+        std::fs::write(&path, records(&[-5, 4, 9])).unwrap();
+        let held = |ids: &[i64]| Ids::from(Stored::Held(records(ids).into()));
         let mut all = vec![
-            (Kind::Mesh, Ids::Held(vec![-9, 0, 3])),
-            (Kind::Graph, Ids::Kept { path, _folder: None }),
-            (Kind::Line, Ids::Held(vec![1, 2])),
+            (Kind::Mesh, held(&[-9, 0, 3])),
+            (Kind::Graph, Ids::from(Stored::File(path))),
+            (Kind::Line, held(&[1, 2])),
         ];
         check_apart(&all, &StopFlag::default()).unwrap();
-        all[2].1 = Ids::Held(vec![2, 9]);
+        all[2].1 = held(&[2, 9]);
         assert_eq!(
             check_apart(&all, &StopFlag::default()).unwrap_err().to_string(),
             "object 9 is both a graph and a line: ids are those of all kinds together"

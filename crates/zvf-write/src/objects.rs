@@ -1,40 +1,23 @@
-//! Objects: which there are, what fragments they have, what is said of them, and groups of them.
+//! Objects: what is said of them, and groups of them.
 //!
 //! Rows of the index ascend by id. An object without vertices has a row too, with an empty manifest.
 //! Attributes are stored by row: one value for each, and a value that means "none" where nothing was
 //! said.
 //!
-//! Not here: how vertices become fragments (`cells`, `types`).
+//! Not here: how vertices become fragments (`cells`, `types`), and which objects there are (`stages::index`).
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rayon::prelude::*;
-use zvf_format::manifest::ManifestBuilder;
-use zvf_format::num::{i64s_to_le, saturating_usize, to_u64, usize_from_u32};
-use zvf_metadata::arrays::{GroupRange, Groups as GroupAttributes, ObjectIndex, Rows};
-use zvf_metadata::{Dtype, DtypeKind, FillValue, GroupDoc};
+use zvf_format::num::{i64s_to_le, saturating_usize, to_u64};
+use zvf_metadata::arrays::{GroupRange, Groups as GroupAttributes, Rows};
+use zvf_metadata::{Dtype, DtypeKind, FillValue};
 use zvf_model::{Field, Kind, Members, ObjectId};
 use zvf_store::{Build, DensePlan, RowPlan};
 
 use crate::WriteError;
 use crate::at::At;
-use crate::cells::Frame;
 use crate::columns::spelled_out;
-
-/// One fragment of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) object: i64,
-    /// The chunk's number.
-    pub(crate) chunk: u32,
-    /// The fragment in that chunk.
-    pub(crate) fragment: u32,
-    /// Its first row, where it is a run of a chain.
-    pub(crate) first: u64,
-    /// Its last row, likewise.
-    pub(crate) last: u64,
-}
 
 /// An attribute of these objects, one row for each.
 pub(crate) type Given = (Arc<[i64]>, Field);
@@ -103,88 +86,6 @@ impl Objects {
         self.group_fields.push(field);
     }
 
-    /// The ids of all objects, ascending, given those with fragments, which ascend.
-    pub(crate) fn ids(&self, entries: &[Entry]) -> Vec<i64> {
-        let mut ids: Vec<i64> = entries.iter().map(|entry| entry.object).collect();
-        ids.dedup();
-        ids.extend(&self.declared);
-        ids.par_sort_unstable();
-        ids.dedup();
-        ids
-    }
-
-    /// Writes the index of these objects, their attributes and the groups; `entries` ascend by object.
-    pub(crate) async fn write(
-        &self,
-        frame: &Frame<'_>,
-        kind: Kind,
-        ids: &[i64],
-        entries: &[Entry],
-    ) -> Result<(), WriteError> {
-        let rank = to_u64(frame.table.rank());
-        let rows = to_u64(ids.len());
-        let path = frame.path("object_index/manifests");
-        let codecs = frame.with_checksum(RowPlan::manifests().codecs);
-        let mut sink = frame.build.rows(&path, RowPlan { codecs, ..RowPlan::manifests() })?;
-        let mut present = 0_u64;
-        for ids in ids.chunks(ROWS) {
-            let blobs = ids.par_iter().map(|id| manifest(frame, entries, *id, rank));
-            for blob in blobs.collect::<Result<Vec<Bytes>, WriteError>>()? {
-                present += u64::from(blob.len() > EMPTY);
-                sink.push(&blob)?;
-            }
-        }
-        sink.finish(|_| {}).await?;
-        let path = frame.path("object_index/object_ids");
-        let mut sink = frame.build.dense(&path, DensePlan::new(Dtype::INT64))?;
-        sink.push(&i64s_to_le(ids))?;
-        sink.finish(|_| {}).await?;
-        let index = ObjectIndex::new(rows, present, rank, true);
-        let path = frame.path("object_index");
-        frame.build.group(&path, &GroupDoc::new(index.to_attributes())).await?;
-        self.write_fields(frame, kind, ids).await?;
-        self.write_groups(frame.build, frame.at(), kind).await
-    }
-
-    async fn write_fields(
-        &self,
-        frame: &Frame<'_>,
-        kind: Kind,
-        ids: &[i64],
-    ) -> Result<(), WriteError> {
-        let mut names: Vec<&Arc<str>> = self.fields.iter().map(|(_, field)| &field.name).collect();
-        names.sort();
-        names.dedup();
-        for name in names {
-            let given = || self.fields.iter().filter(|(_, field)| field.name == *name);
-            let (dtype, width) = common_type(kind, given().map(|(_, field)| field))?;
-            let stride = saturating_usize(dtype.size).saturating_mul(usize_from_u32(width));
-            let found = to_u64(ids.len()).saturating_mul(to_u64(stride)); // to be compared
-            let most = i64::MAX.cast_unsigned().min(to_u64(usize::MAX / 2));
-            if found > most {
-                return Err(WriteError::TooMuch { what: "bytes of an attribute", most, found });
-            }
-            let mut bytes = absent(dtype, ids.len() * usize_from_u32(width));
-            for (of, field) in given() {
-                for (row, id) in of.iter().enumerate() {
-                    let Ok(at) = ids.binary_search(id) else { continue };
-                    let start = at * stride;
-                    let to = bytes.get_mut(start..start + stride).unwrap_or(&mut []);
-                    put_values(to, field.column.row(row), usize_from_u32(width));
-                }
-            }
-            let first = given().next().map(|(_, field)| field);
-            let unit = first.and_then(|field| field.unit.as_deref());
-            let description = first.and_then(|field| field.description.as_deref());
-            let plan = attribute_plan(name, (dtype, width), to_u64(ids.len()), [unit, description]);
-            let path = frame.path(&format!("object_attributes/{name}"));
-            let mut sink = frame.build.dense(&path, plan)?;
-            sink.push(&bytes)?;
-            sink.finish(|_| {}).await?;
-        }
-        Ok(())
-    }
-
     /// Writes the groups and what is said of them.
     pub(crate) async fn write_groups(
         &self,
@@ -243,17 +144,6 @@ impl Objects {
         }
         Ok(())
     }
-}
-
-/// The manifest of one object.
-fn manifest(frame: &Frame<'_>, entries: &[Entry], id: i64, rank: u64) -> Result<Bytes, WriteError> {
-    let start = entries.partition_point(|entry| entry.object < id);
-    let own = entries.get(start..).unwrap_or(&[]).iter().take_while(|entry| entry.object == id);
-    let mut manifest = ManifestBuilder::new(rank)?;
-    for entry in own {
-        manifest.single(frame.table.components(entry.chunk), entry.fragment.into())?;
-    }
-    Ok(manifest.encode().into())
 }
 
 /// The type that holds the values of all these columns: that of all, or the longest text.
@@ -351,8 +241,3 @@ fn sentinel(dtype: Dtype) -> FillValue {
         (DtypeKind::Text, _) => FillValue::text(""),
     }
 }
-
-/// Rows of manifests in one piece.
-const ROWS: usize = 16_384;
-/// Bytes of a manifest of nothing.
-const EMPTY: usize = 4;

@@ -15,7 +15,7 @@ use zvf_format::num::to_u64;
 use crate::WriteError;
 use crate::blocks::BlockSorter;
 use crate::scratch::Scratch;
-use crate::stages::{ExternalSorter, KWayMerge, Output, ascending_u64, number_u64};
+use crate::stages::{ExternalSorter, KWayMerge, Output, Stored, ascending_u64, number_u64};
 use crate::stop::StopFlag;
 
 /// Where pairs are put aside.
@@ -265,7 +265,8 @@ impl Pairs {
         let from = match &self.kept {
             Kept::Held(held) => Left::Held(held.iter()),
             Kept::File(PairFile { path, .. }) | Kept::Saved(path) => {
-                Left::File(KWayMerge::open(std::slice::from_ref(path), 16, &StopFlag::default())?)
+                let stored = Stored::File(path.clone());
+                Left::File(KWayMerge::open([&stored], 16, &StopFlag::default())?)
             }
         };
         let mut reader = PairReader { from, head: None, begun: false };

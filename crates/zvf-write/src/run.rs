@@ -7,7 +7,7 @@
 //!
 //! Not here: what the groups are (`types`), and how cells are stored.
 
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::Column;
 
 use crate::route::Segment;
@@ -155,6 +155,19 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
         rows.numbers = numbers.collect();
     }
     rows
+}
+
+/// The running number of the first row of each group, where rows stay in the order given.
+pub(crate) fn first_numbers(pieces: &[Piece<'_>], groups: &[Group]) -> Vec<u64> {
+    let (mut pieces, mut before) = (pieces.iter().peekable(), 0_u64);
+    let firsts = groups.iter().filter_map(|group| {
+        while let Some(past) = pieces.next_if(|p| before + to_u64(p.rows.len()) <= group.start) {
+            before += to_u64(past.rows.len());
+        }
+        let at = saturating_usize(group.start - before); // within the piece
+        pieces.peek().and_then(|piece| Some(piece.run.numbers.get(*piece.rows.get(at)?)))
+    });
+    firsts.collect()
 }
 
 /// The columns of a chunk in the order given, as they are put aside: positions, then each field.
@@ -312,5 +325,14 @@ mod tests {
         assert_eq!((rows.positions, rows.numbers), (vec![2, 3], vec![8, 9]));
         assert_eq!(rows.groups, [Group { group: 0, start: 0, count: 2 }]);
         assert!(gather(&[], false).groups.is_empty());
+    }
+
+    #[test]
+    fn the_first_number_of_each_run_is_found() {
+        let a = run(&[1, 2, 3], &[0, 0, 1], &[0, 1, 2], 7);
+        let b = run(&[4, 5], &[1, 2], &[0, 1], 20);
+        let pieces = [a.piece(0), b.piece(0)];
+        let rows = gather(&pieces, false);
+        assert_eq!(first_numbers(&pieces, &rows.groups), [7, 9, 21]);
     }
 }

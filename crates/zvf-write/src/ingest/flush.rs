@@ -1,24 +1,27 @@
-//! What was taken in so far, put aside as a slice.
+//! What was taken in so far, put aside as a slice: in memory, or in files.
 //!
 //! What counts over all batches goes on: running numbers, and what the first batch said of all. What
 //! is numbered within a slice begins anew.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use rayon::prelude::*;
-use zvf_format::num::to_u64;
-use zvf_model::{Column, ColumnBuilder};
+use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_model::{Column, ColumnBuilder, Kind};
 
 use super::{Columns, Grouping, Ingest};
 use crate::WriteError;
 use crate::chunks::ChunkTable;
 use crate::columns::Attribute;
 use crate::extent::Extent;
-use crate::objects::{common_type, put_values};
+use crate::objects::{Given, common_type, put_values};
+use crate::run::RoutedBatch;
 use crate::stages::{
-    Beside, ColumnsRecord, RowsAside, Slice, sum, write_elements, write_field, write_ids,
-    write_rows,
+    Beside, ColumnsRecord, FieldRecord, HeldRows, HeldSlice, Slice, SliceData, Stored, Target,
+    Written, sum, write_elements, write_field, write_ids, write_rows,
 };
+use crate::stop::StopFlag;
 
 impl Ingest {
     /// About how many bytes it holds, with what would be needed beside them at the end.
@@ -30,86 +33,132 @@ impl Ingest {
             self.buffer.bytes(),
             rows,
             self.elements.bytes(),
-            to_u64(self.chains.entries.len()) * RUN,
+            self.chains.runs() * RUN,
             self.objects.bytes(),
             to_u64(self.rooted.len()) * 8,
         ];
         counted.into_iter().sum::<u64>()
     }
 
-    /// Writes what it holds to the files that begin with `stem`.
-    pub(crate) fn spill(&mut self, stem: &Path) -> Result<Slice, WriteError> {
+    /// Gives what it holds away as a slice: as it is, or in the files of the target.
+    pub(crate) fn put_aside(&mut self, target: &Target) -> Result<Slice, WriteError> {
         let stop = self.options.stop_flag();
         stop.check()?;
         let rank = self.table.rank();
         let table = std::mem::replace(&mut self.table, ChunkTable::new(rank));
         let (runs, by_chunk) = self.buffer.take(&table);
-        let positions = runs.par_iter().map(|run| {
-            let stride = run.positions.stride();
-            let kept = run.rows.len() * stride;
-            sum(run.positions.bytes().get(..kept).unwrap_or(&[]), stride)
+        let rows = HeldRows { runs, by_chunk, table, chains: self.chains.take() };
+        let ends = rows.chains.ends().map(|ends| {
+            ends.map(|(object, chunk)| (object, rows.table.components(chunk).to_vec()))
         });
-        let positions = positions.reduce(|| 0, u64::wrapping_add);
-        let chains = self.chains.take();
-        let mut files = Vec::new();
-        // Without columns no row came.
-        let grouping = self.columns.as_ref().map_or(Grouping::Bins, |columns| columns.grouping);
-        let beside = Beside::new(&self.schema, grouping, self.tells_places);
-        let aside = RowsAside { runs: &runs, by_chunk: &by_chunk, table: &table, beside };
-        files.extend(write_rows(stem, &aside, |chunk| chains.owners(chunk), &stop)?);
-        drop(runs);
-        let end =
-            |entry: &crate::objects::Entry| (entry.object, table.components(entry.chunk).to_vec());
-        let ends = chains.entries.first().zip(chains.entries.last());
-        let ends = ends.map(|(first, last)| [end(first), end(last)]);
-        let elements = to_u64(self.elements.len());
-        if elements > 0 {
-            files.push(write_elements(stem, &mut self.elements, &stop)?);
-            self.elements.clear()?;
-        }
-        let (mut ids, fields) = self.objects.take();
-        ids.par_sort_unstable();
-        ids.dedup();
-        files.push(write_ids(stem, "ids", &ids, &stop)?);
-        let mut roots = std::mem::take(&mut self.rooted);
-        roots.par_sort_unstable();
-        files.push(write_ids(stem, "roots", &roots, &stop)?);
-        let mut names: Vec<&str> = fields.iter().map(|(_, field)| &*field.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        let mut records = Vec::new();
-        for (number, name) in names.into_iter().enumerate() {
-            let given = fields.iter().filter(|(_, field)| *field.name == *name);
-            let given: Vec<_> = given.map(|(ids, field)| (&**ids, field)).collect();
-            let all = given.iter().map(|(_, field)| *field);
-            let (dtype, width) = common_type(self.schema.kind, all)?;
-            let put = |to: &mut [u8], from: &[u8]| {
-                put_values(to, from, zvf_format::num::usize_from_u32(width))
-            };
-            let (record, file) = write_field(stem, number, (dtype, width), &given, put, &stop)?;
-            records.push(record);
-            files.push(file);
-        }
+        let said = SaidOfObjects::put(self, target, &stop)?;
         let extent = std::mem::replace(&mut self.extent, Extent::new(self.schema.axes.len()));
-        Ok(Slice {
+        let slice = Slice {
             given: std::mem::take(&mut self.since),
             left_out: std::mem::take(&mut self.left_out),
             corners: extent.corners(),
-            sum: positions,
-            columns: self.columns.as_mut().map(Columns::record),
             ends,
             width: self.elements.width,
-            elements,
-            element_attributes: self
-                .elements
-                .attributes
-                .iter_mut()
-                .map(Attribute::record)
-                .collect(),
-            fields: records,
-            files,
-            stem: stem.to_owned(),
-        })
+            elements: to_u64(self.elements.len()),
+            fields: said.fields,
+            files: said.files,
+            ..Slice::default()
+        };
+        match target {
+            Target::Memory => Ok(self.hold(slice, rows, said.sorted)),
+            Target::Files(stem) => self.spill(slice, &rows, stem, &stop),
+        }
+    }
+
+    /// A slice that stays in memory. Nothing more is pushed.
+    fn hold(&mut self, slice: Slice, rows: HeldRows, sorted: BTreeMap<String, Stored>) -> Slice {
+        let (columns, mut elements) = (self.columns.take(), std::mem::take(&mut self.elements));
+        let element_columns = elements.finish_columns();
+        let held = HeldSlice { rows, columns, elements, element_columns, sorted };
+        Slice { data: SliceData::Held(Box::new(held)), ..slice }
+    }
+
+    /// A slice whose rows and elements are written to the files that begin with `stem`.
+    fn spill(
+        &mut self,
+        mut slice: Slice,
+        rows: &HeldRows,
+        stem: &Path,
+        stop: &StopFlag,
+    ) -> Result<Slice, WriteError> {
+        slice.data = SliceData::Files(stem.to_owned());
+        slice.sum = rows.runs.par_iter().map(sum_of_positions).reduce(|| 0, u64::wrapping_add);
+        // Without columns no row came.
+        let grouping = self.columns.as_ref().map_or(Grouping::Bins, |columns| columns.grouping);
+        let beside = Beside::new(&self.schema, grouping, self.tells_places);
+        slice.files.extend(write_rows(stem, rows, beside, stop)?);
+        if slice.elements > 0 {
+            let columns = self.elements.finish_columns();
+            slice.files.push(write_elements(stem, &self.elements, &columns, stop)?);
+            self.elements.clear()?;
+        }
+        slice.columns = self.columns.as_mut().map(Columns::record);
+        slice.element_attributes =
+            self.elements.attributes.iter_mut().map(Attribute::record).collect();
+        Ok(slice)
+    }
+}
+
+fn sum_of_positions(run: &RoutedBatch) -> u64 {
+    let stride = run.positions.stride();
+    sum(run.positions.bytes().get(..run.rows.len() * stride).unwrap_or(&[]), stride)
+}
+
+/// What was said of objects, sorted.
+#[derive(Default)]
+struct SaidOfObjects {
+    sorted: BTreeMap<String, Stored>,
+    fields: Vec<FieldRecord>,
+    files: Vec<Written>,
+}
+
+impl SaidOfObjects {
+    fn put(ingest: &mut Ingest, target: &Target, stop: &StopFlag) -> Result<Self, WriteError> {
+        let mut all = Self::default();
+        let (mut ids, fields) = ingest.objects.take();
+        ids.par_sort_unstable();
+        ids.dedup();
+        all.keep("ids", write_ids(target, "ids", &ids, stop)?);
+        let mut roots = std::mem::take(&mut ingest.rooted);
+        roots.par_sort_unstable();
+        all.keep("roots", write_ids(target, "roots", &roots, stop)?);
+        let mut names: Vec<&str> = fields.iter().map(|(_, field)| &*field.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            all.put_field(ingest.schema.kind, name, &fields, target, stop)?;
+        }
+        Ok(all)
+    }
+
+    /// One attribute.
+    fn put_field(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        fields: &[Given],
+        target: &Target,
+        stop: &StopFlag,
+    ) -> Result<(), WriteError> {
+        let given = fields.iter().filter(|(_, field)| *field.name == *name);
+        let given: Vec<_> = given.map(|(ids, field)| (&**ids, field)).collect();
+        let (dtype, width) = common_type(kind, given.iter().map(|(_, field)| *field))?;
+        let put = |to: &mut [u8], from: &[u8]| put_values(to, from, usize_from_u32(width));
+        let suffix = format!("field-{}", self.fields.len());
+        let (record, left) = write_field(target, &suffix, (dtype, width), &given, put, stop)?;
+        self.fields.push(record);
+        self.keep(&suffix, left);
+        Ok(())
+    }
+
+    fn keep(&mut self, suffix: &str, (stored, written): (Stored, Option<Written>)) {
+        self.sorted.insert(suffix.to_owned(), stored);
+        self.files.extend(written);
     }
 }
 

@@ -26,13 +26,13 @@ use crate::route;
 use crate::run::{Numbers, RoutedBatch, select_rows};
 use crate::schema::Schema;
 use crate::scratch::Scratch;
-use crate::stages::{ColumnsRecord, Slice};
+use crate::stages::{ColumnsRecord, Slice, Target};
 use crate::stop::StopFlag;
 use crate::types::chain::{self, Chains, ids_from};
 use crate::types::tree;
 use crate::{Outside, WriteError, WriteOptions};
 
-pub(crate) use finish::{Outcome, Placed, Said, bounds, convention, geometry_type};
+pub(crate) use finish::{Outcome, Said, bounds, convention, geometry_type};
 pub(crate) use flush::builders_like;
 
 /// One kind of geometry on its way into a level.
@@ -254,7 +254,7 @@ impl Ingest {
         }
         let stem = self.scratch.stem("slice", self.slices.len())?;
         self.lost = true; // what a spill has taken is nowhere else
-        let slice = self.spill(&stem)?;
+        let slice = self.put_aside(&Target::Files(stem))?;
         self.lost = false;
         self.slices.push(slice);
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! NAME.entries    the fragments of objects, sorted: object | order, u64 | chunk | fragment | first row | last
-//! NAME.places     where vertices are that elements may name, sorted: running number | chunk | row
+//! NAME.places     where vertices are that elements may name ([`super::places`])
 //! NAME.fragments  for each chunk in the order of writing: how many fragments | the first row of each
 //! ```
 //!
@@ -14,17 +14,19 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use zvf_format::num::{saturating_u32_from_usize, to_u64};
+use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
 use zvf_store::{Build, CellSink};
 
-use super::file::{Output, Written};
+use super::file::Written;
 use super::known::Known;
-use super::slice::{file, sum};
+use super::places::{PLACE, PlaceTable, Places};
+use super::slice::sum;
 use super::sorted::{ExternalSorter, ascending, ascending_u32, ascending_u64};
+use super::stored::{Sequence, Stored, Target};
 use crate::WriteError;
 use crate::cells::{Arrays, Meaning, UNOWNED, object_of};
-use crate::ingest::Grouping;
-use crate::run::{Group, gather};
+use crate::ingest::{Columns, Grouping};
+use crate::run::{Group, first_numbers, gather};
 
 /// What the step wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,105 +56,180 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Ends an array.
-    pub(crate) fn leave(sink: CellSink) -> Result<Self, WriteError> {
-        let path = sink.path().to_owned();
-        let (report, keys) = sink.finish_part()?;
-        let (stored_bytes, objects) = (report.stored_bytes, report.objects);
-        Ok(Self { path, keys, stored_bytes, objects })
+    /// Ends this process's part of some arrays.
+    pub(crate) fn finish_all(sinks: Vec<CellSink>) -> Result<Vec<Self>, WriteError> {
+        let parts = sinks.into_iter().map(|sink| {
+            let path = sink.path().to_owned();
+            let (report, keys) = sink.finish_part()?;
+            let (stored_bytes, objects) = (report.stored_bytes, report.objects);
+            Ok(Self { path, keys, stored_bytes, objects })
+        });
+        parts.collect()
+    }
+}
+
+/// What the step left for others.
+#[derive(Debug)]
+pub(crate) struct CellsLeft {
+    pub(crate) entries: Stored,
+    pub(crate) places: Places,
+    pub(crate) fragments: Stored,
+}
+
+impl CellsLeft {
+    /// In files whose names begin so.
+    pub(crate) fn in_files(stem: &Path) -> Self {
+        let stored = |suffix| Stored::in_file(stem, suffix);
+        let places = Places::Sorted(stored("places"));
+        Self { entries: stored("entries"), places, fragments: stored("fragments") }
     }
 }
 
 /// Bytes of an entry.
 pub(crate) const ENTRY: usize = 32;
-/// Bytes of a place.
-pub(crate) const PLACE: usize = 16;
 
 /// What a chunk became.
 struct Done {
     chunk: u32,
     groups: Vec<Group>,
-    numbers: Vec<u64>,
+    numbers: Vec<u64>, // of rows, unless a table has their places already
+    firsts: Vec<u64>,  // of each run of a chain, the number of its first vertex
     owners: Vec<i64>,
     bytes: u64,
     rows: u64,
     sum: u64,
 }
 
-/// Writes the share.
+/// Writes the share, and gives away the arrays, which are still open.
 pub(crate) fn run(
     known: &Known,
     build: &Build,
     share: Range<usize>,
-    stem: &Path,
-) -> Result<CellsRecord, WriteError> {
+    target: &Target,
+) -> Result<(CellsRecord, CellsLeft, Vec<CellSink>), WriteError> {
     let frame = known.frame(build);
     let (layout, grouping) = known.layout();
-    let bins = known.schema.bins.count();
     let meaning = match grouping {
-        Grouping::Bins => Meaning::Bins(bins),
+        Grouping::Bins => Meaning::Bins(known.schema.bins.count()),
         Grouping::Objects | Grouping::Runs => Meaning::Objects,
     };
     let arrays = Arrays::new(&frame, layout, &meaning)?;
     let memory = known.options.memory / 8;
-    let stride = known.columns.as_ref().map_or(1, crate::ingest::Columns::positions_stride);
-    let linked = known.schema.kind.has_links();
-    let numbered = linked || known.records_locations();
-    let stop = known.options.stop_flag();
-    let mut entries = ExternalSorter::new(file(stem, "entries"), ENTRY, memory, &stop);
-    let mut places = ExternalSorter::new(file(stem, "places"), PLACE, memory, &stop);
-    let mut fragments = Output::create(file(stem, "fragments"), &stop)?;
+    let mut left = Leaving::new(known, grouping, target)?;
     let mut record = CellsRecord { chunks: to_u64(share.len()), ..CellsRecord::default() };
     for window in known.windows(share, memory) {
         let chunks = known.order.chunks.get(window).unwrap_or(&[]);
         let read = known.window(chunks)?;
         let done = frame.par_write_chunks(chunks, &arrays.all(), |chunk| {
             let loaded = known.load(&read, chunk)?;
-            let pieces: Vec<_> = loaded.runs.iter().map(|run| run.piece(0)).collect();
-            let mut rows = gather(&pieces, numbered || grouping == Grouping::Runs);
-            let numbers = std::mem::take(&mut rows.numbers);
-            let count = to_u64(rows.positions.len().checked_div(stride).unwrap_or(0));
-            let sum = sum(&rows.positions, stride);
-            let owners = loaded.owners.as_slice();
-            let named = move |_| owners;
-            let meaning = match grouping {
-                Grouping::Bins => Meaning::Bins(bins),
-                Grouping::Objects => Meaning::Objects,
-                Grouping::Runs => Meaning::Runs(&named),
-            };
+            let pieces = loaded.pieces();
+            let mut rows = gather(&pieces, left.numbered);
+            let runs = grouping == Grouping::Runs;
+            let firsts = if runs { first_numbers(&pieces, &rows.groups) } else { Vec::new() };
             drop(pieces);
+            let mut numbers = std::mem::take(&mut rows.numbers);
+            if let Some(table) = left.places.table() {
+                table.put(chunk, &numbers);
+                numbers = Vec::new();
+            }
+            let stride = known.columns.as_ref().map_or(1, Columns::positions_stride);
+            let count = to_u64(rows.positions.len().checked_div(stride).unwrap_or(0));
+            // Of rows that stayed in memory there is no other sum.
+            let sum = if known.held().is_some() { 0 } else { sum(&rows.positions, stride) };
+            let meaning = if runs { Meaning::Runs(&loaded.owners) } else { meaning };
             let (groups, bytes) = arrays.put(&frame, chunk, rows, meaning)?;
-            let owners = loaded.owners.clone();
-            Ok(Done { chunk, groups, numbers, owners, bytes, rows: count, sum })
+            let owners = loaded.owners.into_owned();
+            Ok(Done { chunk, groups, numbers, firsts, owners, bytes, rows: count, sum })
         })?;
         for done in done {
             record.rows += done.rows;
             record.fragments += to_u64(done.groups.len());
             record.bytes += done.bytes;
             record.sum = record.sum.wrapping_add(done.sum);
-            push_entries(known, &mut entries, &done, grouping)?;
-            if numbered {
-                for (row, number) in (0_u32..).zip(&done.numbers) {
-                    let (chunk, row) = (ascending_u32(done.chunk), ascending_u32(row));
-                    places.push(&[&ascending_u64(*number), &chunk, &row])?;
-                }
-            }
-            if linked {
-                // Of 32 bits, as `put` has checked.
-                fragments.write(&saturating_u32_from_usize(done.groups.len()).to_le_bytes())?;
-                for group in &done.groups {
-                    fragments.write(
-                        &saturating_u32_from_usize(zvf_format::num::saturating_usize(group.start))
-                            .to_le_bytes(),
-                    )?;
-                }
-            }
+            left.push(known, &done)?;
         }
     }
-    let sinks = arrays.into_sinks().into_iter();
-    record.parts = sinks.map(Part::leave).collect::<Result<_, _>>()?;
-    record.files = vec![entries.finish()?, places.finish()?, fragments.finish()?];
-    Ok(record)
+    let (left, files) = left.finish()?;
+    record.files = files;
+    Ok((record, left, arrays.into_sinks()))
+}
+
+/// What the step leaves, as it comes.
+struct Leaving {
+    grouping: Grouping,
+    numbered: bool, // whether it is asked where vertices went
+    linked: bool,   // whether it is asked for the fragments of each chunk
+    entries: ExternalSorter,
+    places: PlacesLeaving,
+    fragments: Sequence,
+}
+
+/// Where vertices went, as it comes.
+enum PlacesLeaving {
+    Held(PlaceTable),
+    Sorted(ExternalSorter),
+}
+
+impl PlacesLeaving {
+    const fn table(&self) -> Option<&PlaceTable> {
+        match self {
+            Self::Held(table) => Some(table),
+            Self::Sorted(_) => None,
+        }
+    }
+}
+
+impl Leaving {
+    fn new(known: &Known, grouping: Grouping, target: &Target) -> Result<Self, WriteError> {
+        let (memory, stop) = (known.options.memory / 8, known.options.stop_flag());
+        let linked = known.schema.kind.has_links();
+        let numbered = linked || known.records_locations();
+        let given = known.slices.iter().map(|slice| slice.given).sum::<u64>();
+        let places = match target {
+            Target::Memory => {
+                PlacesLeaving::Held(PlaceTable::new(if numbered { given } else { 0 }))
+            }
+            Target::Files(_) => {
+                PlacesLeaving::Sorted(target.sorter("places", PLACE, memory, &stop))
+            }
+        };
+        let entries = target.sorter("entries", ENTRY, memory, &stop);
+        let fragments = target.sequence("fragments", &stop)?;
+        Ok(Self { grouping, numbered, linked, entries, places, fragments })
+    }
+
+    fn push(&mut self, known: &Known, done: &Done) -> Result<(), WriteError> {
+        push_entries(known, &mut self.entries, done, self.grouping)?;
+        if let PlacesLeaving::Sorted(places) = &mut self.places {
+            for (row, number) in (0_u32..).zip(&done.numbers) {
+                let (chunk, row) = (ascending_u32(done.chunk), ascending_u32(row));
+                places.push(&[&ascending_u64(*number), &chunk, &row])?;
+            }
+        }
+        if self.linked {
+            // Of 32 bits, as `put` has checked.
+            self.fragments.write(&saturating_u32_from_usize(done.groups.len()).to_le_bytes())?;
+            for group in &done.groups {
+                let start = saturating_u32_from_usize(saturating_usize(group.start));
+                self.fragments.write(&start.to_le_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(CellsLeft, Vec<Written>), WriteError> {
+        let (entries, first) = self.entries.finish()?;
+        let (places, second) = match self.places {
+            PlacesLeaving::Held(table) => (Places::Held(table), None),
+            PlacesLeaving::Sorted(places) => {
+                let (stored, written) = places.finish()?;
+                (Places::Sorted(stored), written)
+            }
+        };
+        let (fragments, third) = self.fragments.finish()?;
+        let files = [first, second, third].into_iter().flatten().collect();
+        Ok((CellsLeft { entries, places, fragments }, files))
+    }
 }
 
 /// Remembers which objects the fragments of a chunk belong to.
@@ -173,16 +250,14 @@ fn push_entries(
                 entries.push(&[&object, &[0; 8], &chunk, &fragment_bytes, &[0; 8]])?;
             }
             Grouping::Runs => {
-                let owner = done.owners.get(zvf_format::num::usize_from_u32(fragment)).copied();
-                let row = |row: u64| {
-                    ascending_u32(saturating_u32_from_usize(zvf_format::num::saturating_usize(row)))
-                };
-                let first = zvf_format::num::saturating_usize(group.start);
-                let Some((object, order)) = owner.zip(done.numbers.get(first).copied()) else {
+                let at = usize_from_u32(fragment);
+                let owner = done.owners.get(at).copied();
+                let Some((object, order)) = owner.zip(done.firsts.get(at).copied()) else {
                     return Err(known.damaged("rows", "an object for each run", "none"));
                 };
-                let last = group.start + group.count - 1;
-                let ends = [row(group.start), row(last)].concat();
+                let row =
+                    |row: u64| ascending_u32(saturating_u32_from_usize(saturating_usize(row)));
+                let ends = [row(group.start), row(group.start + group.count - 1)].concat();
                 let order = ascending_u64(order);
                 entries.push(&[&ascending(object), &order, &chunk, &fragment_bytes, &ends])?;
             }

@@ -3,54 +3,70 @@
 //!
 //! Not here: groups, which are few ([`crate::objects`]).
 
-use std::path::PathBuf;
+use std::ops::Range;
+use std::sync::Arc;
 
+use rayon::prelude::*;
 use zvf_format::manifest::{Manifest, ManifestBuilder};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::ObjectIndex;
 use zvf_metadata::{Dtype, GroupDoc};
-use zvf_store::{DensePlan, RowPlan};
+use zvf_store::{DensePlan, DenseSink, RowPlan, RowSink};
 
-use super::cells::ENTRY;
+use super::cells::{CellsLeft, ENTRY};
 use super::known::Known;
 use super::slice::FieldRecord;
-use super::sorted::{KWayMerge, number, number_u32};
+use super::sorted::{KWayMerge, ascending, number, number_u32};
+use super::stored::{Stored, Target};
 use crate::WriteError;
 use crate::cells::Frame;
 use crate::objects::{absent, attribute_plan, put_values};
+use crate::scratch::Scratch;
 use crate::stop::StopFlag;
 
-/// All ids, in a file of their own.
+/// The ids of all objects, ascending.
 #[derive(Debug)]
 pub(crate) struct Ids {
-    pub(crate) path: PathBuf,
+    stored: Stored,
     pub(crate) count: u64,
     /// Whether they are not 0, 1, 2 and so on.
     pub(crate) sparse: bool,
+    _folder: Option<Arc<Scratch>>, // where they may be
+}
+
+impl Default for Ids {
+    fn default() -> Self {
+        Self { stored: Stored::Held(bytes::Bytes::new()), count: 0, sparse: false, _folder: None }
+    }
+}
+
+#[cfg(test)]
+impl From<Stored> for Ids {
+    fn from(stored: Stored) -> Self {
+        Self { stored, ..Self::default() }
+    }
 }
 
 impl Ids {
     /// The ids of all objects: of those with fragments, and of those that were only spoken of.
     pub(crate) fn gather(
         known: &Known,
-        entries: &[PathBuf],
-        path: PathBuf,
+        cells: &[&CellsLeft],
+        target: &Target,
     ) -> Result<Self, WriteError> {
-        let spoken: Vec<PathBuf> = known.slices.iter().map(|slice| slice.file("ids")).collect();
-        let (mut entries, mut spoken) = (
-            KWayMerge::open(entries, ENTRY, &known.options.stop_flag())?,
-            KWayMerge::open(&spoken, 8, &known.options.stop_flag())?,
-        );
-        let mut ids = Self { path: path.clone(), count: 0, sparse: false };
-        let mut out = super::file::Output::create(path, &known.options.stop_flag())?;
-        let mut last = None;
+        let stop = known.options.stop_flag();
+        let spoken: Vec<Stored> = known.slices.iter().map(|slice| slice.sorted("ids")).collect();
+        let mut entries = open_entries(known, cells)?;
+        let mut spoken = KWayMerge::open(&spoken, 8, &stop)?;
+        let mut out = target.sequence("ids", &stop)?;
+        let (mut count, mut sparse, mut last) = (0_u64, false, None);
         loop {
-            let heads = [entries.head().map(number), spoken.head().map(number)];
+            let heads = [entries.head_number(), spoken.head_number()];
             let Some(id) = heads.into_iter().flatten().min() else { break };
             if last != Some(id) {
-                out.write(&super::sorted::ascending(id))?;
-                ids.sparse |= zvf_format::num::saturating_i64(ids.count) != id;
-                ids.count += 1;
+                out.write(&ascending(id))?;
+                sparse |= zvf_format::num::saturating_i64(count) != id;
+                count += 1;
             }
             last = Some(id);
             if heads[0] == Some(id) {
@@ -59,8 +75,18 @@ impl Ids {
                 spoken.advance()?;
             }
         }
-        out.finish()?;
-        Ok(ids)
+        let (stored, _) = out.finish()?;
+        Ok(Self { stored, count, sparse, _folder: None })
+    }
+
+    /// The same, which keep their scratch folder until they are dropped.
+    pub(crate) fn with_scratch(self, folder: Arc<Scratch>) -> Self {
+        Self { _folder: Some(folder), ..self }
+    }
+
+    /// Reads them one after the other.
+    pub(crate) fn read(&self, stop: &StopFlag) -> Result<KWayMerge, WriteError> {
+        KWayMerge::open([&self.stored], 8, stop)
     }
 
     fn for_each(
@@ -68,8 +94,8 @@ impl Ids {
         stop: &StopFlag,
         mut each: impl FnMut(i64) -> Result<(), WriteError>,
     ) -> Result<(), WriteError> {
-        let mut ids = KWayMerge::open(std::slice::from_ref(&self.path), 8, stop)?;
-        while let Some(id) = ids.head().map(number) {
+        let mut ids = self.read(stop)?;
+        while let Some(id) = ids.head_number() {
             each(id)?;
             ids.advance()?;
         }
@@ -77,54 +103,114 @@ impl Ids {
     }
 }
 
+fn open_entries(known: &Known, cells: &[&CellsLeft]) -> Result<KWayMerge, WriteError> {
+    let entries = cells.iter().map(|left| &left.entries);
+    KWayMerge::open(entries, ENTRY, &known.options.stop_flag())
+}
+
 /// Writes the index and the attributes of objects.
 pub(crate) async fn write(
     known: &Known,
     frame: &Frame<'_>,
     ids: &Ids,
-    entries: &[PathBuf],
+    cells: &[&CellsLeft],
 ) -> Result<(), WriteError> {
     let rank = to_u64(frame.table.rank());
-    let path = frame.path("object_index/manifests");
-    let codecs = frame.with_checksum(RowPlan::manifests().codecs);
-    let mut sink = frame.build.rows(&path, RowPlan { codecs, ..RowPlan::manifests() })?;
-    let mut entries = KWayMerge::open(entries, ENTRY, &known.options.stop_flag())?;
-    let mut present = 0_u64;
-    ids.for_each(&known.options.stop_flag(), |id| {
-        frame.go_on()?;
-        let mut manifest = ManifestBuilder::new(rank)?;
-        let mut some = false;
-        while let Some(entry) = entries.head().filter(|entry| number(entry) == id) {
-            let (chunk, fragment) = (number_u32(entry, 16), number_u32(entry, 20));
-            manifest.single(frame.table.components(chunk), fragment.into())?;
-            some = true;
-            entries.advance()?;
-        }
-        present += u64::from(some);
-        let blob = manifest.encode();
-        Manifest::parse(&blob, rank)?; // it reads back
-        Ok(sink.push(&blob)?)
-    })?;
-    sink.finish(|_| {}).await?;
+    let present = write_manifests(known, frame, ids, cells).await?;
     let plan = DensePlan {
         chunk_rows: (ids.count > ONE_CHUNK).then_some(ONE_CHUNK),
         ..DensePlan::new(Dtype::INT64)
     };
     let mut sink = frame.build.dense(&frame.path("object_index/object_ids"), plan)?;
-    ids.for_each(&known.options.stop_flag(), |id| Ok(sink.push(&id.to_le_bytes())?))?;
+    let mut block = Vec::new();
+    ids.for_each(&known.options.stop_flag(), |id| {
+        block.extend_from_slice(&id.to_le_bytes());
+        push_whole(&mut sink, &mut block, BLOCK_BYTES)
+    })?;
+    push_whole(&mut sink, &mut block, 1)?;
     sink.finish(|_| {}).await?;
     let index = ObjectIndex::new(ids.count, present, rank, true);
     frame.build.group(&frame.path("object_index"), &GroupDoc::new(index.to_attributes())).await?;
     write_fields(known, frame, ids).await
 }
 
+/// Gives a block of rows away once it has so many bytes.
+fn push_whole(sink: &mut DenseSink, block: &mut Vec<u8>, bytes: usize) -> Result<(), WriteError> {
+    if block.len() >= bytes {
+        sink.push(block)?;
+        block.clear();
+    }
+    Ok(())
+}
+
+/// Writes the manifest of each object, and says how many have fragments.
+async fn write_manifests(
+    known: &Known,
+    frame: &Frame<'_>,
+    ids: &Ids,
+    cells: &[&CellsLeft],
+) -> Result<u64, WriteError> {
+    let path = frame.path("object_index/manifests");
+    let codecs = frame.with_checksum(RowPlan::manifests().codecs);
+    let mut sink = frame.build.rows(&path, RowPlan { codecs, ..RowPlan::manifests() })?;
+    let mut entries = open_entries(known, cells)?;
+    let mut block = Manifests::default();
+    ids.for_each(&known.options.stop_flag(), |id| {
+        let before = block.fragments.len();
+        while let Some(entry) = entries.head().filter(|entry| number(entry) == id) {
+            block.fragments.push((number_u32(entry, 16), number_u32(entry, 20)));
+            entries.advance()?;
+        }
+        block.objects.push(before..block.fragments.len());
+        if block.objects.len() >= BLOCK_OBJECTS || block.fragments.len() >= BLOCK_FRAGMENTS {
+            block.write(frame, &mut sink)?;
+        }
+        Ok(())
+    })?;
+    block.write(frame, &mut sink)?;
+    sink.finish(|_| {}).await?;
+    Ok(block.present)
+}
+
+/// The manifests of some objects.
+#[derive(Default)]
+struct Manifests {
+    fragments: Vec<(u32, u32)>, // chunk and number there
+    objects: Vec<Range<usize>>, // of each, which of those
+    present: u64,               // objects that had fragments so far
+}
+
+impl Manifests {
+    /// Encodes them on all cores, and begins anew.
+    fn write(&mut self, frame: &Frame<'_>, sink: &mut RowSink) -> Result<(), WriteError> {
+        let rank = to_u64(frame.table.rank());
+        let blobs = self.objects.par_iter().map(|own| {
+            frame.go_on()?;
+            let mut manifest = ManifestBuilder::new(rank)?;
+            for (chunk, fragment) in self.fragments.get(own.clone()).unwrap_or(&[]) {
+                manifest.single(frame.table.components(*chunk), (*fragment).into())?;
+            }
+            let blob = manifest.encode();
+            Manifest::parse(&blob, rank)?; // it reads back
+            Ok(blob)
+        });
+        for blob in blobs.collect::<Result<Vec<Vec<u8>>, WriteError>>()? {
+            sink.push(&blob)?;
+        }
+        self.present += to_u64(self.objects.iter().filter(|own| !own.is_empty()).count());
+        self.objects.clear();
+        self.fragments.clear();
+        Ok(())
+    }
+}
+
 /// Refuses trees that are in one object.
 pub(crate) fn check_roots(known: &Known) -> Result<(), WriteError> {
-    let roots: Vec<PathBuf> = known.slices.iter().map(|slice| slice.file("roots")).collect();
+    let roots: Vec<Stored> = known.slices.iter().map(|slice| slice.sorted("roots")).collect();
     let mut roots = KWayMerge::open(&roots, 8, &known.options.stop_flag())?;
     let (mut last, mut count) = (None, 0_u64);
     loop {
-        let object = roots.head().map(number);
+        let object = roots.head_number();
         if object != last {
             if let (Some(object), 2..) = (last, count) {
                 return Err(WriteError::Roots {
@@ -160,32 +246,35 @@ async fn write_field(
     ids: &Ids,
     name: &str,
 ) -> Result<(), WriteError> {
-    let mut given: Vec<(PathBuf, &FieldRecord, Dtype)> = Vec::new();
+    let mut given: Vec<(Stored, &FieldRecord, Dtype)> = Vec::new();
     for slice in &known.slices {
         for (number, field) in slice.fields.iter().enumerate() {
             if field.name == name {
-                let path = slice.file(&format!("field-{number}"));
-                given.push((path, field, field.dtype.parse::<Dtype>()?));
+                let stored = slice.sorted(&format!("field-{number}"));
+                given.push((stored, field, field.dtype.parse::<Dtype>()?));
             }
         }
     }
     let Some((_, first, _)) = given.first() else { return Ok(()) };
     let (dtype, width) = common(known, &given)?;
+    let stride = saturating_usize(dtype.size).saturating_mul(usize_from_u32(width));
+    let found = ids.count.saturating_mul(to_u64(stride)); // to be compared
+    let most = i64::MAX.cast_unsigned().min(to_u64(usize::MAX / 2));
+    if found > most {
+        return Err(WriteError::TooMuch { what: "bytes of an attribute", most, found });
+    }
     let texts = [first.unit.as_deref(), first.description.as_deref()];
     let plan = attribute_plan(name, (dtype, width), ids.count, texts);
     let mut sources = Vec::with_capacity(given.len());
-    for (path, _, own) in &given {
+    for (stored, _, own) in &given {
         let stride = saturating_usize(own.size).saturating_mul(usize_from_u32(width)) + 16;
-        sources.push(KWayMerge::open(
-            std::slice::from_ref(path),
-            stride,
-            &known.options.stop_flag(),
-        )?);
+        sources.push(KWayMerge::open([stored], stride, &known.options.stop_flag())?);
     }
     let mut sink = frame.build.dense(&frame.path(&format!("object_attributes/{name}")), plan)?;
     let none = absent(dtype, usize_from_u32(width));
+    let (mut block, mut value) = (Vec::new(), none.clone());
     ids.for_each(&known.options.stop_flag(), |id| {
-        let mut value = none.clone();
+        value.clone_from(&none);
         for source in &mut sources {
             while let Some(record) = source.head().filter(|record| number(record) <= id) {
                 if number(record) == id {
@@ -194,8 +283,10 @@ async fn write_field(
                 source.advance()?;
             }
         }
-        Ok(sink.push(&value)?)
+        block.extend_from_slice(&value);
+        push_whole(&mut sink, &mut block, BLOCK_BYTES)
     })?;
+    push_whole(&mut sink, &mut block, 1)?;
     sink.finish(|_| {}).await?;
     Ok(())
 }
@@ -203,7 +294,7 @@ async fn write_field(
 /// The type that holds the values of all slices: that of all, or the longest text.
 fn common(
     known: &Known,
-    given: &[(PathBuf, &FieldRecord, Dtype)],
+    given: &[(Stored, &FieldRecord, Dtype)],
 ) -> Result<(Dtype, u32), WriteError> {
     let fields = given.iter().map(|(_, field, dtype)| {
         let column = zvf_model::Column::empty(*dtype, field.width)?;
@@ -215,3 +306,9 @@ fn common(
 
 /// Ids in one piece: more are cut, so that nobody has to hold all.
 const ONE_CHUNK: u64 = 1 << 20;
+/// Objects whose manifests are encoded together.
+const BLOCK_OBJECTS: usize = 16_384;
+/// Fragments of them, but for those of the last.
+const BLOCK_FRAGMENTS: usize = 1 << 20;
+/// Bytes of rows that are given to an array together.
+const BLOCK_BYTES: usize = 1 << 16;

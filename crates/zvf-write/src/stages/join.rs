@@ -1,8 +1,9 @@
 //! The step that finds out where the ends of elements are.
 //!
-//! Elements name vertices by running number; the steps before said where each vertex went. Both are put
-//! in the order of the numbers and read side by side, and what is found is put in the order of the
-//! elements again. For chains the elements are what joins one run of an object to the next.
+//! Elements name vertices by running number; the steps before said where each vertex went. In memory that is a table, and
+//! elements are put in the order of the chunks that they are stored with. In files both are put in the order of the
+//! numbers and read side by side, and what is found is put in the order of the elements again. For chains the elements
+//! are what joins one run of an object to the next.
 //!
 //! ```text
 //! NAME.links    sorted: place of the chunk it is stored with, u32 | element, u64
@@ -14,24 +15,28 @@
 //! Not here: how links are stored (`links`).
 
 use std::fs;
-use std::io::{BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::io::Read as _;
+use std::path::Path;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{Endpoint, LinkPolicy};
-use zvf_format::num::saturating_u32_from_usize;
+use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64};
 use zvf_model::Kind;
 
-use super::cells::{ENTRY, PLACE};
-use super::file::{Written, open};
+use super::cells::{CellsLeft, ENTRY};
+use super::file::Written;
 use super::known::Known;
-use super::slice::{Slice, file};
+use super::places::{PLACE, PlaceTable};
+use super::slice::{Slice, SliceData};
 use super::sorted::{
     ExternalSorter, KWayMerge, ascending_u32, ascending_u64, number, number_u32, number_u64,
 };
+use super::stored::{Stored, Target};
 use crate::WriteError;
 use crate::columns::Attribute;
+use crate::elements::Elements;
 use crate::link::Links;
 
 /// What the step found.
@@ -42,6 +47,15 @@ pub(crate) struct JoinRecord {
     /// Those whose ends are in several chunks.
     pub(crate) between: u64,
     pub(crate) files: Vec<Written>,
+}
+
+/// The links that the step found.
+#[derive(Debug)]
+pub(crate) enum Joined {
+    /// The place of the chunk that an element is stored with, and its number in the slice in memory; sorted.
+    Held(Vec<(u32, u32)>),
+    /// Sorted records.
+    Sorted(Stored),
 }
 
 /// An end of an element: chunk and row.
@@ -69,34 +83,94 @@ pub(crate) fn record_width(known: &Known) -> usize {
     attributes.fold(ends, usize::saturating_add)
 }
 
-/// Resolves the elements of one slice, given the places of all vertices; `first` is the number of its
+/// Resolves the elements of one slice, given what all `cells` steps left; `first` is the number of its
 /// first element.
 pub(crate) fn elements(
     known: &Known,
     slice: &Slice,
     first: u64,
-    places: &[PathBuf],
-    stem: &Path,
-) -> Result<JoinRecord, WriteError> {
-    let memory = known.options.memory / 8;
-    let ends = stem.with_extension("ends");
-    let found = stem.with_extension("found");
-    let mut links = ExternalSorter::new(
-        file(stem, "links"),
-        record_width(known),
-        memory,
-        &known.options.stop_flag(),
-    );
+    cells: &[&CellsLeft],
+    target: &Target,
+) -> Result<(JoinRecord, Joined), WriteError> {
+    if let (SliceData::Held(held), Some(places)) =
+        (&slice.data, cells.iter().find_map(|left| left.places.table()))
+    {
+        return held_elements(known, &held.elements, places);
+    }
+    let mut links = sorter(known, target);
     let mut record = JoinRecord::default();
-    if slice.elements > 0 {
+    if let (1.., Target::Files(stem)) = (slice.elements, target) {
+        let places: Vec<&Stored> = cells.iter().filter_map(|left| left.places.sorted()).collect();
+        let ends = stem.with_extension("ends");
+        let found = stem.with_extension("found");
         name_ends(known, slice, &ends)?;
-        find_ends(known, first, places, &ends, &found)?;
+        find_ends(known, first, &places, &ends, &found)?;
         record = put_links(known, slice, first, &found, &mut links)?;
         fs::remove_file(&ends).map_err(WriteError::Scratch)?;
         fs::remove_file(&found).map_err(WriteError::Scratch)?;
     }
-    record.files = vec![links.finish()?];
-    Ok(record)
+    let (links, written) = links.finish()?;
+    record.files.extend(written);
+    Ok((record, Joined::Sorted(links)))
+}
+
+/// Takes records of links.
+fn sorter(known: &Known, target: &Target) -> ExternalSorter {
+    let (memory, stop) = (known.options.memory / 8, known.options.stop_flag());
+    target.sorter("links", record_width(known), memory, &stop)
+}
+
+/// Resolves elements in memory, on all cores.
+fn held_elements(
+    known: &Known,
+    elements: &Elements,
+    places: &PlaceTable,
+) -> Result<(JoinRecord, Joined), WriteError> {
+    let (links, stop) = (links(known)?, known.options.stop_flag());
+    let blocks = elements.all_vertices().par_chunks(BLOCK * elements.width.max(1));
+    let blocks = blocks.enumerate().map(|(at, vertices)| {
+        stop.check()?;
+        held_block(known, links.family(), places, at * BLOCK, elements.width, vertices)
+    });
+    let blocks: Vec<(Vec<(u32, u32)>, u64)> = blocks.collect::<Result<_, WriteError>>()?;
+    let mut found = Vec::with_capacity(blocks.iter().map(|(found, _)| found.len()).sum());
+    let mut record = JoinRecord { elements: to_u64(elements.len()), ..JoinRecord::default() };
+    for (block, between) in blocks {
+        found.extend(block);
+        record.between += between;
+    }
+    found.par_sort_unstable();
+    Ok((record, Joined::Held(found)))
+}
+
+/// Resolves a block of elements, the first of which has number `first`: where each is stored, and how many are between
+/// chunks.
+fn held_block(
+    known: &Known,
+    family: &LinkPolicy,
+    places: &PlaceTable,
+    first: usize,
+    width: usize,
+    vertices: &[u64],
+) -> Result<(Vec<(u32, u32)>, u64), WriteError> {
+    let mut found = Vec::with_capacity(vertices.len().checked_div(width).unwrap_or(0));
+    let (mut ends, mut chunks, mut between) = (Vec::with_capacity(width), Vec::new(), 0_u64);
+    for (element, vertices) in (first..).zip(vertices.chunks_exact(width.max(1))) {
+        ends.clear();
+        for vertex in vertices {
+            let end = places.locate(*vertex);
+            ends.push(end.ok_or_else(|| no_such_vertex(known, to_u64(element), *vertex))?);
+        }
+        let element = saturating_u32_from_usize(element);
+        between += u64::from(stored_with(known, family, &ends, &mut chunks)?);
+        found.extend(chunks.iter().map(|chunk| (known.order.place(*chunk), element)));
+    }
+    Ok((found, between))
+}
+
+fn no_such_vertex(known: &Known, element: u64, vertex: u64) -> WriteError {
+    let vertices = known.slices.iter().map(|slice| slice.given).sum::<u64>();
+    WriteError::NoSuchVertex { element, vertex, vertices }
 }
 
 /// Puts the ends of all elements in the order of the numbers of their vertices.
@@ -120,14 +194,15 @@ fn name_ends(known: &Known, slice: &Slice, to: &Path) -> Result<(), WriteError> 
 fn find_ends(
     known: &Known,
     first: u64,
-    places: &[PathBuf],
+    places: &[&Stored],
     ends: &Path,
     to: &Path,
 ) -> Result<(), WriteError> {
-    let mut ends = KWayMerge::open(&[ends.to_owned()], NAMED, &known.options.stop_flag())?;
+    let ends = Stored::File(ends.to_owned());
+    let mut ends = KWayMerge::open([&ends], NAMED, &known.options.stop_flag())?;
     let Some(lowest) = ends.head().map(number_u64) else { return Ok(()) };
-    let mut places =
-        KWayMerge::from(places, PLACE, &ascending_u64(lowest), &known.options.stop_flag())?;
+    let (lowest, places) = (ascending_u64(lowest), places.iter().copied());
+    let mut places = KWayMerge::from(places, PLACE, &lowest, &known.options.stop_flag())?;
     let mut sorter = ExternalSorter::new(
         to.to_owned(),
         FOUND,
@@ -141,11 +216,7 @@ fn find_ends(
         }
         let element = number_u32(end, 8);
         let Some(place) = places.head().filter(|place| number_u64(place) == vertex) else {
-            return Err(WriteError::NoSuchVertex {
-                element: first + u64::from(element),
-                vertex,
-                vertices: known.slices.iter().map(|s| s.given).sum::<u64>(),
-            });
+            return Err(no_such_vertex(known, first + u64::from(element), vertex));
         };
         let (element, place) = (end.get(8..13).unwrap_or(&[]), place.get(8..16).unwrap_or(&[]));
         sorter.push(&[element, place])?;
@@ -162,7 +233,8 @@ fn put_links(
     found: &Path,
     to: &mut ExternalSorter,
 ) -> Result<JoinRecord, WriteError> {
-    let mut found = KWayMerge::open(&[found.to_owned()], FOUND, &known.options.stop_flag())?;
+    let found = Stored::File(found.to_owned());
+    let mut found = KWayMerge::open([&found], FOUND, &known.options.stop_flag())?;
     let links = links(known)?;
     let mut record = JoinRecord::default();
     let mut ends = Vec::new();
@@ -199,17 +271,32 @@ fn put_link(
     let bytes = ends.iter().flat_map(|(c, r)| [ascending_u32(*c), ascending_u32(*r)]).flatten();
     let bytes: Vec<u8> = bytes.collect();
     let element = ascending_u64(element);
-    let mut put = |chunk: u32| {
-        to.push(&[&ascending_u32(known.order.place(chunk)), &element, &bytes, attributes])
-    };
+    let mut chunks = Vec::with_capacity(1);
+    let between = stored_with(known, family, ends, &mut chunks)?;
+    for chunk in chunks {
+        to.push(&[&ascending_u32(known.order.place(chunk)), &element, &bytes, attributes])?;
+    }
+    Ok(between)
+}
+
+/// Finds the chunks that an element is stored with, and says whether its ends are in several.
+fn stored_with(
+    known: &Known,
+    family: &LinkPolicy,
+    ends: &[End],
+    chunks: &mut Vec<u32>,
+) -> Result<bool, WriteError> {
+    chunks.clear();
     let Some((chunk, _)) = ends.first().copied() else {
         return Err(known.damaged("elements", "elements with ends", "one without"));
     };
-    if ends.iter().all(|(other, _)| *other == chunk) {
-        return put(chunk).map(|()| false);
+    let between = ends.iter().any(|(other, _)| *other != chunk);
+    if between {
+        chunks.extend(sources(known, family, ends)?);
+    } else {
+        chunks.push(chunk);
     }
-    sources(known, family, ends)?.into_iter().try_for_each(put)?;
-    Ok(true)
+    Ok(between)
 }
 
 /// The chunks that a link is stored with, each once.
@@ -239,9 +326,10 @@ fn each_element(
     let vertices = slice.width.saturating_mul(8);
     let attributes = known.element_attributes.iter().map(Attribute::stride);
     let mut record = vec![0; attributes.fold(vertices, usize::saturating_add)];
-    let mut file = BufReader::with_capacity(1 << 16, open(&slice.file("elements"))?);
+    let elements = slice.sorted("elements");
+    let mut file = elements.reader()?;
     let mut numbers = Vec::with_capacity(slice.width);
-    for element in 0..saturating_u32_from_usize(zvf_format::num::saturating_usize(slice.elements)) {
+    for element in 0..saturating_u32_from_usize(saturating_usize(slice.elements)) {
         file.read_exact(&mut record).map_err(WriteError::Scratch)?;
         let (named, rest) = record.split_at_checked(vertices).unwrap_or((&[], &[]));
         numbers.clear();
@@ -251,21 +339,16 @@ fn each_element(
     Ok(())
 }
 
-/// Joins the runs of chains, given the fragments of all objects, and calls `checked` with each object
-/// and the number of its rows.
+/// Joins the runs of chains, given the fragments of all objects.
 pub(crate) fn chains(
     known: &Known,
-    entries: &[PathBuf],
-    stem: &Path,
-) -> Result<JoinRecord, WriteError> {
-    let mut links = ExternalSorter::new(
-        file(stem, "links"),
-        record_width(known),
-        known.options.memory / 8,
-        &known.options.stop_flag(),
-    );
+    cells: &[&CellsLeft],
+    target: &Target,
+) -> Result<(JoinRecord, Joined), WriteError> {
+    let mut links = sorter(known, target);
     let family = self::links(known)?;
     let mut record = JoinRecord::default();
+    let entries = cells.iter().map(|left| &left.entries);
     let mut entries = KWayMerge::open(entries, ENTRY, &known.options.stop_flag())?;
     let mut last: Option<(i64, End)> = None;
     let mut rows = 0_u64;
@@ -292,8 +375,9 @@ pub(crate) fn chains(
     }
     check_line(known, last, rows)?;
     record.between = record.elements;
-    record.files = vec![links.finish()?];
-    Ok(record)
+    let (links, written) = links.finish()?;
+    record.files.extend(written);
+    Ok((record, Joined::Sorted(links)))
 }
 
 /// Refuses an object that is several lines.
@@ -309,5 +393,7 @@ fn check_line(known: &Known, last: Option<(i64, End)>, rows: u64) -> Result<(), 
 
 /// Vertex, element and which of its ends it is.
 const NAMED: usize = 13;
+/// Elements that are resolved in one go.
+const BLOCK: usize = 1 << 14;
 /// Element, which of its ends, chunk and row.
 const FOUND: usize = 13;

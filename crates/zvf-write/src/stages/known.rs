@@ -2,13 +2,14 @@
 //!
 //! Every step after the first one works this out anew from what the first ones said, and comes to the
 //! same. Chunks are numbered in numeric order. Held in memory is what is known of each chunk, about
-//! as much as the presence lists of the store say; rows are read when they are asked for.
+//! as much as the presence lists of the store say; rows in files are read when they are asked for.
 //!
 //! ```text
 //! shares     the chunks in the order of writing, cut between shards where the rows before are as many
 //!            as their part of all: half-open ranges, every chunk in one of them
 //! ```
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -19,8 +20,8 @@ use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use super::slice::{Beside, ChainRun, ColumnsRecord, Slice};
-use super::source::{Kept, Source, Span, each_span};
+use super::slice::{Beside, ChainRun, ColumnsRecord, HeldSlice, Slice, SliceData};
+use super::source::{FileSource, Kept, Source, Span};
 use crate::at::At;
 use crate::cells::{self, Frame, Layout};
 use crate::chunks::{ChunkTable, Order};
@@ -28,7 +29,7 @@ use crate::columns::Attribute;
 use crate::extent::union;
 use crate::ingest::{Columns, Grouping, bounds};
 use crate::route::Segment;
-use crate::run::{Numbers, RoutedBatch};
+use crate::run::{Numbers, Piece, RoutedBatch};
 use crate::schema::Schema;
 use crate::{WriteError, WriteOptions};
 
@@ -53,7 +54,7 @@ pub(crate) struct Known {
     sources: Vec<Source>,
 }
 
-/// The rows of some chunks, read from all slices.
+/// The rows of some chunks, read from all slices that are in files.
 #[derive(Debug)]
 pub(crate) struct Window {
     by_chunk: FxHashMap<u32, Vec<(usize, Kept)>>, // with the numbers of the slices, ascending
@@ -61,11 +62,18 @@ pub(crate) struct Window {
 
 /// The rows of one chunk.
 #[derive(Debug, Default)]
-pub(crate) struct Loaded {
-    /// One for each slice that has any.
-    pub(crate) runs: Vec<RoutedBatch>,
+pub(crate) struct Loaded<'a> {
+    held: Vec<Piece<'a>>,
+    read: Vec<RoutedBatch>, // one for each slice in files that has any
     /// The object of each run of a chain.
-    pub(crate) owners: Vec<i64>,
+    pub(crate) owners: Cow<'a, [i64]>,
+}
+
+impl Loaded<'_> {
+    /// Its pieces, in the order given.
+    pub(crate) fn pieces(&self) -> Vec<Piece<'_>> {
+        self.held.iter().copied().chain(self.read.iter().map(|run| run.piece(0))).collect()
+    }
 }
 
 impl Known {
@@ -73,48 +81,36 @@ impl Known {
     pub(crate) fn from_slices(
         schema: &Schema,
         options: &WriteOptions,
-        slices: Vec<Slice>,
+        mut slices: Vec<Slice>,
     ) -> Result<Self, WriteError> {
         let mut schema = schema.clone();
         if options.compat {
             schema.shard = None;
         }
         let rank = schema.key_rank();
-        let keys = keys(rank, &slices)?;
+        let mut sources: Vec<Source> = slices.iter_mut().map(Source::new).collect();
         let mut table = ChunkTable::new(rank);
-        for key in &keys {
-            table.number(key)?;
+        for key in keys(rank, &sources)? {
+            table.number(&key)?;
         }
-        drop(keys);
         let corners = slices.iter().filter_map(|slice| slice.corners.clone()).reduce(union);
         let bounds = bounds(&schema, options.outside, corners);
         let grid = cells::extent(&table, &bounds, &schema)?;
-        let (columns, codes) =
-            columns(schema.kind, saturating_u32_from_usize(schema.axes.len()), &slices)?;
-        let (width, element_attributes) = elements(schema.kind, &slices)?;
-        let mut rows = vec![0_u64; table.len()];
-        let mut sources: Vec<Source> = Vec::with_capacity(slices.len());
+        let axes = saturating_u32_from_usize(schema.axes.len());
+        let (columns, codes) = columns(schema.kind, axes, &mut slices)?;
+        let (width, element_attributes) = elements(schema.kind, &mut slices)?;
+        let rows = number_chunks(&table, &mut sources)?;
         let mut last = None;
-        for (slice, codes) in slices.iter().zip(codes) {
-            let goes_on = match &slice.ends {
+        for ((slice, codes), source) in slices.iter().zip(codes).zip(&mut sources) {
+            let Source::File(source) = source else { continue };
+            source.codes = codes;
+            source.goes_on = match &slice.ends {
                 Some([first, _]) if last == Some(first) => {
                     Some(table.find(&first.1)).filter(|number| *number != u32::MAX)
                 }
                 _ => None,
             };
             last = slice.ends.as_ref().map(|[_, end]| end).or(last);
-            let mut source = Source::new(slice, codes, goes_on);
-            let mut at = 0_usize;
-            each_span(rank, slice, |key, span| {
-                let number = table.find(key);
-                if let Some(rows) = rows.get_mut(usize_from_u32(number)) {
-                    *rows += u64::from(span.rows);
-                }
-                source.mark(at, number);
-                at += 1;
-                Ok(())
-            })?;
-            sources.push(source);
         }
         let options = options.clone();
         let count = |of: fn(&Slice) -> u64| slices.iter().map(of).sum::<u64>();
@@ -164,6 +160,14 @@ impl Known {
     /// Whether it is told where vertices went.
     pub(crate) const fn records_locations(&self) -> bool {
         self.tells_places
+    }
+
+    /// The slice in memory, where all is there.
+    pub(crate) fn held(&self) -> Option<&HeldSlice> {
+        match self.slices.as_slice() {
+            [Slice { data: SliceData::Held(held), .. }] => Some(held),
+            _ => None,
+        }
     }
 
     /// The arrays of the level, in a build.
@@ -229,19 +233,21 @@ impl Known {
         start.unwrap_or(0)..end
     }
 
-    /// Whole shards of a share, a window at a time, each of about so many bytes.
+    /// Whole shards of a share, a window at a time, each of about so many bytes; all at once where the rows are in
+    /// memory already.
     pub(crate) fn windows(&self, share: Range<usize>, memory: u64) -> Vec<Range<usize>> {
+        let memory = if self.held().is_some() { u64::MAX } else { memory };
         let mut windows: Vec<Range<usize>> = Vec::new();
         let chunks = self.order.chunks.get(share.clone()).unwrap_or(&[]);
         let (mut start, mut at, mut held) = (share.start, share.start, 0_u64);
         for shard in chunks.chunk_by(|a, b| self.order.shard(*a) == self.order.shard(*b)) {
             let bytes = shard.iter().map(|chunk| self.weight(*chunk));
             let bytes = bytes.sum::<u64>();
-            if at > start && held + bytes > memory {
+            if at > start && held.saturating_add(bytes) > memory {
                 windows.push(start..at);
                 (start, held) = (at, 0);
             }
-            held += bytes;
+            held = held.saturating_add(bytes); // too much is too much
             at += shard.len();
         }
         if at > start {
@@ -250,7 +256,7 @@ impl Known {
         windows
     }
 
-    /// Reads the rows of these chunks from all slices, on all cores.
+    /// Reads the rows of these chunks from all slices in files, on all cores.
     pub(crate) fn window(&self, chunks: &[u32]) -> Result<Window, WriteError> {
         let mut wanted = chunks.to_vec();
         wanted.sort_unstable();
@@ -258,7 +264,10 @@ impl Known {
         let Some(columns) = &self.columns else { return Ok(window) };
         let (beside, stride) = (self.beside(columns), columns.stride());
         let size = |span: Span| beside.bytes(stride, span.rows, span.runs);
-        let read = self.sources.par_iter().map(|source| source.read(&self.table, &wanted, size));
+        let read = self.sources.par_iter().map(|source| match source {
+            Source::Held(_) => Ok(Vec::new()),
+            Source::File(source) => source.read(&self.table, &wanted, size),
+        });
         let read: Vec<Vec<Kept>> = read.collect::<Result<_, _>>()?;
         for (source, kept) in read.into_iter().enumerate() {
             for kept in kept {
@@ -269,22 +278,28 @@ impl Known {
     }
 
     /// The rows of a chunk of a window, in the order given, with groups that count over all slices.
-    pub(crate) fn load(&self, window: &Window, chunk: u32) -> Result<Loaded, WriteError> {
+    pub(crate) fn load(&self, window: &Window, chunk: u32) -> Result<Loaded<'_>, WriteError> {
+        if let [Source::Held(source)] = self.sources.as_slice() {
+            let (held, owners) = source.chunk(chunk);
+            return Ok(Loaded { held, owners: owners.into(), ..Loaded::default() });
+        }
         let mut loaded = Loaded::default();
+        let mut all = Vec::new();
         let Some(columns) = &self.columns else { return Ok(loaded) };
         for (number, kept) in window.by_chunk.get(&chunk).map_or(&[][..], Vec::as_slice) {
-            let Some(source) = self.sources.get(*number) else { continue };
-            let mut base = to_u64(loaded.owners.len());
+            let Some(Source::File(source)) = self.sources.get(*number) else { continue };
+            let mut base = to_u64(all.len());
             let same = source.goes_on == Some(chunk) && base > 0;
             base -= u64::from(same);
             let (mut run, owners) = self.take_apart(columns, source, kept)?;
             if columns.grouping == Grouping::Runs {
                 run.groups.iter_mut().for_each(|group| *group += base);
-                loaded.owners.extend(owners.into_iter().skip(usize::from(same)));
+                all.extend(owners.into_iter().skip(usize::from(same)));
             }
             run.segments = vec![Segment { chunk, start: 0, count: kept.span.rows }];
-            loaded.runs.push(run);
+            loaded.read.push(run);
         }
+        loaded.owners = all.into();
         Ok(loaded)
     }
 
@@ -296,7 +311,7 @@ impl Known {
     fn take_apart(
         &self,
         columns: &Columns,
-        source: &Source,
+        source: &FileSource,
         kept: &Kept,
     ) -> Result<(RoutedBatch, Vec<i64>), WriteError> {
         let Kept { span, bytes, .. } = kept;
@@ -371,10 +386,10 @@ pub(crate) fn row_bytes(
 }
 
 /// The keys of all chunks, in numeric order.
-fn keys(rank: usize, slices: &[Slice]) -> Result<BTreeSet<Vec<i64>>, WriteError> {
+fn keys(rank: usize, sources: &[Source]) -> Result<BTreeSet<Vec<i64>>, WriteError> {
     let mut keys = BTreeSet::new();
-    for slice in slices {
-        each_span(rank, slice, |key, _| {
+    for source in sources {
+        source.each_span(rank, |key, _| {
             if !keys.contains(key) {
                 keys.insert(key.to_vec());
             }
@@ -384,14 +399,35 @@ fn keys(rank: usize, slices: &[Slice]) -> Result<BTreeSet<Vec<i64>>, WriteError>
     Ok(keys)
 }
 
+/// Tells each source the numbers of its chunks, and counts the rows of each chunk.
+fn number_chunks(table: &ChunkTable, sources: &mut [Source]) -> Result<Vec<u64>, WriteError> {
+    let mut rows = vec![0_u64; table.len()];
+    for source in sources {
+        let mut numbers = Vec::new();
+        source.each_span(table.rank(), |key, span| {
+            let number = table.find(key);
+            if let Some(rows) = rows.get_mut(usize_from_u32(number)) {
+                *rows += u64::from(span.rows);
+            }
+            numbers.push(number);
+            Ok(())
+        })?;
+        source.number(&numbers, table.len());
+    }
+    Ok(rows)
+}
+
 /// The columns that all slices have, and for each slice what its codes of texts are in all.
 type Codes = Vec<Vec<Option<Vec<u32>>>>;
 
 fn columns(
     kind: Kind,
     axes: u32,
-    slices: &[Slice],
+    slices: &mut [Slice],
 ) -> Result<(Option<Columns>, Codes), WriteError> {
+    if let [Slice { data: SliceData::Held(held), .. }] = slices {
+        return Ok((held.columns.take(), vec![Vec::new()]));
+    }
     let mut found: Option<(ColumnsRecord, Columns)> = None;
     let mut codes = Vec::with_capacity(slices.len());
     for slice in slices {
@@ -426,7 +462,10 @@ fn bare(record: &ColumnsRecord) -> ColumnsRecord {
 }
 
 /// What elements are in all slices.
-fn elements(kind: Kind, slices: &[Slice]) -> Result<(usize, Vec<Attribute>), WriteError> {
+fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>), WriteError> {
+    if let [Slice { data: SliceData::Held(held), .. }] = slices {
+        return Ok((held.elements.width, std::mem::take(&mut held.elements.attributes)));
+    }
     let mut with = slices.iter().filter(|slice| slice.elements > 0);
     let Some(first) = with.next() else {
         let known = slices.iter().find(|slice| slice.width > 0);

@@ -1,9 +1,9 @@
-//! Building a level from more than fits in memory, step by step.
+//! Building a level, step by step.
 //!
-//! Input is taken in until memory is full, routed, and put aside as a *slice*. When all slices are
-//! there, every chunk is put together from those that have rows of it. Each step reads files, and writes
-//! files and cells; what it wrote it says in a small record. No step needs another one of its own kind,
-//! so that they may run in any order and anywhere.
+//! Input is taken in, routed, and put aside as a *slice* when memory is full. When all slices are there, every chunk is put
+//! together from those that have rows of it. Each step reads what others left, and leaves something and writes cells; what
+//! it wrote it says in a small record. No step needs another one of its own kind, so that they may run in any order and
+//! anywhere.
 //!
 //! ```text
 //! route    a part of the input       rows by chunk, elements, objects              slice
@@ -14,10 +14,12 @@
 //! finish   all                       presence, objects, attributes of objects      index, here
 //! ```
 //!
-//! Memory is held for a window of chunks and for a few sorted runs, each a fixed part of the setting, and
-//! for what is known of each chunk. Whoever does the same step again writes the same bytes.
+//! What is left is in memory or in files ([`Stored`], and likewise slices, places and joined links). Input that fits in
+//! memory is one slice, which stays there as it was given, and no step leaves a file. Otherwise all leave files; then memory
+//! is held for a window of chunks and for a few sorted runs, each a fixed part of the setting, and for what is known of
+//! each chunk. The cells are the same, and whoever does the same step again writes the same bytes.
 //!
-//! One process does it all in a scratch folder ([`Stages`]); several share a folder and keep a journal
+//! One process does it all ([`Stages`]), with files in a scratch folder; several share a folder and keep a journal
 //! (`tasks`).
 
 mod cells;
@@ -25,43 +27,49 @@ mod file;
 mod index;
 mod join;
 mod known;
+mod link_cells;
 mod links;
+mod places;
 mod slice;
 mod sorted;
 mod source;
+mod stored;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use zvf_format::key::Offsets;
 use zvf_format::num::to_u64;
 use zvf_metadata::LevelDoc;
 use zvf_store::{Build, CellSink};
 
-pub(crate) use cells::{CellsRecord, PLACE, Part};
+pub(crate) use cells::{CellsLeft, CellsRecord, Part};
 pub(crate) use file::{Output, Written, open, temporary_path};
-pub(crate) use join::JoinRecord;
-pub(crate) use known::{Known, row_bytes};
+pub(crate) use index::Ids;
+pub(crate) use join::{JoinRecord, Joined};
+pub(crate) use known::Known;
 pub(crate) use links::LinksRecord;
-pub(crate) use slice::{Beside, ColumnsRecord, RowsAside, Slice};
+pub(crate) use places::{Places, for_each_place};
+pub(crate) use slice::{Beside, ColumnsRecord, FieldRecord, HeldRows, HeldSlice, Slice, SliceData};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
 pub(crate) use sorted::ascending;
-pub(crate) use sorted::{ExternalSorter, KWayMerge, ascending_u64, number_u32, number_u64};
+pub(crate) use sorted::{ExternalSorter, KWayMerge, ascending_u64, number_u64};
+pub(crate) use stored::{Stored, Target};
 
 use crate::WriteError;
-use crate::cells::Arrays;
-use crate::cells::Meaning;
-use crate::ingest::{Grouping, Outcome, Placed, Said};
-use crate::kinds::Ids;
+use crate::cells::{Arrays, Frame, Meaning};
+use crate::ingest::{Grouping, Outcome, Said};
 use crate::objects::Objects;
 use crate::report::{Notice, Report};
 
-/// The records of all steps of a level, each with where its files are.
+/// The records of all steps of a level, and what they left.
 #[derive(Debug, Default)]
 pub(crate) struct Stages {
-    pub(crate) cells: Vec<(CellsRecord, PathBuf)>,
-    pub(crate) joins: Vec<(JoinRecord, PathBuf)>,
+    pub(crate) cells: Vec<(CellsRecord, CellsLeft)>,
+    pub(crate) joins: Vec<(JoinRecord, Joined)>,
     pub(crate) links: Vec<LinksRecord>,
+    /// The arrays, where this process wrote all of them; otherwise the records say what there is of each.
+    pub(crate) open: Option<Vec<CellSink>>,
 }
 
 /// Whether links are joined, and slice by slice.
@@ -77,91 +85,90 @@ pub(crate) fn joins(known: &Known) -> usize {
 pub(crate) fn join(
     known: &Known,
     number: usize,
-    cells: &[PathBuf],
-    stem: &Path,
-) -> Result<JoinRecord, WriteError> {
+    cells: &[&CellsLeft],
+    target: &Target,
+) -> Result<(JoinRecord, Joined), WriteError> {
     if !known.schema.kind.has_links() {
-        let entries: Vec<PathBuf> = cells.iter().map(|stem| slice::file(stem, "entries")).collect();
-        return join::chains(known, &entries, stem);
+        return join::chains(known, cells, target);
     }
     let Some(slice) = known.slices.get(number) else {
         return Err(known.damaged("join", known.slices.len(), number));
     };
     let before = known.slices.iter().take(number).map(|slice| slice.elements);
-    let first = before.sum::<u64>();
-    let places: Vec<PathBuf> = cells.iter().map(|stem| slice::file(stem, "places")).collect();
-    join::elements(known, slice, first, &places, stem)
+    join::elements(known, slice, before.sum::<u64>(), cells, target)
 }
 
-/// The `cells` step of a share.
+/// The `cells` step of a share, and the arrays that it wrote to.
 pub(crate) fn cells(
     known: &Known,
     build: &Build,
     (share, shares): (u32, u32),
-    stem: &Path,
-) -> Result<CellsRecord, WriteError> {
-    cells::run(known, build, known.share(share, shares), stem)
+    target: &Target,
+) -> Result<(CellsRecord, CellsLeft, Vec<CellSink>), WriteError> {
+    cells::run(known, build, known.share(share, shares), target)
 }
 
-/// The `links` step of a share.
+/// The `links` step of a share, and the arrays that it wrote to.
 pub(crate) fn links(
     known: &Known,
     build: &Build,
     (share, shares): (u32, u32),
-    cells: &Path,
-    joins: &[PathBuf],
-) -> Result<LinksRecord, WriteError> {
-    let joined: Vec<PathBuf> = joins.iter().map(|stem| slice::file(stem, "links")).collect();
-    let fragments = slice::file(cells, "fragments");
-    links::run(known, build, known.share(share, shares), &joined, &fragments)
+    cells: &CellsLeft,
+    joined: &[&Joined],
+) -> Result<(LinksRecord, Vec<CellSink>), WriteError> {
+    links::run(known, build, known.share(share, shares), cells, joined)
 }
 
 impl Stages {
-    /// Does every step, in `folder`.
-    pub(crate) fn run(known: &Known, build: &Build, folder: &Path) -> Result<Self, WriteError> {
+    /// Does every step, in memory or in `folder`.
+    pub(crate) fn run(
+        known: &Known,
+        build: &Build,
+        folder: Option<&Path>,
+    ) -> Result<Self, WriteError> {
+        let target = |step: &str| match folder {
+            None => Target::Memory,
+            Some(folder) => Target::Files(folder.join(step)),
+        };
+        let (record, left, mut open) = cells(known, build, (0, 1), &target("cells"))?;
         let mut all = Self::default();
-        let stem = folder.join("cells");
-        all.cells.push((cells(known, build, (0, 1), &stem)?, stem.clone()));
         for number in 0..joins(known) {
-            let to = folder.join(format!("join-{number}"));
-            all.joins.push((join(known, number, std::slice::from_ref(&stem), &to)?, to));
+            all.joins.push(join(known, number, &[&left], &target(&format!("join-{number}")))?);
         }
         if !all.joins.is_empty() {
-            let joins: Vec<PathBuf> = all.joins.iter().map(|(_, stem)| stem.clone()).collect();
-            all.links.push(links(known, build, (0, 1), &stem, &joins)?);
+            let joined: Vec<&Joined> = all.joins.iter().map(|(_, joined)| joined).collect();
+            let (record, sinks) = links(known, build, (0, 1), &left, &joined)?;
+            all.links.push(record);
+            open.extend(sinks);
         }
-        Ok(all)
+        all.cells.push((record, left));
+        Ok(Self { open: Some(open), ..all })
     }
 
     /// Compares what came out with what went in, and writes what is said of all: presence, objects, the
     /// level. `folder` takes what does not fit in memory.
     pub(crate) async fn finish(
-        self,
+        mut self,
         known: &Known,
         build: &Build,
         objects: &Objects,
-        folder: &Path,
+        folder: Option<&Path>,
         edit_level: impl FnOnce(&mut LevelDoc),
     ) -> Result<Outcome, WriteError> {
         self.check(known)?;
         index::check_roots(known)?;
         let frame = known.frame(build);
-        let (layout, grouping) = known.layout();
-        let bins = Meaning::Bins(known.schema.bins.count());
-        let meaning = if grouping == Grouping::Bins { &bins } else { &Meaning::Objects };
-        let parts: Vec<&Part> = self.cells.iter().flat_map(|(record, _)| &record.parts).collect();
-        for sink in Arrays::new(&frame, layout, meaning)?.into_sinks() {
-            end(sink, &parts).await?;
-        }
+        let grouping = known.layout().1;
+        self.finish_cells(known, &frame).await?;
         let (links, rows, segments, grouped) = self.finish_links(known, &frame).await?;
-        let entries: Vec<PathBuf> =
-            self.cells.iter().map(|(_, stem)| slice::file(stem, "entries")).collect();
-        let ids = index::Ids::gather(known, &entries, folder.join("ids"))?;
+        let target = folder.map_or(Target::Memory, |folder| Target::Files(folder.join("all")));
+        let left: Vec<&CellsLeft> = self.cells.iter().map(|(_, left)| left).collect();
+        let ids = Ids::gather(known, &left, &target)?;
         let bins = grouping == Grouping::Bins;
         let points = known.schema.kind == zvf_model::Kind::PointCloud;
         let indexed = !(bins && points && ids.count == 0 && !objects.any());
         if indexed {
-            index::write(known, &frame, &ids, &entries).await?;
+            index::write(known, &frame, &ids, &left).await?;
             objects.write_groups(build, known.at(), known.schema.kind).await?;
         }
         let said = Said {
@@ -195,9 +202,9 @@ impl Stages {
             kinds: Vec::new(),
         };
         let (schema, bounds) = (known.schema.clone(), known.bounds.clone());
-        let (explicit, ids) = (known.explicit(), Ids::Kept { path: ids.path, _folder: None });
-        let files = self.cells.iter().map(|(_, stem)| slice::file(stem, "places"));
-        let placed = known.records_locations().then(|| Placed::Files(files.collect()));
+        let placed = self.cells.into_iter().map(|(_, left)| left.places);
+        let placed = known.records_locations().then(|| placed.collect());
+        let explicit = known.explicit();
         Ok(Outcome { schema, bounds, grouped, explicit, report, ids, placed })
     }
 
@@ -229,13 +236,31 @@ impl Stages {
         Ok(())
     }
 
+    /// Ends the arrays that are open; otherwise those of vertices, fragments and attributes.
+    async fn finish_cells(&mut self, known: &Known, frame: &Frame<'_>) -> Result<(), WriteError> {
+        if let Some(open) = self.open.as_mut() {
+            for sink in open.drain(..) {
+                sink.finish(|_| {}).await?;
+            }
+            return Ok(());
+        }
+        let (layout, grouping) = known.layout();
+        let bins = Meaning::Bins(known.schema.bins.count());
+        let meaning = if grouping == Grouping::Bins { &bins } else { &Meaning::Objects };
+        let parts: Vec<&Part> = self.cells.iter().flat_map(|(record, _)| &record.parts).collect();
+        for sink in Arrays::new(frame, layout, meaning)?.into_sinks() {
+            end(sink, &parts).await?;
+        }
+        Ok(())
+    }
+
     /// Ends the arrays of links: links, rows, arrays between chunks, and whether links are grouped.
     async fn finish_links(
         &self,
         known: &Known,
-        frame: &crate::cells::Frame<'_>,
+        frame: &Frame<'_>,
     ) -> Result<(u64, u64, u64, bool), WriteError> {
-        let step = links::Step::new(known, frame)?;
+        let step = link_cells::Step::new(known, frame, None)?;
         let total = |of: &dyn Fn(&LinksRecord) -> u64| self.links.iter().map(of).sum::<u64>();
         let inside = total(&|record| record.inside);
         let rows = total(&|record| record.rows) + inside;
@@ -244,34 +269,42 @@ impl Stages {
         if !step.elements && logical == 0 {
             return Ok((0, 0, 0, false));
         }
-        let parts: Vec<&Part> = self.links.iter().flat_map(|record| &record.parts).collect();
-        let mut segments: Vec<Offsets> = Vec::new();
-        let mut steps: Vec<&Vec<Vec<i64>>> = self.links.iter().flat_map(|r| &r.segments).collect();
-        steps.sort();
-        steps.dedup();
-        for offsets in steps {
-            let offsets: Vec<&[i64]> = offsets.iter().map(Vec::as_slice).collect();
-            segments.push(Offsets::new(frame.table.rank(), &offsets)?);
-        }
-        if step.elements {
-            end(step.index(frame)?, &parts).await?;
-            let zero = step.segment(frame, &step.zero, inside > 0)?;
-            end(zero.links, &parts).await?;
-            for sink in zero.columns {
-                end(sink, &parts).await?;
-            }
-        }
-        for offsets in &segments {
-            let segment = step.segment(frame, offsets, true)?;
-            end(segment.links, &parts).await?;
-            for sink in segment.columns {
-                end(sink, &parts).await?;
-            }
+        let mut segments: Vec<&Vec<Vec<i64>>> =
+            self.links.iter().flat_map(|record| &record.segments).collect();
+        segments.sort();
+        segments.dedup();
+        if self.open.is_none() {
+            self.end_links(&step, frame, &segments, inside > 0).await?;
         }
         step.describe(frame, logical, rows).await?;
         let grouped = step.elements && self.links.iter().all(|record| record.grouped);
         let count = to_u64(segments.len());
         Ok((logical, rows, count, grouped && !known.options.compat))
+    }
+
+    /// Ends the arrays of links that others wrote to.
+    async fn end_links(
+        &self,
+        step: &link_cells::Step<'_>,
+        frame: &Frame<'_>,
+        segments: &[&Vec<Vec<i64>>],
+        inside: bool,
+    ) -> Result<(), WriteError> {
+        let parts: Vec<&Part> = self.links.iter().flat_map(|record| &record.parts).collect();
+        let mut sinks = Vec::new();
+        if step.elements {
+            sinks.push(step.index(frame)?);
+            sinks.extend(step.segment(frame, &step.zero, inside)?.into_sinks());
+        }
+        for offsets in segments {
+            let offsets: Vec<&[i64]> = offsets.iter().map(Vec::as_slice).collect();
+            let offsets = Offsets::new(frame.table.rank(), &offsets)?;
+            sinks.extend(step.segment(frame, &offsets, true)?.into_sinks());
+        }
+        for sink in sinks {
+            end(sink, &parts).await?;
+        }
+        Ok(())
     }
 }
 

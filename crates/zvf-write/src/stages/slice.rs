@@ -1,4 +1,7 @@
-//! Some of the input, routed and put aside: what one `route` step writes and all others read.
+//! Some of the input, routed and put aside: what one `route` step leaves and all others read.
+//!
+//! Where everything fits in memory there is one slice, whose rows and elements stay as they were given. Otherwise they
+//! are files:
 //!
 //! ```text
 //! NAME.rows       chunk after chunk: positions | fields ... | groups u64 | numbers u64 | runs: object i64, number u64, rows u32
@@ -13,29 +16,34 @@
 //! chains there are neither: rows of a run follow each other, so that its object, the running number of its first row and
 //! its length say both. Codes of texts are those of this slice alone.
 //!
+//! What is sorted, ids and what follows them, is the same in memory.
+//!
 //! Not here: how the slices of a chunk are put together (`known`).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
-use zvf_model::Field;
+use zvf_model::{Column, Field};
 
 use super::file::{Output, Written};
-use super::sorted::{ExternalSorter, ascending, ascending_u64};
+use super::sorted::{ascending, ascending_u64};
+use super::stored::{Stored, Target, file};
 use crate::WriteError;
 use crate::buffer::pieces;
 use crate::chunks::ChunkTable;
 use crate::columns::AttributeRecord;
 use crate::elements::Elements;
-use crate::ingest::Grouping;
+use crate::ingest::{Columns, Grouping};
 use crate::run::{Piece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
+use crate::types::chain::Chains;
 
 /// What is known of a slice.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Slice {
     /// Vertices given.
     pub(crate) given: u64,
@@ -43,9 +51,9 @@ pub(crate) struct Slice {
     pub(crate) left_out: u64,
     /// The corners of the box around the others.
     pub(crate) corners: Option<[Vec<f64>; 2]>,
-    /// The sum of the hashes of their positions.
+    /// The sum of the hashes of their positions; 0 in memory, where nothing can get lost on the way.
     pub(crate) sum: u64,
-    /// The columns, where there was a batch.
+    /// The columns, where there was a batch and its rows are in files.
     pub(crate) columns: Option<ColumnsRecord>,
     /// The object and the chunk of the first vertex of a chain, and of the last.
     pub(crate) ends: Option<[(i64, Vec<i64>); 2]>,
@@ -59,9 +67,53 @@ pub(crate) struct Slice {
     pub(crate) fields: Vec<FieldRecord>,
     /// The files.
     pub(crate) files: Vec<Written>,
-    /// Where they are, with the part of their names that they share.
+    /// Where everything else of it is.
     #[serde(skip)]
-    pub(crate) stem: PathBuf,
+    pub(crate) data: SliceData,
+}
+
+/// Where rows, elements and ids of a slice are.
+#[derive(Debug)]
+pub(crate) enum SliceData {
+    Held(Box<HeldSlice>),
+    /// In files whose names begin so.
+    Files(PathBuf),
+}
+
+/// A slice in memory.
+#[derive(Debug, Default)]
+pub(crate) struct HeldSlice {
+    pub(crate) rows: HeldRows,
+    pub(crate) columns: Option<Columns>,
+    pub(crate) elements: Elements,
+    /// What is said of them, one column for each attribute.
+    pub(crate) element_columns: Vec<Column>,
+    /// What is sorted, by its name.
+    pub(crate) sorted: BTreeMap<String, Stored>,
+}
+
+/// Rows in memory.
+#[derive(Debug)]
+pub(crate) struct HeldRows {
+    pub(crate) runs: Vec<RoutedBatch>,
+    /// For each chunk of `table`, which segments of which runs it is.
+    pub(crate) by_chunk: Vec<Vec<(u32, u32)>>,
+    pub(crate) table: ChunkTable,
+    /// The objects of the runs of each chunk.
+    pub(crate) chains: Chains,
+}
+
+impl Default for HeldRows {
+    fn default() -> Self {
+        let (table, chains) = (ChunkTable::new(0), Chains::default());
+        Self { runs: Vec::new(), by_chunk: Vec::new(), table, chains }
+    }
+}
+
+impl Default for SliceData {
+    fn default() -> Self {
+        Self::Files(PathBuf::new())
+    }
 }
 
 /// The columns of all batches of a slice.
@@ -84,28 +136,15 @@ pub(crate) struct FieldRecord {
 }
 
 impl Slice {
-    /// One of its files.
-    pub(crate) fn file(&self, suffix: &str) -> PathBuf {
-        file(&self.stem, suffix)
+    /// What is sorted under this name; nothing without.
+    pub(crate) fn sorted(&self, suffix: &str) -> Stored {
+        match &self.data {
+            SliceData::Held(held) => {
+                held.sorted.get(suffix).cloned().unwrap_or(Stored::Held(bytes::Bytes::new()))
+            }
+            SliceData::Files(stem) => Stored::in_file(stem, suffix),
+        }
     }
-}
-
-/// The file of a step with this suffix.
-pub(crate) fn file(stem: &Path, suffix: &str) -> PathBuf {
-    let mut name = stem.file_name().unwrap_or_default().to_owned();
-    name.push(".");
-    name.push(suffix);
-    stem.with_file_name(name)
-}
-
-/// Rows that are put aside together.
-#[derive(Debug)]
-pub(crate) struct RowsAside<'a> {
-    pub(crate) runs: &'a [RoutedBatch],
-    /// For each chunk of `table`, which segments of which runs it is.
-    pub(crate) by_chunk: &'a [Vec<(u32, u32)>],
-    pub(crate) table: &'a ChunkTable,
-    pub(crate) beside: Beside,
 }
 
 /// What is put aside of rows beside their columns.
@@ -163,26 +202,22 @@ impl ChainRun {
     }
 }
 
-/// Writes rows, chunk by chunk in numeric order; `owners` are the objects of the runs of a chunk.
-pub(crate) fn write_rows<'a>(
+/// Writes rows, chunk by chunk in numeric order.
+pub(crate) fn write_rows(
     stem: &Path,
-    aside: &RowsAside<'_>,
-    owners: impl Fn(u32) -> &'a [i64],
+    held: &HeldRows,
+    beside: Beside,
     stop: &StopFlag,
 ) -> Result<[Written; 2], WriteError> {
     let mut rows = Output::create(file(stem, "rows"), stop)?;
     let mut chunks = Output::create(file(stem, "chunks"), stop)?;
-    for chunk in aside.table.order(&[], None).chunks {
-        let places = aside.by_chunk.get(usize_from_u32(chunk)).map_or(&[][..], Vec::as_slice);
-        if places.is_empty() {
-            continue;
-        }
-        let pieces = pieces(aside.runs, places);
+    for chunk in held.chunks() {
+        let pieces = held.pieces(chunk);
         let count: usize = pieces.iter().map(|piece| piece.rows.len()).sum();
-        for n in aside.table.components(chunk) {
+        for n in held.table.components(chunk) {
             chunks.write(&n.to_le_bytes())?;
         }
-        let owners = owners(chunk);
+        let owners = held.chains.owners(chunk);
         chunks.write(&rows.bytes().to_le_bytes())?;
         for (what, n) in [("rows of a chunk", count), ("runs of a chunk", owners.len())] {
             let (most, found) = (u64::from(u32::MAX), to_u64(n));
@@ -194,18 +229,34 @@ pub(crate) fn write_rows<'a>(
             rows.write(&column)?;
         }
         let mut words = Vec::new();
-        if aside.beside.groups {
+        if beside.groups {
             words.extend(groups_as_given(&pieces).flat_map(u64::to_le_bytes));
         }
-        if aside.beside.numbers {
+        if beside.numbers {
             words.extend(numbers_as_given(&pieces).flat_map(u64::to_le_bytes));
         }
-        if aside.beside.runs {
+        if beside.runs {
             words.extend(chain_runs(&pieces, owners)?.into_iter().flat_map(ChainRun::to_le_bytes));
         }
         rows.write(&words)?;
     }
     Ok([rows.finish()?, chunks.finish()?])
+}
+
+impl HeldRows {
+    /// The chunks that have rows, in numeric order.
+    pub(crate) fn chunks(&self) -> Vec<u32> {
+        let mut chunks = self.table.order(&[], None).chunks;
+        chunks.retain(|chunk| {
+            self.by_chunk.get(usize_from_u32(*chunk)).is_some_and(|p| !p.is_empty())
+        });
+        chunks
+    }
+
+    /// The rows of a chunk, in the order given.
+    pub(crate) fn pieces(&self, chunk: u32) -> Vec<Piece<'_>> {
+        pieces(&self.runs, self.by_chunk.get(usize_from_u32(chunk)).map_or(&[], Vec::as_slice))
+    }
 }
 
 /// The runs of chains that the rows of a chunk are, whose groups are the places of their objects among `owners`.
@@ -236,16 +287,16 @@ fn chain_runs(pieces: &[Piece<'_>], owners: &[i64]) -> Result<Vec<ChainRun>, Wri
 /// Writes edges or faces, in the order given.
 pub(crate) fn write_elements(
     stem: &Path,
-    elements: &mut Elements,
+    elements: &Elements,
+    columns: &[Column],
     stop: &StopFlag,
 ) -> Result<Written, WriteError> {
-    let columns = elements.finish_columns();
     let mut out = Output::create(file(stem, "elements"), stop)?;
     for number in 0..saturating_u32_from_usize(elements.len()) {
         for vertex in elements.vertices(number) {
             out.write(&vertex.to_le_bytes())?;
         }
-        for column in &columns {
+        for column in columns {
             out.write(column.row(usize_from_u32(number)))?;
         }
     }
@@ -254,29 +305,28 @@ pub(crate) fn write_elements(
 
 /// Writes ids, sorted; the same one may be there more than once.
 pub(crate) fn write_ids(
-    stem: &Path,
+    target: &Target,
     suffix: &str,
     ids: &[i64],
     stop: &StopFlag,
-) -> Result<Written, WriteError> {
-    let mut out = Output::create(file(stem, suffix), stop)?;
+) -> Result<(Stored, Option<Written>), WriteError> {
+    let mut out = target.sequence(suffix, stop)?;
     ids.iter().try_for_each(|id| out.write(&ascending(*id)))?;
     out.finish()
 }
 
 /// Writes one attribute of objects, given in several pieces.
 pub(crate) fn write_field(
-    stem: &Path,
-    number: usize,
+    target: &Target,
+    suffix: &str,
     (dtype, width): (Dtype, u32),
     given: &[(&[i64], &Field)],
     put: impl Fn(&mut [u8], &[u8]),
     stop: &StopFlag,
-) -> Result<(FieldRecord, Written), WriteError> {
+) -> Result<(FieldRecord, (Stored, Option<Written>)), WriteError> {
     let stride =
         zvf_format::num::saturating_usize(dtype.size).saturating_mul(usize_from_u32(width));
-    let path = file(stem, &format!("field-{number}"));
-    let mut sorter = ExternalSorter::new(path, stride + 16, FIELD_MEMORY, stop);
+    let mut sorter = target.sorter(suffix, stride + 16, FIELD_MEMORY, stop);
     let mut value = vec![0; stride];
     let mut at = 0_u64;
     for (ids, field) in given {

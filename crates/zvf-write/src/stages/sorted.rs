@@ -1,25 +1,27 @@
 //! Records of one width in the order of their bytes, however many there are.
 //!
-//! What does not fit is sorted in runs, and runs are merged when they are read. Numbers are put into
-//! records so that the order of their bytes is theirs ([`ascending`]).
+//! They stay in memory where that is the target. For a file, what does not fit is sorted in runs, and runs are merged
+//! when they are read. Numbers are put into records so that the order of their bytes is theirs ([`ascending`]).
 
 use std::fs;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use rayon::prelude::*;
 use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
 
 use super::file::{Output, Written, open};
+use super::stored::Stored;
 use crate::WriteError;
 use crate::stop::StopFlag;
 
 /// Takes records in any order.
 #[derive(Debug)]
 pub(crate) struct ExternalSorter {
-    path: PathBuf,
-    width: usize, // not 0
-    most: usize,  // bytes held
+    path: Option<PathBuf>, // of the file; without, all are held
+    width: usize,          // not 0
+    most: usize,           // bytes held
     held: Vec<u8>,
     runs: Vec<PathBuf>,
     stop: StopFlag,
@@ -33,8 +35,15 @@ impl ExternalSorter {
         // Beside each record there is its number while they are sorted.
         let records = saturating_usize(memory).checked_div(width + 4).unwrap_or(0);
         let most = records.clamp(1024, usize_from_u32(u32::MAX)).saturating_mul(width);
-        let stop = stop.clone();
-        Self { path, width, most, held: Vec::new(), runs: Vec::new(), stop }
+        let mut sorter = Self::in_memory(width, stop);
+        (sorter.path, sorter.most) = (Some(path), most);
+        sorter
+    }
+
+    /// Records of `width` bytes that all stay in memory. Once `stop` is set, none is taken.
+    pub(crate) fn in_memory(width: usize, stop: &StopFlag) -> Self {
+        let (width, stop) = (width.max(1), stop.clone());
+        Self { path: None, width, most: usize::MAX, held: Vec::new(), runs: Vec::new(), stop }
     }
 
     /// Adds the record that these parts are.
@@ -53,26 +62,33 @@ impl ExternalSorter {
         Ok(())
     }
 
-    /// Writes the file.
-    pub(crate) fn finish(mut self) -> Result<Written, WriteError> {
+    /// The records in order, and the record of the file that they are in.
+    pub(crate) fn finish(mut self) -> Result<(Stored, Option<Written>), WriteError> {
+        let Some(path) = self.path.clone() else {
+            let held = std::mem::take(&mut self.held);
+            return Ok((Stored::Held(sorted(held, self.width).into()), None));
+        };
         if self.runs.is_empty() {
-            return self.write(self.path.clone());
+            let written = self.write(path.clone())?;
+            return Ok((Stored::File(path), Some(written)));
         }
         self.spill()?;
         self.held = Vec::new();
-        let mut merge = KWayMerge::open(&self.runs, self.width, &self.stop)?;
-        let mut out = Output::create(self.path.clone(), &self.stop)?;
+        let runs: Vec<Stored> = self.runs.iter().cloned().map(Stored::File).collect();
+        let mut merge = KWayMerge::open(&runs, self.width, &self.stop)?;
+        let mut out = Output::create(path.clone(), &self.stop)?;
         while let Some(record) = merge.head() {
             out.write(record)?;
             merge.advance()?;
         }
-        out.finish()
+        Ok((Stored::File(path), Some(out.finish()?)))
     }
 
     fn spill(&mut self) -> Result<(), WriteError> {
-        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        let Some(path) = &self.path else { return Ok(()) }; // then it holds all
+        let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".run-{}-{}", std::process::id(), self.runs.len()));
-        let path = self.path.with_file_name(name);
+        let path = path.with_file_name(name);
         self.write(path.clone())?;
         self.runs.push(path);
         self.held.clear();
@@ -80,15 +96,8 @@ impl ExternalSorter {
     }
 
     fn write(&self, path: PathBuf) -> Result<Written, WriteError> {
-        let count = self.held.len().checked_div(self.width).unwrap_or(0);
-        let record = |number: &u32| {
-            let start = usize_from_u32(*number) * self.width;
-            self.held.get(start..start + self.width).unwrap_or(&[])
-        };
-        let mut order: Vec<u32> = (0..saturating_u32_from_usize(count)).collect();
-        order.par_sort_unstable_by(|a, b| record(a).cmp(record(b)));
         let mut out = Output::create(path, &self.stop)?;
-        order.iter().try_for_each(|number| out.write(record(number)))?;
+        in_order(&self.held, self.width).try_for_each(|record| out.write(record))?;
         out.finish()
     }
 }
@@ -101,7 +110,34 @@ impl Drop for ExternalSorter {
     }
 }
 
-/// The records of several sorted files, in one order.
+/// Records of this width in the order of their bytes. Those of common widths are sorted where they are.
+fn sorted(mut records: Vec<u8>, width: usize) -> Vec<u8> {
+    match width {
+        8 => records.as_chunks_mut::<8>().0.par_sort_unstable(),
+        32 => records.as_chunks_mut::<32>().0.par_sort_unstable(),
+        _ => {
+            let mut sorted = Vec::with_capacity(records.len());
+            in_order(&records, width).for_each(|record| sorted.extend_from_slice(record));
+            return sorted;
+        }
+    }
+    records
+}
+
+/// Each record of this width, in the order of their bytes.
+fn in_order(records: &[u8], width: usize) -> impl Iterator<Item = &[u8]> {
+    let record = move |number: usize| {
+        let start = number * width;
+        records.get(start..start + width).unwrap_or(&[])
+    };
+    let count = saturating_u32_from_usize(records.len().checked_div(width).unwrap_or(0));
+    let mut order: Vec<u32> = (0..count).collect();
+    let place = usize_from_u32;
+    order.par_sort_unstable_by(|a, b| record(place(*a)).cmp(record(place(*b))));
+    order.into_iter().map(move |number| record(place(number)))
+}
+
+/// The records of several sorted sources, in one order.
 #[derive(Debug)]
 pub(crate) struct KWayMerge {
     sources: Vec<Source>,
@@ -109,35 +145,40 @@ pub(crate) struct KWayMerge {
     stop: StopFlag,
 }
 
-/// One file.
+/// Records in order, of one width.
 #[derive(Debug)]
-struct Source {
-    file: BufReader<fs::File>,
-    head: Vec<u8>,
+enum Source {
+    /// All of them, where the first of them that is left begins, and the width.
+    Held(Bytes, usize, usize),
+    File {
+        file: BufReader<fs::File>,
+        head: Vec<u8>,
+    },
 }
 
 impl KWayMerge {
-    /// All records of `width` bytes in these files; none comes once `stop` is set.
-    pub(crate) fn open(
-        paths: &[PathBuf],
+    /// All records of `width` bytes in these sources; none comes once `stop` is set.
+    pub(crate) fn open<'a>(
+        stored: impl IntoIterator<Item = &'a Stored>,
         width: usize,
         stop: &StopFlag,
     ) -> Result<Self, WriteError> {
-        Self::from(paths, width, &[], stop)
+        Self::from(stored, width, &[], stop)
     }
 
     /// Those that are not below `lowest`.
-    pub(crate) fn from(
-        paths: &[PathBuf],
+    pub(crate) fn from<'a>(
+        stored: impl IntoIterator<Item = &'a Stored>,
         width: usize,
         lowest: &[u8],
         stop: &StopFlag,
     ) -> Result<Self, WriteError> {
-        let sources = paths.iter().map(|path| Source::open(path, width, lowest));
-        let sources = sources.collect::<Result<_, _>>()?;
-        let mut merge = Self { sources, heap: Vec::new(), stop: stop.clone() };
-        for number in 0..merge.sources.len() {
-            if merge.sources.get_mut(number).map(Source::next).transpose()? == Some(true) {
+        let width = width.max(1);
+        let mut merge = Self { sources: Vec::new(), heap: Vec::new(), stop: stop.clone() };
+        for (number, stored) in stored.into_iter().enumerate() {
+            let (source, some) = Source::open(stored, width, lowest)?;
+            merge.sources.push(source);
+            if some {
                 merge.heap.push(number);
             }
         }
@@ -150,7 +191,7 @@ impl KWayMerge {
     /// The smallest record that is left.
     pub(crate) fn head(&self) -> Option<&[u8]> {
         let first = self.heap.first()?;
-        self.sources.get(*first).map(|source| source.head.as_slice())
+        self.sources.get(*first).map(Source::head)
     }
 
     /// The number at the front of it.
@@ -162,7 +203,7 @@ impl KWayMerge {
     pub(crate) fn advance(&mut self) -> Result<(), WriteError> {
         self.stop.check()?;
         let Some(first) = self.heap.first().copied() else { return Ok(()) };
-        if self.sources.get_mut(first).map(Source::next).transpose()? != Some(true) {
+        if self.sources.get_mut(first).map(Source::advance).transpose()? != Some(true) {
             self.heap.swap_remove(0);
         }
         self.sink(0);
@@ -173,6 +214,9 @@ impl KWayMerge {
     fn sink(&mut self, mut at: usize) {
         loop {
             let left = at * 2 + 1;
+            if left >= self.heap.len() {
+                return;
+            }
             let children = [left, left + 1];
             let smaller = |a: usize, b: usize| match (self.heap.get(a), self.heap.get(b)) {
                 (Some(one), Some(other)) => self.key(*one) < self.key(*other),
@@ -180,7 +224,7 @@ impl KWayMerge {
                 (None, _) => false,
             };
             let child = if smaller(children[1], children[0]) { children[1] } else { children[0] };
-            if self.heap.get(child).is_none() || !smaller(child, at) {
+            if !smaller(child, at) {
                 return;
             }
             self.heap.swap(at, child);
@@ -188,14 +232,35 @@ impl KWayMerge {
         }
     }
 
-    /// Records that are the same come in the order of the files.
+    /// Records that are the same come in the order of the sources.
     fn key(&self, source: usize) -> (Option<&[u8]>, usize) {
-        (self.sources.get(source).map(|source| source.head.as_slice()), source)
+        (self.sources.get(source).map(Source::head), source)
     }
 }
 
 impl Source {
-    fn open(path: &Path, width: usize, lowest: &[u8]) -> Result<Self, WriteError> {
+    /// Opens it at the first record that is not below `lowest`, and says whether there is one.
+    fn open(stored: &Stored, width: usize, lowest: &[u8]) -> Result<(Self, bool), WriteError> {
+        match stored {
+            Stored::Held(bytes) => {
+                let count = bytes.len().checked_div(width).unwrap_or(0);
+                let record = |at: usize| bytes.get(at * width..(at + 1) * width).unwrap_or(&[]);
+                let (mut from, mut to) = (0, if lowest.is_empty() { 0 } else { count });
+                while from < to {
+                    let middle = from.midpoint(to);
+                    if record(middle) < lowest { from = middle + 1 } else { to = middle }
+                }
+                Ok((Self::Held(bytes.clone(), from * width, width), from < count))
+            }
+            Stored::File(path) => {
+                let mut source = Self::open_file(path, width, lowest)?;
+                let some = source.advance()?;
+                Ok((source, some))
+            }
+        }
+    }
+
+    fn open_file(path: &Path, width: usize, lowest: &[u8]) -> Result<Self, WriteError> {
         let mut file = open(path)?;
         let bytes = file.metadata().map_err(WriteError::Scratch)?.len();
         let (mut from, mut to) = (0, bytes.checked_div(to_u64(width)).unwrap_or(0));
@@ -215,15 +280,29 @@ impl Source {
             let start = SeekFrom::Start(from * to_u64(width));
             file.seek(start).map_err(WriteError::Scratch)?;
         }
-        Ok(Self { file: BufReader::with_capacity(BUFFER, file), head })
+        Ok(Self::File { file: BufReader::with_capacity(BUFFER, file), head })
     }
 
-    /// Reads the next record, when there is one.
-    fn next(&mut self) -> Result<bool, WriteError> {
-        match self.file.read_exact(&mut self.head) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
-            Err(error) => Err(WriteError::Scratch(error)),
+    /// The record that is next.
+    fn head(&self) -> &[u8] {
+        match self {
+            Self::Held(bytes, at, width) => bytes.get(*at..*at + *width).unwrap_or(&[]),
+            Self::File { head, .. } => head,
+        }
+    }
+
+    /// Goes on to the next record, when there is one.
+    fn advance(&mut self) -> Result<bool, WriteError> {
+        match self {
+            Self::Held(bytes, at, width) => {
+                *at += *width;
+                Ok(*at < bytes.len())
+            }
+            Self::File { file, head } => match file.read_exact(head) {
+                Ok(()) => Ok(true),
+                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
+                Err(error) => Err(WriteError::Scratch(error)),
+            },
         }
     }
 }
@@ -247,8 +326,9 @@ pub(crate) fn ascending_u64(n: u64) -> [u8; 8] {
 
 /// The count of such bytes at the front of a record.
 pub(crate) fn number_u64(record: &[u8]) -> u64 {
-    let bytes = record.iter().take(8);
-    bytes.fold(0, |n: u64, byte| n << 8 | u64::from(*byte))
+    let mut bytes = record.first_chunk().copied().unwrap_or([0; 8]); // records are as long
+    bytes.reverse();
+    u64::from_le_bytes(bytes)
 }
 
 /// Four bytes that sort as the numbers do.
@@ -260,8 +340,10 @@ pub(crate) fn ascending_u32(n: u32) -> [u8; 4] {
 
 /// The number of such bytes at `at` of a record.
 pub(crate) fn number_u32(record: &[u8], at: usize) -> u32 {
-    let bytes = record.iter().skip(at).take(4);
-    bytes.fold(0, |n: u32, byte| n << 8 | u32::from(*byte))
+    let bytes = record.get(at..).and_then(|rest| rest.first_chunk());
+    let mut bytes = bytes.copied().unwrap_or([0; 4]); // records are as long
+    bytes.reverse();
+    u32::from_le_bytes(bytes)
 }
 
 const FIRST: usize = 1 << 16;
@@ -273,14 +355,18 @@ mod tests {
 
     use super::*;
 
-    fn sorted(folder: &Path, name: &str, numbers: &[i64], memory: u64) -> PathBuf {
-        let mut sorter = ExternalSorter::new(folder.join(name), 9, memory, &StopFlag::default());
+    fn sorted_file(folder: &Path, name: &str, numbers: &[i64], memory: u64) -> Stored {
+        let sorter = ExternalSorter::new(folder.join(name), 9, memory, &StopFlag::default());
+        let (stored, written) = filled(sorter, numbers);
+        assert_eq!(written.unwrap().bytes, 9 * numbers.len() as u64);
+        stored
+    }
+
+    fn filled(mut sorter: ExternalSorter, numbers: &[i64]) -> (Stored, Option<Written>) {
         for n in numbers {
             sorter.push(&[&ascending(*n), b"!"]).unwrap();
         }
-        let written = sorter.finish().unwrap();
-        assert_eq!(written.bytes, 9 * numbers.len() as u64);
-        folder.join(name)
+        sorter.finish().unwrap()
     }
 
     fn read(mut merge: KWayMerge) -> Vec<i64> {
@@ -309,28 +395,43 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         // 1024 records are held whatever the memory.
         let numbers: Vec<i64> = (0..5000).map(|n| n * 7919 % 5003 - 2500).collect();
-        let path = sorted(folder.path(), "a", &numbers, 1);
+        let stored = sorted_file(folder.path(), "a", &numbers, 1);
         let mut expected = numbers;
         expected.sort_unstable();
-        assert_eq!(read(KWayMerge::open(&[path], 9, &StopFlag::default()).unwrap()), expected);
+        assert_eq!(read(KWayMerge::open([&stored], 9, &StopFlag::default()).unwrap()), expected);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     proptest! {
         #[test]
-        fn several_files_are_one_order(
-            files in prop::collection::vec(prop::collection::vec(-50_i64..50, 0..40), 0..6),
+        fn several_sources_are_one_order(
+            sources in prop::collection::vec((prop::collection::vec(-50_i64..50, 0..40), any::<bool>()), 0..6),
             lowest in -60_i64..60,
         ) {
-            let folder = tempfile::tempdir().unwrap();
-            let paths: Vec<PathBuf> = (0..).zip(&files)
-                .map(|(n, numbers)| sorted(folder.path(), &format!("{n}"), numbers, 1 << 20))
-                .collect();
-            let mut expected: Vec<i64> = files.concat();
+            let (folder, stop) = (tempfile::tempdir().unwrap(), StopFlag::default());
+            let stored = (0..).zip(&sources).map(|(n, (numbers, in_memory))| {
+                if *in_memory {
+                    filled(ExternalSorter::in_memory(9, &stop), numbers).0
+                } else {
+                    sorted_file(folder.path(), &format!("{n}"), numbers, 1 << 20)
+                }
+            });
+            let stored: Vec<Stored> = stored.collect();
+            let mut expected: Vec<i64> = sources.iter().flat_map(|(numbers, _)| numbers).copied().collect();
             expected.sort_unstable();
-            prop_assert_eq!(&read(KWayMerge::open(&paths, 9, &StopFlag::default()).unwrap()), &expected);
+            prop_assert_eq!(&read(KWayMerge::open(&stored, 9, &stop).unwrap()), &expected);
             expected.retain(|n| *n >= lowest);
-            prop_assert_eq!(read(KWayMerge::from(&paths, 9, &ascending(lowest), &StopFlag::default()).unwrap()), expected);
+            prop_assert_eq!(read(KWayMerge::from(&stored, 9, &ascending(lowest), &stop).unwrap()), expected);
+        }
+
+        #[test]
+        fn records_of_every_width_are_sorted(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            for width in [8, 9, 32] {
+                let whole = bytes.len() / width * width;
+                let mut expected: Vec<&[u8]> = bytes[..whole].chunks(width).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(sorted(bytes[..whole].to_vec(), width), expected.concat());
+            }
         }
     }
 }

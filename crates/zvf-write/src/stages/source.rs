@@ -1,4 +1,6 @@
-//! The rows of one slice: of which chunks it has any, and where they lie in its file.
+//! The rows of one slice: of which chunks it has any, and where they are.
+//!
+//! A slice in memory has the batches as they were given, and gives the pieces of a chunk away as they are. Of others:
 //!
 //! A large input has hundreds of slices, each with rows of most chunks: all of their lists together may be larger than
 //! the memory. Of each list (`NAME.chunks`, ascending) every 64th chunk is held; the entries between are read when
@@ -11,16 +13,33 @@ use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 
 use super::file::open;
-use super::slice::Slice;
+use super::slice::{HeldRows, Slice, SliceData};
+use super::stored::file;
 use crate::WriteError;
 use crate::chunks::ChunkTable;
+use crate::run::Piece;
 
-/// A slice as far as it is held.
+/// Where the rows of a slice are.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) enum Source {
+    Held(HeldSource),
+    File(FileSource),
+}
+
+/// Rows in memory, of the only slice.
+#[derive(Debug)]
+pub(super) struct HeldSource {
+    pub(super) rows: HeldRows,
+    chunks: Vec<u32>,  // its numbers of those that have rows, in numeric order
+    numbers: Vec<u32>, // for each chunk of the level its number here
+}
+
+/// Rows in a file, as far as their list is held.
+#[derive(Debug)]
+pub(super) struct FileSource {
     rows: PathBuf,
     chunks: PathBuf,
     marks: Vec<u32>, // the chunk of every `MARKED`th entry of the list
@@ -45,19 +64,67 @@ pub(super) struct Kept {
 }
 
 impl Source {
-    /// A slice of which no entry is known yet.
-    pub(super) fn new(slice: &Slice, codes: Vec<Option<Vec<u32>>>, goes_on: Option<u32>) -> Self {
-        let (rows, chunks) = (slice.file("rows"), slice.file("chunks"));
-        Self { rows, chunks, marks: Vec::new(), codes, goes_on }
-    }
-
-    /// Remembers entry `at` of the list, which is of `chunk`. It is called for each entry, in order.
-    pub(super) fn mark(&mut self, at: usize, chunk: u32) {
-        if at.is_multiple_of(MARKED) {
-            self.marks.push(chunk);
+    /// Takes the rows of a slice.
+    pub(super) fn new(slice: &mut Slice) -> Self {
+        match &mut slice.data {
+            SliceData::Held(held) => {
+                let rows = std::mem::take(&mut held.rows);
+                Self::Held(HeldSource { chunks: rows.chunks(), numbers: Vec::new(), rows })
+            }
+            SliceData::Files(stem) => Self::File(FileSource {
+                rows: file(stem, "rows"),
+                chunks: file(stem, "chunks"),
+                marks: Vec::new(),
+                codes: Vec::new(),
+                goes_on: None,
+            }),
         }
     }
 
+    /// Calls `each` with the key and the place of each chunk that has rows, ascending.
+    pub(super) fn each_span(
+        &self,
+        rank: usize,
+        mut each: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
+        match self {
+            Self::Held(held) => held.chunks.iter().try_for_each(|chunk| {
+                let pieces = held.rows.pieces(*chunk);
+                let rows: usize = pieces.iter().map(|piece| piece.rows.len()).sum();
+                let runs = held.rows.chains.owners(*chunk).len();
+                // More rows than 32 bits count are refused when the cell is written.
+                let [rows, runs] = [rows, runs].map(saturating_u32_from_usize);
+                each(held.rows.table.components(*chunk), Span { start: 0, rows, runs })
+            }),
+            Self::File(source) => source.each_span(rank, each),
+        }
+    }
+
+    /// Learns the numbers in the level of its chunks, ascending.
+    pub(super) fn number(&mut self, chunks: &[u32], all: usize) {
+        match self {
+            Self::Held(held) => {
+                held.numbers = vec![u32::MAX; all];
+                for (number, own) in chunks.iter().zip(&held.chunks) {
+                    if let Some(to) = held.numbers.get_mut(usize_from_u32(*number)) {
+                        *to = *own;
+                    }
+                }
+            }
+            Self::File(source) => source.marks = chunks.iter().step_by(MARKED).copied().collect(),
+        }
+    }
+}
+
+impl HeldSource {
+    /// The rows of a chunk of the level, in the order given, and the objects of its runs.
+    pub(super) fn chunk(&self, number: u32) -> (Vec<Piece<'_>>, &[i64]) {
+        let own = self.numbers.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX);
+        (self.rows.pieces(own), self.rows.chains.owners(own))
+    }
+}
+
+impl FileSource {
     /// The rows of these chunks, ascending; `size` says how many bytes there are of each.
     pub(super) fn read(
         &self,
@@ -85,6 +152,26 @@ impl Source {
             }
         }
         Ok(kept)
+    }
+
+    /// Reads the list of chunks: calls `each` with the key and the place of each, ascending.
+    fn each_span(
+        &self,
+        rank: usize,
+        mut each: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
+        let mut file = BufReader::with_capacity(1 << 16, open(&self.chunks)?);
+        let (mut entry, mut key) = (vec![0; width(rank)], Vec::with_capacity(rank));
+        loop {
+            match file.read_exact(&mut entry) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
+                Err(error) => return Err(WriteError::Scratch(error)),
+            }
+            key.clear();
+            key.extend(words(&entry, rank));
+            each(&key, span(&entry, rank))?;
+        }
     }
 
     /// Where the rows of these chunks are, ascending, as far as there are any.
@@ -121,26 +208,6 @@ impl Source {
             wanted = later;
         }
         Ok(found)
-    }
-}
-
-/// Reads the list of chunks of a slice: calls `each` with the key and the place of each, ascending.
-pub(super) fn each_span(
-    rank: usize,
-    slice: &Slice,
-    mut each: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
-) -> Result<(), WriteError> {
-    let mut file = BufReader::with_capacity(1 << 16, open(&slice.file("chunks"))?);
-    let (mut entry, mut key) = (vec![0; width(rank)], Vec::with_capacity(rank));
-    loop {
-        match file.read_exact(&mut entry) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
-            Err(error) => return Err(WriteError::Scratch(error)),
-        }
-        key.clear();
-        key.extend(words(&entry, rank));
-        each(&key, span(&entry, rank))?;
     }
 }
 
@@ -189,7 +256,7 @@ mod tests {
 
     /// A slice with these chunks of one axis, whose rows are two bytes each.
     fn slice(folder: &std::path::Path, chunks: &[(i64, u32)]) -> Slice {
-        let slice = Slice { stem: folder.join("slice"), ..Slice::default() };
+        let slice = Slice { data: SliceData::Files(folder.join("slice")), ..Slice::default() };
         let (mut list, mut rows) = (Vec::new(), Vec::new());
         for (key, count) in chunks {
             list.extend(key.to_le_bytes());
@@ -197,8 +264,8 @@ mod tests {
             list.extend([count.to_le_bytes(), 7_u32.to_le_bytes()].concat());
             rows.extend((0..*count).flat_map(|n| [*key as u8, n as u8]));
         }
-        std::fs::write(slice.file("chunks"), list).unwrap();
-        std::fs::write(slice.file("rows"), rows).unwrap();
+        std::fs::write(folder.join("slice.chunks"), list).unwrap();
+        std::fs::write(folder.join("slice.rows"), rows).unwrap();
         slice
     }
 
@@ -207,21 +274,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         // The slice has every third chunk of those that there are.
         let chunks: Vec<(i64, u32)> = (0..200).map(|n| (n * 3 - 90, n as u32 % 4 + 1)).collect();
-        let slice = slice(folder.path(), &chunks);
+        let mut slice = slice(folder.path(), &chunks);
         let mut table = ChunkTable::new(1);
         for key in -95..515 {
             table.number(&[key]).unwrap();
         }
-        let mut source = Source::new(&slice, Vec::new(), None);
-        let mut at = 0;
-        each_span(1, &slice, |key, span| {
-            assert_eq!((key[0], span.rows, span.runs), (chunks[at].0, chunks[at].1, 7));
-            source.mark(at, table.find(key));
-            at += 1;
+        let mut source = Source::new(&mut slice);
+        let mut numbers = Vec::new();
+        let span = |key: &[i64], span: Span| {
+            let (key_at, rows) = chunks[numbers.len()];
+            assert_eq!((key[0], span.rows, span.runs), (key_at, rows, 7));
+            numbers.push(table.find(key));
             Ok(())
-        })
-        .unwrap();
-        assert_eq!((at, source.marks.len()), (200, 4));
+        };
+        source.each_span(1, span).unwrap();
+        let Source::File(empty) = Source::new(&mut slice) else { panic!("a file") };
+        source.number(&numbers, table.len());
+        let Source::File(source) = source else { panic!("a file") };
+        assert_eq!((numbers.len(), source.marks.len()), (200, 4));
         let size = |span: Span| span.rows as usize * 2;
         for step in [1, 2, 7, 64, 300] {
             for first in [0, 5, 100, 609] {
@@ -239,7 +309,6 @@ mod tests {
                 }
             }
         }
-        let empty = Source::new(&slice, Vec::new(), None);
         assert!(empty.read(&table, &[1, 2], size).unwrap().is_empty());
     }
 }

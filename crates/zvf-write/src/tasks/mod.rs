@@ -57,7 +57,10 @@ use self::journal::{Journal, Record};
 pub use self::plan::{SlicePlan, Stage, Task, TaskPlan};
 use crate::ingest::Ingest;
 use crate::objects::Objects;
-use crate::stages::{self, Known, Stages};
+use crate::stages::{
+    self, CellsLeft, CellsRecord, Joined, Known, LinksRecord, Part, SliceData, Stages, Stored,
+    Target,
+};
 use crate::{Report, Schema, WriteError, WriteOptions};
 
 /// The tasks of one plan.
@@ -231,7 +234,7 @@ impl Tasks {
     /// When it is not what was planned, or cannot be written.
     pub fn route(&self, router: Router) -> Result<(), WriteError> {
         let Router { mut ingest, task, planned, _held } = router;
-        let slice = ingest.spill(&self.journal.stem(task))?;
+        let slice = ingest.put_aside(&Target::Files(self.journal.stem(task)))?;
         for (what, expected, found) in [
             ("vertices", planned.vertices, slice.given),
             ("elements", planned.elements, slice.elements),
@@ -261,19 +264,28 @@ impl Tasks {
         self.needs(task.stage)?;
         let known = self.known()?;
         let build = self.build().await?;
-        let stem = self.journal.stem(task);
+        let target = Target::Files(self.journal.stem(task));
         let share = (task.number, self.plan.shares);
         let record = match task.stage {
             Stage::Route => return Ok(false),
-            Stage::Cells => Record::Cells(stages::cells(known, &build, share, &stem)?),
+            Stage::Cells => {
+                let (record, _, arrays) = stages::cells(known, &build, share, &target)?;
+                Record::Cells(CellsRecord { parts: Part::finish_all(arrays)?, ..record })
+            }
             Stage::Join => {
                 let number = zvf_format::num::usize_from_u32(task.number);
-                Record::Join(stages::join(known, number, &self.stems(Stage::Cells), &stem)?)
+                let cells: Vec<CellsLeft> =
+                    self.tasks_of_stage(Stage::Cells).map(|task| self.cells_left(task)).collect();
+                let cells: Vec<&CellsLeft> = cells.iter().collect();
+                Record::Join(stages::join(known, number, &cells, &target)?.0)
             }
             Stage::Links => {
-                let cells = self.journal.stem(Task { stage: Stage::Cells, number: task.number });
-                let joins = self.stems(Stage::Join);
-                Record::Links(stages::links(known, &build, share, &cells, &joins)?)
+                let cells = self.cells_left(Task { stage: Stage::Cells, number: task.number });
+                let joined: Vec<Joined> =
+                    self.tasks_of_stage(Stage::Join).map(|task| self.joined(task)).collect();
+                let joined: Vec<&Joined> = joined.iter().collect();
+                let (record, arrays) = stages::links(known, &build, share, &cells, &joined)?;
+                Record::Links(LinksRecord { parts: Part::finish_all(arrays)?, ..record })
             }
         };
         build.flush().await?;
@@ -302,16 +314,15 @@ impl Tasks {
         let known = self.known()?;
         let mut all = Stages::default();
         for task in self.all() {
-            let stem = self.journal.stem(task);
             match self.journal.read(task)? {
-                Some(Record::Cells(record)) => all.cells.push((record, stem)),
-                Some(Record::Join(record)) => all.joins.push((record, stem)),
+                Some(Record::Cells(record)) => all.cells.push((record, self.cells_left(task))),
+                Some(Record::Join(record)) => all.joins.push((record, self.joined(task))),
                 Some(Record::Links(record)) => all.links.push(record),
                 Some(Record::Route(_)) | None => {}
             }
         }
-        let finished =
-            all.finish(known, &build, &Objects::default(), &self.journal.files(), |_| {}).await;
+        let folder = self.journal.files();
+        let finished = all.finish(known, &build, &Objects::default(), Some(&folder), |_| {}).await;
         let outcome = match finished {
             Err(WriteError::Lost { array, chunks }) => return Err(self.undone(&array, &chunks)?),
             finished => finished?,
@@ -352,7 +363,7 @@ impl Tasks {
                 let found = "no record of it".to_owned();
                 return Err(WriteError::TooEarly { task, expected, found });
             };
-            slice.stem = self.journal.stem(task);
+            slice.data = SliceData::Files(self.journal.stem(task));
             slices.push(*slice);
         }
         let known = Known::from_slices(&self.schema, &self.options, slices)?;
@@ -390,8 +401,14 @@ impl Tasks {
         self.plan.tasks().into_iter().filter(move |task| task.stage == stage)
     }
 
-    fn stems(&self, stage: Stage) -> Vec<PathBuf> {
-        self.tasks_of_stage(stage).map(|task| self.journal.stem(task)).collect()
+    /// What a `cells` task left.
+    fn cells_left(&self, task: Task) -> CellsLeft {
+        CellsLeft::in_files(&self.journal.stem(task))
+    }
+
+    /// What a `join` task found.
+    fn joined(&self, task: Task) -> Joined {
+        Joined::Sorted(Stored::in_file(&self.journal.stem(task), "links"))
     }
 
     /// Refuses a task before those of earlier stages.

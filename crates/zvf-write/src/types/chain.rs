@@ -1,34 +1,23 @@
 //! Lines, polylines and streamlines: where a chain is cut into runs.
 //!
 //! A chain is cut wherever it enters another chunk, and nowhere else; each run is a fragment of its
-//! chunk, in the order in which runs are met. As rows of a chunk stay in that order, the row of every
-//! vertex is known as soon as it is given, and so are the links between runs.
+//! chunk, in the order in which runs are met. Rows of a chunk stay in that order.
 //!
-//! Not here: the links themselves (`link`), which join the runs of an object in its manifest's order.
+//! Not here: the links between runs (`stages::join`), which join the runs of an object in its manifest's order.
 
-use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Kind, ObjectId, Part};
 
 use crate::WriteError;
-use crate::objects::Entry;
 
 /// The runs so far.
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
-    chunks: Vec<Chunk>,
-    /// The last vertex given: its object, its chunk and the entry of its run.
-    last: Option<(i64, u32)>,
-    /// One for each run.
-    pub(crate) entries: Vec<Entry>,
+    owners: Vec<Vec<i64>>, // of each chunk, the object of each fragment
+    runs: u64,
+    ends: Option<[(i64, u32); 2]>, // the object and the chunk of the first vertex given, and of the last
     /// Lines without objects, numbered as they come.
     pub(crate) lines: i64,
-}
-
-/// What a chunk holds so far.
-#[derive(Clone, Debug, Default)]
-struct Chunk {
-    rows: u64,
-    owners: Vec<i64>, // of each fragment
 }
 
 impl Chains {
@@ -39,32 +28,34 @@ impl Chains {
         chunks: &[u32],
         known: usize,
     ) -> Vec<u64> {
-        self.chunks.resize(known, Chunk::default());
+        self.owners.resize(known, Vec::new());
         let mut groups = Vec::with_capacity(chunks.len());
         for part in parts {
             let rows = chunks.get(part.rows).unwrap_or(&[]);
             for run in rows.chunk_by(|a, b| a == b) {
-                let Some(number) = run.first().copied() else { continue };
-                let Some(chunk) = self.chunks.get_mut(usize_from_u32(number)) else { continue };
-                let first = chunk.rows;
-                chunk.rows = first + to_u64(run.len());
-                let last = chunk.rows - 1;
-                let goes_on = self.last == Some((part.object.0, number));
-                match self.entries.last_mut().filter(|_| goes_on) {
-                    Some(entry) => entry.last = last,
-                    None => {
-                        let fragment = saturating_u32_from_usize(chunk.owners.len());
-                        chunk.owners.push(part.object.0);
-                        let object = part.object.0;
-                        self.entries.push(Entry { object, chunk: number, fragment, first, last });
-                    }
+                let Some(chunk) = run.first().copied() else { continue };
+                let Some(owners) = self.owners.get_mut(usize_from_u32(chunk)) else { continue };
+                let end = (part.object.0, chunk);
+                if self.ends.is_none_or(|[_, last]| last != end) {
+                    owners.push(part.object.0);
+                    self.runs += 1;
                 }
-                self.last = Some((part.object.0, number));
-                let group = to_u64(chunk.owners.len()) - 1;
+                self.ends = Some([self.ends.map_or(end, |[first, _]| first), end]);
+                let group = to_u64(owners.len()) - 1;
                 groups.extend(std::iter::repeat_n(group, run.len()));
             }
         }
         groups
+    }
+
+    /// How many runs there are.
+    pub(crate) const fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// The object and the chunk of the first vertex given, and of the last.
+    pub(crate) const fn ends(&self) -> Option<[(i64, u32); 2]> {
+        self.ends
     }
 
     /// Gives away the runs so far: those that follow are numbered anew. Lines are counted on.
@@ -75,7 +66,7 @@ impl Chains {
 
     /// The object of each fragment of a chunk.
     pub(crate) fn owners(&self, chunk: u32) -> &[i64] {
-        self.chunks.get(usize_from_u32(chunk)).map_or(&[], |chunk| chunk.owners.as_slice())
+        self.owners.get(usize_from_u32(chunk)).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -108,22 +99,6 @@ pub(crate) fn check_lines<'a>(mut parts: impl Iterator<Item = &'a Part>) -> Resu
     }
 }
 
-/// Refuses an object that is several lines, given the runs of all, by object.
-pub(crate) fn check_once(runs: &[Entry]) -> Result<(), WriteError> {
-    let rows = |runs: &[Entry]| {
-        let counts = runs.iter().map(|run| run.last - run.first + 1);
-        counts.sum::<u64>()
-    };
-    let mut objects = runs.chunk_by(|a, b| a.object == b.object);
-    match objects.find(|runs| rows(runs) != 2) {
-        Some(runs) => {
-            let what = format!("object {}", runs.first().map_or(0, |run| run.object));
-            Err(WriteError::unfit(Kind::Line, what, "two vertices", rows(runs)))
-        }
-        None => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,11 +116,8 @@ mod tests {
         // The same object goes on in the next batch, and so does its run.
         let groups = chains.cut([part(0..2, 9)].into_iter(), &[0, 1], 2);
         assert_eq!(groups, [2, 1]);
-        let rows = |e: &Entry| (e.object, e.chunk, e.fragment, e.first, e.last);
-        assert_eq!(
-            chains.entries.iter().map(rows).collect::<Vec<_>>(),
-            [(5, 0, 0, 0, 1), (5, 1, 0, 0, 0), (5, 0, 1, 2, 2), (9, 0, 2, 3, 5), (9, 1, 1, 1, 1)]
-        );
+        assert_eq!((chains.runs(), chains.ends()), (5, Some([(5, 0), (9, 1)])));
+        assert_eq!(chains.owners(1), [5, 9]);
         assert_eq!(chains.owners(0), [5, 5, 9]);
     }
 

@@ -1,0 +1,334 @@
+//! The links of one chunk: those within it told from those between chunks, and their cells.
+//!
+//! Within a chunk links are put fragment by fragment, each fragment's in the order given, where no link joins two
+//! fragments of the chunk.
+//!
+//! Not here: which links a chunk has (`links`), and the arrays themselves ([`crate::link`]).
+
+use rustc_hash::FxHashMap;
+use zvf_format::fragment::FragmentIndexBuilder;
+use zvf_format::key::{ChunkKey, Offsets};
+use zvf_format::link::{Body, Endpoint, LinkInteger, LinkRecord, encode};
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_metadata::arrays::Fragments;
+use zvf_model::Column;
+use zvf_store::CellSink;
+
+use super::cells::CellsLeft;
+use super::join::{End, links, record_width, width};
+use super::known::Known;
+use super::links::Open;
+use super::places::PlaceTable;
+use super::slice::HeldSlice;
+use super::sorted::number_u32;
+use crate::WriteError;
+use crate::cells::{Frame, sound};
+use crate::link::{Links, Segment};
+
+/// The links that are stored with one chunk.
+pub(super) struct OfChunk<'a> {
+    pub(super) chunk: u32,
+    starts: Vec<u32>, // the first row of each fragment
+    found: Found<'a>,
+    pub(super) inside: Inside,
+    /// How many the order of rows says.
+    pub(super) implied: u64,
+    pub(super) between: FxHashMap<Offsets, Vec<Between>>,
+}
+
+/// Links as `join` found them, each known here by its place among them.
+pub(super) enum Found<'a> {
+    /// Places of the chunk and numbers of elements in memory.
+    Held(&'a [(u32, u32)]),
+    /// Records, one after the other.
+    Records(Vec<u8>),
+}
+
+/// A row of a cell between chunks, and which link it is.
+pub(super) type Between = (LinkRecord, u32);
+
+/// Links within a chunk.
+#[derive(Default)]
+pub(super) struct Inside {
+    pub(super) links: Vec<u32>,
+    rows: Vec<u32>,      // of all ends of each
+    fragments: Vec<u32>, // of all ends of each, or `NONE`
+}
+
+impl<'a> OfChunk<'a> {
+    pub(super) fn new(chunk: u32, starts: Vec<u32>, found: Found<'a>) -> Self {
+        let (inside, between) = (Inside::default(), FxHashMap::default());
+        Self { chunk, starts, found, inside, implied: 0, between }
+    }
+
+    /// The fragment that a row lies in; the first begins with row 0.
+    fn fragment(&self, row: u32) -> u32 {
+        let begun = self.starts.partition_point(|start| *start <= row);
+        saturating_u32_from_usize(begun.saturating_sub(1))
+    }
+}
+
+/// What the cells of all chunks need.
+pub(crate) struct Step<'a> {
+    known: &'a Known,
+    held: Option<(&'a HeldSlice, &'a PlaceTable)>, // where elements are in memory
+    links: Links,
+    width: usize,
+    strides: Vec<usize>, // of attributes
+    /// The offsets of links within a chunk.
+    pub(crate) zero: Offsets,
+    /// Whether links are elements, and not only what joins runs.
+    pub(crate) elements: bool,
+    implicit: bool, // whether the order of rows says which is the parent of a vertex
+}
+
+impl<'a> Step<'a> {
+    /// The step over these vertices.
+    pub(crate) fn new(
+        known: &'a Known,
+        frame: &Frame<'_>,
+        cells: Option<&'a CellsLeft>,
+    ) -> Result<Self, WriteError> {
+        let zeros = vec![0; frame.table.rank()];
+        let zeros: Vec<&[i64]> = (1..width(known)).map(|_| zeros.as_slice()).collect();
+        Ok(Self {
+            known,
+            held: known.held().zip(cells.and_then(|left| left.places.table())),
+            links: links(known)?,
+            width: width(known),
+            strides: known.element_attributes.iter().map(|a| a.stride()).collect(),
+            zero: Offsets::new(frame.table.rank(), &zeros)?,
+            elements: known.schema.kind.has_links(),
+            implicit: known.schema.kind == zvf_model::Kind::Skeleton && !known.explicit(),
+        })
+    }
+
+    /// The index of the links of each fragment.
+    pub(crate) fn index(&self, frame: &Frame<'_>) -> Result<CellSink, WriteError> {
+        let fragments = Fragments::new("link_fragments", Vec::new()).to_attributes();
+        frame.indexes("link_fragments", fragments)
+    }
+
+    /// The arrays of one segment.
+    pub(crate) fn segment(
+        &self,
+        frame: &Frame<'_>,
+        offsets: &Offsets,
+        with_columns: bool,
+    ) -> Result<Segment, WriteError> {
+        self.links.segment(frame, offsets, &self.known.element_attributes, with_columns)
+    }
+
+    /// Adds the arrays of attributes to those of a segment that has none.
+    pub(super) fn add_columns(
+        &self,
+        frame: &Frame<'_>,
+        offsets: &Offsets,
+        segment: &mut Segment,
+    ) -> Result<(), WriteError> {
+        if !segment.columns.is_empty() {
+            return Ok(());
+        }
+        self.links.columns_of(frame, offsets, &self.known.element_attributes, segment)
+    }
+
+    /// What is said of the family.
+    pub(crate) async fn describe(
+        &self,
+        frame: &Frame<'_>,
+        logical: u64,
+        physical: u64,
+    ) -> Result<(), WriteError> {
+        self.links.describe(frame, &self.known.element_attributes, logical, physical).await
+    }
+
+    /// How many links there are.
+    fn count(&self, found: &Found<'_>) -> usize {
+        match found {
+            Found::Held(found) => found.len(),
+            Found::Records(records) => {
+                records.len().checked_div(record_width(self.known)).unwrap_or(0)
+            }
+        }
+    }
+
+    /// The ends of a link.
+    fn put_ends(&self, found: &Found<'_>, at: usize, ends: &mut Vec<End>) {
+        ends.clear();
+        match (found, self.held) {
+            (Found::Held(found), Some((held, places))) => {
+                let vertices = found.get(at).map_or(&[][..], |(_, n)| held.elements.vertices(*n));
+                // `join` has located each.
+                ends.extend(vertices.iter().filter_map(|vertex| places.locate(*vertex)));
+            }
+            (Found::Held(_), None) => {}
+            (Found::Records(records), _) => {
+                let start = at * record_width(self.known) + 12;
+                let record = records.get(start..).unwrap_or(&[]);
+                let end =
+                    |end: usize| (number_u32(record, end * 8), number_u32(record, end * 8 + 4));
+                ends.extend((0..self.width).map(end));
+            }
+        }
+    }
+
+    /// What an attribute says of these links, one after the other.
+    fn values(
+        &self,
+        found: &Found<'_>,
+        attribute: usize,
+        links: impl ExactSizeIterator<Item = u32>,
+    ) -> Vec<u8> {
+        let stride = self.strides.get(attribute).copied().unwrap_or(0);
+        let mut values = Vec::with_capacity(links.len() * stride);
+        match found {
+            Found::Held(found) => {
+                let column: Option<&Column> =
+                    self.held.and_then(|(held, _)| held.element_columns.get(attribute));
+                let elements = links.filter_map(|link| found.get(usize_from_u32(link)));
+                let rows = elements.filter_map(|(_, n)| Some(column?.row(usize_from_u32(*n))));
+                rows.for_each(|row| values.extend_from_slice(row));
+            }
+            Found::Records(records) => {
+                let before: usize = self.strides.iter().take(attribute).sum();
+                let start = 12 + self.width * 8 + before;
+                for link in links {
+                    let start = usize_from_u32(link) * record_width(self.known) + start;
+                    values.extend_from_slice(records.get(start..start + stride).unwrap_or(&[]));
+                }
+            }
+        }
+        values
+    }
+
+    /// Tells the links within a chunk from the others, and finds the array of each.
+    pub(super) fn sort_out(&self, of: &mut OfChunk<'_>) -> Result<(), WriteError> {
+        let mut ends = Vec::with_capacity(self.width);
+        for at in 0..self.count(&of.found) {
+            self.put_ends(&of.found, at, &mut ends);
+            let link = saturating_u32_from_usize(at); // elements have 32 bits
+            if ends.iter().any(|(chunk, _)| *chunk != of.chunk) {
+                self.place_between(of, &ends, link)?;
+                continue;
+            }
+            if self.implicit
+                && let [(_, child), (_, parent)] = ends.as_slice()
+                && parent.checked_add(1) == Some(*child)
+                && of.starts.binary_search(child).is_err()
+            {
+                of.implied += 1;
+                continue;
+            }
+            let mut fragments = ends.iter().map(|(_, row)| of.fragment(*row));
+            let first = fragments.next().unwrap_or(NONE);
+            let fragment = if fragments.all(|other| other == first) { first } else { NONE };
+            of.inside.fragments.push(fragment);
+            of.inside.links.push(link);
+            of.inside.rows.extend(ends.iter().map(|(_, row)| *row));
+        }
+        Ok(())
+    }
+
+    fn place_between(
+        &self,
+        of: &mut OfChunk<'_>,
+        ends: &[End],
+        link: u32,
+    ) -> Result<(), WriteError> {
+        let keys = ends.iter().map(|(chunk, _)| self.known.table.key(*chunk));
+        let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
+        let given = keys.iter().zip(ends);
+        let given: Vec<Endpoint<'_>> =
+            given.map(|(chunk, (_, row))| Endpoint { chunk, row: (*row).into() }).collect();
+        for placement in self.links.family().place(&given)? {
+            let lead = placement.order().order().first().map_or(0, |lead| usize::from(*lead));
+            if ends.get(lead).is_none_or(|(chunk, _)| *chunk != of.chunk) {
+                continue; // stored with another chunk
+            }
+            of.between.entry(placement.offsets()).or_default().push((placement.record(), link));
+        }
+        Ok(())
+    }
+
+    /// Puts the cells of one chunk, and says whether the links of each fragment lie together.
+    pub(super) fn put(
+        &self,
+        frame: &Frame<'_>,
+        arrays: &Open,
+        of: &OfChunk<'_>,
+    ) -> Result<bool, WriteError> {
+        let key = frame.table.key(of.chunk)?;
+        let mut grouped = true;
+        if let Some(index) = &arrays.index {
+            if of.inside.links.is_empty() && frame.compat {
+                grouped = false;
+            } else {
+                grouped = !frame.compat && !of.inside.fragments.contains(&NONE);
+                self.put_inside(&key, (index, arrays.segments.get(&self.zero)), of, grouped)?;
+            }
+        }
+        let shape = self.links.family().row_shape(LinkInteger::I64, false);
+        for (offsets, rows) in &of.between {
+            let Some(segment) = arrays.segments.get(offsets) else { continue };
+            let records: Vec<LinkRecord> = rows.iter().map(|(record, _)| *record).collect();
+            segment.links.put(&key, encode(&[&records], Body::Inline, shape)?.into())?;
+            for (number, (sink, written)) in segment.columns.iter().enumerate() {
+                let links = rows.iter().map(|(_, link)| *link);
+                sink.put(&key, written.cell(self.values(&of.found, number, links)))?;
+            }
+        }
+        Ok(grouped)
+    }
+
+    /// Puts the links within a chunk, fragment by fragment where they are grouped.
+    fn put_inside(
+        &self,
+        key: &ChunkKey,
+        (index, segment): (&CellSink, Option<&Segment>),
+        of: &OfChunk<'_>,
+        grouped: bool,
+    ) -> Result<(), WriteError> {
+        let Inside { links, rows, fragments } = &of.inside;
+        let mut order: Vec<u32> = (0..saturating_u32_from_usize(links.len())).collect();
+        let mut counts = vec![to_u64(links.len())];
+        if grouped {
+            let fragment = |at: &u32| fragments.get(usize_from_u32(*at)).copied().unwrap_or(NONE);
+            order.sort_by_key(fragment);
+            counts = vec![0_u64; of.starts.len()];
+            for fragment in fragments {
+                let count = counts.get_mut(usize_from_u32(*fragment));
+                count.into_iter().for_each(|count| *count += 1);
+            }
+        }
+        index.put(key, spans(&counts)?.into())?;
+        let Some(segment) = segment else { return Ok(()) };
+        let mut cell = Vec::with_capacity(rows.len() * 8);
+        for at in &order {
+            let start = usize_from_u32(*at) * self.width;
+            for row in rows.get(start..start + self.width).unwrap_or(&[]) {
+                cell.extend_from_slice(&u64::from(*row).to_le_bytes());
+            }
+        }
+        segment.links.put(key, cell.into())?;
+        for (number, (sink, written)) in segment.columns.iter().enumerate() {
+            let links =
+                order.iter().map(|at| links.get(usize_from_u32(*at)).copied().unwrap_or(NONE));
+            sink.put(key, written.cell(self.values(&of.found, number, links)))?;
+        }
+        Ok(())
+    }
+}
+
+/// An index of spans that follow one another.
+fn spans(counts: &[u64]) -> Result<Vec<u8>, WriteError> {
+    let mut index = FragmentIndexBuilder::new();
+    let mut start = 0_u64;
+    for count in counts {
+        index.range(start, *count)?;
+        start += *count;
+    }
+    sound(index)
+}
+
+/// No fragment: the ends of the link are in several.
+const NONE: u32 = u32::MAX;

@@ -1,0 +1,95 @@
+//! The chunk and the row of vertices, by their running numbers: a table in memory, or sorted records.
+//!
+//! ```text
+//! NAME.places     running number, u64 | chunk, u32 | row, u32
+//! ```
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use zvf_format::num::to_u64;
+
+use super::sorted::{KWayMerge, number_u32, number_u64};
+use super::stored::Stored;
+use crate::WriteError;
+use crate::stop::StopFlag;
+
+/// Where the vertices of one `cells` step are.
+#[derive(Debug)]
+pub(crate) enum Places {
+    /// All vertices of the input.
+    Held(PlaceTable),
+    /// Sorted records of [`PLACE`] bytes.
+    Sorted(Stored),
+}
+
+/// The place of every vertex.
+#[derive(Debug)]
+pub(crate) struct PlaceTable(Vec<AtomicU64>); // chunk, then row, 32 bits each
+
+impl PlaceTable {
+    /// Of so many vertices, none of which has a place yet.
+    pub(crate) fn new(vertices: u64) -> Self {
+        Self((0..vertices).map(|_| AtomicU64::new(u64::MAX)).collect())
+    }
+
+    /// Puts vertices, given by their numbers in the order of their rows, into a chunk.
+    pub(crate) fn put(&self, chunk: u32, numbers: &[u64]) {
+        for (row, number) in (0_u64..).zip(numbers) {
+            let slot = usize::try_from(*number).ok().and_then(|number| self.0.get(number));
+            if let Some(slot) = slot {
+                slot.store(u64::from(chunk) << 32 | row, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The chunk and the row of vertex `number`.
+    pub(crate) fn locate(&self, number: u64) -> Option<(u32, u32)> {
+        let slot = usize::try_from(number).ok().and_then(|number| self.0.get(number))?;
+        let place = slot.load(Ordering::Relaxed);
+        let half = |half: u64| u32::try_from(half & u64::from(u32::MAX)).unwrap_or(u32::MAX); // fits
+        let chunk = half(place >> 32);
+        (chunk != u32::MAX).then_some((chunk, half(place)))
+    }
+}
+
+/// Calls `each` with the number of each vertex, ascending, its chunk and its row, given the places of all.
+pub(crate) fn for_each_place(
+    all: &[Places],
+    stop: &StopFlag,
+    each: &mut dyn FnMut(u64, u32, u32) -> Result<(), WriteError>,
+) -> Result<(), WriteError> {
+    for table in all.iter().filter_map(Places::table) {
+        for number in 0..to_u64(table.0.len()) {
+            if let Some((chunk, row)) = table.locate(number) {
+                each(number, chunk, row)?;
+            }
+        }
+    }
+    let mut places = KWayMerge::open(all.iter().filter_map(Places::sorted), PLACE, stop)?;
+    while let Some(place) = places.head() {
+        each(number_u64(place), number_u32(place, 8), number_u32(place, 12))?;
+        places.advance()?;
+    }
+    Ok(())
+}
+
+impl Places {
+    /// The table, where they are in memory.
+    pub(crate) const fn table(&self) -> Option<&PlaceTable> {
+        match self {
+            Self::Held(table) => Some(table),
+            Self::Sorted(_) => None,
+        }
+    }
+
+    /// The records, where they are sorted.
+    pub(crate) const fn sorted(&self) -> Option<&Stored> {
+        match self {
+            Self::Held(_) => None,
+            Self::Sorted(stored) => Some(stored),
+        }
+    }
+}
+
+/// Bytes of a place.
+pub(crate) const PLACE: usize = 16;

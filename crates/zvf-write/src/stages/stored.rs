@@ -1,0 +1,112 @@
+//! What one step leaves and another reads: in memory, or in a file.
+//!
+//! Where everything fits in memory, steps leave bytes ([`Target::Memory`]) and no file is made. Otherwise, and where
+//! steps are done by several processes, they leave files ([`Target::Files`]). The bytes are the same.
+//!
+//! Not here: files ([`super::file`]), and records in order ([`super::sorted`]).
+
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::file::{Output, Written, open};
+use super::sorted::ExternalSorter;
+use crate::WriteError;
+use crate::stop::StopFlag;
+
+/// Where a step leaves what others read.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// In memory, whatever it takes.
+    Memory,
+    /// In the files whose names begin so.
+    Files(PathBuf),
+}
+
+/// What a step left.
+#[derive(Clone, Debug)]
+pub(crate) enum Stored {
+    Held(Bytes),
+    File(PathBuf),
+}
+
+/// Bytes that a step leaves, written one after the other.
+#[derive(Debug)]
+pub(crate) enum Sequence {
+    Held(Vec<u8>),
+    File(Output),
+}
+
+impl Target {
+    /// Begins what is to have this name.
+    pub(crate) fn sequence(&self, suffix: &str, stop: &StopFlag) -> Result<Sequence, WriteError> {
+        Ok(match self {
+            Self::Memory => Sequence::Held(Vec::new()),
+            Self::Files(stem) => Sequence::File(Output::create(file(stem, suffix), stop)?),
+        })
+    }
+
+    /// Begins sorted records of `width` bytes; of those that go to a file about `memory` bytes are held.
+    pub(crate) fn sorter(
+        &self,
+        suffix: &str,
+        width: usize,
+        memory: u64,
+        stop: &StopFlag,
+    ) -> ExternalSorter {
+        match self {
+            Self::Memory => ExternalSorter::in_memory(width, stop),
+            Self::Files(stem) => ExternalSorter::new(file(stem, suffix), width, memory, stop),
+        }
+    }
+}
+
+impl Stored {
+    /// What a step left under this name in files that begin with `stem`.
+    pub(crate) fn in_file(stem: &Path, suffix: &str) -> Self {
+        Self::File(file(stem, suffix))
+    }
+
+    /// Reads it from the beginning.
+    pub(crate) fn reader(&self) -> Result<Box<dyn Read + '_>, WriteError> {
+        Ok(match self {
+            Self::Held(bytes) => Box::new(bytes.as_ref()),
+            Self::File(path) => Box::new(BufReader::with_capacity(BUFFER, open(path)?)),
+        })
+    }
+}
+
+impl Sequence {
+    /// Adds bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        match self {
+            Self::Held(held) => {
+                held.extend_from_slice(bytes);
+                Ok(())
+            }
+            Self::File(out) => out.write(bytes),
+        }
+    }
+
+    /// What was written, and the record of the file that it is in.
+    pub(crate) fn finish(self) -> Result<(Stored, Option<Written>), WriteError> {
+        match self {
+            Self::Held(held) => Ok((Stored::Held(held.into()), None)),
+            Self::File(out) => {
+                let path = out.path().to_owned();
+                Ok((Stored::File(path), Some(out.finish()?)))
+            }
+        }
+    }
+}
+
+/// The file of a step with this suffix.
+pub(super) fn file(stem: &Path, suffix: &str) -> PathBuf {
+    let mut name = stem.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(suffix);
+    stem.with_file_name(name)
+}
+
+const BUFFER: usize = 1 << 16;
