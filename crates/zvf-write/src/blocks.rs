@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 
 use crate::WriteError;
-use crate::pairs::SpillFolder;
+use crate::spill_folder::SpillFolder;
 use crate::stages::{Output, open};
 use crate::stop::StopFlag;
 
@@ -79,6 +79,14 @@ impl Drop for Runs {
         for run in &self.0 {
             let _swept_with_the_folder = fs::remove_file(run);
         }
+    }
+}
+
+impl SpillFolder {
+    /// A new list of blocks of bytes.
+    #[must_use]
+    pub fn block_sorter(&self) -> BlockSorter {
+        BlockSorter::new(self.clone())
     }
 }
 

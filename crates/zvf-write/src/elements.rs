@@ -72,7 +72,7 @@ impl Elements {
     /// Forgets all elements, but not what they are.
     pub(crate) fn clear(&mut self) -> Result<(), WriteError> {
         self.vertices.clear();
-        self.columns = crate::ingest::builders_like(&self.attributes)?;
+        self.columns = crate::level_columns::builders_like(&self.attributes)?;
         Ok(())
     }
 

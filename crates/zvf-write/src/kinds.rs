@@ -23,8 +23,9 @@ use zvf_store::Build;
 
 use crate::at::At;
 use crate::extent::union;
-use crate::ingest::{Ingest, Outcome};
+use crate::ingest::Ingest;
 use crate::objects::Objects;
+use crate::stages::Outcome;
 use crate::stages::{Ids, KWayMerge, for_each_place};
 use crate::stop::StopFlag;
 use crate::{Report, Schema, WriteError, WriteOptions};

@@ -6,44 +6,14 @@
 //! Not here: what the numbers mean.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 use zvf_format::num::to_u64;
 
 use crate::WriteError;
-use crate::blocks::BlockSorter;
-use crate::scratch::Scratch;
+use crate::spill_folder::SpillFolder;
 use crate::stages::{ExternalSorter, KWayMerge, Output, Stored, ascending_u64, number_u64};
 use crate::stop::StopFlag;
-
-/// Where pairs are put aside.
-///
-/// ```
-/// use zvf_write::{SpillFolder, WriteError};
-///
-/// let folder = SpillFolder::new(None, 1 << 20);
-/// let mut pairs = folder.sorter();
-/// for (a, b) in [(7, 1), (2, 9), (7, 0)] {
-///     pairs.push(a, b)?;
-/// }
-/// let mut names = folder.sorter();
-/// names.push(7, 70)?;
-/// let (pairs, names, mut found) = (pairs.finish()?, names.finish()?, Vec::new());
-/// pairs.merge_join(&names, |b, name| {
-///     found.push((b, name));
-///     Ok::<_, WriteError>(())
-/// })?;
-/// assert_eq!((pairs.len(), found), (3, vec![(0, 70), (1, 70)]));
-/// # Ok::<(), WriteError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct SpillFolder {
-    scratch: Arc<Scratch>,
-    memory: u64,
-    next: Arc<AtomicUsize>,
-}
 
 /// Takes pairs in any order.
 #[derive(Debug)]
@@ -75,33 +45,10 @@ struct PairFile {
 }
 
 impl SpillFolder {
-    /// A folder below `parent`, or below that for temporary files, made when it is needed; for each of the
-    /// few lists of pairs that there are at a time about `memory` bytes are held.
-    #[must_use]
-    pub fn new(parent: Option<PathBuf>, memory: u64) -> Self {
-        Self { scratch: Arc::new(Scratch::new(parent)), memory, next: Arc::default() }
-    }
-
     /// A new list of pairs.
     #[must_use]
     pub fn sorter(&self) -> PairSorter {
         PairSorter { folder: self.clone(), held: Vec::new(), spilled: None, count: 0 }
-    }
-
-    /// A new list of blocks of bytes.
-    #[must_use]
-    pub fn block_sorter(&self) -> BlockSorter {
-        BlockSorter::new(self.clone())
-    }
-
-    /// About how many bytes a list holds.
-    pub(crate) const fn memory(&self) -> u64 {
-        self.memory
-    }
-
-    /// Where the next file of a list goes.
-    pub(crate) fn next_path(&self, what: &str) -> Result<PathBuf, WriteError> {
-        self.scratch.stem(what, self.next.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -117,12 +64,12 @@ impl PairSorter {
             return sorter.push(&[&ascending_u64(a), &ascending_u64(b)]);
         }
         self.held.push((a, b));
-        if to_u64(self.held.len()) * PAIR <= self.folder.memory {
+        if to_u64(self.held.len()) * PAIR <= self.folder.memory() {
             return Ok(());
         }
         let path = self.folder.next_path("pairs")?;
         let mut sorter =
-            ExternalSorter::new(path.clone(), 16, self.folder.memory, &StopFlag::default());
+            ExternalSorter::new(path.clone(), 16, self.folder.memory(), &StopFlag::default());
         for (a, b) in std::mem::take(&mut self.held) {
             sorter.push(&[&ascending_u64(a), &ascending_u64(b)])?;
         }

@@ -16,9 +16,10 @@ use zvf_metadata::{
 use zvf_model::{Batch, Column, Field, Kind, Members, ObjectId};
 use zvf_store::Build;
 
-use crate::ingest::{Outcome, convention, geometry_type};
 use crate::kinds::{KindWriter, Kinds};
+use crate::level::{convention, geometry_type};
 use crate::parametric::ShapeTable;
+use crate::stages::Outcome;
 use crate::{Report, Schema, WriteError, WriteOptions};
 
 /// Writes one store.

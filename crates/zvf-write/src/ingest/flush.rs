@@ -8,18 +8,19 @@ use std::path::Path;
 
 use rayon::prelude::*;
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_model::{Column, ColumnBuilder, Kind};
+use zvf_model::Kind;
 
-use super::{Columns, Grouping, Ingest};
+use super::Ingest;
 use crate::WriteError;
 use crate::chunks::ChunkTable;
 use crate::columns::Attribute;
 use crate::extent::Extent;
+use crate::level_columns::{Columns, Grouping};
 use crate::objects::{Given, common_type, put_values};
 use crate::run::RoutedBatch;
 use crate::stages::{
-    Beside, ColumnsRecord, FieldRecord, HeldRows, HeldSlice, Slice, SliceData, Stored, Target,
-    Written, sum, write_elements, write_field, write_ids, write_rows,
+    Beside, FieldRecord, HeldRows, HeldSlice, Slice, SliceData, Stored, Target, Written, sum,
+    write_elements, write_field, write_ids, write_rows,
 };
 use crate::stop::StopFlag;
 
@@ -160,26 +161,6 @@ impl SaidOfObjects {
         self.sorted.insert(suffix.to_owned(), stored);
         self.files.extend(written);
     }
-}
-
-impl Columns {
-    fn record(&mut self) -> ColumnsRecord {
-        ColumnsRecord {
-            positions: self.positions.to_string(),
-            vertex: self.vertex.iter_mut().map(Attribute::record).collect(),
-            fragment: self.fragment.iter_mut().map(Attribute::record).collect(),
-            grouping: self.grouping,
-        }
-    }
-}
-
-/// Empty builders of columns of the same types.
-pub(crate) fn builders_like(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>, WriteError> {
-    let empty = attributes.iter().map(|attribute| {
-        let column: Column = attribute.empty()?;
-        Ok(ColumnBuilder::like(&column))
-    });
-    empty.collect()
 }
 
 /// Bytes beside a vertex that elements may name.

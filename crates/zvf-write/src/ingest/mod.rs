@@ -8,32 +8,27 @@ mod flush;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-use zvf_format::num::{
-    saturating_i64, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
-};
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_format::num::{saturating_i64, saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Kind, Part, Value};
 
 use crate::buffer::Buffer;
-use crate::cells::{Layout, OWNER, UNOWNED, group_of};
+use crate::cells::{OWNER, UNOWNED, group_of};
 use crate::chunks::ChunkTable;
-use crate::columns::{Attribute, AttributeRecord};
+use crate::columns::Attribute;
 use crate::elements::{self, Elements, taken};
 use crate::extent::Extent;
+use crate::level_columns::{Columns, Grouping};
 use crate::objects::Objects;
 use crate::route;
 use crate::run::{Numbers, RoutedBatch, select_rows};
 use crate::schema::Schema;
 use crate::scratch::Scratch;
-use crate::stages::{ColumnsRecord, Slice, Target};
+use crate::stages::{Slice, Target};
 use crate::stop::StopFlag;
 use crate::types::chain::{self, Chains, ids_from};
 use crate::types::tree;
 use crate::{Outside, WriteError, WriteOptions};
-
-pub(crate) use finish::{Outcome, Said, bounds, convention, geometry_type};
-pub(crate) use flush::builders_like;
 
 /// One kind of geometry on its way into a level.
 #[derive(Debug)]
@@ -59,73 +54,6 @@ pub(crate) struct Ingest {
     extent: Extent,
     /// Whether it is told at the end where vertices went.
     pub(crate) tells_places: bool,
-}
-
-/// What the first batch says of all.
-#[derive(Debug)]
-pub(crate) struct Columns {
-    positions: Dtype,
-    width: u32, // of positions
-    pub(crate) vertex: Vec<Attribute>,
-    pub(crate) fragment: Vec<Attribute>,
-    pub(crate) grouping: Grouping,
-}
-
-impl Columns {
-    /// The columns that another process told of, without texts.
-    pub(crate) fn from_record(record: &ColumnsRecord, width: u32) -> Result<Self, WriteError> {
-        let attributes = |records: &[AttributeRecord]| {
-            records.iter().map(Attribute::from_record).collect::<Result<_, WriteError>>()
-        };
-        Ok(Self {
-            positions: record.positions.parse::<Dtype>()?,
-            width,
-            vertex: attributes(&record.vertex)?,
-            fragment: attributes(&record.fragment)?,
-            grouping: record.grouping,
-        })
-    }
-
-    /// What cells are made of.
-    pub(crate) fn layout(&self) -> (Layout<'_>, Grouping) {
-        let Self { positions, vertex, fragment, .. } = self;
-        (Layout { positions: *positions, vertex, fragment }, self.grouping)
-    }
-
-    /// Attributes of vertices, then of fragments.
-    pub(crate) fn attributes(&self) -> impl Iterator<Item = &Attribute> {
-        self.vertex.iter().chain(&self.fragment)
-    }
-
-    pub(crate) fn attributes_mut(&mut self) -> impl Iterator<Item = &mut Attribute> {
-        self.vertex.iter_mut().chain(&mut self.fragment)
-    }
-
-    /// Bytes of one position.
-    pub(crate) fn positions_stride(&self) -> usize {
-        // Too large: more than any memory.
-        saturating_usize(self.positions.size).saturating_mul(usize_from_u32(self.width))
-    }
-
-    /// Bytes of a row of all columns, as it is kept.
-    pub(crate) fn stride(&self) -> usize {
-        self.attributes()
-            .map(Attribute::stride)
-            .fold(self.positions_stride(), usize::saturating_add)
-    }
-
-    /// Positions, given their bytes.
-    pub(crate) fn positions_column(&self, bytes: bytes::Bytes) -> Result<Column, WriteError> {
-        Ok(Column::new(self.positions, self.width, bytes)?)
-    }
-}
-
-/// What fragments are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Grouping {
-    Bins,
-    Objects,
-    Runs,
 }
 
 /// A batch while it is taken in.

@@ -25,7 +25,7 @@ use super::sorted::{ExternalSorter, ascending, ascending_u32, ascending_u64};
 use super::stored::{Sequence, Stored, Target};
 use crate::WriteError;
 use crate::cells::{Arrays, Meaning, UNOWNED, object_of};
-use crate::ingest::{Columns, Grouping};
+use crate::level_columns::{Columns, Grouping};
 use crate::run::{Group, first_numbers, gather};
 
 /// What the step wrote.

@@ -20,14 +20,15 @@ use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use super::slice::{Beside, ChainRun, ColumnsRecord, HeldSlice, Slice, SliceData};
+use super::slice::{Beside, ChainRun, HeldSlice, Slice, SliceData};
 use super::source::{FileSource, Kept, Source, Span};
 use crate::at::At;
 use crate::cells::{self, Frame, Layout};
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::Attribute;
 use crate::extent::union;
-use crate::ingest::{Columns, Grouping, bounds};
+use crate::level::bounds;
+use crate::level_columns::{Columns, ColumnsRecord, Grouping};
 use crate::route::Segment;
 use crate::run::{Numbers, Piece, RoutedBatch};
 use crate::schema::Schema;

@@ -17,7 +17,6 @@ use zvf_store::CellSink;
 use super::cells::CellsLeft;
 use super::join::{End, links, record_width, width};
 use super::known::Known;
-use super::links::Open;
 use super::places::PlaceTable;
 use super::slice::HeldSlice;
 use super::sorted::number_u32;
@@ -65,6 +64,45 @@ impl<'a> OfChunk<'a> {
     fn fragment(&self, row: u32) -> u32 {
         let begun = self.starts.partition_point(|start| *start <= row);
         saturating_u32_from_usize(begun.saturating_sub(1))
+    }
+}
+
+/// The arrays that are open.
+#[derive(Default)]
+pub(super) struct OpenArrays {
+    /// The index of the links of each fragment.
+    pub(super) index: Option<CellSink>,
+    segments: FxHashMap<Offsets, Segment>,
+}
+
+impl OpenArrays {
+    /// Sees to it that the arrays of a segment are there.
+    pub(super) fn add(
+        &mut self,
+        frame: &Frame<'_>,
+        step: &Step<'_>,
+        offsets: &Offsets,
+        with_columns: bool,
+    ) -> Result<(), WriteError> {
+        match self.segments.get_mut(offsets) {
+            None => {
+                self.segments.insert(*offsets, step.segment(frame, offsets, with_columns)?);
+            }
+            Some(segment) if with_columns => step.add_columns(frame, offsets, segment)?,
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn sinks(&self) -> Vec<&CellSink> {
+        let segments = self.segments.values();
+        let segments = segments.flat_map(Segment::sinks);
+        self.index.iter().chain(segments).collect()
+    }
+
+    pub(super) fn into_sinks(self) -> Vec<CellSink> {
+        let segments = self.segments.into_values().flat_map(Segment::into_sinks);
+        self.index.into_iter().chain(segments).collect()
     }
 }
 
@@ -254,7 +292,7 @@ impl<'a> Step<'a> {
     pub(super) fn put(
         &self,
         frame: &Frame<'_>,
-        arrays: &Open,
+        arrays: &OpenArrays,
         of: &OfChunk<'_>,
     ) -> Result<bool, WriteError> {
         let key = frame.table.key(of.chunk)?;

@@ -10,18 +10,15 @@ use std::ops::Range;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use zvf_format::key::Offsets;
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_store::{Build, CellSink};
 
 use super::cells::{CellsLeft, Part};
 use super::join::{Joined, record_width};
 use super::known::Known;
-use super::link_cells::{Found, OfChunk, Step};
+use super::link_cells::{Found, OfChunk, OpenArrays, Step};
 use super::sorted::{KWayMerge, ascending_u32, number_u32};
 use crate::WriteError;
-use crate::cells::Frame;
-use crate::link::Segment;
 
 /// What the step wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +49,7 @@ pub(crate) fn run(
     let step = Step::new(known, &frame, Some(cells))?;
     let mut source = LinkSource::open(known, share.start, joined)?;
     let mut fragments = cells.fragments.reader()?;
-    let mut arrays = Open::default();
+    let mut arrays = OpenArrays::default();
     if step.elements {
         arrays.index = Some(step.index(&frame)?);
         arrays.add(&frame, &step, &step.zero, false)?;
@@ -135,45 +132,6 @@ impl<'a> LinkSource<'a> {
                 Ok(Found::Records(records))
             }
         }
-    }
-}
-
-/// The arrays that are open.
-#[derive(Default)]
-pub(super) struct Open {
-    /// The index of the links of each fragment.
-    pub(super) index: Option<CellSink>,
-    pub(super) segments: FxHashMap<Offsets, Segment>,
-}
-
-impl Open {
-    /// Sees to it that the arrays of a segment are there.
-    fn add(
-        &mut self,
-        frame: &Frame<'_>,
-        step: &Step<'_>,
-        offsets: &Offsets,
-        with_columns: bool,
-    ) -> Result<(), WriteError> {
-        match self.segments.get_mut(offsets) {
-            None => {
-                self.segments.insert(*offsets, step.segment(frame, offsets, with_columns)?);
-            }
-            Some(segment) if with_columns => step.add_columns(frame, offsets, segment)?,
-            Some(_) => {}
-        }
-        Ok(())
-    }
-
-    fn sinks(&self) -> Vec<&CellSink> {
-        let segments = self.segments.values();
-        let segments = segments.flat_map(Segment::sinks);
-        self.index.iter().chain(segments).collect()
-    }
-
-    fn into_sinks(self) -> Vec<CellSink> {
-        let segments = self.segments.into_values().flat_map(Segment::into_sinks);
-        self.index.into_iter().chain(segments).collect()
     }
 }
 

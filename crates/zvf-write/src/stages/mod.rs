@@ -49,7 +49,7 @@ pub(crate) use join::{JoinRecord, Joined};
 pub(crate) use known::Known;
 pub(crate) use links::LinksRecord;
 pub(crate) use places::{Places, for_each_place};
-pub(crate) use slice::{Beside, ColumnsRecord, FieldRecord, HeldRows, HeldSlice, Slice, SliceData};
+pub(crate) use slice::{Beside, FieldRecord, HeldRows, HeldSlice, Slice, SliceData};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
 pub(crate) use sorted::ascending;
@@ -58,9 +58,11 @@ pub(crate) use stored::{Stored, Target};
 
 use crate::WriteError;
 use crate::cells::{Arrays, Frame, Meaning};
-use crate::ingest::{Grouping, Outcome, Said};
+use crate::level::LevelDescription;
+use crate::level_columns::Grouping;
 use crate::objects::Objects;
 use crate::report::{Notice, Report};
+use crate::schema::Schema;
 
 /// The records of all steps of a level, and what they left.
 #[derive(Debug, Default)]
@@ -70,6 +72,20 @@ pub(crate) struct Stages {
     pub(crate) links: Vec<LinksRecord>,
     /// The arrays, where this process wrote all of them; otherwise the records say what there is of each.
     pub(crate) open: Option<Vec<CellSink>>,
+}
+
+/// What the root says of a level that was written.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) schema: Schema,
+    pub(crate) bounds: [Vec<f64>; 2],
+    pub(crate) grouped: bool,
+    pub(crate) explicit: bool,
+    pub(crate) report: Report,
+    /// The ids of all objects.
+    pub(crate) ids: Ids,
+    /// Where vertices went, where it was asked.
+    pub(crate) placed: Option<Vec<Places>>,
 }
 
 /// Whether links are joined, and slice by slice.
@@ -171,7 +187,7 @@ impl Stages {
             index::write(known, &frame, &ids, &left).await?;
             objects.write_groups(build, known.at(), known.schema.kind).await?;
         }
-        let said = Said {
+        let said = LevelDescription {
             schema: &known.schema,
             columns: known.columns.as_ref(),
             vertices: known.kept(),

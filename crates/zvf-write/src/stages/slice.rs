@@ -36,7 +36,7 @@ use crate::buffer::pieces;
 use crate::chunks::ChunkTable;
 use crate::columns::AttributeRecord;
 use crate::elements::Elements;
-use crate::ingest::{Columns, Grouping};
+use crate::level_columns::{Columns, ColumnsRecord, Grouping};
 use crate::run::{Piece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
@@ -114,15 +114,6 @@ impl Default for SliceData {
     fn default() -> Self {
         Self::Files(PathBuf::new())
     }
-}
-
-/// The columns of all batches of a slice.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ColumnsRecord {
-    pub(crate) positions: String,
-    pub(crate) vertex: Vec<AttributeRecord>,
-    pub(crate) fragment: Vec<AttributeRecord>,
-    pub(crate) grouping: Grouping,
 }
 
 /// An attribute of objects.

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32};
 
 use super::file::{Output, Written, open};
-use super::stored::Stored;
+use super::stored::{Stored, Target, file};
 use crate::WriteError;
 use crate::stop::StopFlag;
 
@@ -99,6 +99,22 @@ impl ExternalSorter {
         let mut out = Output::create(path, &self.stop)?;
         in_order(&self.held, self.width).try_for_each(|record| out.write(record))?;
         out.finish()
+    }
+}
+
+impl Target {
+    /// Begins sorted records of `width` bytes; of those that go to a file about `memory` bytes are held.
+    pub(crate) fn sorter(
+        &self,
+        suffix: &str,
+        width: usize,
+        memory: u64,
+        stop: &StopFlag,
+    ) -> ExternalSorter {
+        match self {
+            Self::Memory => ExternalSorter::in_memory(width, stop),
+            Self::Files(stem) => ExternalSorter::new(file(stem, suffix), width, memory, stop),
+        }
     }
 }
 

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use super::file::{Output, Written, open};
-use super::sorted::ExternalSorter;
 use crate::WriteError;
 use crate::stop::StopFlag;
 
@@ -45,20 +44,6 @@ impl Target {
             Self::Memory => Sequence::Held(Vec::new()),
             Self::Files(stem) => Sequence::File(Output::create(file(stem, suffix), stop)?),
         })
-    }
-
-    /// Begins sorted records of `width` bytes; of those that go to a file about `memory` bytes are held.
-    pub(crate) fn sorter(
-        &self,
-        suffix: &str,
-        width: usize,
-        memory: u64,
-        stop: &StopFlag,
-    ) -> ExternalSorter {
-        match self {
-            Self::Memory => ExternalSorter::in_memory(width, stop),
-            Self::Files(stem) => ExternalSorter::new(file(stem, suffix), width, memory, stop),
-        }
     }
 }
 

@@ -13,12 +13,12 @@
 //! while the store is given its name. Where a file system has no locks, nobody sees to that.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use super::path_exists;
-use super::plan::PLAN;
 use crate::WriteError;
+use crate::stages::temporary_path;
 
 /// Makes the folder of a new plan. What is there of ours without a plan is of a plan that was removed.
 pub(super) fn make(folder: &Path) -> Result<(), WriteError> {
@@ -104,12 +104,38 @@ fn remove_one(path: &Path) -> Result<(), WriteError> {
     }
 }
 
+pub(super) const PLAN: &str = "plan.json";
 const LOCK: &str = "lock";
 const IN_USE: &str = "in-use";
 /// What goes after the plan: records before what they speak of.
 const OWN: [&str; 4] = ["done", "tasks", "store", "old"];
 /// What goes last: it tells whether the store has got its name.
 const LAST: [&str; 4] = ["store.id", "root.json", IN_USE, LOCK];
+
+/// Writes a small file whole, in place of one that is there.
+pub(super) fn write_new(path: &Path, bytes: &[u8], sync: bool) -> Result<(), WriteError> {
+    let fresh = temporary_path(path);
+    let written = File::create(&fresh).and_then(|mut file| {
+        file.write_all(bytes)?;
+        if sync { file.sync_all() } else { Ok(()) }
+    });
+    written.and_then(|()| fs::rename(&fresh, path)).map_err(WriteError::Scratch)?;
+    match path.parent() {
+        Some(folder) if sync => sync_names(folder),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+pub(super) fn sync_names(folder: &Path) -> Result<(), WriteError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(WriteError::Scratch)
+}
+
+/// Elsewhere a directory cannot be opened like a file; the system keeps its names in its own journal.
+#[cfg(not(unix))]
+pub(super) fn sync_names(_folder: &Path) -> Result<(), WriteError> {
+    Ok(())
+}
 
 #[cfg(test)]
 mod tests {

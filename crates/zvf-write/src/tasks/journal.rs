@@ -4,15 +4,15 @@
 //! files with their records anyway. It has its own checksum, so that half a record is none.
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::folder::{sync_names, write_new};
 use super::path_exists;
 use super::plan::Task;
 use crate::WriteError;
-use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Part, Slice, Written, temporary_path};
+use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Part, Slice, Written};
 
 /// The journal in a folder.
 #[derive(Debug)]
@@ -124,29 +124,4 @@ impl Journal {
         let text = format!("{:08x}\n{text}", crc32c::crc32c(text.as_bytes()));
         write_new(&self.path(task), text.as_bytes(), self.sync)
     }
-}
-
-/// Writes a small file whole, in place of one that is there.
-pub(super) fn write_new(path: &Path, bytes: &[u8], sync: bool) -> Result<(), WriteError> {
-    let fresh = temporary_path(path);
-    let written = File::create(&fresh).and_then(|mut file| {
-        file.write_all(bytes)?;
-        if sync { file.sync_all() } else { Ok(()) }
-    });
-    written.and_then(|()| fs::rename(&fresh, path)).map_err(WriteError::Scratch)?;
-    match path.parent() {
-        Some(folder) if sync => sync_names(folder),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(unix)]
-fn sync_names(folder: &Path) -> Result<(), WriteError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(WriteError::Scratch)
-}
-
-/// Elsewhere a directory cannot be opened like a file; the system keeps its names in its own journal.
-#[cfg(not(unix))]
-fn sync_names(_folder: &Path) -> Result<(), WriteError> {
-    Ok(())
 }

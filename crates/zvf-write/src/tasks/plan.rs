@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use zvf_format::num::saturating_u32_from_usize;
 use zvf_model::Kind;
 
-use super::journal::write_new;
+use super::folder::{PLAN, write_new};
 use super::path_exists;
 use crate::{Schema, WriteError};
 
@@ -203,4 +203,3 @@ impl TaskPlan {
 }
 
 const VERSION: u32 = 3;
-pub(super) const PLAN: &str = "plan.json";

@@ -1,0 +1,106 @@
+//! What a level and its root say of it: bounds, kind, convention of links, and the document of the level.
+
+use zvf_format::num::saturating_i64;
+use zvf_metadata::{GeometryType, LevelDoc, LinksConvention, Vocabulary};
+use zvf_model::Kind;
+use zvf_store::Build;
+
+use crate::at::At;
+use crate::extent::union;
+use crate::level_columns::Columns;
+use crate::schema::Schema;
+use crate::{Outside, WriteError};
+
+/// The bounds that the store will say, given the corners of the box around its vertices.
+pub(crate) fn bounds(
+    schema: &Schema,
+    outside: Outside,
+    found: Option<[Vec<f64>; 2]>,
+) -> [Vec<f64>; 2] {
+    match (&schema.bounds, found) {
+        (None, Some(found)) => found,
+        (None, None) => {
+            let high = schema.bins.chunk_shape().sizes().to_vec();
+            [vec![0.0; high.len()], high]
+        }
+        (Some(declared), found) => {
+            let corners = [declared.low().to_vec(), declared.high().to_vec()];
+            match found.filter(|_| outside == Outside::Expand) {
+                Some(found) => union(corners, found),
+                None => corners,
+            }
+        }
+    }
+}
+
+/// What the document of a level is made from.
+pub(crate) struct LevelDescription<'a> {
+    pub(crate) schema: &'a Schema,
+    pub(crate) columns: Option<&'a Columns>,
+    pub(crate) vertices: u64,
+    pub(crate) indexed: bool,
+    pub(crate) owners: bool,
+    pub(crate) links: bool,
+    pub(crate) grouped: bool,
+    pub(crate) explicit: bool,
+}
+
+impl LevelDescription<'_> {
+    /// Writes its document as the one at `at`; `edit_level` may change it.
+    pub(crate) async fn write(
+        &self,
+        build: &Build,
+        at: At,
+        edit_level: impl FnOnce(&mut LevelDoc),
+    ) -> Result<(), WriteError> {
+        let mut level = LevelDoc { level: at.number().into(), ..self.level() };
+        // The root has the convention of the first kind.
+        let own = at.is_beside().then(|| convention(self.schema.kind, self.explicit).into());
+        level.links_convention = own;
+        edit_level(&mut level);
+        Ok(build.group(&at.to_string(), &level.to_group()).await?)
+    }
+
+    /// Its document.
+    fn level(&self) -> LevelDoc {
+        let mut level = LevelDoc::new(0);
+        level.vertex_count = saturating_i64(self.vertices);
+        let attributes = self.columns.is_some_and(|columns| !columns.vertex.is_empty());
+        let fragments = self.columns.is_some_and(|columns| !columns.fragment.is_empty());
+        let families = [
+            ("vertices", true),
+            ("vertex_attributes", attributes),
+            ("fragment_attributes", fragments || self.owners),
+            ("links", self.links),
+            ("object_index", self.indexed),
+        ];
+        let present = families.into_iter().filter(|(_, present)| *present);
+        level.arrays_present = present.map(|(family, _)| family.to_owned()).collect();
+        level.fragments_tile = true;
+        level.fragment_link_groups = self.grouped;
+        if let Some((name, values)) = &self.schema.by_attribute {
+            let axes = self.schema.axes.iter().map(|axis| &axis.name);
+            level.chunk_dims = Some([name].into_iter().chain(axes).cloned().collect());
+            level.chunk_attribute_name = Some(name.clone());
+            level.chunk_attribute_values = Some(values.iter().map(crate::columns::json).collect());
+        }
+        level
+    }
+}
+
+/// The word of the format for a kind.
+pub(crate) fn geometry_type(kind: Kind) -> Option<GeometryType> {
+    let mut words = GeometryType::WORDS.iter();
+    words.find(|(_, spelling)| *spelling == kind.token()).map(|(word, _)| *word)
+}
+
+/// How links inside fragments are known.
+pub(crate) const fn convention(kind: Kind, explicit: bool) -> LinksConvention {
+    if matches!(kind, Kind::Skeleton) && !explicit {
+        LinksConvention::ImplicitSequentialWithBranches
+    } else if kind.has_links() {
+        LinksConvention::Explicit
+    } else {
+        LinksConvention::ImplicitSequential
+    }
+}

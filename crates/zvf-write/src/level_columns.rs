@@ -1,0 +1,108 @@
+//! The columns of a level: those of the first batch, which all others must have.
+//!
+//! Not here: one attribute (`columns`), and where columns are stored (`cells`).
+
+use serde::{Deserialize, Serialize};
+use zvf_format::num::{saturating_usize, usize_from_u32};
+use zvf_metadata::Dtype;
+use zvf_model::{Column, ColumnBuilder};
+
+use crate::WriteError;
+use crate::cells::Layout;
+use crate::columns::{Attribute, AttributeRecord};
+
+/// What the first batch says of all.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    pub(crate) positions: Dtype,
+    /// Of positions.
+    pub(crate) width: u32,
+    pub(crate) vertex: Vec<Attribute>,
+    pub(crate) fragment: Vec<Attribute>,
+    pub(crate) grouping: Grouping,
+}
+
+impl Columns {
+    /// The columns that another process told of, without texts.
+    pub(crate) fn from_record(record: &ColumnsRecord, width: u32) -> Result<Self, WriteError> {
+        let attributes = |records: &[AttributeRecord]| {
+            records.iter().map(Attribute::from_record).collect::<Result<_, WriteError>>()
+        };
+        Ok(Self {
+            positions: record.positions.parse::<Dtype>()?,
+            width,
+            vertex: attributes(&record.vertex)?,
+            fragment: attributes(&record.fragment)?,
+            grouping: record.grouping,
+        })
+    }
+
+    /// What cells are made of.
+    pub(crate) fn layout(&self) -> (Layout<'_>, Grouping) {
+        let Self { positions, vertex, fragment, .. } = self;
+        (Layout { positions: *positions, vertex, fragment }, self.grouping)
+    }
+
+    /// Attributes of vertices, then of fragments.
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = &Attribute> {
+        self.vertex.iter().chain(&self.fragment)
+    }
+
+    pub(crate) fn attributes_mut(&mut self) -> impl Iterator<Item = &mut Attribute> {
+        self.vertex.iter_mut().chain(&mut self.fragment)
+    }
+
+    /// Bytes of one position.
+    pub(crate) fn positions_stride(&self) -> usize {
+        // Too large: more than any memory.
+        saturating_usize(self.positions.size).saturating_mul(usize_from_u32(self.width))
+    }
+
+    /// Bytes of a row of all columns, as it is kept.
+    pub(crate) fn stride(&self) -> usize {
+        self.attributes()
+            .map(Attribute::stride)
+            .fold(self.positions_stride(), usize::saturating_add)
+    }
+
+    /// Positions, given their bytes.
+    pub(crate) fn positions_column(&self, bytes: bytes::Bytes) -> Result<Column, WriteError> {
+        Ok(Column::new(self.positions, self.width, bytes)?)
+    }
+
+    /// The columns for another process, with the texts so far.
+    pub(crate) fn record(&mut self) -> ColumnsRecord {
+        ColumnsRecord {
+            positions: self.positions.to_string(),
+            vertex: self.vertex.iter_mut().map(Attribute::record).collect(),
+            fragment: self.fragment.iter_mut().map(Attribute::record).collect(),
+            grouping: self.grouping,
+        }
+    }
+}
+
+/// The columns of all batches of a slice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ColumnsRecord {
+    pub(crate) positions: String,
+    pub(crate) vertex: Vec<AttributeRecord>,
+    pub(crate) fragment: Vec<AttributeRecord>,
+    pub(crate) grouping: Grouping,
+}
+
+/// What fragments are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Grouping {
+    Bins,
+    Objects,
+    Runs,
+}
+
+/// Empty builders of columns of the same types.
+pub(crate) fn builders_like(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>, WriteError> {
+    let empty = attributes.iter().map(|attribute| {
+        let column: Column = attribute.empty()?;
+        Ok(ColumnBuilder::like(&column))
+    });
+    empty.collect()
+}

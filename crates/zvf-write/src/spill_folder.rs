@@ -1,0 +1,54 @@
+//! The folder where sorted lists put aside what does not fit in memory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::WriteError;
+use crate::scratch::Scratch;
+
+/// Where pairs are put aside.
+///
+/// ```
+/// use zvf_write::{SpillFolder, WriteError};
+///
+/// let folder = SpillFolder::new(None, 1 << 20);
+/// let mut pairs = folder.sorter();
+/// for (a, b) in [(7, 1), (2, 9), (7, 0)] {
+///     pairs.push(a, b)?;
+/// }
+/// let mut names = folder.sorter();
+/// names.push(7, 70)?;
+/// let (pairs, names, mut found) = (pairs.finish()?, names.finish()?, Vec::new());
+/// pairs.merge_join(&names, |b, name| {
+///     found.push((b, name));
+///     Ok::<_, WriteError>(())
+/// })?;
+/// assert_eq!((pairs.len(), found), (3, vec![(0, 70), (1, 70)]));
+/// # Ok::<(), WriteError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SpillFolder {
+    scratch: Arc<Scratch>,
+    memory: u64,
+    next: Arc<AtomicUsize>,
+}
+
+impl SpillFolder {
+    /// A folder below `parent`, or below that for temporary files, made when it is needed; for each of the
+    /// few lists of pairs that there are at a time about `memory` bytes are held.
+    #[must_use]
+    pub fn new(parent: Option<PathBuf>, memory: u64) -> Self {
+        Self { scratch: Arc::new(Scratch::new(parent)), memory, next: Arc::default() }
+    }
+
+    /// About how many bytes a list holds.
+    pub(crate) const fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Where the next file of a list goes.
+    pub(crate) fn next_path(&self, what: &str) -> Result<PathBuf, WriteError> {
+        self.scratch.stem(what, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
