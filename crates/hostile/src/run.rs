@@ -8,6 +8,7 @@ use zvf_format::Hint;
 
 use crate::corpus::{Case, Corpus, Expect, Sweep};
 use crate::decode::Kind;
+use crate::fault::Fault;
 
 /// The counting allocator of the program, as three functions.
 #[derive(Clone, Copy, Debug)]
