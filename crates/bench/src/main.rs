@@ -5,6 +5,7 @@
 //! must count the same, or the work fails. The parts are listed in `parts`; some have a switch as well,
 //! which says where to write.
 
+mod bar;
 mod billion;
 mod clock;
 mod contest;
@@ -18,9 +19,13 @@ mod plot;
 mod profile;
 mod pyramid;
 mod report;
+mod row;
+mod series;
 #[cfg(feature = "remote")]
 mod server;
+mod settings;
 mod tensor;
+mod units;
 mod validate;
 mod wanted;
 mod watch;
@@ -35,9 +40,10 @@ use clap::Parser;
 use crate::contest::Held;
 use crate::ours::Ours;
 use crate::page::Page;
-use crate::parts::{Bench, work};
+use crate::parts::work;
 use crate::peer::Environment;
 use crate::report::median;
+use crate::settings::Bench;
 
 /// Measures zvf against its peers, side by side in one run.
 #[derive(Debug, Parser)]
@@ -140,10 +146,10 @@ fn main() -> anyhow::Result<()> {
         }
     }
     discard::remove_discarded()?;
-    println!("{}", page.tables());
+    println!("{}", page.tables(parts::ALL));
     match &arguments.page {
         Some(file) if chosen.is_empty() && bench.filter.is_none() => {
-            page.write(file, &bench, begun.elapsed())
+            page.write(file, parts::ALL, &bench, begun.elapsed())
         }
         _ => Ok(()),
     }

@@ -11,8 +11,8 @@ use zvf_query::{Columns, Mode, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
 use crate::clock::{repeated, seconds};
-use crate::contest::Cost;
 use crate::parts::work::{Ask, CELL, Work};
+use crate::row::Cost;
 
 /// Open handles.
 #[derive(Debug)]

@@ -7,10 +7,22 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::contest::{Cost, Role, Row, Side, Turn};
-use crate::parts::{self, Bench, Part};
+use crate::bar::Bar;
 use crate::plot;
-use crate::wanted::{self, Bar, Verdict};
+use crate::row::{Cost, Role, Row, Side, Turn};
+use crate::series::{Amount, Series, Step};
+use crate::settings::Bench;
+use crate::units::{size, time};
+use crate::wanted::{self, Verdict};
+
+/// A part.
+pub(crate) struct Part {
+    /// The word for it.
+    pub(crate) name: &'static str,
+    /// What it asks.
+    pub(crate) title: &'static str,
+    pub(crate) run: fn(&Bench, &mut Page) -> anyhow::Result<()>,
+}
 
 /// Rows and series as they come.
 #[derive(Debug, Default)]
@@ -22,63 +34,6 @@ pub(crate) struct Page {
     others: Vec<(&'static str, String)>,
     /// How many wanted to run when it began, where that is known.
     load: Option<f64>,
-}
-
-/// The same work on more and more data, by one contender.
-#[derive(Clone, Debug)]
-pub(crate) struct Series {
-    pub(crate) part: &'static str,
-    pub(crate) work: String,
-    pub(crate) who: String,
-    /// Whether that is one of ours, whose growth has a figure.
-    pub(crate) is_ours: bool,
-    pub(crate) steps: Vec<Step>,
-    /// The row of the last step, by its number on the page.
-    pub(crate) last_row: usize,
-}
-
-/// One amount of data, and what it took.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    pub(crate) amount: Amount,
-    pub(crate) seconds: f64,
-    pub(crate) memory: Option<u64>,
-}
-
-/// How much data there was.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Amount {
-    pub(crate) elements: u64,
-    /// Files that hold it, where they were counted.
-    pub(crate) files: Option<u64>,
-    pub(crate) bytes: Option<u64>,
-}
-
-impl Amount {
-    /// So many elements in a folder.
-    pub(crate) fn measure(elements: u64, folder: &Path) -> anyhow::Result<Self> {
-        let files = crate::limit::files(folder)?;
-        let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
-        Ok(Self { elements, files: Some(files.len() as u64), bytes: Some(bytes.sum()) })
-    }
-}
-
-impl Series {
-    /// Amounts and seconds.
-    pub(crate) fn points(&self) -> impl Iterator<Item = (f64, f64)> + Clone {
-        self.steps.iter().map(|step| (step.amount.elements as f64, step.seconds))
-    }
-
-    /// By which power of the amount the time grows: the slope of the straight line through the
-    /// logarithms.
-    pub(crate) fn exponent(&self) -> f64 {
-        let logs: Vec<(f64, f64)> = self.points().map(|(n, t)| (n.ln(), t.ln())).collect();
-        let count = logs.len() as f64;
-        let mean = |of: fn(&(f64, f64)) -> f64| logs.iter().map(of).sum::<f64>() / count;
-        let (x, y) = (mean(|point| point.0), mean(|point| point.1));
-        let both: f64 = logs.iter().map(|(a, b)| (a - x) * (b - y)).sum();
-        both / logs.iter().map(|(a, _)| (a - x).powi(2)).sum::<f64>()
-    }
 }
 
 impl Page {
@@ -150,7 +105,13 @@ impl Page {
     }
 
     /// Writes it as a file, its plots in a folder of the same name beside it.
-    pub(crate) fn write(&self, file: &Path, bench: &Bench, took: Duration) -> anyhow::Result<()> {
+    pub(crate) fn write(
+        &self,
+        file: &Path,
+        parts: &[Part],
+        bench: &Bench,
+        took: Duration,
+    ) -> anyhow::Result<()> {
         let plots = file.with_extension("");
         fs::create_dir_all(&plots)?;
         let busy = self.load.map(|load| {
@@ -168,7 +129,7 @@ impl Page {
             busy.unwrap_or_default(),
             machine()
         );
-        for part in parts::ALL {
+        for part in parts {
             let tables = self.tables_of(part);
             text.push_str(&tables);
             let rows: Vec<&Row> = self.rows.iter().filter(|row| row.part == part.name).collect();
@@ -245,9 +206,9 @@ impl Page {
         text
     }
 
-    /// The tables, as Markdown.
-    pub(crate) fn tables(&self) -> String {
-        parts::ALL.iter().map(|part| self.tables_of(part)).collect()
+    /// The tables of all parts, as Markdown.
+    pub(crate) fn tables(&self, parts: &[Part]) -> String {
+        parts.iter().map(|part| self.tables_of(part)).collect()
     }
 
     /// The tables of a part.
@@ -408,24 +369,6 @@ fn growth<'a>(series: impl Iterator<Item = &'a Series>, text: &mut String) {
     text.push('\n');
 }
 
-/// A time with three digits, in the unit that suits it.
-pub(crate) fn time(seconds: f64) -> String {
-    let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")];
-    let (unit, name) = units.into_iter().find(|(unit, _)| seconds >= *unit).unwrap_or((1e-9, "ns"));
-    let value = seconds / unit;
-    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-    format!("{value:.digits$} {name}")
-}
-
-/// Bytes, in the unit that suits them.
-pub(crate) fn size(bytes: u64) -> String {
-    let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.into_iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
-        None => format!("{bytes} B"),
-    }
-}
-
 const TITLE: &str = "# Benchmarks
 
 Made by `cargo xtask bench` (`--quick`: smaller data and fewer turns); not written by hand. It needs python3 and a
@@ -478,20 +421,7 @@ it is compared with is not here.
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_and_sizes_in_their_units() {
-        for (seconds, text) in [
-            (2.5, "2.50 s"),
-            (0.0123, "12.3 ms"),
-            (0.5, "500 ms"),
-            (4.2e-5, "42.0 µs"),
-            (5e-9, "5.00 ns"),
-        ] {
-            assert_eq!(time(seconds), text);
-        }
-        assert_eq!([size(12), size(2048), size(3 << 20)], ["12 B", "2.0 KiB", "3.0 MiB"]);
-    }
+    use crate::parts::ALL;
 
     #[test]
     fn the_exponent_is_that_of_a_power() {
@@ -510,7 +440,7 @@ mod tests {
         assert_eq!(page.series.len(), 1);
         assert!(page.series[0].is_ours);
         assert!((page.series[0].exponent() - 1.5).abs() < 1e-9);
-        let lines: Vec<String> = page.tables().lines().skip(4).map(str::to_owned).collect();
+        let lines: Vec<String> = page.tables(ALL).lines().skip(4).map(str::to_owned).collect();
         assert_eq!(
             lines,
             [
@@ -589,7 +519,8 @@ mod tests {
         let row = Row { part: "ask", work, count: Some(5), bars, sides, profile };
         assert_eq!(line(&row), "a box: 1.00 ms, 50.0 times faster, 2.00 times the limit");
         let page = Page { rows: vec![row], ..Page::default() };
-        let lines: Vec<String> = page.tables().lines().skip(4).take(4).map(str::to_owned).collect();
+        let lines: Vec<String> =
+            page.tables(ALL).lines().skip(4).take(4).map(str::to_owned).collect();
         assert_eq!(
             lines,
             [

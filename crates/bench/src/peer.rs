@@ -10,10 +10,11 @@ use std::time::Instant;
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::contest::{Contender, Cost, Role, Turn};
-use crate::parts::Bench;
+use crate::contest::Contender;
+use crate::row::{Cost, Role, Turn};
 #[cfg(feature = "remote")]
 use crate::server::Server;
+use crate::settings::Bench;
 use crate::watch::{Watch, seen};
 
 pub(crate) const PACKAGE: &str = "zarr-vectors==0.9.2";

@@ -4,8 +4,9 @@
 
 use std::fmt::Write as _;
 
-use crate::contest::{Role, Row};
-use crate::page::{Series, time};
+use crate::row::{Role, Row};
+use crate::series::Series;
+use crate::units::time;
 
 /// For each row, how many times as long as zvf each contender takes: longer bars are slower.
 pub(crate) fn bars(rows: &[&Row]) -> Option<String> {
@@ -147,8 +148,8 @@ const HUES: [&str; 8] =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contest::{Side, Turn};
-    use crate::page::{Amount, Step};
+    use crate::row::{Side, Turn};
+    use crate::series::{Amount, Step};
 
     #[test]
     fn bars_are_as_long_as_the_ratio_says() {

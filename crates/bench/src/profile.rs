@@ -20,7 +20,7 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::contest::Turn;
+use crate::row::Turn;
 
 /// The profile in words, or why there is none.
 pub(crate) fn take(

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use archives::http::{Exchange, serve_files};
 
-use crate::contest::Cost;
+use crate::row::Cost;
 
 /// A server on loopback; it ends with the process.
 #[derive(Debug)]

@@ -26,11 +26,12 @@ use zvf_tensor::{
 use zvf_tet::TensorDtype;
 
 use crate::clock::{ENOUGH, repeated};
-use crate::contest::{Contender, Cost, Role, Turn, contest_for};
+use crate::contest::{Contender, contest_for};
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::peer::built;
 use crate::report::median;
+use crate::row::{Cost, Role, Turn};
+use crate::settings::Bench;
 use crate::watch::Watch;
 
 /// One piece of work.

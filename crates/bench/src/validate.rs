@@ -14,13 +14,14 @@ use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Observer, Options, Report, validate};
 
 use crate::clock::repeated;
-use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::contest::{Contender, contest};
 use crate::limit;
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::parts::made::Points;
 use crate::peer::{Environment, Reference};
 use crate::report::median;
+use crate::row::{Cost, Role, Turn};
+use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let mut reference = Reference::for_bench(bench);

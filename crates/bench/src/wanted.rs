@@ -5,38 +5,8 @@
 //! twice the limit. Work with nobody beside it and no figure is not judged, and neither is a figure that compares with
 //! somebody who is not here. How the time grows with the data has a figure of its own.
 
-use std::fmt;
-
-use crate::contest::{Role, Row, Side};
-
-/// What is wanted of a piece of work.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Bar {
-    /// At least so many times as fast as the reference, or else as the fastest of the others.
-    Ahead(f64),
-    /// At most so many seconds.
-    Seconds(f64),
-    /// One of ours, whose name ends so, takes at most so many times as long as another one, who has this in its name.
-    Times(&'static str, f64, &'static str),
-    /// At least so many times as fast as the same on one processor.
-    Cores(f64),
-}
-
-impl fmt::Display for Bar {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ahead(times) => write!(to, "{} times as fast", round(*times)),
-            Self::Seconds(seconds) => write!(to, "at most {}", crate::page::time(*seconds)),
-            Self::Times(_, times, who) => write!(to, "at most {} times {who}", round(*times)),
-            Self::Cores(times) => write!(to, "{} times as fast as on one processor", round(*times)),
-        }
-    }
-}
-
-/// Two digits after the point: figures of the issue say no more.
-fn round(number: f64) -> f64 {
-    (number * 100.0).round() / 100.0
-}
+use crate::bar::Bar;
+use crate::row::{Role, Row, Side};
 
 /// What is wanted of a piece of work, by its part and a piece of its name; none for all others.
 pub(crate) fn find(part: &str, work: &str) -> Vec<Bar> {
@@ -241,8 +211,8 @@ pub(crate) const ONE_PROCESSOR: &str = "one processor";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contest::{Side, Turn};
     use crate::parts::ALL;
+    use crate::row::{Side, Turn};
 
     fn row(bars: &[Bar], sides: &[(&str, Role, f64)]) -> Row {
         let side = |(name, role, seconds): &(&str, Role, f64)| Side {

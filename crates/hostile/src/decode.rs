@@ -4,7 +4,6 @@
 //! converts names to paths. A `.tet` file is only accepted when its payloads decode, so those are decoded as well, in a
 //! second step ([`Kind::decode_payloads`]).
 
-use std::fmt;
 use std::hint::black_box;
 
 use anyhow::{Context, bail};
@@ -15,11 +14,11 @@ use zvf_format::manifest::Manifest;
 use zvf_format::ragged::Ragged;
 use zvf_format::shard::ShardIndex;
 use zvf_format::vlen::VlenRows;
-use zvf_format::{Class, FormatError, Hint};
 use zvf_tet as tet;
 
 use crate::corpus::{Case, Stage};
 use crate::document::Document;
+use crate::fault::Fault;
 use crate::{frame, payload};
 
 /// A decoder, and its parameters.
@@ -81,17 +80,6 @@ pub enum Kind {
     },
     /// A metadata document.
     Document(Document),
-}
-
-/// Why a blob was refused.
-#[derive(Clone, Copy, Debug)]
-pub enum Fault {
-    /// By the format.
-    Format(FormatError),
-    /// By the codec of a payload.
-    Payload(Class, &'static str),
-    /// As a document.
-    Document(Class),
 }
 
 impl Kind {
@@ -308,40 +296,4 @@ fn metalayer(name: MetalayerName, blob: &[u8], strict: bool) -> Result<(), Fault
     let metalayer = parse(name, blob)?;
     black_box((metalayer.partition().chunks(), metalayer.partition().blocks()));
     Ok(())
-}
-
-impl Fault {
-    /// Returns its class.
-    #[must_use]
-    pub const fn class(&self) -> Class {
-        match self {
-            Self::Format(error) => error.class,
-            Self::Payload(class, _) | Self::Document(class) => *class,
-        }
-    }
-
-    /// Returns its hint.
-    #[must_use]
-    pub const fn hint(&self) -> Option<Hint> {
-        match self {
-            Self::Format(error) => error.hint(),
-            Self::Payload(class, _) | Self::Document(class) => class.hint(),
-        }
-    }
-}
-
-impl From<FormatError> for Fault {
-    fn from(error: FormatError) -> Self {
-        Self::Format(error)
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Format(error) => error.fmt(f),
-            Self::Payload(class, what) => write!(f, "{class}: {what}"),
-            Self::Document(class) => write!(f, "{class} in a document"),
-        }
-    }
 }

@@ -11,11 +11,13 @@
 mod corpus;
 mod decode;
 mod document;
+mod fault;
 mod frame;
 mod payload;
 mod run;
 
 pub use corpus::{Case, Corpus, Expect, Params, Stage, Sweep};
-pub use decode::{Fault, Kind};
+pub use decode::Kind;
 pub use document::Document;
+pub use fault::Fault;
 pub use run::{Heap, Outcome, Runner};

@@ -9,7 +9,7 @@ use ruzstd::decoding::StreamingDecoder;
 use zvf_format::Class;
 use zvf_tet::{DECODED_CAP, Row, TensorCodec};
 
-use crate::decode::Fault;
+use crate::fault::Fault;
 
 /// Decodes the payload of one row.
 pub(crate) fn decode(file: &[u8], row: &Row) -> Result<(), Fault> {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use zvf_format::Hint;
 
 use crate::corpus::{Case, Corpus, Expect, Sweep};
-use crate::decode::{Fault, Kind};
+use crate::decode::Kind;
+use crate::fault::Fault;
 
 /// The counting allocator of the program, as three functions.
 #[derive(Clone, Copy, Debug)]

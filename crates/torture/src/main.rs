@@ -15,6 +15,7 @@ mod diskfull;
 mod edit;
 mod edits;
 mod exhaust;
+mod golden;
 mod kill9;
 mod memory;
 mod more;

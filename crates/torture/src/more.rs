@@ -6,7 +6,7 @@ use anyhow::Context;
 use hostile::{Document, Kind};
 use zvf_b2nd::MetalayerName;
 
-use crate::mutate::{Compare, Golden};
+use crate::golden::{Compare, Golden};
 use crate::{compare, testdata};
 
 /// Returns all of them.

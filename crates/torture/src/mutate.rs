@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use hostile::{Case, Corpus, Expect, Kind};
 
 use crate::edit::edit;
+use crate::golden::{Compare, Golden};
 use crate::random::Random;
 use crate::{HEAP, Report, compare, corpus, more};
 
@@ -28,18 +29,6 @@ pub(crate) struct Mutate {
     #[arg(long)]
     kind: Option<String>,
 }
-
-/// A blob to edit.
-pub(crate) struct Golden {
-    /// Kind and name.
-    pub(crate) id: String,
-    pub(crate) blob: Vec<u8>,
-    pub(crate) kind: Kind,
-    pub(crate) compare: Option<Compare>,
-}
-
-/// A comparison of the library with a naive decoder.
-pub(crate) type Compare = Box<dyn Fn(&[u8]) -> Result<(), String>>;
 
 impl Mutate {
     pub(crate) fn run(self) -> anyhow::Result<Report> {

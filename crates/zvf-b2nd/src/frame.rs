@@ -20,7 +20,6 @@ use super::fixed::{FixedHeader, FrameKind, TAIL};
 use super::geometry::BlockGeometry;
 use super::header::FrameHeader;
 use super::metalayer::{Metalayer, MetalayerName};
-use super::offsets::{Bounds, ChunkPlace};
 use super::trailer::FrameTrailer;
 use zvf_format::cursor::Cursor;
 use zvf_format::{Class, Expected, FormatError, Found, Part};
@@ -175,15 +174,6 @@ impl<'a> Frame<'a> {
         Some(start..start.checked_add(8)?)
     }
 
-    /// Decodes one entry of the offsets chunk.
-    ///
-    /// # Errors
-    ///
-    /// As [`ChunkOffsets::parse`](super::ChunkOffsets::parse), for this entry.
-    pub fn place(&self, entry: [u8; 8]) -> Result<ChunkPlace, FormatError> {
-        self.bounds().place(i64::from_le_bytes(entry))
-    }
-
     /// Returns the bytes to fetch first of a chunk that is stored in `room` bytes: header, and block table if it has
     /// one. [`Frame::room`] returns the room of a chunk in the frame; the room of a chunk in a file is the length of
     /// the file.
@@ -229,16 +219,6 @@ impl<'a> Frame<'a> {
             return wrong(Class::OutOfBounds, "cbytes", 12, expected, chunk.cbytes());
         }
         Ok(())
-    }
-
-    pub(super) fn bounds(&self) -> Bounds {
-        let fields = self.header.fields();
-        Bounds {
-            kind: fields.kind,
-            header_len: fields.header_len,
-            data_len: fields.compressed_size,
-            item_size: self.geometry.item_size(),
-        }
     }
 }
 

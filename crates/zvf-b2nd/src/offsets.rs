@@ -93,11 +93,11 @@ pub struct ChunkOffsets<'a> {
 
 /// The valid entries of one frame.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    pub(super) kind: FrameKind,
-    pub(super) header_len: u32,
-    pub(super) data_len: u64,
-    pub(super) item_size: u32,
+struct Bounds {
+    kind: FrameKind,
+    header_len: u32,
+    data_len: u64,
+    item_size: u32,
 }
 
 impl<'a> ChunkOffsets<'a> {
@@ -138,9 +138,30 @@ impl<'a> ChunkOffsets<'a> {
     }
 }
 
+impl Frame<'_> {
+    /// Decodes one entry of the offsets chunk.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChunkOffsets::parse`], for this entry.
+    pub fn place(&self, entry: [u8; 8]) -> Result<ChunkPlace, FormatError> {
+        self.bounds().place(i64::from_le_bytes(entry))
+    }
+
+    fn bounds(&self) -> Bounds {
+        let fields = self.header().fields();
+        Bounds {
+            kind: fields.kind,
+            header_len: fields.header_len,
+            data_len: fields.compressed_size,
+            item_size: self.geometry().item_size(),
+        }
+    }
+}
+
 impl Bounds {
     /// Decodes one entry.
-    pub(super) fn place(self, entry: i64) -> Result<ChunkPlace, FormatError> {
+    fn place(self, entry: i64) -> Result<ChunkPlace, FormatError> {
         let refuse = |class, expected, found: i64| {
             FormatError::new(class, Part::FrameOffsets, "entry", 0, expected, found)
         };

@@ -8,6 +8,7 @@ use clap::Parser as _;
 use zvf::format::Class;
 
 use crate::cli::Cli;
+use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::outcome::{self, Outcome};
 use crate::progress::ProgressHook;
@@ -26,23 +27,6 @@ pub struct Reply {
     /// Whether the command ended with the exit code for problems found.
     pub has_findings: bool,
 }
-
-/// Why a command line failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The kind of fault.
-    pub class: Class,
-    /// The line that the command prints on standard error.
-    pub message: String,
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failure {}
 
 /// Stops a [`call`] from another thread; clones share it.
 #[derive(Clone, Debug, Default)]

@@ -3,10 +3,8 @@
 use std::io::{self, BufWriter, Write as _};
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tokio::runtime::Runtime;
-use zvf::store::{RetryHook, Retrying};
-use zvf::{OpenOptions, Timeouts};
 
 use crate::commands::blob::Blob;
 use crate::commands::cell::Cell;
@@ -55,6 +53,7 @@ use crate::commands::tensor::Tensor;
 use crate::commands::validate::Validate;
 #[cfg(feature = "serve")]
 use crate::commands::view::{View, Viewer};
+use crate::global_options::Common;
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Outcome;
 use crate::progress::ProgressHook;
@@ -73,64 +72,6 @@ pub(crate) struct Cli {
     common: Common,
     #[command(subcommand)]
     command: Command,
-}
-
-/// The options of every subcommand.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Global options")]
-pub(crate) struct Common {
-    /// Print JSON instead of text; errors, warnings and progress are lines of JSON on standard error.
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// Print errors only: no progress and no notes on standard error.
-    #[arg(long, short, global = true)]
-    pub(crate) quiet: bool,
-    /// Backend option, by its object_store name; may be repeated. Goes before the environment.
-    #[arg(long = "storage-option", alias = "storage", global = true, value_name = "KEY=VALUE", value_parser = key_value)]
-    storage: Vec<(String, String)>,
-    /// Memory limit in bytes, such as 512MiB or 2GB [default: 256MiB for reading, 512MiB for writing].
-    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
-    pub(crate) memory_limit: Option<u64>,
-}
-
-impl Common {
-    /// Returns the options for a command line that runs for this one in parallel with `jobs - 1` others.
-    pub(crate) fn words(&self, jobs: u64) -> Vec<String> {
-        let storage =
-            self.storage.iter().map(|(key, value)| format!("--storage-option={key}={value}"));
-        let share = |limit: u64| format!("--memory-limit={}", (limit / jobs.max(1)).max(1));
-        storage.chain(self.memory_limit.map(share)).chain(["--quiet".to_owned()]).collect()
-    }
-
-    /// Returns the options for opening stores.
-    pub(crate) fn options(&self, timeouts: Timeouts) -> OpenOptions {
-        let defaults = OpenOptions::default();
-        let budget_bytes = self.memory_limit.unwrap_or(defaults.budget_bytes);
-        OpenOptions {
-            budget_bytes,
-            cache_bytes: defaults.cache_bytes.min(budget_bytes / 4),
-            storage_options: self.storage.clone(),
-            timeouts,
-            on_retry: (!self.quiet).then(|| {
-                RetryHook::new(if self.json { report_retry_as_json } else { report_retry })
-            }),
-            #[cfg(feature = "icechunk")]
-            versions: Some(zvf_icechunk::hook()),
-            ..defaults
-        }
-    }
-}
-
-/// Reports on standard error that a remote store does not answer.
-fn report_retry(retrying: &Retrying) {
-    // A note that standard error does not take has no other place.
-    drop(writeln!(io::stderr().lock(), "zvf: note: {retrying}"));
-}
-
-/// Reports the same as a line of JSON.
-fn report_retry_as_json(retrying: &Retrying) {
-    let line = serde_json::json!({"type": "warning", "message": retrying.to_string()});
-    drop(writeln!(io::stderr().lock(), "{line}"));
 }
 
 #[derive(Debug, Subcommand)]
@@ -306,8 +247,8 @@ impl Cli {
                 Command::Repair(command) => command.run(&session, &mut out).await,
                 #[cfg(all(feature = "local", feature = "write"))]
                 Command::Clean(command) => command.run(&session, &mut out),
-                Command::Completions(command) => command.run(&mut out),
-                Command::Man(command) => command.run(&mut out),
+                Command::Completions(command) => command.run(Self::command(), &mut out),
+                Command::Man(command) => command.run(Self::command(), &mut out),
             }
         };
         let work = async {
@@ -326,37 +267,6 @@ impl Cli {
     }
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("expected KEY=VALUE".to_owned()),
-    }
-}
-
-/// Parses a number of bytes with a unit: powers of 1000 as `kB`, of 1024 as `KiB`.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
-    let unit = unit.trim().to_ascii_lowercase();
-    let known = UNITS.into_iter().find(|(name, _)| *name == unit);
-    let bytes = known.and_then(|(_, factor)| number.parse::<u64>().ok()?.checked_mul(factor));
-    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| "expected a size, such as 512MiB".to_owned())
-}
-
-const UNITS: [(&str, u64); 11] = [
-    ("", 1),
-    ("b", 1),
-    ("kb", 1000),
-    ("mb", 1_000_000),
-    ("gb", 1_000_000_000),
-    ("kib", 1 << 10),
-    ("mib", 1 << 20),
-    ("gib", 1 << 30),
-    ("k", 1 << 10),
-    ("m", 1 << 20),
-    ("g", 1 << 30),
-];
-
 /// How long the program waits for threads that still write after a command was stopped.
 const CLEANING: Duration = Duration::from_secs(5);
 
@@ -366,33 +276,10 @@ const EXIT_CODES: &str = "Exit codes: 0 success, 1 problems found, 2 invalid req
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, bytes) in
-            [("1", 1), ("10kB", 10_000), ("512MiB", 512 << 20), ("2 GiB", 2 << 30), ("3m", 3 << 20)]
-        {
-            assert_eq!(size(text), Ok(bytes), "{text}");
-        }
-        for text in [
-            "",
-            "MiB",
-            "0",
-            "-1",
-            "1.5GiB",
-            "1 parsec",
-            "99999999999999999999",
-            "18446744073709551615k",
-        ] {
-            assert!(size(text).is_err(), "{text}");
-        }
     }
 }

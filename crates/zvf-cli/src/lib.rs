@@ -13,11 +13,16 @@ mod arguments;
 mod call;
 mod cli;
 mod commands;
+mod failure;
+mod global_options;
 mod interrupt;
 mod outcome;
 mod progress;
+mod refused;
 mod session;
+mod size;
 mod table;
 mod target;
 
-pub use call::{Failure, Reply, Stop, call, call_with_progress, main_with};
+pub use call::{Reply, Stop, call, call_with_progress, main_with};
+pub use failure::Failure;

@@ -8,9 +8,9 @@ use zvf::convert::ConvertError;
 use zvf::exit_code;
 use zvf::format::{Class, join_causes};
 
-use crate::call::Failure;
+use crate::failure::Failure;
 use crate::interrupt::{Interrupted, StoppedAtCommit};
-use crate::target::Refused;
+use crate::refused::Refused;
 
 /// How a successful command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

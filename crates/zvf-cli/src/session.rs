@@ -11,7 +11,7 @@ use zvf::format::Class;
 use zvf::inspect::advise;
 use zvf::{Kind, LevelId, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
-use crate::cli::Common;
+use crate::global_options::Common;
 use crate::interrupt::Interrupt;
 use crate::outcome::Usage;
 use crate::progress::{Progress, ProgressHook};

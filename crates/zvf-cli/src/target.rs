@@ -15,6 +15,7 @@ use zvf::publish::{AtomicFile, Disk, FileOptions, PublishError};
 
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Usage;
+use crate::refused::Refused;
 
 /// A file under construction.
 #[derive(Debug)]
@@ -121,24 +122,6 @@ pub(crate) fn check_overwrite(path: &Path, overwrite: bool) -> anyhow::Result<()
     }
     Err(Refused { path: path.to_owned() }.into())
 }
-
-/// An output file that exists.
-#[derive(Debug)]
-pub(crate) struct Refused {
-    path: PathBuf,
-}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (class, path) = (zvf::format::Class::AlreadyExists, self.path.display());
-        write!(
-            f,
-            "{class} in {path}: expected a name that is free, found a file; give another name, or --overwrite"
-        )
-    }
-}
-
-impl std::error::Error for Refused {}
 
 /// The output of the bytes of one format.
 pub(crate) enum Out<'a> {

@@ -1,72 +1,15 @@
 //! The columns of the tables: their names, their types, and where their values come from.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use datafusion::error::{DataFusionError, Result};
-use serde::{Deserialize, Serialize};
 use zvf::model::{LevelReader, RowAttribute};
 use zvf::{Batch, Column, Kind, LevelId, ObjectId, Reader};
 
-use crate::provider::TableOptions;
+use crate::table::{TableName, TableOptions};
 use crate::{bad_request, external, geometry};
-
-/// A table of a store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum TableName {
-    /// A row for each stored vertex.
-    #[default]
-    Vertices,
-    /// A row for each object of the index.
-    Objects,
-    /// A row for each group.
-    Groups,
-    /// A row for each member of a group.
-    Members,
-    /// A row for each edge or face.
-    Links,
-    /// A row for each level of the store.
-    Levels,
-}
-
-impl TableName {
-    /// Every table.
-    pub const ALL: &'static [Self] =
-        &[Self::Vertices, Self::Objects, Self::Groups, Self::Members, Self::Links, Self::Levels];
-
-    /// The word for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Vertices => "vertices",
-            Self::Objects => "objects",
-            Self::Groups => "groups",
-            Self::Members => "members",
-            Self::Links => "links",
-            Self::Levels => "levels",
-        }
-    }
-}
-
-impl fmt::Display for TableName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-impl FromStr for TableName {
-    type Err = DataFusionError;
-
-    fn from_str(word: &str) -> Result<Self> {
-        let found = Self::ALL.iter().copied().find(|table| table.word().eq_ignore_ascii_case(word));
-        let all = Self::ALL.iter().map(|table| table.word()).collect::<Vec<_>>().join(", ");
-        found.ok_or_else(|| bad_request("the table of a store", &format!("one of {all}"), word))
-    }
-}
 
 /// Where the values of a column come from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use datafusion::scalar::ScalarValue;
 use zvf::{Kind, OpenOptions};
 
 use crate::bad_request;
-use crate::columns::TableName;
 use crate::handle::{StoreHandle, wait};
-use crate::provider::{TableOptions, ZvfTable};
+use crate::provider::ZvfTable;
+use crate::table::{TableName, TableOptions};
 
 /// The table function: the store, then the table, the level and the kind, each where it is not the first.
 ///

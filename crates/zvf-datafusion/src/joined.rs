@@ -20,9 +20,9 @@ use datafusion::error::Result;
 use zvf::model::{LevelReader, Members};
 use zvf::{Column, ObjectId};
 
-use crate::columns::{Layout, Origin, TableName, object_number, row_field};
-use crate::provider::TableOptions;
-use crate::read::attribute_values;
+use crate::columns::{Layout, Origin, object_number, row_field};
+use crate::table::{TableName, TableOptions};
+use crate::values::attribute_values;
 use crate::{bad_request, external};
 
 /// What the name of a column of fragments begins with.

@@ -57,14 +57,16 @@ mod sink;
 mod source;
 mod spatial;
 mod statistics;
+mod table;
+mod values;
 
-pub use columns::TableName;
 pub use function::ZvfFunction;
 pub use handle::{StoreAddress, StoreHandle};
-pub use provider::{TableOptions, ZvfTable};
+pub use provider::ZvfTable;
 pub use scan::{Scan, Task};
 pub use session::{StoreSchema, ZvfTableFactory, is_store_name, register, with_paths_as_tables};
 pub use source::{ZvfSource, data_source};
+pub use table::{TableName, TableOptions};
 /// How stores are opened.
 pub use zvf::OpenOptions;
 

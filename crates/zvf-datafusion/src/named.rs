@@ -20,8 +20,7 @@ use datafusion::sql::sqlparser::ast::{
 use zvf::Kind;
 
 use crate::bad_request;
-use crate::columns::TableName;
-use crate::provider::TableOptions;
+use crate::table::{TableName, TableOptions};
 
 /// Turns named arguments of `zvf` into those that the function takes.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use zvf::format::num::to_u64;
 use zvf::predicate::Predicate;
 use zvf::{Kind, OpenOptions};
 
-use crate::columns::{Layout, Origin, TableName, open_level};
+use crate::columns::{Layout, Origin, open_level};
 use crate::filter::{Pushed, Translated, translate};
 use crate::handle::{StoreAddress, StoreHandle, wait};
 use crate::links::stored_with;
@@ -27,59 +27,8 @@ use crate::scan::{Scan, Task};
 use crate::sink::StoreSink;
 use crate::source::{ZvfSource, data_source};
 use crate::statistics::{TableStatistics, filtered};
+use crate::table::{TableName, TableOptions};
 use crate::{bad_request, external};
-
-/// Which table of a store: by default the vertices of level 0, of its first kind of geometry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TableOptions {
-    /// The table.
-    pub table: TableName,
-    /// The level.
-    pub level: u32,
-    /// The kind of geometry, where a level holds several.
-    pub kind: Option<Kind>,
-    /// Whether there is a column `geometry`: the point of a vertex, or the line of an object.
-    pub geometry: bool,
-    /// Whether vertices have the attributes of the fragment that they are in, as `fragment.NAME`.
-    pub fragment_attributes: bool,
-    /// Whether vertices have the groups that their object is in, as the lists `groups` (numbers), `group.name` and
-    /// `group.NAME` for each attribute of groups.
-    pub group_attributes: bool,
-}
-
-impl TableOptions {
-    /// The words that ask for more columns.
-    pub const COLUMNS: [&'static str; 3] = ["geometry", "fragment_attributes", "group_attributes"];
-
-    /// Asks for the columns that `word` names; whether there are such.
-    ///
-    /// ```
-    /// let mut options = zvf_datafusion::TableOptions::default();
-    /// assert!(options.add_columns("geometry") && options.geometry);
-    /// assert!(!options.add_columns("objects"));
-    /// ```
-    pub fn add_columns(&mut self, word: &str) -> bool {
-        match word.to_ascii_lowercase().as_str() {
-            "geometry" => self.geometry = true,
-            "fragment_attributes" => self.fragment_attributes = true,
-            "group_attributes" => self.group_attributes = true,
-            _ => return false,
-        }
-        true
-    }
-
-    /// The words for the columns that are asked for beside those that a table has by itself.
-    ///
-    /// ```
-    /// let mut options = zvf_datafusion::TableOptions::default();
-    /// options.add_columns("group_attributes");
-    /// assert_eq!(options.more_columns().collect::<Vec<_>>(), ["group_attributes"]);
-    /// ```
-    pub fn more_columns(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let wanted = [self.geometry, self.fragment_attributes, self.group_attributes];
-        Self::COLUMNS.into_iter().zip(wanted).filter_map(|(word, wanted)| wanted.then_some(word))
-    }
-}
 
 /// A table of a store.
 ///

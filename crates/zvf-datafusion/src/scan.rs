@@ -6,8 +6,7 @@ use zvf::{Columns, Kind, LevelId, ObjectId, Query, UnknownIds};
 
 use datafusion::error::Result;
 
-use crate::columns::TableName;
-use crate::provider::TableOptions;
+use crate::table::{TableName, TableOptions};
 use crate::{bad_request, external};
 
 /// A scan of one table: which columns, and the conditions that the store answers.

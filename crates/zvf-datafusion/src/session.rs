@@ -15,13 +15,13 @@ use datafusion::prelude::SessionContext;
 use zvf::OpenOptions;
 
 use crate::bad_request;
-use crate::columns::TableName;
 use crate::function::{self, ZvfFunction};
 use crate::handle::StoreHandle;
 use crate::named::NamedArguments;
-use crate::provider::{TableOptions, ZvfTable};
+use crate::provider::ZvfTable;
 use crate::sink::StoreFormatFactory;
 use crate::spatial;
+use crate::table::{TableName, TableOptions};
 
 /// Adds the table function `zvf` with named arguments, functions of geometry, `STORED AS ZVF` and stores as what `COPY` writes
 /// to a session; stores are opened and written with `options`.

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The rows are written to a file first: a store is laid out by how many vertices there are and where, which is known at
-//! the end. The writer holds as much as the session lets stores hold, and no more than the memory pool of the engine has.
+//! the end. The writer holds as much as the session lets stores hold, and no more than the memory pool of the engine has left;
+//! what it may hold is taken from the pool while it works.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +28,9 @@ use datafusion::datasource::physical_plan::{FileScanConfig, FileSinkConfig, File
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool};
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::object_store::{ObjectMeta, ObjectStore};
 use datafusion::parquet::arrow::ArrowWriter;
@@ -286,11 +289,13 @@ impl DataSink for StoreSink {
     ) -> Result<u64> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("rows.parquet");
-        let (names, memory) = match &self.purpose {
-            Purpose::Create(_, open) => (None, writer_bytes(open, context.memory_pool().as_ref())),
-            Purpose::Append(appended) => (Some(appended.columns.as_slice()), MAX_SPOOL_BYTES),
+        let pool = context.memory_pool();
+        let held = MemoryConsumer::new("the writer of a store").register(pool);
+        let names = match &self.purpose {
+            Purpose::Create(..) => None,
+            Purpose::Append(appended) => Some(appended.columns.as_slice()),
         };
-        let rows = spool(data, &path, names, memory).await?;
+        let rows = spool(data, &path, names, free_bytes(pool.as_ref()), &held).await?;
         if rows == 0 {
             return match self.purpose {
                 Purpose::Append(_) => Ok(0),
@@ -299,6 +304,9 @@ impl DataSink for StoreSink {
         }
         match &self.purpose {
             Purpose::Create(options, open) => {
+                // The rows are on disk by now.
+                let memory = free_bytes(pool.as_ref()).min(open.budget_bytes);
+                held.try_resize(saturating_usize(memory))?;
                 make(&self.address, path, options.recipe(open, memory)).await?;
             }
             Purpose::Append(Appended { kind, positions, object, attributes, .. }) => {
@@ -324,11 +332,11 @@ impl DataSink for StoreSink {
     }
 }
 
-/// Bytes that the writer of a store may hold.
-fn writer_bytes(open: &OpenOptions, pool: &dyn MemoryPool) -> u64 {
+/// Bytes that nobody has taken from the pool.
+fn free_bytes(pool: &dyn MemoryPool) -> u64 {
     match pool.memory_limit() {
-        MemoryLimit::Finite(bytes) => to_u64(bytes).min(open.budget_bytes),
-        MemoryLimit::Infinite | MemoryLimit::Unknown => open.budget_bytes,
+        MemoryLimit::Finite(bytes) => to_u64(bytes).saturating_sub(to_u64(pool.reserved())), // others may have gone beyond
+        MemoryLimit::Infinite | MemoryLimit::Unknown => u64::MAX,
     }
 }
 
@@ -339,6 +347,7 @@ async fn spool(
     path: &Path,
     names: Option<&[String]>,
     memory: u64,
+    held: &MemoryReservation,
 ) -> Result<u64> {
     let schema = plain(&rows.schema(), names);
     let mut writer = ArrowWriter::try_new(File::create(path)?, Arc::clone(&schema), None)?;
@@ -351,8 +360,10 @@ async fn spool(
         if writer.memory_size() > most {
             writer.flush()?;
         }
+        held.try_resize(writer.memory_size())?;
     }
     writer.close()?;
+    held.free();
     Ok(count)
 }
 
@@ -431,9 +442,12 @@ mod tests {
     fn a_new_store_is_written_as_the_session_opens_stores() {
         let open = OpenOptions { budget_bytes: 32 << 20, ..OpenOptions::default() };
         let open = open.with_storage_option("aws_region", "here");
-        let small = GreedyMemoryPool::new(8 << 20);
-        assert_eq!(writer_bytes(&open, &small), 8 << 20);
-        let memory = writer_bytes(&open, &UnboundedMemoryPool::default());
+        let small: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(8 << 20));
+        assert_eq!(free_bytes(small.as_ref()), 8 << 20);
+        let held = MemoryConsumer::new("a sort").register(&small);
+        held.try_grow(3 << 20).unwrap();
+        assert_eq!(free_bytes(small.as_ref()), 5 << 20);
+        let memory = free_bytes(&UnboundedMemoryPool::default()).min(open.budget_bytes);
         assert_eq!(memory, 32 << 20);
         let recipe = StoreOptions::default().recipe(&open, memory);
         assert_eq!((recipe.write.memory, recipe.read.memory), (32 << 20, 16 << 20));

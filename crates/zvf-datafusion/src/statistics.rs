@@ -22,8 +22,9 @@ use zvf::format::key::Delta;
 use zvf::format::num::to_u64;
 use zvf::model::LevelReader;
 
-use crate::columns::{Layout, Origin, TableColumn, TableName};
+use crate::columns::{Layout, Origin, TableColumn};
 use crate::external;
+use crate::table::TableName;
 
 /// What is known of a table.
 #[derive(Clone, Debug)]

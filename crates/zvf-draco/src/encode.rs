@@ -7,7 +7,8 @@ use zvf_format::Class;
 use zvf_format::num::{nearest_f32, saturating_u32, to_u64, trunc_u64};
 
 use crate::bytes::{ones, push_varint};
-use crate::sequential::{NO_PREDICTION, step_of};
+use crate::predict::NO_PREDICTION;
+use crate::sequential::step_of;
 use crate::{Component, DracoError};
 
 /// A grid to which positions are rounded.

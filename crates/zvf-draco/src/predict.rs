@@ -9,11 +9,11 @@
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 
+use crate::DracoError;
 use crate::bytes::{Cursor, zigzag};
 use crate::corners::{Corners, NONE, Sequence, index, next, previous};
 use crate::octahedron::Square;
 use crate::symbols::{self, BitStream};
-use crate::{DracoError, sequential};
 
 /// The mesh whose values are decoded.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(crate) fn read(
 ) -> Result<Vec<i32>, DracoError> {
     let method = cursor.signed("a prediction")?;
     let transform = match method {
-        sequential::NO_PREDICTION => None,
+        NO_PREDICTION => None,
         _ => Some(cursor.signed("a transform")?),
     };
     let count = rows.saturating_mul(width);
@@ -515,5 +515,6 @@ fn direction(mesh: &Mesh<'_>, row: usize) -> Option<[i32; 3]> {
     Some(sum.map(wrap))
 }
 
+pub(crate) const NO_PREDICTION: i8 = -2;
 /// The limit of the sum over the triangles of a vertex.
 const MAX_DIRECTION: i64 = 1 << 29;

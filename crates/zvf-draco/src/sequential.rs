@@ -241,6 +241,5 @@ pub(crate) fn step_of(range: f32, bits: u8) -> f32 {
     range / nearest_f32(f64::from(ones(u32::from(bits))))
 }
 
-pub(crate) const NO_PREDICTION: i8 = -2;
 /// Meaning, type, width, a flag, an id; and a coding.
 const MIN_DESCRIPTION_BYTES: usize = 6;

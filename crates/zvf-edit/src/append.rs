@@ -10,7 +10,7 @@ use zvf_model::{Batch, Column, Field, Kind, Value};
 
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
-use crate::geometry::{NONE, Vid};
+use crate::numbers::{NONE, Vid};
 use crate::transaction::{Done, Transaction};
 
 /// The vertices and values of one object of a file, or of its vertices without an object.

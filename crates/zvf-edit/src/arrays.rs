@@ -19,8 +19,8 @@ use zvf_format::vlen::{VlenCell, VlenRows, encode_cell, encode_rows};
 use zvf_metadata::{ArrayDoc, CodecKind};
 use zvf_store::CodecPipeline;
 
+use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::journal::Changes;
 use crate::snapshot::Snapshot;
 
 /// A chunk of space, by its absolute coordinates.

@@ -11,10 +11,11 @@ use zvf_query::predicate::{ColumnRef, Scope};
 use crate::append::to_json;
 use crate::error::{EditError, Result};
 use crate::new_column::NewColumn;
+use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::scalar::{Scalar, Type};
 use crate::script::{commit, open_journal, report};
-use crate::transaction::{CommitOptions, Transaction};
+use crate::transaction::Transaction;
 
 /// How a table is joined.
 #[derive(Clone, Debug, Default)]

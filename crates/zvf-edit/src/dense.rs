@@ -8,8 +8,8 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::ArrayDoc;
 
 use crate::arrays::{CELL_CAP, Coding, doc_bytes, doc_key, parse_array_doc, row_shape};
+use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::journal::Changes;
 use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
 

@@ -12,9 +12,10 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 
 use crate::error::{EditError, Result};
-use crate::geometry::{Geometry, NONE, Vid};
+use crate::geometry::Geometry;
 use crate::history::journal;
 use crate::links::End;
+use crate::numbers::{NONE, Vid};
 use crate::place::Place;
 use crate::scalar::Type;
 use crate::stores::row_json;

@@ -31,8 +31,9 @@ use crate::geometry::Geometry;
 use crate::history::journal;
 use crate::journal::Journal;
 use crate::place::Place;
+use crate::rebuild::{RebuiltChunk, RebuiltRows};
 use crate::transaction::Transaction;
-use crate::vacuum::{RebuiltChunk, RebuiltRows, commit_rebuilt, report_vacuum};
+use crate::vacuum::{commit_rebuilt, report_vacuum};
 
 /// Chunks of one kind of a store, which one task of a vacuum writes again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,9 +5,9 @@
 use serde_json::json;
 
 use crate::arrays::{doc_bytes, doc_key, plain_group, read_doc};
+use crate::changes::Changes;
 use crate::error::Result;
 use crate::geometry::Geometry;
-use crate::journal::Changes;
 
 impl Geometry {
     /// Adds the group of this name, where it is not there.

@@ -18,8 +18,8 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 
 use crate::error::{EditError, Result};
-use crate::journal::new_txid;
 use crate::medium::Medium;
+use crate::stamp::{new_txid, writer};
 
 /// The right to write alone.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Epoch {
                 return Err(EditError::new(Class::WriterFenced, text));
             }
         }
-        let writer = format!("{} {}", crate::script::writer(), new_txid());
+        let writer = format!("{} {}", writer(), new_txid());
         let text: Bytes =
             serde_json::to_vec(&json!({"writer": writer, "time": seconds_since_1970()}))?.into();
         let number = last + 1;

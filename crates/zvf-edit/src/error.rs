@@ -166,6 +166,26 @@ impl From<serde_json::Error> for EditError {
     }
 }
 
+/// Something changed the store past its journal.
+pub(crate) fn foreign_change(key: &str) -> EditError {
+    EditError::conflict(
+        format!(
+            "{key} is not what the last commit wrote: something that does not know the journal changed the store; look at it, then edit with --accept-foreign to go on from what is there"
+        ),
+        vec![format!("foreign:{key}")],
+    )
+}
+
+/// A journal whose store is another one by now.
+pub(crate) fn store_replaced(name: &str) -> EditError {
+    EditError::new(
+        Class::Conflict,
+        format!(
+            "{name} does not say that it has a journal, but {name}.zvf is there: the store was replaced by something that does not know journals; move {name}.zvf away to begin a new history"
+        ),
+    )
+}
+
 /// The class of a fault of the operating system.
 pub(crate) fn io_class(error: &io::Error) -> Class {
     use io::ErrorKind;

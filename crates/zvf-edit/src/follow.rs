@@ -6,10 +6,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use zvf_model::Kind;
 
 use crate::arrays::Chunk;
+use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::geometry::{Geometry, NONE, Vid};
-use crate::journal::Changes;
+use crate::geometry::Geometry;
 use crate::links::{End, Family, Record};
+use crate::numbers::{NONE, Vid};
 use crate::rebuild::{ChangedObject, Rebuilt, Tally};
 
 impl Geometry {

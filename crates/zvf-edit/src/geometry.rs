@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use serde_json::Value as Json;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::grid::{Bins, ChunkShape};
@@ -20,15 +21,10 @@ use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::indexes::{Object, Objects, RowColumn, list_children, open_row_column, scalar_of};
 use crate::links::Family;
+use crate::numbers::{NONE, Vid, vertex_number};
 use crate::scalar::{Scalar, Type};
 use crate::snapshot::Snapshot;
 use crate::widths::{check_size, column_of, count_fragments, first_rows};
-
-/// The number of a vertex within its kind.
-pub(crate) type Vid = u32;
-
-/// No chunk, no object.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// A column of vertices.
 #[derive(Debug)]
@@ -80,6 +76,24 @@ pub(crate) struct FragmentColumn {
     pub(crate) set: HashMap<(u32, u32), Vec<u8>>,
     pub(crate) fill: Vec<u8>,
     pub(crate) is_new: bool,
+}
+
+impl FragmentColumn {
+    /// The rows that are stored for the fragments of a chunk.
+    ///
+    /// # Errors
+    ///
+    /// When they are not as many as there are fragments.
+    pub(crate) fn stored_rows(
+        &self,
+        snap: &Snapshot,
+        chunk: &[i64],
+        fragments: usize,
+    ) -> Result<Option<Bytes>> {
+        let Some(bytes) = self.array.stored(snap, chunk)? else { return Ok(None) };
+        check_size(&self.array.path, chunk, bytes.len(), fragments * self.ty.size())?;
+        Ok(Some(bytes))
+    }
 }
 
 /// A chunk that was read.
@@ -741,32 +755,4 @@ fn open_fragment_columns(
         Ok(FragmentColumn { name, array, ty, set: HashMap::new(), fill, is_new: false })
     };
     names.into_iter().map(open).collect()
-}
-
-/// The number of the vertex behind `count` others.
-///
-/// # Errors
-///
-/// When there is none: [`NONE`] is no vertex.
-fn vertex_number(count: usize) -> Result<Vid> {
-    u32::try_from(count).ok().filter(|number| *number != NONE).ok_or_else(|| {
-        EditError::new(
-            zvf_format::Class::LimitExceeded,
-            format!("expected an edit of fewer than {NONE} vertices, found more; edit parts of the store one after the other"),
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_vertex_has_the_number_of_none() {
-        assert_eq!(vertex_number(4_294_967_294), Ok(4_294_967_294));
-        for count in [4_294_967_295, 4_294_967_296, 4_294_967_299] {
-            let class = vertex_number(count).unwrap_err().class;
-            assert_eq!(class, zvf_format::Class::LimitExceeded, "{count}");
-        }
-    }
 }

@@ -10,12 +10,14 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 
 use crate::arrays::doc_bytes;
-use crate::error::{EditError, Result};
-use crate::journal::{Changes, Guard, Journal};
+use crate::changes::Changes;
+use crate::error::{EditError, Result, foreign_change};
+use crate::journal::{Guard, Journal};
+use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::script::{open_existing, open_journal, record, report};
-use crate::snapshot::{Snapshot, foreign_change};
-use crate::transaction::{CommitOptions, Transaction};
+use crate::snapshot::Snapshot;
+use crate::transaction::Transaction;
 
 /// Which commits to take back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use zvf_format::{Class, num};
 use crate::arrays::{Chunk, RowArray, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
-use crate::geometry::{NONE, Vid};
+use crate::numbers::{NONE, Vid};
 use crate::scalar::{Categories, Scalar, Type};
 use crate::snapshot::Snapshot;
 

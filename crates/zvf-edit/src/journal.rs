@@ -21,11 +21,11 @@
 //!
 //! Not here: what the keys mean; reading as of a head (`snapshot`); one writer at a time (`epoch`).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rustix::fs::{FlockOperation, flock};
@@ -34,16 +34,13 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_publish::{KeyedFolder, PublishError, TargetLock};
 
+use crate::changes::Changes;
 use crate::epoch::Epoch;
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, foreign_change, store_replaced};
 use crate::medium::{Medium, Prepared, Put};
 use crate::place::Place;
 use crate::record::{Entry, Record, Span, StagedKeys};
-use crate::snapshot::{foreign_change, store_replaced};
 use crate::versions::Pinned;
-
-/// New bytes by key; none removes the key.
-pub(crate) type Changes = BTreeMap<String, Option<Bytes>>;
 
 /// The store and its journal.
 #[derive(Debug)]
@@ -92,6 +89,22 @@ impl Journal {
     fn with_media(place: &Place, (store, side): (Medium, Medium), pinned: Option<Pinned>) -> Self {
         let (place, epoch) = (place.clone(), OnceLock::new());
         Self { place, store, side, epoch, pinned }
+    }
+
+    /// The journal of the store as it was at a head; of a plain store the same one.
+    pub(crate) fn at(&self, number: u64) -> Result<Self> {
+        match &self.pinned {
+            Some(pinned) => Self::of_version(&self.place, pinned.at(number)?),
+            None => Self::open(&self.place),
+        }
+    }
+
+    /// The journal as it is now: a repository of versions is looked at again.
+    pub(crate) fn reopened(self: &Arc<Self>) -> Result<Arc<Self>> {
+        match &self.pinned {
+            Some(pinned) => Ok(Arc::new(Self::of_version(&self.place, pinned.reopened()?)?)),
+            None => Ok(Arc::clone(self)),
+        }
     }
 
     /// The journal of the store in the folder `store`.
@@ -411,7 +424,10 @@ impl Journal {
     /// Refuses to write where that is not safe: a backend without conditional puts, unless one writer says that it is alone.
     pub(crate) fn begin_writing(&self) -> Result<Option<&Epoch>> {
         if let Some(pinned) = &self.pinned {
-            return pinned.check_writable(&self.place).map(|()| None);
+            return match pinned.read_only() {
+                None => Ok(None),
+                Some(reason) => Err(EditError::unsupported(format!("{}: {reason}", self.place))),
+            };
         }
         if self.epoch.get().is_none() {
             let epoch = match (self.side.is_folder(), self.place.is_single_writer) {
@@ -603,19 +619,6 @@ fn order(key: &str) -> u8 {
         () if names("vertex_fragments") => 1,
         () => 0,
     }
-}
-
-/// A name that no other transaction has.
-pub(crate) fn new_txid() -> String {
-    let random = || {
-        let mut bytes = [0_u8; 16];
-        let filled = File::open("/dev/urandom")
-            .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
-        filled.map(|()| u128::from_le_bytes(bytes))
-    };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    let mixed = now ^ (u128::from(std::process::id()) << 96);
-    format!("{:032x}", random().unwrap_or(mixed))
 }
 
 /// How long a writer waits for readers and other writers.

@@ -12,11 +12,12 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::num;
 
 use crate::arrays::{CellArray, Chunk, RowArray, doc_bytes, doc_key, read_doc};
+use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::geometry::{Geometry, NONE, Vid};
+use crate::geometry::Geometry;
 use crate::indexes::{has_references, list_children, manifest_bytes, open_row_column};
-use crate::journal::Changes;
 use crate::links::{End, Family, moved_end};
+use crate::numbers::{NONE, Vid};
 use crate::owners::withdraw_owners;
 use crate::rebuild::{Rebuilt, Tally};
 use crate::scalar::Scalar;

@@ -8,8 +8,8 @@ use zvf_model::Kind;
 
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
-use crate::geometry::Vid;
 use crate::links::{End, Family, Record};
+use crate::numbers::Vid;
 use crate::transaction::{Done, Transaction};
 use crate::vertices::need_list_of;
 

@@ -16,13 +16,12 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{self, Anchor, Endpoint, LinkCell, LinkInteger, LinkRecord};
 use zvf_format::{Class, num};
-use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc};
+use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::geometry::{Geometry, NONE, Vid};
 use crate::indexes::{column_type, list_children, read_count, scalar_of};
-use crate::journal::Changes;
+use crate::numbers::{NONE, Vid};
 use crate::scalar::{Scalar, Type};
 use crate::snapshot::Snapshot;
 use crate::widths;
@@ -51,7 +50,7 @@ pub(crate) fn moved_end(path: &str, moves: &RowMoves, chunk: &Chunk, row: u64) -
     }
 }
 
-fn no_such_row(path: &str, chunk: &[i64], row: u64, count: usize) -> EditError {
+pub(crate) fn no_such_row(path: &str, chunk: &[i64], row: u64, count: usize) -> EditError {
     EditError::new(
         Class::OutOfBounds,
         format!("{path}/links: a record names row {row} of chunk {chunk:?}, which has {count}"),
@@ -106,7 +105,7 @@ pub(crate) struct Family {
     pub(crate) columns: Vec<LinkColumn>,
     pub(crate) fragments: Option<CellArray>,
     loaded: HashMap<(String, Chunk), usize>,
-    loaded_all: bool,
+    pub(crate) loaded_all: bool,
     pub(crate) records: Vec<Record>,
     pub(crate) by_vertex: HashMap<Vid, Vec<u32>>,
 }
@@ -683,73 +682,4 @@ fn same_records(
     // One group for each write is as good as one for all.
     LinkCell::parse(stored, body, shape)
         .is_ok_and(|cell| cell.len() == rows.len() && cell.records().eq(rows.iter().copied()))
-}
-
-impl Geometry {
-    /// Reads the links that name these chunks.
-    pub(crate) fn load_links(&mut self, chunks: &[u32]) -> Result<()> {
-        if self.kind == Kind::Line {
-            return Ok(()); // made anew from the objects
-        }
-        let Some(mut family) = self.links.take() else { return Ok(()) };
-        let keys: BTreeSet<Chunk> = chunks
-            .iter()
-            .map(|chunk| self.chunk_keys[num::usize_from_u32(*chunk)].clone())
-            .collect();
-        let snap = std::rc::Rc::clone(&self.snap);
-        let before = family.records.len();
-        let loaded = family.load_naming(&snap, &keys, &|_| true, &mut |chunk, row| {
-            self.vertex_at(chunk, row).map(End::Vertex)
-        });
-        let fresh = before..family.records.len();
-        if self.kind == Kind::Skeleton {
-            for number in fresh {
-                let ends: Vec<Vid> = family.records[number]
-                    .ends
-                    .iter()
-                    .filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
-                    .collect();
-                if ends.len() == 2 {
-                    let (child, parent) = match family.family.is_directed() {
-                        true => self.order_child_first(ends[0], ends[1]),
-                        false => (ends[0], ends[1]),
-                    };
-                    family.records[number].ends = vec![End::Vertex(child), End::Vertex(parent)];
-                    self.parent[num::usize_from_u32(child)] = parent;
-                }
-            }
-        }
-        self.links = Some(family);
-        loaded
-    }
-
-    /// Reads every link.
-    pub(crate) fn load_all_links(&mut self) -> Result<()> {
-        let chunks = self.all_chunks();
-        self.load_links(&chunks)?;
-        if let Some(family) = &mut self.links {
-            family.loaded_all = true;
-        }
-        Ok(())
-    }
-
-    /// Records of directed families come in either order: the child is the first row of a fragment.
-    fn order_child_first(&self, a: Vid, b: Vid) -> (Vid, Vid) {
-        let is_first = |v: Vid| {
-            let (chunk, _) = self.home[num::usize_from_u32(v)];
-            self.chunks
-                .get(&chunk)
-                .is_some_and(|state| state.fragments.iter().any(|list| list.first() == Some(&v)))
-        };
-        if is_first(b) && !is_first(a) { (b, a) } else { (a, b) }
-    }
-
-    /// The vertex of a row of a chunk.
-    pub(crate) fn vertex_at(&mut self, chunk: &[i64], row: u64) -> Result<Vid> {
-        let number = self.chunk_number(chunk);
-        self.load_chunk(number)?;
-        let rows = &self.chunks[&number].rows;
-        let found = num::checked_usize(row).and_then(|row| rows.get(row)).copied();
-        found.ok_or_else(|| no_such_row(&self.path, chunk, row, rows.len()))
-    }
 }

@@ -7,11 +7,11 @@ use serde_json::json;
 use zvf_format::{Class, num};
 
 use crate::arrays::{Chunk, doc_bytes, doc_key};
+use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{Objects, has_references, manifest_bytes, object_number};
-use crate::journal::Changes;
 
 use crate::rebuild::{ChangedObject, Numbers, Tally};
 use crate::scalar::Scalar;

@@ -9,9 +9,9 @@ use zvf_query::predicate::{Predicate, Scope};
 
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
-use crate::geometry::{NONE, Vid};
 use crate::indexes::Object;
 use crate::links::{End, Record};
+use crate::numbers::{NONE, Vid};
 use crate::scalar::Scalar;
 use crate::transaction::{Done, Transaction};
 use crate::vertices::need_list_of;

@@ -12,9 +12,9 @@ use bytes::Bytes;
 use zvf_format::num;
 
 use crate::arrays::{CellArray, Chunk};
+use crate::changes::Changes;
 use crate::error::Result;
 use crate::indexes::{Objects, column_type};
-use crate::journal::Changes;
 use crate::references::read_references;
 use crate::snapshot::Snapshot;
 

@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value as Json;
 
 use crate::error::{EditError, Result};
-use crate::geometry::{Geometry, NONE, Vid};
+use crate::geometry::Geometry;
 use crate::links::End;
+use crate::numbers::{NONE, Vid};
 use zvf_format::num;
 
 impl Geometry {

@@ -20,10 +20,11 @@ use zvf_format::num::{checked_usize, saturating_u32_from_usize, saturating_usize
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk};
+use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::geometry::{Geometry, NONE, Vid};
-use crate::journal::Changes;
+use crate::geometry::Geometry;
 use crate::links::RowMoves;
+use crate::numbers::{NONE, Vid};
 
 /// The counts of a commit.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +70,27 @@ pub(crate) struct Rebuilt {
     pub(crate) linked_objects: BTreeSet<i64>,
     /// Where the rows of rebuilt chunks lie now, instead of `places`, where no vertex came or changed.
     pub(crate) moves: RowMoves,
+}
+
+/// Chunks of one kind that are written again, as they are handed on.
+#[derive(Debug, Default)]
+pub(crate) struct RebuiltRows {
+    pub(crate) chunks: BTreeMap<Chunk, RebuiltChunk>,
+    /// New bytes of cells, by key; documents are not among them.
+    pub(crate) cells: Changes,
+}
+
+/// What became of a chunk.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct RebuiltChunk {
+    /// For each row it had the new one, `NONE` where it went.
+    pub(crate) rows: Vec<u32>,
+    /// The same of fragments.
+    pub(crate) fragments: Vec<u32>,
+    /// Rows of fragments that it has now, and had.
+    pub(crate) held: [u64; 2],
+    /// Rows that had a fragment, and have none now.
+    pub(crate) removed: u64,
 }
 
 /// What the references of an object to a chunk become: the old fragment or none, which of its pieces, the new fragment.

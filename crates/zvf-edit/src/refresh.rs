@@ -11,13 +11,14 @@ use serde_json::{Value as Json, json};
 use zvf_pyramid::{PyramidEvent, Stale};
 use zvf_store::BuildOptions;
 
+use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::journal::Changes;
 use crate::levels::{COLUMNS_CHANGED, list_coarser, read_box};
 use crate::medium::wait;
+use crate::options::Refresh;
 use crate::recipe::Recipe;
-use crate::rewrite::StoreCopy;
-use crate::transaction::{Refresh, Transaction};
+use crate::store_copy::StoreCopy;
+use crate::transaction::Transaction;
 
 /// Levels that were built again.
 #[derive(Debug, Default)]

@@ -15,15 +15,17 @@ use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 
 use crate::arrays::{CellArray, RowArray, doc_bytes, doc_key, read_doc};
+use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{column_type, has_references, list_children, open_row_column};
-use crate::journal::{Changes, Journal};
+use crate::journal::Journal;
 use crate::levels::list_coarser;
+use crate::options::CommitOptions;
 use crate::scalar::Scalar;
 use crate::script::{Committed, record};
-use crate::transaction::{CommitOptions, Transaction};
+use crate::transaction::Transaction;
 
 /// Rows and ids of one kind.
 struct Numbering {

@@ -3,19 +3,23 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 use zvf_model::Kind;
 
+use crate::changes::Changes;
 use crate::epoch::Epoch;
 use crate::error::{EditError, Result};
 use crate::fields;
-use crate::journal::{Journal, new_txid};
+use crate::journal::Journal;
+use crate::options::{CommitOptions, Refresh};
 use crate::place::Place;
+use crate::plan::Plan;
 use crate::record::Record;
-use crate::transaction::{CommitOptions, Named, Plan, Refresh, Transaction};
+use crate::stamp::{new_txid, now, writer};
+use crate::transaction::{Named, Transaction};
 
 /// A store that is edited by a script.
 #[derive(Debug)]
@@ -360,7 +364,7 @@ pub(crate) fn open_existing(place: &Place) -> Result<Journal> {
 /// Stages changes, creates the record and applies it.
 pub(crate) fn record(
     journal: &Arc<Journal>,
-    changes: &crate::journal::Changes,
+    changes: &Changes,
     before: &HashMap<String, Option<bytes::Bytes>>,
     mut report: Json,
     (mut body, operations): (Json, &[Json]),
@@ -538,38 +542,6 @@ impl Transaction {
         }
         notices
     }
-}
-
-/// Who writes: the user and the process.
-pub(crate) fn writer() -> String {
-    let user = std::env::var("USER")
-        .or_else(|_unset| std::env::var("LOGNAME"))
-        .unwrap_or_else(|_unset| "unknown".to_owned());
-    format!("{user}, process {}", std::process::id())
-}
-
-/// The time in UTC, to the millisecond.
-fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(); // before 1970 is as good as 1970
-    let (days, rest) = (since.as_secs() / 86400, since.as_secs() % 86400);
-    // Civil date from days, by the era of 400 years.
-    let z = num::saturating_i64(days) + 719_468; // a clock has fewer days
-    let era = z.div_euclid(146_097);
-    let day_of_era = z.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_index = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
-    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60,
-        since.subsec_millis()
-    )
 }
 
 /// What a commit writes that writes the store again.

@@ -9,7 +9,8 @@ use zvf_query::predicate::{ColumnRef, Predicate, Scope};
 
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
-use crate::geometry::{Geometry, NONE, Vid};
+use crate::geometry::Geometry;
+use crate::numbers::{NONE, Vid};
 use crate::transaction::{Named, Transaction};
 
 /// The result of a selector.

@@ -12,8 +12,9 @@ use bytes::Bytes;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
-use crate::error::{EditError, Result};
-use crate::journal::{Changes, Journal};
+use crate::changes::Changes;
+use crate::error::{EditError, Result, foreign_change};
+use crate::journal::Journal;
 use crate::record::{Entry, Span};
 
 /// What a store held at one head.
@@ -186,26 +187,6 @@ impl Snapshot {
         }
         Ok(true)
     }
-}
-
-/// Something changed the store past its journal.
-pub(crate) fn foreign_change(key: &str) -> EditError {
-    EditError::conflict(
-        format!(
-            "{key} is not what the last commit wrote: something that does not know the journal changed the store; look at it, then edit with --accept-foreign to go on from what is there"
-        ),
-        vec![format!("foreign:{key}")],
-    )
-}
-
-/// A journal whose store is another one by now.
-pub(crate) fn store_replaced(name: &str) -> EditError {
-    EditError::new(
-        Class::Conflict,
-        format!(
-            "{name} does not say that it has a journal, but {name}.zvf is there: the store was replaced by something that does not know journals; move {name}.zvf away to begin a new history"
-        ),
-    )
 }
 
 /// Bytes that a snapshot keeps of what it read.

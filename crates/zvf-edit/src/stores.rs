@@ -13,17 +13,19 @@ use zvf_query::predicate::{ColumnRef, Scope};
 
 use crate::append::{Gathered, to_json};
 use crate::arrays::doc_bytes;
+use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::geometry::{NONE, Vid};
 use crate::history::{hold_for_reading, journal, plan_undo};
-use crate::journal::{Changes, Journal, need_listed};
+use crate::journal::{Journal, need_listed};
 use crate::links::End;
 use crate::new_column::NewColumn;
+use crate::numbers::{NONE, Vid};
+use crate::options::CommitOptions;
 use crate::place::{Place, journal_folder};
 use crate::scalar::Type;
 use crate::script::{commit, open_journal, report};
 use crate::snapshot::Snapshot;
-use crate::transaction::{CommitOptions, Transaction};
+use crate::transaction::Transaction;
 
 /// Copies a store to a folder that must not exist.
 fn copy_store(from: &Journal, to: &Path) -> Result<()> {

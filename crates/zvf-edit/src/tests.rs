@@ -15,8 +15,10 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 
 use crate::error::EditError;
-use crate::journal::{Journal, new_txid};
-use crate::transaction::{CommitOptions, Transaction};
+use crate::journal::Journal;
+use crate::options::CommitOptions;
+use crate::stamp::new_txid;
+use crate::transaction::Transaction;
 use crate::{Editor, Undo, hold_for_reading, log, undo};
 
 /// Runs a script of one transaction.

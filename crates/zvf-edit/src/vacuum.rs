@@ -7,7 +7,7 @@
 //!
 //! The first reads chunks and nothing else, so that processes can share it (`divide`); the second reads no chunks.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,38 +17,20 @@ use zvf_format::fragment::FragmentIndex;
 use zvf_format::{Class, num};
 
 use crate::arrays::{CellArray, Chunk, chunk_text};
+use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::geometry::{Geometry, NONE};
+use crate::geometry::Geometry;
 use crate::history::journal;
 use crate::indexes::has_references;
-use crate::journal::{Changes, Journal};
+use crate::journal::Journal;
 use crate::levels::list_coarser;
 use crate::links::{RowMoves, moved_end};
+use crate::numbers::NONE;
+use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::rebuild::{Numbers, Rebuilt, Tally};
+use crate::rebuild::{Numbers, Rebuilt, RebuiltChunk, RebuiltRows, Tally};
 use crate::script::{Committed, commit, report};
-use crate::transaction::{CommitOptions, Transaction};
-
-/// Chunks of one kind that are written again, as they are handed on.
-#[derive(Debug, Default)]
-pub(crate) struct RebuiltRows {
-    pub(crate) chunks: BTreeMap<Chunk, RebuiltChunk>,
-    /// New bytes of cells, by key; documents are not among them.
-    pub(crate) cells: Changes,
-}
-
-/// What became of a chunk.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct RebuiltChunk {
-    /// For each row it had the new one, `NONE` where it went.
-    pub(crate) rows: Vec<u32>,
-    /// The same of fragments.
-    pub(crate) fragments: Vec<u32>,
-    /// Rows of fragments that it has now, and had.
-    pub(crate) held: [u64; 2],
-    /// Rows that had a fragment, and have none now.
-    pub(crate) removed: u64,
-}
+use crate::transaction::Transaction;
 
 /// Writes a store again without rows that belong to nothing, in one commit.
 ///

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use crate::arrays::{Chunk, chunk_text};
+use crate::changes::Changes;
 use crate::error::Result;
-use crate::geometry::{Geometry, NONE, Vid};
-use crate::journal::Changes;
+use crate::geometry::Geometry;
+use crate::numbers::{NONE, Vid};
 use crate::rebuild::{Rebuilt, Tally};
 
 impl Geometry {

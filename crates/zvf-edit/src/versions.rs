@@ -22,12 +22,11 @@ use zvf_store::{
     Backend, CommitNote, CommittedVersion, Objects, OpenOptions, StoreError, Versions,
 };
 
+use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::journal::{Changes, Journal, new_txid};
 use crate::medium::{Medium, wait};
-use crate::place::Place;
-use crate::script::writer;
-use crate::transaction::CommitOptions;
+use crate::options::CommitOptions;
+use crate::stamp::{new_txid, writer};
 
 /// What keys held; nothing where there was none.
 type Contents = HashMap<String, Option<Bytes>>;
@@ -107,12 +106,9 @@ impl Pinned {
         Self::latest(&self.versions)
     }
 
-    /// Refuses to commit where no commit can be made.
-    pub(crate) fn check_writable(&self, place: &Place) -> Result<()> {
-        match self.versions.read_only() {
-            None => Ok(()),
-            Some(reason) => Err(EditError::unsupported(format!("{place}: {reason}"))),
-        }
+    /// Why no commit can be made; none where one can.
+    pub(crate) fn read_only(&self) -> Option<String> {
+        self.versions.read_only()
     }
 
     /// Commits changes; what is reported of them.
@@ -235,24 +231,6 @@ fn commit_properties(
         }
     }
     Ok([("author".to_owned(), json!(writer())), ("zvf".to_owned(), own)].into_iter().collect())
-}
-
-impl Journal {
-    /// The journal of the store as it was at a head; of a plain store the same one.
-    pub(crate) fn at(&self, number: u64) -> Result<Self> {
-        match &self.pinned {
-            Some(pinned) => Self::of_version(&self.place, pinned.at(number)?),
-            None => Self::open(&self.place),
-        }
-    }
-
-    /// The journal as it is now: a repository of versions is looked at again.
-    pub(crate) fn reopened(self: &Arc<Self>) -> Result<Arc<Self>> {
-        match &self.pinned {
-            Some(pinned) => Ok(Arc::new(Self::of_version(&self.place, pinned.reopened()?)?)),
-            None => Ok(Arc::clone(self)),
-        }
-    }
 }
 
 /// A fault of a repository, without the class in front, for a message of our own.

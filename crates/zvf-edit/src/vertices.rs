@@ -8,8 +8,9 @@ use zvf_model::Kind;
 
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
-use crate::geometry::{Geometry, NONE, Vid};
+use crate::geometry::Geometry;
 use crate::links::End;
+use crate::numbers::{NONE, Vid};
 use crate::transaction::{Done, Named, Transaction};
 
 /// The parent of a new vertex of a skeleton.

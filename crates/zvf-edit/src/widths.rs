@@ -5,7 +5,6 @@
 //!
 //! Not here: columns of objects and groups, whose arrays have their width as second dimension.
 
-use bytes::Bytes;
 use serde_json::Value as Json;
 use zvf_format::Class;
 use zvf_format::fragment::FragmentIndex;
@@ -15,7 +14,6 @@ use zvf_metadata::{MetadataError, Object};
 
 use crate::arrays::{CellArray, Chunk};
 use crate::error::{EditError, Result};
-use crate::geometry::FragmentColumn;
 use crate::indexes::column_type;
 use crate::scalar::Type;
 use crate::snapshot::Snapshot;
@@ -69,24 +67,6 @@ pub(crate) fn column_of(
         ty.width = checked_width(Some(width)).map_err(|error| error.with_place(&array.path))?;
     }
     Ok(ty)
-}
-
-impl FragmentColumn {
-    /// The rows that are stored for the fragments of a chunk.
-    ///
-    /// # Errors
-    ///
-    /// When they are not as many as there are fragments.
-    pub(crate) fn stored_rows(
-        &self,
-        snap: &Snapshot,
-        chunk: &[i64],
-        fragments: usize,
-    ) -> Result<Option<Bytes>> {
-        let Some(bytes) = self.array.stored(snap, chunk)? else { return Ok(None) };
-        check_size(&self.array.path, chunk, bytes.len(), fragments * self.ty.size())?;
-        Ok(Some(bytes))
-    }
 }
 
 /// Refuses a chunk of a column that has not one row for each item.

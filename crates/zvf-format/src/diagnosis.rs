@@ -13,7 +13,7 @@ use alloc::string::{String, ToString as _};
 use core::error::Error;
 use core::fmt::Display;
 
-use crate::error::{Class, Hint};
+use crate::error::{Class, FormatError, Hint};
 use crate::key::ChunkKey;
 
 /// An error that knows what it is. Errors of programs above this crate may implement it, too.
@@ -113,6 +113,17 @@ impl<'a> Diagnosis<'a> {
 impl core::fmt::Debug for Diagnosis<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}: {}", self.class, self.text)
+    }
+}
+
+impl Diagnose for FormatError {
+    fn diagnosis(&self) -> Diagnosis<'_> {
+        Diagnosis {
+            span: Some((self.offset, self.offset)),
+            ..Diagnosis::naming_class(self.class, "parse", self)
+        }
+        .with_values(&self.expected, &self.found)
+        .with_hint(self.hint())
     }
 }
 

@@ -11,8 +11,6 @@
 
 use core::fmt;
 
-use crate::diagnosis::{Diagnose, Diagnosis};
-
 /// The kind of a fault, by its stable name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -573,17 +571,6 @@ impl fmt::Display for FormatError {
 }
 
 impl core::error::Error for FormatError {}
-
-impl Diagnose for FormatError {
-    fn diagnosis(&self) -> Diagnosis<'_> {
-        Diagnosis {
-            span: Some((self.offset, self.offset)),
-            ..Diagnosis::naming_class(self.class, "parse", self)
-        }
-        .with_values(&self.expected, &self.found)
-        .with_hint(self.hint())
-    }
-}
 
 #[cfg(test)]
 mod tests {

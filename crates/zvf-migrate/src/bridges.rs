@@ -12,7 +12,7 @@ use zvf_model::{ChunkFragments, ModelError, ObjectManifest};
 
 use crate::cells::Target;
 use crate::links::Records;
-use crate::run::Progress;
+use crate::progress::Progress;
 
 /// Writes the bridges of a level, where there are any.
 pub(crate) async fn write(

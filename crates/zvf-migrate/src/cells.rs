@@ -12,7 +12,8 @@ use zvf_metadata::{CellEncoding, Object, Token};
 use zvf_model::{BadColumn, LevelReader, ModelError};
 use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};
 
-use crate::run::{Migration, Progress};
+use crate::options::Migration;
+use crate::progress::Progress;
 
 /// The destination of the cells of a level.
 pub(crate) struct Target<'a> {

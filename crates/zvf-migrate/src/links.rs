@@ -25,8 +25,8 @@ use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords, ModelError};
 use zvf_store::{Caching, CellSink};
 
 use crate::cells::{COPY_BATCH_CELLS, Target, finish};
+use crate::progress::Progress;
 use crate::rows;
-use crate::run::Progress;
 
 /// The records of a family on their way to new places.
 pub(crate) struct Records {

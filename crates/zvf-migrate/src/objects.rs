@@ -7,7 +7,7 @@ use zvf_model::ModelError;
 use zvf_store::{DensePlan, RowPlan};
 
 use crate::cells::Target;
-use crate::run::Progress;
+use crate::progress::Progress;
 
 /// Writes the object index of a level. An empty row means an object without fragments to old readers and a fault to new
 /// ones: it becomes an empty manifest.

@@ -4,52 +4,13 @@ use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{GroupDoc, Ome, Root, Version};
 use zvf_model::{LevelReader, ModelError};
-use zvf_store::{Build, CellPlan, CodecPipeline, Store};
+use zvf_store::{Build, CellPlan, Store};
 
 use crate::cells::{Rows, Target};
+use crate::options::Migration;
 use crate::plan::{Plan, PlannedLevel, Step, What};
+use crate::progress::{Migrated, Progress};
 use crate::{bridges, cells, links, objects, rows, verify};
-
-/// The options of the new store.
-///
-/// ```
-/// let plain = zvf_migrate::Migration::default();
-/// assert_eq!((plain.shard, plain.codecs), (None, zvf_store::CodecPipeline::none()));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Migration {
-    /// The name in the document of the store; empty for none.
-    pub name: String,
-    /// Cells per shard, on each axis; one number stands for all axes. `None` for one object per cell.
-    pub shard: Option<Vec<u64>>,
-    /// The codecs of cells.
-    pub codecs: CodecPipeline,
-}
-
-/// The progress of a migration.
-///
-/// ```
-/// assert_eq!(zvf_migrate::Migrated::default().cells, 0);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Migrated {
-    /// Finished levels.
-    pub levels: u64,
-    /// Cells over the grid, those of links included.
-    pub cells: u64,
-    /// Records of links, each counted once.
-    pub links: u64,
-    /// Rows of object indexes.
-    pub objects: u64,
-    /// Objects of the backend that were copied unchanged.
-    pub copied: u64,
-    /// Bytes of the objects that hold cells now.
-    pub stored_bytes: u64,
-    /// Whether the new store was read again and compared with the old one. One in an object store is not: it cannot be
-    /// read before it is published.
-    pub verified: bool,
-}
 
 impl Plan {
     /// Writes the new store into `build`, and publishes it. Calls `on_progress` from time to time.
@@ -136,20 +97,6 @@ impl Plan {
             | What::Unknown => done.copied += build.copy(store, path).await?,
         }
         Ok(())
-    }
-}
-
-/// The progress, and the callback that reports it.
-pub(crate) struct Progress<'a> {
-    pub(crate) done: &'a mut Migrated,
-    on_progress: &'a mut dyn FnMut(&Migrated),
-}
-
-impl Progress<'_> {
-    /// Counts cells.
-    pub(crate) fn cells(&mut self, cells: usize) {
-        self.done.cells += zvf_format::num::to_u64(cells);
-        (self.on_progress)(self.done);
     }
 }
 

@@ -17,7 +17,7 @@ use crate::gate::CommitGate;
 use crate::identity::TargetIdentity;
 use crate::leftover::remove_leftovers;
 use crate::lock::{FileLock, is_same};
-use crate::name::{hidden_sibling, resolve_target, split_target, unique_id};
+use crate::name::{NEW_FILE, hidden_sibling, resolve_target, split_target, unique_id};
 use crate::permissions;
 use crate::staging::check_unchanged;
 use crate::target::TargetLock;
@@ -84,7 +84,7 @@ impl AtomicFile {
         // If they cannot be removed, they do no harm.
         drop(remove_leftovers(disk, &path));
         let (temporary, file, own) = loop {
-            let name = format!("{WORD}-{}", unique_id());
+            let name = format!("{NEW_FILE}-{}", unique_id());
             let temporary = hidden_sibling(&path, &name).unwrap_or_default();
             let file = disk.open_new(&temporary, identity.is_some())?;
             match FileLock::try_acquire(disk, &temporary) {
@@ -190,9 +190,6 @@ fn check_target(path: &Path, replace: bool) -> Result<(), PublishError> {
     }
     Ok(())
 }
-
-/// The infix in the names of files under construction.
-pub(crate) const WORD: &str = "new";
 
 #[cfg(test)]
 mod tests {

@@ -14,8 +14,10 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::Disk;
 use crate::lock::{FileLock, owner_path};
-use crate::name::{hidden_sibling, resolve_target, sibling_prefix};
-use crate::{file, staging, target};
+use crate::name::{
+    NEW_FILE, SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, TARGET_LOCK, hidden_sibling, resolve_target,
+    sibling_prefix,
+};
 
 /// A file or folder that a process left next to a target, or is using.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
     let target = resolve_target(target)?;
     let mut found = Vec::new();
     let Some(parent) = target.parent() else { return Ok(found) };
-    for (word, kind) in [(staging::WORD, LeftoverKind::Staging), (file::WORD, LeftoverKind::File)] {
+    for (word, kind) in [(SCRATCH, LeftoverKind::Staging), (NEW_FILE, LeftoverKind::File)] {
         // A path without a name has no siblings.
         let Some(prefix) = sibling_prefix(&target, &format!("{word}-")) else { return Ok(found) };
         for path in list_prefixed(parent, prefix.as_encoded_bytes())? {
@@ -61,7 +63,7 @@ pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
             }
             let is_dir = path.is_dir();
             let (kind, lock) = match kind {
-                LeftoverKind::Staging if is_dir => (kind, path.join(staging::LOCK)),
+                LeftoverKind::Staging if is_dir => (kind, path.join(SCRATCH_LOCK)),
                 LeftoverKind::File if !is_dir => (kind, path.clone()),
                 LeftoverKind::Staging | LeftoverKind::File | LeftoverKind::Lock => continue,
             };
@@ -69,7 +71,7 @@ pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
             found.push(Leftover { path, kind, in_use });
         }
     }
-    let lock = hidden_sibling(&target, target::WORD);
+    let lock = hidden_sibling(&target, TARGET_LOCK);
     if let Some(lock) = lock.filter(|lock| lock.exists()) {
         let in_use = FileLock::is_held(disk, &lock);
         found.push(Leftover { path: lock, kind: LeftoverKind::Lock, in_use });
@@ -90,7 +92,7 @@ pub fn remove_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<PathBuf>> 
     if before.is_empty() {
         return Ok(Vec::new());
     }
-    let Some(lock) = hidden_sibling(&target, target::WORD) else { return Ok(Vec::new()) };
+    let Some(lock) = hidden_sibling(&target, TARGET_LOCK) else { return Ok(Vec::new()) };
     let Some(held) = FileLock::try_acquire(disk, &lock)? else { return Ok(Vec::new()) };
     let held = held.removing();
     recover_interrupted(disk, &target)?;
@@ -112,11 +114,11 @@ pub(crate) fn recover_interrupted(disk: &Disk, target: &Path) -> io::Result<()> 
                 }
             }
             LeftoverKind::Staging => {
-                let Ok(Some(_own)) = FileLock::try_acquire(disk, &one.path.join(staging::LOCK))
+                let Ok(Some(_own)) = FileLock::try_acquire(disk, &one.path.join(SCRATCH_LOCK))
                 else {
                     continue;
                 };
-                let old = one.path.join(staging::OLD);
+                let old = one.path.join(SCRATCH_OLD);
                 if old.exists() && !target.exists() {
                     disk.rename(&old, target)?;
                 }

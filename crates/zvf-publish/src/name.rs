@@ -91,6 +91,15 @@ pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
+/// The word in the name of the lock of a target.
+pub(crate) const TARGET_LOCK: &str = "lock";
+/// The word in the names of files under construction.
+pub(crate) const NEW_FILE: &str = "new";
+/// The word in the names of scratch directories.
+pub(crate) const SCRATCH: &str = "build";
+/// The names in a scratch directory: its lock, and the old folder where two names cannot be exchanged in one step.
+pub(crate) const SCRATCH_LOCK: &str = "lock";
+pub(crate) const SCRATCH_OLD: &str = "old";
 /// The limit of file systems for one name.
 const MAX_NAME_BYTES: usize = 255;
 /// The length of the suffix `.zvf` of journals and backups.

@@ -26,7 +26,7 @@ use crate::error::PublishError;
 use crate::gate::CommitGate;
 use crate::identity::TargetIdentity;
 use crate::lock::FileLock;
-use crate::name::{hidden_sibling, unique_id};
+use crate::name::{SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, hidden_sibling, unique_id};
 use crate::permissions;
 use crate::target::TargetLock;
 use crate::tree::{carry_over, link_tree};
@@ -262,7 +262,8 @@ impl StagingDir {
             disk.sync_all(&self.held, &self.store)?;
         }
         self.options.gate.enter()?;
-        let replaced = exchange(disk, &self.store, target, &self.scratch.join(OLD), self.identity);
+        let replaced =
+            exchange(disk, &self.store, target, &self.scratch.join(SCRATCH_OLD), self.identity);
         let replaced = replaced.inspect_err(|_| self.options.gate.leave())?;
         self.done.store(true, Ordering::SeqCst);
         if self.options.sync {
@@ -392,13 +393,13 @@ fn node(path: &Path) -> io::Result<(u64, u64)> {
 pub(crate) fn make_scratch(disk: &Disk, target: &Path) -> io::Result<(PathBuf, FileLock)> {
     loop {
         let scratch =
-            hidden_sibling(target, &format!("{WORD}-{}", unique_id())).unwrap_or_default();
+            hidden_sibling(target, &format!("{SCRATCH}-{}", unique_id())).unwrap_or_default();
         match disk.make_dir(&scratch) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             made => made?,
         }
-        let locked =
-            restrict(&scratch).and_then(|()| FileLock::try_acquire(disk, &scratch.join(LOCK)));
+        let locked = restrict(&scratch)
+            .and_then(|()| FileLock::try_acquire(disk, &scratch.join(SCRATCH_LOCK)));
         match locked {
             Ok(Some(lock)) => return Ok((scratch, lock)),
             // Another process may take a directory without a lock for a dead one's, and remove it first.
@@ -431,14 +432,11 @@ pub(crate) fn open_dir(path: &Path) -> io::Result<File> {
 /// On other systems a directory cannot be opened like a file; it is not needed there.
 #[cfg(not(unix))]
 pub(crate) fn open_dir(path: &Path) -> io::Result<File> {
-    File::open(path.with_file_name(LOCK))
+    File::open(path.with_file_name(SCRATCH_LOCK))
 }
 
-/// The infix in the names of scratch directories.
-pub(crate) const WORD: &str = "build";
-pub(crate) const LOCK: &str = "lock";
-pub(crate) const STORE: &str = "store";
-pub(crate) const OLD: &str = "old";
+/// The name of the folder in its scratch directory.
+const STORE: &str = "store";
 /// How often removing scratch is repeated while files still appear in it.
 const REMOVE_TRIES: usize = 20;
 

@@ -1,28 +1,14 @@
 //! Batches of a finer level before they are coarsened: rows picked, put together, and labelled with the places they come
 //! from.
 
-use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
+use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Elements, Field, Parts, Value};
 use zvf_query::LOCATION_FIELD;
 
 use crate::PyramidError;
 use crate::carry::Objects;
-use crate::clusters::NONE;
 use crate::columns::{gather, join};
-
-/// The number of a row of a batch, of which there are fewer than 2^32: [`check_rows`] refuses more.
-pub(crate) const fn row_number(at: usize) -> u32 {
-    saturating_u32_from_usize(at)
-}
-
-/// Refuses so many rows that not all have numbers of 32 bits, the last of which stands for none.
-fn check_rows(rows: usize) -> Result<(), PyramidError> {
-    if rows < usize_from_u32(NONE) {
-        return Ok(());
-    }
-    let expected = "fewer than 2^32: give objects to vertices, or use the methods of points";
-    Err(PyramidError::unsupported("vertices that are coarsened at once", expected, rows))
-}
+use crate::rows::{check_rows, row_number};
 
 /// What of a batch belongs to objects that are kept, or to none.
 pub(crate) fn select_kept(batch: &Batch, objects: Option<&Objects>) -> Result<Batch, PyramidError> {

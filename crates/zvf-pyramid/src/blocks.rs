@@ -22,9 +22,9 @@ use zvf_query::region::Region;
 
 use crate::PyramidError;
 use crate::batches::select_rows;
-use crate::clusters::NONE;
 use crate::columns::{counts, gather};
 use crate::links::Taking;
+use crate::rows::NONE;
 use crate::shape::Coarsened;
 
 /// The blocks of a level.

@@ -13,14 +13,17 @@ use zvf_store::{Build, BuildOptions, Store};
 use zvf_write::SpillFolder;
 
 use crate::checkpoint::{Aside, Taken};
-use crate::ladder::{self, PyramidPlan, Size};
+use crate::ladder::{self, PyramidPlan};
 use crate::making::again::Previous;
 use crate::making::{self, Making};
+use crate::names::Names;
 use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::rule::Aggregation;
 use crate::shape::Rules;
+use crate::size::{Size, count_stored_bytes};
 use crate::stale::{Changed, Stale};
+use crate::wanted::Wanted;
 use crate::{Options, PyramidError, additive, levels, links};
 
 /// Gives the store at `address` coarser levels, in place of those it has; `on_event` is called for each as it is
@@ -224,7 +227,7 @@ async fn build_levels(
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let options = ladder.options();
-    let wanted = links::Wanted { storage: options.links, depth: options.depth };
+    let wanted = Wanted { storage: options.links, depth: options.depth };
     let (kinds, mut known, mut changed) = (ladder.kinds(), Vec::new(), Vec::new());
     let memory = (options.memory / 8).checked_div(to_u64(kinds.len())).unwrap_or_default();
     let folder = wanted.any().then(|| SpillFolder::new(None, memory));
@@ -339,38 +342,4 @@ async fn measure_stored(
         own.bytes = first;
     }
     Ok(report)
-}
-
-/// How many bytes lie below `path`: those of a level, or of a kind beside its own.
-pub(crate) async fn count_stored_bytes(store: &Store, path: &str) -> Result<u64, PyramidError> {
-    let objects = store.nodes().objects(path).await?;
-    Ok(objects.iter().map(|(_, bytes)| *bytes).sum())
-}
-
-/// Names of attributes that levels get, which no attribute of level 0 has.
-#[derive(Clone, Debug)]
-pub(crate) struct Names {
-    /// How many vertices of level 0 one stands for.
-    pub(crate) weight: String,
-    /// The id of an object at level 0.
-    pub(crate) source_id: String,
-}
-
-impl Names {
-    /// Names that nothing of level 0 has.
-    pub(crate) async fn pick_unused(level: &LevelReader) -> Result<Self, PyramidError> {
-        let free = |taken: Vec<String>, name: &str, prefix: &str| {
-            let mut name = name.to_owned();
-            while taken.contains(&name) {
-                name.insert_str(0, prefix);
-            }
-            name
-        };
-        let vertices = level.attribute_names().await?.names;
-        let objects = level.object_attribute_names().await?.names;
-        Ok(Self {
-            weight: free(vertices, "count", "vertex_"),
-            source_id: free(objects, "source_id", "zvf_"),
-        })
-    }
 }

@@ -3,22 +3,16 @@
 //! What it is made of is one level, or several that add to each other: then an object is where its geometry
 //! is, and what another level says of it counts only where that one says nothing.
 //!
-//! Not here: groups (`groups`).
+//! Not here: groups (`groups`), and how the objects that are kept are chosen (`selection`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use futures_util::StreamExt as _;
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_model::{Batch, Field, Kind, LevelId, LevelReader, ObjectId};
-use zvf_query::{Columns, Query, Reader};
+use zvf_model::{Field, LevelReader, ObjectId};
 use zvf_write::KindWriter;
 
-use crate::choose::{self, Candidate};
-use crate::columns::{Points, gather};
-use crate::groups::{self, ids_of};
-use crate::ladder::Step;
-use crate::shape::contract::sides;
-use crate::{PyramidError, Strategy};
+use crate::PyramidError;
+use crate::columns::gather;
 
 /// The objects of a level.
 #[derive(Clone, Debug)]
@@ -84,6 +78,11 @@ impl Objects {
     /// The place among them of the object of a row, where it is kept.
     pub(crate) fn place_of_row(&self, row: usize) -> Option<u64> {
         self.ids.get(row).and_then(|id| self.kept.binary_search(id).ok()).map(to_u64)
+    }
+
+    /// Keeps these, which are ascending.
+    pub(crate) fn set_kept(&mut self, kept: Vec<i64>) {
+        self.kept = kept;
     }
 
     /// Has those that are kept numbered from `first` on, in the order of their ids.
@@ -159,64 +158,6 @@ impl Objects {
         self.at.iter().flatten().count() == self.kept.len()
     }
 
-    /// Keeps the share of them that `step` says.
-    pub(crate) async fn choose(
-        &mut self,
-        reader: &Reader,
-        level: &LevelReader,
-        kind: Kind,
-        step: &Step,
-        choice: (&Strategy, u64),
-    ) -> Result<(), PyramidError> {
-        let bin = level.bins().map_or(step.bin.clone(), |bins| bins.bin_shape().to_vec());
-        let levels = std::slice::from_ref(level);
-        self.choose_by((reader, levels), kind, step, choice, &bin).await
-    }
-
-    /// The same of several levels, with bins of this size.
-    pub(crate) async fn choose_by(
-        &mut self,
-        (reader, levels): (&Reader, &[LevelReader]),
-        kind: Kind,
-        step: &Step,
-        (strategy, seed): (&Strategy, u64),
-        bin: &[f64],
-    ) -> Result<(), PyramidError> {
-        if step.sparsity <= 1.0 || self.kept.len() < 2 {
-            return Ok(());
-        }
-        let seed = seed.wrapping_add(step.level.into());
-        let k = choose::count_kept(self.kept.len(), step.sparsity);
-        let plain = |id: &i64| Candidate { id: *id, ..Candidate::default() };
-        let mut candidates: Vec<Candidate> = self.kept.iter().map(plain).collect();
-        match strategy {
-            Strategy::Random | Strategy::Groups => {}
-            Strategy::Largest(name) => {
-                measure_attribute(levels, name, 1.0, &mut candidates).await?
-            }
-            Strategy::Smallest(name) => {
-                measure_attribute(levels, name, -1.0, &mut candidates).await?
-            }
-            Strategy::Length | Strategy::Coverage | Strategy::Thinning => {
-                measure_length(reader, levels, kind, &mut candidates).await?;
-            }
-        }
-        self.kept = match strategy {
-            Strategy::Random => choose::choose_random(&candidates, k, seed),
-            Strategy::Length | Strategy::Largest(_) | Strategy::Smallest(_) => {
-                choose::choose_largest(&candidates, k)
-            }
-            Strategy::Coverage => choose::choose_by_coverage(&candidates, k, bin),
-            Strategy::Thinning => choose::choose_one_per_bin(&candidates, bin),
-            Strategy::Groups => {
-                let groups = groups::read_groups(levels).await?.into_iter();
-                let groups: Vec<_> = groups.map(|(_, members)| ids_of(members)).collect();
-                choose::choose_by_group(&candidates, &groups, step.sparsity, seed)
-            }
-        };
-        Ok(())
-    }
-
     /// Gives `writer` all objects of `levels`, and the attributes of those that are kept.
     pub(crate) async fn carry(
         &self,
@@ -290,7 +231,7 @@ impl Objects {
 }
 
 /// The ids of the rows of a level's index; none where it has no index.
-async fn read_row_ids(level: &LevelReader) -> Result<Vec<i64>, PyramidError> {
+pub(crate) async fn read_row_ids(level: &LevelReader) -> Result<Vec<i64>, PyramidError> {
     let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
     let ids = index.ids(0..index.slots()).await?;
     Ok(ids.into_iter().map(|id| id.0).collect())
@@ -319,92 +260,6 @@ pub(crate) async fn unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i64>, P
 pub(crate) async fn present_ids(level: &LevelReader) -> Result<BTreeSet<i64>, PyramidError> {
     let objects = Objects::load(std::slice::from_ref(level)).await?;
     Ok(objects.iter().flat_map(Objects::kept_ids).copied().collect())
-}
-
-/// Measures candidates by an attribute of objects.
-async fn measure_attribute(
-    levels: &[LevelReader],
-    name: &str,
-    sign: f64,
-    candidates: &mut [Candidate],
-) -> Result<(), PyramidError> {
-    let (mut by_id, mut any) = (HashMap::<i64, f64>::new(), false);
-    for level in levels {
-        let Some(attribute) = level.object_attribute(name).await? else { continue };
-        any = true;
-        let ids = read_row_ids(level).await?;
-        let values = attribute.range(0..to_u64(ids.len())).await?;
-        for (row, id) in ids.into_iter().enumerate().filter(|(row, _)| values.is_present(*row)) {
-            by_id.entry(id).or_insert(values.column().float(row, 0).unwrap_or(f64::NAN));
-        }
-    }
-    if !any {
-        let expected = "an attribute of objects that there is";
-        return Err(PyramidError::setting("choice of objects", expected, name));
-    }
-    for candidate in candidates {
-        candidate.measure = by_id.get(&candidate.id).map_or(f64::NAN, |x| x * sign);
-    }
-    Ok(())
-}
-
-/// Measures candidates by their length, and finds out where one of their vertices lies.
-async fn measure_length(
-    reader: &Reader,
-    levels: &[LevelReader],
-    kind: Kind,
-    candidates: &mut [Candidate],
-) -> Result<(), PyramidError> {
-    let level = levels.first().map_or(LevelId(0), LevelReader::level);
-    let places: HashMap<i64, usize> =
-        candidates.iter().enumerate().map(|(at, candidate)| (candidate.id, at)).collect();
-    let query = Query::all().at_level(level).of_kind(kind);
-    let query = query.columns(Columns::None).with_owners();
-    let mut batches = reader.stream(query.uncached());
-    while let Some(batch) = batches.next().await {
-        add_lengths(&batch?, kind, &places, candidates);
-    }
-    Ok(())
-}
-
-/// Adds what a batch says of candidates.
-fn add_lengths(
-    batch: &Batch,
-    kind: Kind,
-    places: &HashMap<i64, usize>,
-    candidates: &mut [Candidate],
-) {
-    let points = Points::from_column(batch.positions());
-    let mut add = |id: i64, measure: f64, row: usize| {
-        let candidate = places.get(&id).and_then(|at| candidates.get_mut(*at));
-        if let Some(candidate) = candidate {
-            candidate.measure += measure;
-            if candidate.at.is_empty() {
-                candidate.at = points.point(row).to_vec();
-            }
-        }
-    };
-    for part in batch.parts().iter().filter(|part| !part.rows.is_empty()) {
-        let rows = part.rows.clone();
-        let lengths = rows.clone().zip(rows.clone().skip(1)).map(|(a, b)| points.length(a, b));
-        let sum: f64 = lengths.sum();
-        let middle = rows.start + rows.len() / 2;
-        add(part.object.0, sum, middle);
-    }
-    let Some(owners) = batch.vertex_objects().filter(|_| batch.parts().is_empty()) else { return };
-    let owner = |row: usize| owners.get(row).copied().flatten();
-    for row in 0..batch.len() {
-        if let Some(object) = owner(row) {
-            add(object.0, if kind == Kind::PointCloud { 1.0 } else { 0.0 }, row);
-        }
-    }
-    if let Some(elements) = batch.elements() {
-        for [a, b] in sides(elements) {
-            if let Some(object) = owner(a) {
-                add(object.0, points.length(a, b), a);
-            }
-        }
-    }
 }
 
 /// Rows of the index that are looked at once.

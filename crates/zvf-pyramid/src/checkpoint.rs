@@ -34,11 +34,19 @@ use zvf_publish::{Disk, KeyedFolder, hash_file};
 use zvf_store::{Build, Store};
 use zvf_write::{Pairs, WriteError};
 
-use crate::kept::KeptLevel;
-use crate::making::MadeLevel;
+use crate::made::MadeLevel;
 use crate::report::LevelReport;
 use crate::root::Root;
 use crate::{Options, PyramidError};
+
+/// A level that was made by [`build_level`](crate::build_level), and the folder that it is kept in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptLevel {
+    /// Its number, from 1.
+    pub level: u32,
+    /// The folder.
+    pub folder: PathBuf,
+}
 
 /// The folder, while a build uses it.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Value};
 
 use crate::PyramidError;
-use crate::batches::row_number;
 use crate::columns::{counts, floats, gather, put};
+use crate::rows::{NONE, row_number};
 use crate::rule::Aggregation;
 use crate::shape::farthest::{Farthest, Spot, compare_points};
 
@@ -331,8 +331,6 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
 
 /// Values that are compared one by one.
 const MAX_COMPARED_VALUES: usize = 16;
-/// No cluster, no vertex.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// What vertices stand for, by an attribute that says so.
 pub(crate) fn weights(field: Option<&Field>) -> Option<Vec<u64>> {

@@ -9,24 +9,15 @@
 //! A kept level is what a build saves as its checkpoint, so what comes out has the same bytes.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use zvf_store::{Build, BuildOptions, Store};
 use zvf_write::WriteError;
 
-use crate::checkpoint::{Aside, DOCUMENT};
+use crate::checkpoint::{Aside, DOCUMENT, KeptLevel};
 use crate::ladder::PyramidPlan;
 use crate::report::{LevelReport, PyramidEvent};
 use crate::{Options, PyramidError, build, levels};
-
-/// A level that was made by [`build_level`], and the folder that it is kept in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptLevel {
-    /// Its number, from 1.
-    pub level: u32,
-    /// The folder.
-    pub folder: PathBuf,
-}
 
 impl KeptLevel {
     /// Whether what the folder holds is what was made, byte for byte.

@@ -16,8 +16,11 @@ use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
 
+use crate::additive::settings::resolve_settings;
 use crate::columns::Points;
 use crate::shape::contract::sides;
+use crate::size::{Size, count_stored_bytes};
+use crate::wanted::Wanted;
 use crate::{Method, Options, PyramidError};
 
 /// The levels to come.
@@ -85,23 +88,6 @@ pub struct Step {
     pub bytes: u64,
 }
 
-/// How large a level is, or one kind of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Size {
-    pub(crate) vertices: u64,
-    pub(crate) bytes: u64,
-}
-
-impl Size {
-    /// Both together. Counts that a damaged store states may not fit; then the plan has the largest number.
-    pub(crate) const fn combine(self, other: Self) -> Self {
-        Self {
-            vertices: self.vertices.saturating_add(other.vertices),
-            bytes: self.bytes.saturating_add(other.bytes),
-        }
-    }
-}
-
 /// The kinds of a level that can be read alone, the first one first. Geometries that are vertices and links
 /// alone have nothing that a level could be made of.
 pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)>, PyramidError> {
@@ -134,7 +120,7 @@ impl PyramidPlan {
         }
         let levels = kinds(&reader.level(LevelId(0)).await?).await?;
         if options.levels != Some(0) {
-            let wanted = crate::links::Wanted { storage: options.links, depth: options.depth };
+            let wanted = Wanted { storage: options.links, depth: options.depth };
             for (_, level) in &levels {
                 crate::levels::check_order(level, wanted.any()).await?;
             }
@@ -142,8 +128,7 @@ impl PyramidPlan {
         let named: Vec<Kind> = levels.iter().map(|(kind, _)| *kind).collect();
         let options = match (options.additive, levels.first()) {
             (true, Some((kind, _))) => {
-                crate::additive::resolve_settings(&options.for_single_kind(*kind), &chain, *kind)
-                    .await?
+                resolve_settings(&options.for_single_kind(*kind), &chain, *kind).await?
             }
             _ => options.clone(),
         };
@@ -232,8 +217,7 @@ impl KindLadder {
         let mut indexed = false;
         for level in levels {
             of_levels.push(count_vertices(level).await?);
-            let own =
-                crate::build::count_stored_bytes(store, &level.node().path().to_string()).await?;
+            let own = count_stored_bytes(store, &level.node().path().to_string()).await?;
             bytes += own;
             indexed |= level.objects().await?.is_some();
         }

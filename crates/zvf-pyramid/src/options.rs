@@ -9,7 +9,7 @@ use zvf_metadata::{CrossLevelStorage, Token};
 use zvf_model::Kind;
 use zvf_store::OpenOptions;
 
-use crate::ladder::Size;
+use crate::size::Size;
 use crate::{Aggregation, PyramidError};
 
 /// How levels are made.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use zvf_model::Kind;
 
-use crate::ladder::Size;
+use crate::size::Size;
 use crate::stale::Rebuilt;
 
 /// What a build reports while it runs.

@@ -10,8 +10,8 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Field, Kind, LevelId, ObjectId, Value};
 use zvf_store::Notice;
 
+use crate::mode::Mode;
 use crate::predicate::Scope;
-use crate::query::Mode;
 
 /// The answer to a question.
 #[derive(Clone, Debug)]

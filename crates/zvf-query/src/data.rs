@@ -31,8 +31,9 @@ use zvf_format::FormatError;
 use zvf_format::key::ChunkKey;
 use zvf_model::{BadBounds, Bounds, Kind, LevelId, ObjectId, UnknownKind, Value};
 
+use crate::mode::Mode;
 use crate::predicate::{BadPredicate, ColumnRef, Comparison, Predicate};
-use crate::query::{Columns, LevelRule, Mode, Order, Query, UnknownIds};
+use crate::query::{Columns, LevelRule, Order, Query, UnknownIds};
 use crate::region::{BadRegion, HalfSpace, Region, Shape};
 
 /// The form of a [`Query`].

@@ -9,7 +9,7 @@ use zvf_format::{Class, Diagnose, Diagnosis, Expected, FormatError};
 use zvf_model::{BadBatch, BadCode, BadColumn, Kind, ModelError, ObjectId};
 use zvf_store::StoreError;
 
-use crate::query::Mode;
+use crate::mode::Mode;
 use crate::region::BadRegion;
 
 /// A question that got no answer.

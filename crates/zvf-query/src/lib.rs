@@ -14,6 +14,7 @@ mod answer;
 mod data;
 mod error;
 mod lineage;
+mod mode;
 pub mod predicate;
 mod query;
 mod reader;
@@ -27,7 +28,8 @@ pub use answer::{
     Answer, AttributeStatistics, Counts, Missing, Plan, QueryStats, Statistics, Summary,
 };
 pub use error::{BadQuery, QueryError, QueryErrorKind};
-pub use query::{Columns, LOCATION_FIELD, LevelRule, Mode, Order, Query, UnknownIds};
+pub use mode::Mode;
+pub use query::{Columns, LOCATION_FIELD, LevelRule, Order, Query, UnknownIds};
 pub use reader::Reader;
 pub use run::{Numbered, NumberedPart};
 pub use search::FoundObject;

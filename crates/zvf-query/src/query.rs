@@ -12,12 +12,11 @@
 //! Everything is optional and set by value. A combination that makes no sense is refused when the query meets
 //! a level, before anything of the level is read.
 
-use std::fmt;
-
 use zvf_format::key::ChunkKey;
 use zvf_model::{Bounds, Kind, LevelId, ObjectId};
 
 use crate::error::BadQuery;
+use crate::mode::Mode;
 use crate::predicate::Predicate;
 use crate::region::Region;
 
@@ -453,48 +452,6 @@ impl Query {
             return Err(BadQuery::Kind { what: "the order of storage", kind, why });
         }
         Ok(())
-    }
-}
-
-/// How geometry must lie to the region, and what is given of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-pub enum Mode {
-    /// Elements and objects with all vertices inside.
-    Inside,
-    /// Elements and objects that have a point in the region, whole. For points: those inside.
-    Touch,
-    /// What of the geometry is inside, cut at the boundary; new vertices take their attributes from
-    /// those beside them.
-    Clip,
-    /// Stored vertices that are inside, in runs; vertices that were not neighbours are never joined.
-    Crop,
-    /// Whatever is in the chunks that meet the region, untested.
-    Cells,
-}
-
-impl Mode {
-    /// Every mode.
-    pub const ALL: &'static [Self] =
-        &[Self::Inside, Self::Touch, Self::Clip, Self::Crop, Self::Cells];
-
-    /// Its name.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Inside => "inside",
-            Self::Touch => "touch",
-            Self::Clip => "clip",
-            Self::Crop => "crop",
-            Self::Cells => "cells",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
     }
 }
 

@@ -9,7 +9,7 @@
 use zvf_format::num::{f64_from_i64, nearest_f32, saturating_floor_i64, usize_from_u32};
 
 use crate::ink::Ink;
-use crate::options::Size;
+use crate::size::Size;
 use crate::view::{cross, dot, sub};
 
 /// The thing drawn at a pixel.

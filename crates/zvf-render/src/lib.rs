@@ -22,11 +22,13 @@ mod options;
 mod paint;
 mod picture;
 mod render;
+mod size;
 mod view;
 
 pub use colour::{ColourMap, Rgb};
 pub use error::RenderError;
-pub use options::{ColourBy, Ground, Options, Size};
+pub use options::{ColourBy, Ground, Options};
 pub use picture::Picture;
 pub use render::render;
+pub use size::Size;
 pub use view::View;

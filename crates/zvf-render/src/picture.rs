@@ -10,8 +10,9 @@ use crate::colour::round_u8;
 use crate::colour::{ColourMap, Rgb, UNKNOWN, shaded};
 use crate::error::RenderError;
 use crate::ink::{Ink, Meaning};
-use crate::options::{Ground, Options, Size};
+use crate::options::{Ground, Options};
 use crate::paint::Drawn;
+use crate::size::Size;
 
 /// A picture.
 ///

@@ -9,9 +9,10 @@ use zvf_query::{Columns, Plan, Query, Reader};
 use crate::canvas::Canvas;
 use crate::error::RenderError;
 use crate::ink::{Meaning, Source};
-use crate::options::{ColourBy, Options, Size};
+use crate::options::{ColourBy, Options};
 use crate::paint::{Drawn, Painter};
 use crate::picture::Picture;
+use crate::size::Size;
 use crate::view::{Camera, View};
 
 /// Draws the result of `query`.

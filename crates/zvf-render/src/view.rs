@@ -15,7 +15,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::RenderError;
-use crate::options::Size;
+use crate::size::Size;
 
 /// A viewpoint.
 ///

@@ -22,8 +22,8 @@ use zvf_metadata::{ArrayDoc, CodecSpec, Node, Ome};
 use zvf_store::{Cells, Store, StoreError};
 use zvf_validate::Finding;
 
+use crate::change::Change;
 use crate::documents::{Documents, attributes, text};
-use crate::plan::Change;
 
 /// The result for a finding.
 #[derive(Debug)]

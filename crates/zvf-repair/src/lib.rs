@@ -17,6 +17,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod actions;
+mod change;
 mod documents;
 mod error;
 mod local;
@@ -24,8 +25,9 @@ mod place;
 mod plan;
 mod remote;
 
+pub use change::Change;
 pub use error::RepairError;
 pub use local::{apply_local, apply_local_on};
 pub use place::Place;
-pub use plan::{Change, Plan, plan};
+pub use plan::{Plan, plan};
 pub use remote::apply_remote;

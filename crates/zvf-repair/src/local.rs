@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use zvf_metadata::Node;
 use zvf_publish::{CommitGate, Disk, FolderUpdate, TargetLock, count_records};
 
+use crate::change::Change;
 use crate::error::RepairError;
-use crate::plan::{Change, Plan};
+use crate::plan::Plan;
 
 /// Applies `plan` to the store in the folder `root`; returns the folder of the old objects, when something was
 /// replaced.

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use zvf_format::num::to_u64;
-use zvf_metadata::Node;
 use zvf_store::{Store, StoreError};
 use zvf_validate::{Finding, Observer, Options, Report, Severity, validate};
 
 use crate::actions::{Repair, repair_finding};
+use crate::change::Change;
 use crate::documents::{Documents, text};
 
 /// The exact changes of a repair.
@@ -33,34 +33,6 @@ pub struct Plan {
     pub left: Vec<Finding>,
     /// The number of findings beyond the limit of this plan: the next plan covers them.
     pub more: u64,
-}
-
-/// One object.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
-/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
-/// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// for change in zvf_repair::plan(&store, "three").await?.changes {
-///     assert!(!change.words.is_empty() && !change.rules.is_empty());
-/// }
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Change {
-    /// The object, relative to the root of the store.
-    pub path: String,
-    /// The current document; `None` where nothing exists.
-    pub before: Option<Node>,
-    /// The new contents.
-    pub after: Bytes,
-    /// The changes, one phrase each.
-    pub words: Vec<String>,
-    /// The violated rules.
-    pub rules: Vec<&'static str>,
 }
 
 impl Plan {

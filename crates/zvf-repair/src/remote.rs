@@ -20,8 +20,9 @@ use object_store::{
 };
 use zvf_metadata::Node;
 
+use crate::change::Change;
 use crate::error::RepairError;
-use crate::plan::{Change, Plan};
+use crate::plan::Plan;
 
 /// Applies `plan` to the store below `prefix`; returns the place of the old objects, `repair-N` below `kept`, which
 /// must lie outside the store. Needs a tokio runtime with timers.

@@ -3,31 +3,23 @@
 //! Work on a store runs on the threads for blocking work, because reading local files blocks; at most
 //! [`Limits::max_queries`](crate::Limits::max_queries) at once, each with a deadline.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
 use serde_json::json;
 use zvf::inspect::{GroupView, ObjectView, Summary};
-use zvf::{LevelId, LevelReader, LevelRule, Plan, Reader};
+use zvf::{LevelId, LevelReader, Plan, Reader};
 
 use crate::answer::{Answer, json_answer};
+use crate::api_request::{ApiRequest, resolve};
 use crate::picture;
-use crate::query_fields::{ParsedQuery, parse_ids, parse_kind, parse_query};
+use crate::query_fields::{parse_ids, parse_kind, parse_query};
 use crate::refusal::Refusal;
-use crate::service::State;
+use crate::state::State;
 use crate::stores::ServedStore;
 use crate::target::is_safe_segment;
 use crate::transfer;
-
-/// A request below the name of a store.
-pub(crate) struct ApiRequest {
-    pub(crate) store: Arc<ServedStore>,
-    pub(crate) path: Vec<String>,
-    pub(crate) fields: Vec<(String, String)>,
-    pub(crate) headers: HeaderMap,
-    pub(crate) is_head: bool,
-}
+use crate::work::run;
 
 /// Answers `/api/stores`.
 pub(crate) fn list_stores(state: &State, headers: &HeaderMap) -> Answer {
@@ -123,33 +115,6 @@ pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Resul
         _ => Err(Refusal::not_found("there is no such address below /api")
             .with_hint("see /api/openapi.json")),
     }
-}
-
-/// Runs `work` on a thread that may block, until its deadline. `held` is dropped when it ends.
-pub(crate) async fn run<T: Send + 'static>(
-    state: &State,
-    held: impl Send + 'static,
-    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
-) -> Result<T, Refusal> {
-    let (handle, deadline) = (tokio::runtime::Handle::current(), state.limits.request_timeout);
-    let worked = tokio::task::spawn_blocking(move || {
-        let _held = held;
-        handle.block_on(async { tokio::time::timeout(deadline, work).await })
-    });
-    match worked.await {
-        Ok(Ok(done)) => done,
-        Ok(Err(_elapsed)) => Err(timed_out()),
-        Err(_panic) => Err(Refusal::new(
-            hyper::StatusCode::INTERNAL_SERVER_ERROR,
-            "Io",
-            "the request could not be answered",
-        )),
-    }
-}
-
-fn timed_out() -> Refusal {
-    Refusal::new(hyper::StatusCode::GATEWAY_TIMEOUT, "Timeout", "the request took too long")
-        .with_hint("ask for less: a smaller box, a coarser level, or a limit")
 }
 
 /// Parses a flag; without a value it is set.
@@ -353,45 +318,6 @@ async fn groups(
         }
     }
     serde_json::to_value(&views).map_err(|error| Refusal::bad_request(error.to_string()))
-}
-
-/// Returns a query with its groups as numbers, and the reader that answers it.
-pub(crate) async fn resolve(
-    store: &ServedStore,
-    mut parsed: ParsedQuery,
-) -> Result<(Reader, ParsedQuery), Refusal> {
-    let reader = store.reader().await?;
-    if parsed.groups.is_empty() {
-        return Ok((reader, parsed));
-    }
-    let numbers: Option<Vec<u64>> = parsed.groups.iter().map(|name| name.parse().ok()).collect();
-    let numbers = match numbers {
-        Some(numbers) => numbers,
-        None => group_numbers(store, &reader, &parsed).await?,
-    };
-    parsed.query = parsed.query.in_groups(numbers);
-    Ok((reader, parsed))
-}
-
-async fn group_numbers(
-    store: &ServedStore,
-    reader: &Reader,
-    parsed: &ParsedQuery,
-) -> Result<Vec<u64>, Refusal> {
-    let level = if let LevelRule::Number(level) = parsed.level { level } else { LevelId(0) };
-    let opened = match parsed.kind {
-        Some(kind) => reader.level_of_kind(level, kind).await,
-        None => reader.level(level).await,
-    };
-    let opened = opened.map_err(|error| store.refuse(&error.into()))?;
-    let views = GroupView::read(&opened, None, 0).await.map_err(|error| store.refuse(&error))?;
-    let number = |name: &String| {
-        let found = views.iter().find(|view| view.name == *name || view.group.to_string() == *name);
-        found
-            .map(|view| view.group)
-            .ok_or_else(|| Refusal::not_found(format!("there is no group {name:?}")))
-    };
-    parsed.groups.iter().map(number).collect()
 }
 
 fn plan_document(plan: &Plan) -> serde_json::Value {

@@ -31,6 +31,7 @@
 mod access;
 mod answer;
 mod api;
+mod api_request;
 mod connection;
 mod data;
 mod examine;
@@ -46,16 +47,18 @@ mod range;
 mod refusal;
 mod server;
 mod service;
+mod state;
 mod stores;
 mod stream;
 mod target;
 mod transfer;
 mod viewer;
+mod work;
 
 pub use access::{Access, EmptyToken, Token};
 #[doc(hidden)]
 pub use examine::{examine_body, examine_request};
 pub use limits::Limits;
 pub use server::{Config, ServeError, Server};
-pub use service::{AccessLog, AccessRecord};
+pub use state::{AccessLog, AccessRecord};
 pub use viewer::static_viewer_files;

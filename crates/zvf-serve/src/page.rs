@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::service::State;
+use crate::state::State;
 
 /// Returns the stores with a picture and links. Names are safe path segments: they need no escaping.
 pub(crate) fn list(state: &State) -> String {

@@ -7,10 +7,11 @@ use zvf::render::{ColourBy, Options, Size, View, render};
 use zvf::{LevelRule, Mode};
 
 use crate::answer::{Answer, answer, empty_body, full_body};
-use crate::api::{ApiRequest, resolve, run};
+use crate::api_request::{ApiRequest, resolve};
 use crate::query_fields::{parse_box, parse_query, too_many_rows};
 use crate::refusal::Refusal;
-use crate::service::State;
+use crate::state::State;
+use crate::work::run;
 
 /// Answers a request for a picture: the fields of a query, and `size`, `view`, `colour`, `background`.
 pub(crate) async fn answer_picture(

@@ -12,11 +12,11 @@ use zvf::format::join_causes;
 use zvf_precomputed::PrecomputedError;
 
 use crate::answer::{Answer, empty_body, full_body, json_answer, text_answer};
-use crate::api::run;
 use crate::data::{answer_file, choose, file_answer};
 use crate::refusal::Refusal;
-use crate::service::State;
+use crate::state::State;
 use crate::stores::ServedStore;
+use crate::work::run;
 
 /// Answers a request for an object of a store, or for the list of its folders.
 pub(crate) async fn answer_precomputed(

@@ -27,7 +27,8 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::precomputed::view_address;
 use crate::refusal::Refusal;
-use crate::service::{AccessLog, State, answer_request};
+use crate::service::answer_request;
+use crate::state::{AccessLog, State};
 use crate::stores::{ServedStore, name_stores};
 use crate::stream::RequestStream;
 

@@ -22,75 +22,23 @@ use hyper::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, CONNECTION, HeaderMap, HeaderValue, LOCATION, ORIGIN, VARY,
 };
 use hyper::{Method, Request, StatusCode};
-use tokio::sync::Semaphore;
 
-use crate::access::{Access, check_host};
+use crate::access::check_host;
 use crate::answer::{
     Answer, answer, body_bytes, empty_body, full_body, json_answer, refuse, text_answer,
 };
-use crate::api::{ApiRequest, answer_api, list_stores};
-use crate::data::{Bytestore, answer_file};
+use crate::api::{answer_api, list_stores};
+use crate::api_request::ApiRequest;
+use crate::data::answer_file;
 use crate::limits::Limits;
-use crate::metrics::Metrics;
 use crate::page;
 use crate::precomputed::{answer_client, answer_precomputed};
 use crate::query_fields::parse_body;
 use crate::refusal::Refusal;
+use crate::state::{AccessLog, AccessRecord, State};
 use crate::stores::ServedStore;
 use crate::target::{check_key, parse_fields, parse_path};
 use crate::viewer::answer_viewer;
-
-/// The state shared by all requests.
-#[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) stores: Vec<Arc<ServedStore>>,
-    pub(crate) limits: Limits,
-    pub(crate) access: Access,
-    pub(crate) bound: IpAddr,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) queries: Arc<Semaphore>,
-    pub(crate) log: Option<AccessLog>,
-    /// Whether stores are also served as precomputed objects.
-    pub(crate) has_precomputed: bool,
-    /// The folder of the Neuroglancer client.
-    pub(crate) client: Option<Arc<Bytestore>>,
-}
-
-/// The receiver of access records.
-#[derive(Clone)]
-pub struct AccessLog(Arc<dyn Fn(&AccessRecord) + Send + Sync>);
-
-impl AccessLog {
-    /// Calls `record` for every answer.
-    pub fn new(record: impl Fn(&AccessRecord) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(record))
-    }
-}
-
-impl std::fmt::Debug for AccessLog {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("AccessLog(..)")
-    }
-}
-
-/// One answer, for the access log. Query strings and headers are left out: they may hold secrets.
-#[derive(Clone, Debug)]
-pub struct AccessRecord {
-    /// The time of the request.
-    pub time: SystemTime,
-    /// The address of the client.
-    pub peer: IpAddr,
-    /// The method.
-    pub method: String,
-    /// The path, as it was sent.
-    pub path: String,
-    /// The status of the answer.
-    pub status: u16,
-    /// Bytes of the body, if known in advance.
-    pub bytes: u64,
-    /// Seconds until the answer began.
-    pub seconds: f64,
-}
 
 /// Answers one request; errors are answers too.
 pub(crate) async fn answer_request(

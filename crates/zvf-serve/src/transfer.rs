@@ -17,10 +17,10 @@ use zvf::convert::{ArrowWriter, CsvWriter, JsonlWriter, ParquetWriter};
 use zvf::{Batch, Query, Reader};
 
 use crate::answer::{Answer, AnswerBody, answer, empty_body};
-use crate::api::{ApiRequest, resolve};
+use crate::api_request::{ApiRequest, resolve};
 use crate::query_fields::{parse_query, too_many_rows};
 use crate::refusal::Refusal;
-use crate::service::State;
+use crate::state::State;
 use crate::stores::ServedStore;
 
 /// An output format.

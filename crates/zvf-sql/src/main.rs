@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! arguments   what is asked, and where the answer goes
+//! command     what is done: the statements of the arguments, of standard input, or of the prompt
 //! session     the engine with its tables
 //! statements  a text as statements, their answers
 //! output      answers as tables, CSV, JSON, Arrow and Parquet
@@ -19,6 +20,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod arguments;
+mod command;
 mod fault;
 mod history;
 mod output;
@@ -49,7 +51,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<(), Fault> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(statements::run(arguments));
+    let done = runtime.block_on(command::run(arguments));
     // A statement that was interrupted may be reading still; nobody waits for it.
     runtime.shutdown_background();
     done

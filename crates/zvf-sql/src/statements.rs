@@ -1,6 +1,6 @@
 //! A text as statements, one after the other, and their answers.
 
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, Write as _};
 
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
@@ -9,22 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::arguments::Arguments;
 use crate::fault::Fault;
-use crate::{output, prompt, session};
-
-/// Does what the arguments ask.
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Fault> {
-    let arguments = &arguments;
-    output::check(arguments)?;
-    let context = or_interrupt(session::open(arguments)).await?;
-    match &arguments.statement {
-        Some(text) if text != "-" => interruptible(&context, arguments, text).await,
-        None if io::stdin().is_terminal() => prompt::run(&context, arguments).await,
-        _ => {
-            let text = or_interrupt(typed()).await?;
-            interruptible(&context, arguments, &text).await
-        }
-    }
-}
+use crate::output;
 
 /// Runs the statements of `text` until they are done or somebody interrupts them.
 pub(crate) async fn interruptible(
@@ -35,17 +20,10 @@ pub(crate) async fn interruptible(
     or_interrupt(answer(context, arguments, text)).await
 }
 
-/// All of standard input.
-async fn typed() -> Result<String, Fault> {
-    // On a thread of its own: an interrupt is seen meanwhile.
-    let read = tokio::task::spawn_blocking(|| {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text).map(|_bytes| text)
-    });
-    Ok(read.await.map_err(io::Error::other)??)
-}
-
-async fn or_interrupt<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+/// Does `work` until it is done or somebody interrupts it.
+pub(crate) async fn or_interrupt<T>(
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
     tokio::select! {
         // In this order: an interrupt is listened for before anything is done.
         biased;

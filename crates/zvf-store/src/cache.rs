@@ -23,6 +23,34 @@ use crate::sync::{Mutex, MutexGuard};
 /// One thing that can be kept: an array and a slot of it, both numbered by the handle.
 type Slot = (u32, u64);
 
+/// Whether what is decoded stays with the handle.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// use zvf_format::key::ChunkKey;
+/// use zvf_store::Caching;
+///
+/// let vertices = store.level(0).await?.required_cells("vertices").await?;
+/// let key = "0.0".parse::<ChunkKey>()?;
+/// vertices.read(&key, Caching::Once).await?;
+/// assert_eq!(store.cached_bytes(), 0);
+/// vertices.read(&key, Caching::Keep).await?;
+/// assert!(store.cached_bytes() > 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Caching {
+    /// It stays while there is room: for chunks that will be asked for again.
+    Keep,
+    /// It does not: for one pass over everything. What is there already is used.
+    Once,
+}
+
 /// Whether what is fetched is kept for later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {

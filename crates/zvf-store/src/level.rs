@@ -11,8 +11,7 @@ use zvf_metadata::{GroupDoc, LevelDoc, Node};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::{Cells, DenseArray, Rows};
-use crate::node::{self, Listing};
-use crate::shared::Shared;
+use crate::node::{self, Listing, Opened};
 
 /// A level of an open store; cheap to clone.
 ///
@@ -30,20 +29,20 @@ use crate::shared::Shared;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LevelNode {
-    shared: Arc<Shared>,
+    opened: Arc<Opened>,
     key: Key,
     number: u32,
     meta: Arc<LevelDoc>,
 }
 
 impl LevelNode {
-    pub(crate) async fn open(shared: &Arc<Shared>, number: u32) -> Result<Self, StoreError> {
-        Self::at(shared, Key::root().child(&number.to_string())?, number).await
+    pub(crate) async fn open(opened: &Arc<Opened>, number: u32) -> Result<Self, StoreError> {
+        Self::at(opened, Key::root().child(&number.to_string())?, number).await
     }
 
     /// The group at `key` as level `number`.
-    async fn at(shared: &Arc<Shared>, key: Key, number: u32) -> Result<Self, StoreError> {
-        let group = match shared.node(&key).await?.as_deref() {
+    async fn at(opened: &Arc<Opened>, key: Key, number: u32) -> Result<Self, StoreError> {
+        let group = match opened.shared.node(&key).await?.as_deref() {
             Some(Node::Group(group)) => group.clone(),
             None => return Err(StoreError::absent(&key, "this level was asked for")),
             Some(Node::Array(_)) => {
@@ -55,7 +54,7 @@ impl LevelNode {
         let meta = LevelDoc::from_group(group).map_err(|error| {
             StoreError::from(error).with_key(&key.child("zarr.json").unwrap_or(key.clone()))
         })?;
-        Ok(Self { shared: Arc::clone(shared), key, number, meta: Arc::new(meta) })
+        Ok(Self { opened: Arc::clone(opened), key, number, meta: Arc::new(meta) })
     }
 
     /// Its number; 0 is the full data.
@@ -80,7 +79,7 @@ impl LevelNode {
     /// axis, as in levels that are binned by an attribute or chunked by group.
     #[must_use]
     pub fn key_rank(&self) -> usize {
-        self.meta.key_rank(self.shared.root.axes().len())
+        self.meta.key_rank(self.opened.shared.root.axes().len())
     }
 
     /// The chunks of the array at `name`, such as `vertices`, `vertex_attributes/intensity` or
@@ -92,7 +91,7 @@ impl LevelNode {
     /// not know. A codec that is unknown shows when chunks are read.
     #[boxed]
     pub async fn cells(&self, name: &str) -> Result<Option<Cells>, StoreError> {
-        node::cells(&self.shared, &self.below(name)?, self.key_rank()).await
+        node::cells(&self.opened, &self.below(name)?, self.key_rank()).await
     }
 
     /// As [`cells`](Self::cells), of an array without which the level makes no sense.
@@ -118,7 +117,7 @@ impl LevelNode {
     /// know.
     #[boxed]
     pub async fn rows(&self, name: &str) -> Result<Option<Rows>, StoreError> {
-        node::rows(&self.shared, &self.below(name)?).await
+        node::rows(&self.opened, &self.below(name)?).await
     }
 
     /// The items at `name`, such as `object_attributes/mass` or `object_index/object_ids`; `None` when
@@ -129,7 +128,7 @@ impl LevelNode {
     /// When the document is not one of items of one size.
     #[boxed]
     pub async fn dense(&self, name: &str) -> Result<Option<DenseArray>, StoreError> {
-        node::dense(&self.shared, &self.below(name)?).await
+        node::dense(&self.opened, &self.below(name)?).await
     }
 
     /// The document of the group at `name`; `None` when there is no such node. A group of the older
@@ -140,7 +139,7 @@ impl LevelNode {
     /// When the node is an array, or its document cannot be read.
     #[boxed]
     pub async fn group(&self, name: &str) -> Result<Option<GroupDoc>, StoreError> {
-        node::group(&self.shared, &self.below(name)?).await
+        node::group(&self.opened.shared, &self.below(name)?).await
     }
 
     /// The names below the node at `name`, or of the level when it is empty; nothing when it is not there.
@@ -153,7 +152,7 @@ impl LevelNode {
     /// When the backend fails.
     #[boxed]
     pub async fn children(&self, name: &str) -> Result<Listing, StoreError> {
-        node::children(&self.shared, &self.below(name)?).await
+        node::children(&self.opened.shared, &self.below(name)?).await
     }
 
     /// The group `name` of this level, which holds one more geometry as a level does.
@@ -163,7 +162,7 @@ impl LevelNode {
     /// [`Class::NotFound`] when it is not there; otherwise when its document cannot be read.
     #[boxed]
     pub async fn geometry(&self, name: &str) -> Result<Self, StoreError> {
-        Self::at(&self.shared, self.below(name)?, self.number).await
+        Self::at(&self.opened, self.below(name)?, self.number).await
     }
 
     /// The path of `name` below this level; an empty name is the level itself.

@@ -73,6 +73,7 @@ pub use build::{
     DenseSink, MAX_SHARD_CELLS, Moved, Rearrangement, RowPlan, RowReport, RowSink, VerbatimArray,
     VerbatimReport, count_shard_cells, fit_shard_shape,
 };
+pub use cache::Caching;
 pub use codec::{CodecPipeline, Partial};
 pub use error::{Op, Seen, StoreError};
 pub use file::RangedFile;
@@ -85,11 +86,10 @@ pub use nodes::Nodes;
 pub use notice::Notice;
 pub use objects::{Objects, SeenVersion};
 pub use open::Store;
-pub use options::{OpenOptions, RetryHook, Retrying, Timeouts};
-pub use shared::Caching;
+pub use options::{OpenOptions, RetryHook, Retrying, Timeouts, VersionsHook};
 pub use source::{Backend, IoStats};
 pub use tet::{TetDataset, TetFile};
-pub use versions::{CommitNote, CommittedVersion, ObjectStream, Versions, VersionsHook};
+pub use versions::{CommitNote, CommittedVersion, ObjectStream, Versions};
 pub use zvf_blosc::{
     Compressor as BloscCompressor, Settings as BloscSettings, Shuffle as BloscShuffle,
 };

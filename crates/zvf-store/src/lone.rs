@@ -18,13 +18,13 @@ use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Node};
 
 use crate::budget::Budget;
+use crate::cache::Caching;
 use crate::codec::{Caps, Coding, Packing, swap, untranspose};
 use crate::docs::Docs;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::{Shards, ZarrArray, fill_item};
 use crate::options::OpenOptions;
-use crate::shared::Caching;
 use crate::source::Source;
 
 /// An open Zarr array; cheap to clone.

@@ -23,7 +23,6 @@
 //! Headers and directories must be read into owned memory before they are checked: what was checked in
 //! a view may be something else when it is used.
 
-use async_recursion::async_recursion as boxed;
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::ops::Deref;
@@ -32,19 +31,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod immutable;
+mod store;
 
 use bytes::Bytes;
 use memmap2::{Mmap, MmapOptions};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 
-use crate::budget::Budget;
 use crate::error::{Change, Op, StoreError};
-use crate::file::RangedFile;
-use crate::open::Store;
-use crate::options::OpenOptions;
 use crate::signal::{MAX_WATCHED, Watch};
-use crate::source::{Source, is_pack_file};
 
 /// A file of which every byte is an address; cheap to clone.
 ///
@@ -197,63 +192,11 @@ pub(crate) enum Reopened {
     Unmapped(PathBuf),
 }
 
-impl Store {
-    /// The store in the directory or pack `path`, whose large files are read through memory maps: cells that are
-    /// not compressed are then views of the file, without a copy. After an answer made of them, ask
-    /// [`check_maps`](Self::check_maps). Files beyond what a process can map are read.
-    ///
-    /// # Safety
-    ///
-    /// For as long as the handle, a copy of it, a handle that [`revalidate`](Self::revalidate) made of it, or
-    /// bytes one of them gave live, no one may change the bytes of a file of the store in place. A file that is
-    /// only cut short is survived where [`install_sigbus_handler`](crate::signal::install_sigbus_handler) was called, and ends
-    /// the process otherwise.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
-    pub async unsafe fn open_mapped(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
-        Self::open_promised(path, options, Promise::OfCaller).await
-    }
-
-    /// The same, mapping only files that nobody can write to, as [`MappedFile::map_if_immutable`] finds out, and
-    /// reading all others.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    #[boxed]
-    pub async fn open_mapped_if_immutable(
-        path: &Path,
-        options: OpenOptions,
-    ) -> Result<Self, StoreError> {
-        Self::open_promised(path, options, Promise::WhereImmutable).await
-    }
-
-    async fn open_promised(
-        path: &Path,
-        options: OpenOptions,
-        promise: Promise,
-    ) -> Result<Self, StoreError> {
-        if is_pack_file(path) {
-            let file = match MappedFile::open(path, promise)? {
-                Some(file) => RangedFile::from_map(file)?,
-                None => RangedFile::open_path(path, &options).await?,
-            };
-            return Self::open_pack(file, options).await;
-        }
-        let budget = Budget::new(&options);
-        let source = Source::mapped(path, &budget, promise)?;
-        Self::begin(source, budget, options).await
-    }
-}
-
 /// Why files may be mapped: nothing of a store is without it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Promise {
     /// The caller of an `unsafe` function promised that nobody changes them in place. Only [`MappedFile::mapped`]
-    /// and [`Store::open_mapped`] make one.
+    /// and [`Store::open_mapped`](crate::Store::open_mapped) make one.
     OfCaller,
     /// Each is mapped only when nobody can write to it.
     WhereImmutable,
@@ -391,6 +334,8 @@ pub(crate) mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::open::Store;
+    use crate::options::OpenOptions;
     use crate::signal::install_sigbus_handler;
 
     fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {

@@ -26,12 +26,19 @@ use crate::layout::{Cells, CellsCore, DenseArray, DenseCore, Rows, RowsCore, chu
 use crate::notice::Notice;
 use crate::shared::Shared;
 
-/// Arrays that were opened, by their path.
-#[derive(Debug, Default)]
+/// An open store with the arrays of it that were opened, by their path.
+#[derive(Debug)]
 pub(crate) struct Opened {
+    pub(crate) shared: Arc<Shared>,
     cells: Mutex<HashMap<Key, Arc<CellsCore>>>,
     rows: Mutex<HashMap<Key, Arc<RowsCore>>>,
     dense: Mutex<HashMap<Key, Arc<DenseCore>>>,
+}
+
+impl Opened {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, cells: Mutex::default(), rows: Mutex::default(), dense: Mutex::default() }
+    }
 }
 
 /// The names below a node, and whether these are all.
@@ -60,18 +67,19 @@ pub struct Entries {
 
 /// The chunks of the array under `key`, whose keys have `rank` components in families A and B.
 pub(crate) async fn cells(
-    shared: &Arc<Shared>,
+    opened: &Opened,
     key: &Key,
     rank: usize,
 ) -> Result<Option<Cells>, StoreError> {
-    if let Some(core) = find_opened(&shared.opened.cells, key) {
+    let shared = &opened.shared;
+    if let Some(core) = find_opened(&opened.cells, key) {
         return Ok(Some(Cells::new(shared, core)));
     }
     let node = match shared.outline(key).await? {
         NodeOutline::Node(node) => node,
         NodeOutline::Array(outline) => {
             let core = CellsCore::from_outline(shared, key, &outline)?;
-            return Ok(Some(Cells::new(shared, keep_first(&shared.opened.cells, key, core))));
+            return Ok(Some(Cells::new(shared, keep_first(&opened.cells, key, core))));
         }
     };
     let core = match (node.as_deref(), shared.family) {
@@ -94,12 +102,13 @@ pub(crate) async fn cells(
             CellsCore::from_group(shared, key, Object::new(), rank)
         }
     };
-    Ok(Some(Cells::new(shared, keep_first(&shared.opened.cells, key, core))))
+    Ok(Some(Cells::new(shared, keep_first(&opened.cells, key, core))))
 }
 
 /// The rows under `key`, or the manifests of the object index there.
-pub(crate) async fn rows(shared: &Arc<Shared>, key: &Key) -> Result<Option<Rows>, StoreError> {
-    if let Some(core) = find_opened(&shared.opened.rows, key) {
+pub(crate) async fn rows(opened: &Opened, key: &Key) -> Result<Option<Rows>, StoreError> {
+    let shared = &opened.shared;
+    if let Some(core) = find_opened(&opened.rows, key) {
         return Ok(Some(Rows::new(shared, core)));
     }
     let core = match shared.node(key).await?.as_deref() {
@@ -117,7 +126,7 @@ pub(crate) async fn rows(shared: &Arc<Shared>, key: &Key) -> Result<Option<Rows>
             None => return Err(wrong_node(key, "an array of rows", "a group")),
         },
     };
-    Ok(Some(Rows::new(shared, keep_first(&shared.opened.rows, key, core))))
+    Ok(Some(Rows::new(shared, keep_first(&opened.rows, key, core))))
 }
 
 async fn manifests(
@@ -134,11 +143,9 @@ async fn manifests(
 }
 
 /// The items under `key`.
-pub(crate) async fn dense(
-    shared: &Arc<Shared>,
-    key: &Key,
-) -> Result<Option<DenseArray>, StoreError> {
-    if let Some(core) = find_opened(&shared.opened.dense, key) {
+pub(crate) async fn dense(opened: &Opened, key: &Key) -> Result<Option<DenseArray>, StoreError> {
+    let shared = &opened.shared;
+    if let Some(core) = find_opened(&opened.dense, key) {
         return Ok(Some(DenseArray::new(shared, core)));
     }
     let core = match shared.node(key).await?.as_deref() {
@@ -146,7 +153,7 @@ pub(crate) async fn dense(
         Some(Node::Array(doc)) => DenseCore::from_array(shared, key, doc)?,
         Some(Node::Group(doc)) => DenseCore::from_group(key, doc)?,
     };
-    Ok(Some(DenseArray::new(shared, keep_first(&shared.opened.dense, key, core))))
+    Ok(Some(DenseArray::new(shared, keep_first(&opened.dense, key, core))))
 }
 
 /// The document of the group under `key`; an empty one where families A and B leave it out.

@@ -40,11 +40,15 @@ pub struct Nodes<'a> {
     store: &'a Store,
 }
 
-impl<'a> Nodes<'a> {
-    pub(crate) const fn new(store: &'a Store) -> Self {
-        Self { store }
+impl Store {
+    /// What lies in the store by its paths, for checking, copying and converting it.
+    #[must_use]
+    pub const fn nodes(&self) -> Nodes<'_> {
+        Nodes { store: self }
     }
+}
 
+impl<'a> Nodes<'a> {
     /// The document of the group at `path`, such as `parametric` or `headers/swc`; `None` when there is
     /// none.
     ///
@@ -63,7 +67,7 @@ impl<'a> Nodes<'a> {
     /// As [`LevelNode::rows`](crate::LevelNode::rows).
     #[boxed]
     pub async fn rows(&self, path: &str) -> Result<Option<Rows>, StoreError> {
-        node::rows(self.store.shared(), &Key::root().below(path)?).await
+        node::rows(self.store.opened(), &Key::root().below(path)?).await
     }
 
     /// The items at `path`, such as `parametric/objects`; `None` when there are none.
@@ -73,7 +77,7 @@ impl<'a> Nodes<'a> {
     /// As [`LevelNode::dense`](crate::LevelNode::dense).
     #[boxed]
     pub async fn dense(&self, path: &str) -> Result<Option<DenseArray>, StoreError> {
-        node::dense(self.store.shared(), &Key::root().below(path)?).await
+        node::dense(self.store.opened(), &Key::root().below(path)?).await
     }
 
     /// The document of the node at `path`, array or group; an empty path is the root, `None` is no node.

@@ -31,7 +31,6 @@ use crate::key::Key;
 use crate::layout::{Cells, DenseArray, Rows, SharedTables};
 use crate::level::LevelNode;
 use crate::node::{self, Opened};
-use crate::nodes::Nodes;
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::shared::Shared;
@@ -58,7 +57,7 @@ use crate::versions::Versions;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Store {
-    shared: Arc<Shared>,
+    opened: Arc<Opened>,
     options: OpenOptions,
 }
 
@@ -103,7 +102,7 @@ impl Store {
     /// Whether the store is one file: a pack is read like a store, and has no objects of its own.
     #[must_use]
     pub fn is_packed(&self) -> bool {
-        matches!(self.shared.source, Source::Pack(_))
+        matches!(self.shared().source, Source::Pack(_))
     }
 
     /// The file of this machine that `address` names, when it is that of a packed store, by its name.
@@ -125,14 +124,14 @@ impl Store {
     ///
     /// `FileChanged`, naming the file: what was made of its bytes is to be discarded.
     pub fn check_maps(&self) -> Result<(), StoreError> {
-        self.shared.source.check()
+        self.shared().source.check()
     }
 
     /// Whether reads go through the interface of object stores and may wait for a network: they take a
     /// tokio runtime. Reads of files of this machine return without waiting where there is none.
     #[must_use]
     pub fn is_remote(&self) -> bool {
-        self.shared.source.is_remote()
+        self.shared().source.is_remote()
     }
 
     /// Whether a store at `address` is read over a network or from memory, which takes a tokio runtime;
@@ -148,7 +147,7 @@ impl Store {
     /// The directory of this machine that the store was opened in.
     #[cfg(feature = "local")]
     pub(crate) fn local_folder(&self) -> Option<&source::OpenedFolder> {
-        if let Source::Local(local) = &self.shared.source { local.folder() } else { None }
+        if let Source::Local(local) = &self.shared().source { local.folder() } else { None }
     }
 
     /// The backend that `address` names, and where on it the store lies, for callers that replace single objects;
@@ -262,11 +261,10 @@ impl Store {
             budget,
             root,
             family,
-            opened: Opened::default(),
             ids: AtomicU32::new(0),
             tables: SharedTables::default(),
         });
-        let store = Self { shared, options };
+        let store = Self { opened: Arc::new(Opened::new(shared)), options };
         store.check_structure(&vertices, node.ok()).await?;
         Ok(store)
     }
@@ -283,7 +281,7 @@ impl Store {
             let key = Key::root().child(&first)?.child(VERTICES)?;
             // A document that is bad shows when the level is asked for; one that cannot be had now says
             // nothing about the structure.
-            let node = match self.shared.outline(&key).await {
+            let node = match self.shared().outline(&key).await {
                 Err(error) if !is_content_fault(&error) => return Err(error),
                 node => node.ok(),
             };
@@ -312,31 +310,31 @@ impl Store {
     /// The root document.
     #[must_use]
     pub fn root(&self) -> &Root {
-        &self.shared.root
+        &self.shared().root
     }
 
     /// The root document as it is stored.
     #[must_use]
     pub fn root_json(&self) -> Bytes {
-        self.shared.docs.text(&Key::root()).unwrap_or_default() // opening read it
+        self.shared().docs.text(&Key::root()).unwrap_or_default() // opening read it
     }
 
     /// The format version that the store says it is of.
     #[must_use]
     pub fn version(&self) -> Version {
-        self.shared.root.zarr_vectors.zv_version
+        self.shared().root.zarr_vectors.zv_version
     }
 
     /// The layout family of that version.
     #[must_use]
     pub fn family(&self) -> LayoutFamily {
-        self.shared.family
+        self.shared().family
     }
 
     /// The levels that the root document lists, ascending.
     #[must_use]
     pub fn level_numbers(&self) -> Vec<u32> {
-        let datasets = self.shared.root.multiscale().map(|block| block.datasets.as_slice());
+        let datasets = self.shared().root.multiscale().map(|block| block.datasets.as_slice());
         let mut numbers: Vec<u32> = datasets
             .unwrap_or_default()
             .iter()
@@ -355,11 +353,11 @@ impl Store {
     #[boxed]
     pub async fn list_levels(&self) -> Result<Vec<u32>, StoreError> {
         let root = Key::root();
-        if !self.shared.source.can_list() {
-            self.shared.notices.add(Notice::CannotEnumerate { key: root });
+        if !self.shared().source.can_list() {
+            self.shared().notices.add(Notice::CannotEnumerate { key: root });
             return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
         }
-        let listing = node::children(&self.shared, &root).await?;
+        let listing = node::children(self.shared(), &root).await?;
         let mut numbers: Vec<u32> =
             listing.names.iter().filter_map(|name| level_number(name)).collect();
         numbers.sort_unstable();
@@ -373,40 +371,39 @@ impl Store {
     /// [`Class::NotFound`] when it is not there; otherwise when its document cannot be read.
     #[boxed]
     pub async fn level(&self, number: u32) -> Result<LevelNode, StoreError> {
-        LevelNode::open(&self.shared, number).await
+        LevelNode::open(&self.opened, number).await
     }
 
-    /// What lies in the store by its paths, for checking, copying and converting it.
-    #[must_use]
-    pub const fn nodes(&self) -> Nodes<'_> {
-        Nodes::new(self)
-    }
-
-    /// Whether the backend lists names. Plain HTTP does not: [`Nodes::entries`] and its like are refused there.
+    /// Whether the backend lists names. Plain HTTP does not: [`Nodes::entries`](crate::Nodes::entries) and its like are
+    /// refused there.
     #[must_use]
     pub fn can_list(&self) -> bool {
-        self.shared.source.can_list()
+        self.shared().source.can_list()
     }
 
     /// What a reader should know and that is no error.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
-        self.shared.notices.all()
+        self.shared().notices.all()
     }
 
     /// The cells of the array at `path` below the root; `None` when there is none.
     pub(crate) async fn cells_at(&self, key: &Key) -> Result<Option<Cells>, StoreError> {
-        node::cells(&self.shared, key, 0).await
+        node::cells(&self.opened, key, 0).await
     }
 
-    pub(crate) const fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(crate) fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.opened.shared
     }
 
     /// Some objects as they are, in their order.
     pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<Bytes>, StoreError> {
         let gets: Vec<Get> = keys.iter().cloned().map(Get::object).collect();
-        let answers = self.shared.source.read_many(&gets).await.into_iter().zip(keys);
+        let answers = self.shared().source.read_many(&gets).await.into_iter().zip(keys);
         let there = answers.map(|(got, key)| {
             let got = got.map_err(|error| error.with_key(key))?;
             got.map(|got| got.bytes).ok_or_else(|| StoreError::absent(key, "it was listed"))
@@ -417,24 +414,24 @@ impl Store {
     /// What was asked of the backend so far, by this handle and its clones.
     #[must_use]
     pub fn io_stats(&self) -> IoStats {
-        self.shared.source.stats()
+        self.shared().source.stats()
     }
 
     /// Bytes of decoded chunks and rows that are kept now.
     #[must_use]
     pub fn cached_bytes(&self) -> u64 {
-        self.shared.cache.bytes()
+        self.shared().cache.bytes()
     }
 
     /// Evicts all decoded chunks and rows; documents and indexes stay.
     pub fn clear_cache(&self) {
-        self.shared.cache.clear();
+        self.shared().cache.clear();
     }
 
     /// The limits of this handle.
     #[must_use]
     pub fn budget(&self) -> &Budget {
-        &self.shared.budget
+        &self.shared().budget
     }
 
     /// Looks again at what has the address of this store, and gives a new handle when that is another one by
@@ -460,7 +457,7 @@ impl Store {
     }
 
     async fn revalidate_once(&self) -> Result<Option<Self>, StoreError> {
-        let (shared, options) = (&self.shared, self.options.clone());
+        let (shared, options) = (self.shared(), self.options.clone());
         let source = if let Source::Pack(pack) = &shared.source {
             match pack.reopen(&options).await? {
                 None => return Ok(None),
@@ -481,7 +478,7 @@ impl Store {
     /// directory of this machine. What was read of this one stays true; what was not may be gone.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
-        self.shared.source.is_replaced()
+        self.shared().source.is_replaced()
     }
 }
 

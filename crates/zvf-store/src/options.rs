@@ -9,7 +9,7 @@ use zvf_format::{Class, Expected, Found};
 
 use crate::error::{Op, Seen, StoreError};
 use crate::key::Key;
-use crate::versions::VersionsHook;
+use crate::versions::{Versions, refuse_unknown};
 
 /// Settings of one handle.
 ///
@@ -40,7 +40,7 @@ pub struct OpenOptions {
     pub timeouts: Timeouts,
     /// Called when a remote store is slow: see [`Retrying`].
     pub on_retry: Option<RetryHook>,
-    /// Who knows addresses of repositories of versions: see [`Versions`](crate::Versions).
+    /// Who knows addresses of repositories of versions: see [`Versions`].
     pub versions: Option<VersionsHook>,
 }
 
@@ -54,6 +54,14 @@ impl OpenOptions {
     ) -> Self {
         self.storage_options.push((name.into(), value.into()));
         self
+    }
+
+    /// What `address` names, as the hook says.
+    pub(crate) fn open_versions(&self, address: &str) -> Result<Arc<dyn Versions>, StoreError> {
+        match &self.versions {
+            Some(hook) => hook.0(address, self),
+            None => Err(refuse_unknown(address)),
+        }
     }
 
     /// What one request, or all that are in progress, may weigh.
@@ -128,6 +136,44 @@ impl RetryHook {
 impl fmt::Debug for RetryHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RetryHook")
+    }
+}
+
+/// Opens repositories of versions.
+///
+/// ```
+/// use zvf_format::Class;
+/// use zvf_store::{Op, OpenOptions, Store, StoreError, VersionsHook};
+///
+/// let hook = VersionsHook::new(|address, _options| {
+///     Err(StoreError::in_words(Class::NotFound, Op::Open, format!("{address}: no repository")))
+/// });
+/// let options = OpenOptions { versions: Some(hook), ..OpenOptions::default() };
+/// let error = Store::versions("other+file:///data", &options).unwrap_err();
+/// assert_eq!(error.class(), Class::NotFound);
+/// ```
+#[derive(Clone)]
+pub struct VersionsHook(Arc<OpenVersions>);
+
+type OpenVersions =
+    dyn Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>, StoreError> + Send + Sync;
+
+impl VersionsHook {
+    /// A hook that calls `open` with an address.
+    #[must_use]
+    pub fn new(
+        open: impl Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>, StoreError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self(Arc::new(open))
+    }
+}
+
+impl fmt::Debug for VersionsHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("VersionsHook")
     }
 }
 

@@ -9,13 +9,12 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{LayoutFamily, Node, Root};
 
 use crate::budget::Budget;
-use crate::cache::{Answer, Cache, Keep};
+use crate::cache::{Answer, Cache, Caching, Keep};
 use crate::codec::Caps;
 use crate::docs::{Docs, NodeOutline};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::layout::SharedTables;
-use crate::node::Opened;
 use crate::notice::Notices;
 use crate::source::Source;
 
@@ -29,37 +28,8 @@ pub(crate) struct Shared {
     pub(crate) budget: Budget,
     pub(crate) root: Root,
     pub(crate) family: LayoutFamily,
-    pub(crate) opened: Opened,
     pub(crate) ids: AtomicU32,
     pub(crate) tables: SharedTables,
-}
-
-/// Whether what is decoded stays with the handle.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
-/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
-/// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// use zvf_format::key::ChunkKey;
-/// use zvf_store::Caching;
-///
-/// let vertices = store.level(0).await?.required_cells("vertices").await?;
-/// let key = "0.0".parse::<ChunkKey>()?;
-/// vertices.read(&key, Caching::Once).await?;
-/// assert_eq!(store.cached_bytes(), 0);
-/// vertices.read(&key, Caching::Keep).await?;
-/// assert!(store.cached_bytes() > 0);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Caching {
-    /// It stays while there is room: for chunks that will be asked for again.
-    Keep,
-    /// It does not: for one pass over everything. What is there already is used.
-    Once,
 }
 
 impl Shared {

@@ -1,15 +1,15 @@
 //! Stores in repositories of versions: read at one of them, changed by commits.
 //!
-//! This crate implements no such repository. [`OpenOptions`] takes a [`VersionsHook`], which is called for every address
-//! whose scheme has a `+` in it, such as `icechunk+file:///data/brain`. What is read is the version that the address names
-//! when the store is opened; the handle keeps it. Nothing is written through a handle: changes are one
-//! [`commit`](Versions::commit), and whatever writes objects one by one is refused.
+//! This crate implements no such repository. [`OpenOptions`](crate::OpenOptions) takes a
+//! [`VersionsHook`](crate::VersionsHook), which is called for every address whose scheme has a `+` in it, such as
+//! `icechunk+file:///data/brain`. What is read is the version that the address names when the store is opened; the
+//! handle keeps it. Nothing is written through a handle: changes are one [`commit`](Versions::commit), and whatever
+//! writes objects one by one is refused.
 //!
 //! Not here: any repository; what the keys mean.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,7 +18,6 @@ use serde_json::{Map, Value as Json};
 use zvf_format::Class;
 
 use crate::error::{Op, StoreError};
-use crate::options::OpenOptions;
 use crate::source::Backend;
 
 /// The place that an address names in a repository of versions. Nothing is looked at before it is asked.
@@ -106,52 +105,6 @@ pub struct CommittedVersion {
     pub properties: Map<String, Json>,
 }
 
-/// Opens repositories of versions.
-///
-/// ```
-/// use zvf_format::Class;
-/// use zvf_store::{Op, OpenOptions, Store, StoreError, VersionsHook};
-///
-/// let hook = VersionsHook::new(|address, _options| {
-///     Err(StoreError::in_words(Class::NotFound, Op::Open, format!("{address}: no repository")))
-/// });
-/// let options = OpenOptions { versions: Some(hook), ..OpenOptions::default() };
-/// let error = Store::versions("other+file:///data", &options).unwrap_err();
-/// assert_eq!(error.class(), Class::NotFound);
-/// ```
-#[derive(Clone)]
-pub struct VersionsHook(Arc<OpenVersions>);
-
-type OpenVersions =
-    dyn Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>, StoreError> + Send + Sync;
-
-impl VersionsHook {
-    /// A hook that calls `open` with an address.
-    #[must_use]
-    pub fn new(
-        open: impl Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>, StoreError>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
-        Self(Arc::new(open))
-    }
-}
-
-impl fmt::Debug for VersionsHook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("VersionsHook")
-    }
-}
-
-/// What `address` names, as the hook of `options` says.
-pub(crate) fn open(address: &str, options: &OpenOptions) -> Result<Arc<dyn Versions>, StoreError> {
-    match &options.versions {
-        Some(hook) => hook.0(address, options),
-        None => Err(unknown(address)),
-    }
-}
-
 /// Refuses to write single objects, naming what does it.
 pub(crate) fn refuse_writing(address: &str) -> StoreError {
     let text = format!(
@@ -160,7 +113,8 @@ pub(crate) fn refuse_writing(address: &str) -> StoreError {
     StoreError::in_words(Class::Unsupported, Op::Open, text)
 }
 
-fn unknown(address: &str) -> StoreError {
+/// Refuses an address, as nobody knows its repository.
+pub(crate) fn refuse_unknown(address: &str) -> StoreError {
     let scheme = address.split(':').next().unwrap_or_default();
     let feature = scheme.split('+').next().unwrap_or_default();
     let text = match feature {

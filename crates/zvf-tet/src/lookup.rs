@@ -12,7 +12,7 @@
 use alloc::{sync::Arc, vec::Vec};
 
 use super::geometry::axes;
-use super::{AxisSlice, Index, MAX_RANK, Plan, Row, Selection, TetView, TileGeometry};
+use super::{Index, MAX_RANK, Row, TetView, TileGeometry};
 use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Part};
 
@@ -161,24 +161,6 @@ impl<'a> Lookup<'a> {
                 }
             }
         }
-    }
-
-    /// Plans reading a part of the dataset.
-    ///
-    /// # Errors
-    ///
-    /// When [`Selection::new`] refuses the axes.
-    pub fn select(&self, axes: &[AxisSlice]) -> Result<Plan<'_, 'a>, FormatError> {
-        Ok(Plan::new(self, Selection::new(&self.places.geometry, axes)?))
-    }
-
-    /// Plans reading all of it.
-    ///
-    /// # Errors
-    ///
-    /// When it has no elements.
-    pub fn select_all(&self) -> Result<Plan<'_, 'a>, FormatError> {
-        Ok(Plan::new(self, Selection::all(&self.places.geometry)?))
     }
 
     /// A fault of the rows of this dataset.

@@ -5,7 +5,7 @@
 //!
 //! Not here: views that need no copy (`view.rs`).
 
-use super::{Lookup, MAX_RANK, Row, Runs, Selection, TensorCodec, Tile};
+use super::{AxisSlice, Lookup, MAX_RANK, Row, Runs, Selection, TensorCodec, Tile};
 use zvf_format::{Class, Expected, FormatError, Part};
 
 /// What reading a selection takes.
@@ -50,9 +50,29 @@ pub struct TouchedTiles<'l, 'a> {
     left: u64,
 }
 
+impl<'a> Lookup<'a> {
+    /// Plans reading a part of the dataset.
+    ///
+    /// # Errors
+    ///
+    /// When [`Selection::new`] refuses the axes.
+    pub fn select(&self, axes: &[AxisSlice]) -> Result<Plan<'_, 'a>, FormatError> {
+        Ok(Plan::new(self, Selection::new(self.geometry(), axes)?))
+    }
+
+    /// Plans reading all of it.
+    ///
+    /// # Errors
+    ///
+    /// When it has no elements.
+    pub fn select_all(&self) -> Result<Plan<'_, 'a>, FormatError> {
+        Ok(Plan::new(self, Selection::all(self.geometry())?))
+    }
+}
+
 impl<'l, 'a> Plan<'l, 'a> {
     /// The selection must be of the geometry of the lookup.
-    pub(super) const fn new(lookup: &'l Lookup<'a>, selection: Selection) -> Self {
+    const fn new(lookup: &'l Lookup<'a>, selection: Selection) -> Self {
         Self { lookup, selection }
     }
 
@@ -152,7 +172,7 @@ mod tests {
 
     use super::*;
     use crate::testing::index;
-    use crate::{AxisSlice, Index, TensorDtype, TileGeometry};
+    use crate::{Index, TensorDtype, TileGeometry};
 
     /// The rows of 7 x 5 in chunks of 3 x 2, raw, as in the worked example of the format.
     fn rows() -> Vec<Row> {

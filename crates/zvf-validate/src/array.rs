@@ -21,7 +21,8 @@ use crate::finding::{Finding, is_content};
 use crate::rules::consistency::{C2, C28};
 use crate::rules::metadata::M18;
 use crate::rules::structure::{S15, S16, S17, S18, S20};
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 
 /// An array of chunks that can be looked into.
 #[derive(Clone, Debug)]

@@ -16,7 +16,8 @@ use crate::rules::consistency::{C2, C40};
 use crate::rules::geometry::G3;
 use crate::rules::metadata::M20;
 use crate::rules::structure::S18;
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 
 /// The extra kinds of a level, and the groups of those that are like levels.
 pub(crate) async fn check_extra_kinds(

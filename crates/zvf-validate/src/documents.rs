@@ -11,7 +11,7 @@ use crate::rule::{Rule, Severity};
 use crate::rules::metadata::{
     M1, M2, M3, M4, M5, M6, M7, M8, M9, M10, M11, M12, M13, M14, M15, M16, M17, M19, M21, M22,
 };
-use crate::run::Validation;
+use crate::validation::Validation;
 
 /// Everything that documents alone show.
 pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {

@@ -6,7 +6,7 @@ use zvf_metadata::{GeometryType, LayoutFamily, LinksConvention, Token};
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rules::geometry::{G1, G2, G3, G4, G5};
-use crate::run::Validation;
+use crate::validation::Validation;
 
 /// G1 to G5.
 pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {

@@ -40,8 +40,10 @@ mod rule;
 mod rules;
 mod run;
 mod splitmix;
+mod stop;
 mod structure;
 mod unopened;
+mod validation;
 
 pub use finding::Finding;
 pub use options::{Listener, Observer, Options, Progress, Sample};

@@ -9,7 +9,8 @@ use crate::finding::Finding;
 use crate::rules::consistency::{C2, C39, C43};
 use crate::rules::metadata::M20;
 use crate::rules::structure::S18;
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 
 /// C39: types, and arrays of one length.
 pub(crate) async fn check(run: &mut Validation) -> Result<(), Stop> {

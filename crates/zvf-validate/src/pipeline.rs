@@ -16,7 +16,7 @@ use zvf_store::{Cells, StoreError};
 
 use crate::parts::{Share, Stage, Work};
 use crate::pool::on_pool;
-use crate::run::Stop;
+use crate::stop::Stop;
 
 /// What a cell turned out to be.
 pub(crate) type Cell = Result<Option<Bytes>, StoreError>;

@@ -7,7 +7,7 @@ use zvf_metadata::{Capability, CrossLevelStorage, Token};
 use crate::finding::Finding;
 use crate::level::{Between, LevelState};
 use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11, P12, P13};
-use crate::run::Validation;
+use crate::validation::Validation;
 
 /// P1 to P13, of the first kind.
 pub(crate) fn check(run: &mut Validation, levels: &[&LevelState]) {

@@ -138,12 +138,6 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The rule called `id`.
-    #[must_use]
-    pub fn find(id: &str) -> Option<&'static Self> {
-        crate::RULES.iter().copied().find(|rule| rule.id == id)
-    }
-
     pub(crate) const fn error(
         id: &'static str,
         versions: &'static str,

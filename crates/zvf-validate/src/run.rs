@@ -18,13 +18,13 @@ use async_recursion::async_recursion as boxed;
 use zvf_metadata::{Capability, GeometryType, Token};
 use zvf_store::{Store, StoreError};
 
-use crate::finding::Finding;
-use crate::findings::Findings;
 use crate::level::LevelState;
-use crate::options::{Observer, Options, Progress};
+use crate::options::{Observer, Options};
 use crate::parts::{Stage, Work};
-use crate::report::{Checked, Report};
-use crate::rule::{Depth, Rule};
+use crate::report::Report;
+use crate::rule::Depth;
+use crate::stop::Stop;
+use crate::validation::Validation;
 use crate::{
     cells, composite, documents, geometry, links, objects, parametric, pyramid, structure,
 };
@@ -64,49 +64,7 @@ pub async fn validate(
     Validation::new(store, options, observer, Work::Whole).into_report().await
 }
 
-/// One validation in progress.
-#[derive(Debug)]
-pub(crate) struct Validation {
-    pub(crate) store: Store,
-    pub(crate) options: Options,
-    pub(crate) observer: Observer,
-    /// How much of it this process does.
-    pub(crate) work: Work,
-    pub(crate) found: Findings,
-    pub(crate) checked: Checked,
-    /// Fragments, and ids of objects, that are kept of the levels so far.
-    pub(crate) fragments: u64,
-    pub(crate) ids: u64,
-}
-
-/// Why a validation ends before its end.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    Cancelled,
-    Store(Box<StoreError>),
-}
-
-impl From<StoreError> for Stop {
-    fn from(error: StoreError) -> Self {
-        Self::Store(Box::new(error))
-    }
-}
-
 impl Validation {
-    /// The part of a validation of `store` that is `work`.
-    pub(crate) fn new(store: &Store, options: &Options, observer: &Observer, work: Work) -> Self {
-        Self {
-            store: store.clone(),
-            options: options.clone(),
-            observer: observer.clone(),
-            work,
-            found: Findings::new(options.max_findings, options.strict),
-            checked: Checked::default(),
-            fragments: 0,
-            ids: 0,
-        }
-    }
-
     /// Does it, for all that was found.
     pub(crate) async fn into_report(mut self) -> Result<Report, StoreError> {
         let complete = match self.everything().await {
@@ -212,69 +170,6 @@ impl Validation {
                 pyramid::check_kind(self, &own);
             }
         }
-    }
-
-    /// Adds a finding.
-    pub(crate) fn add(&mut self, finding: Finding) {
-        self.found.add(finding);
-    }
-
-    /// Says that `rule` was not asked of `path`: there are `found` of something, and `most` are kept.
-    pub(crate) fn too_many(
-        &mut self,
-        rule: &'static Rule,
-        path: &str,
-        what: &str,
-        most: u64,
-        found: u64,
-    ) {
-        let finding = Finding::new(rule, path);
-        self.found.skip(finding.with_details(what, format!("at most {most}"), found));
-    }
-
-    /// The names below `path`; where they cannot be listed, those that are known, and that is reported for `rule`.
-    pub(crate) async fn names(
-        &mut self,
-        rule: &'static Rule,
-        path: &str,
-    ) -> Result<Vec<String>, Stop> {
-        let listing = match self.store.nodes().children(path).await {
-            Ok(listing) => listing,
-            Err(error) if crate::finding::is_content(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(error.into()),
-        };
-        if !listing.complete {
-            self.unlisted(rule, path);
-        }
-        Ok(listing.names)
-    }
-
-    /// Says that what lies below `path` could not be listed.
-    pub(crate) fn unlisted(&mut self, rule: &'static Rule, path: &str) {
-        self.found.skip(Finding::new(rule, path).with_details("names", "a listing", "none"));
-    }
-
-    /// A finding of what the store could not read under `path`; what is no finding is a stop.
-    pub(crate) fn add_store_error(
-        &mut self,
-        rule: &'static Rule,
-        path: &str,
-        error: &StoreError,
-    ) -> Result<(), Stop> {
-        if !crate::finding::is_content(error) {
-            return Err(error.clone().into());
-        }
-        self.add(Finding::from_store(rule, path, error));
-        Ok(())
-    }
-
-    /// Says how far it is, and ends when that was asked for.
-    pub(crate) fn step(&self, path: &str, done: u64, of: u64) -> Result<(), Stop> {
-        if self.observer.is_cancelled() {
-            return Err(Stop::Cancelled);
-        }
-        self.observer.report_progress(&Progress { path: path.to_owned(), done, total: of });
-        Ok(())
     }
 }
 

@@ -16,7 +16,8 @@ use crate::finding::{Finding, is_content};
 use crate::level::LevelState;
 use crate::rules::metadata::M13;
 use crate::rules::structure::{S3, S4, S5, S6, S7, S8, S9, S10, S11, S13, S14, S16, S18, S19, S20};
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 
 /// What is stored next to the levels, and the ome node.
 pub(crate) async fn root(run: &mut Validation) -> Result<(), Stop> {

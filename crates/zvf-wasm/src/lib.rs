@@ -21,6 +21,7 @@ mod describe;
 mod error;
 #[cfg(target_arch = "wasm32")]
 mod js;
+mod load;
 mod lookup;
 mod request;
 mod sound;
@@ -28,11 +29,12 @@ mod sound;
 mod source;
 mod thin;
 
-pub use cell::{Attribute, Cell, NO_OBJECT, load_cell};
+pub use cell::{Attribute, Cell, NO_OBJECT};
 pub use describe::{describe_cells, describe_store};
 pub use error::WasmError;
 #[cfg(target_arch = "wasm32")]
 pub use js::{StoreHandle, memory_bytes, open_store};
+pub use load::load_cell;
 pub use lookup::{
     count_rows, describe_group, describe_object, describe_vertex, plan_query, search_objects,
 };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::signature::{bounds, generics, signature, type_name, where_clause};
+use super::signature::{array, bounds, generics, signature, type_name, where_clause};
 
 /// Returns the lines of all items that can be named from outside of `krate`, in no particular order.
 pub(super) fn list(krate: &Value) -> Vec<String> {
@@ -188,11 +188,6 @@ impl<'a> Listing<'a> {
 /// Returns the item with the number `id` in the index of `krate`.
 fn find<'a>(krate: &'a Value, id: &Value) -> Option<&'a Value> {
     krate["index"].get(id.as_u64()?.to_string())
-}
-
-/// Returns the items of a list, and none of any other value.
-pub(super) fn array(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
 }
 
 fn is_hidden(item: &Value) -> bool {

@@ -2,8 +2,6 @@
 
 use serde_json::Value;
 
-use super::items::array;
-
 /// Formats a signature: `const fn path<T>(self, n: u8) -> T where T: Copy`.
 pub(super) fn signature(function: &Value, path: &str) -> String {
     let header = &function["header"];
@@ -166,6 +164,11 @@ pub(super) fn type_name(meant: &Value) -> String {
         }
         other => other.to_owned(),
     }
+}
+
+/// Returns the items of a list, and none of any other value.
+pub(super) fn array(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 #[cfg(test)]

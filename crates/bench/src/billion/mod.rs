@@ -31,14 +31,15 @@ use anyhow::{Context as _, ensure};
 use zvf_model::ObjectId;
 use zvf_query::{Columns, Query};
 
-use crate::contest::{Cost, Role, Row, Side, Turn};
 use crate::discard::{discard, remove_discarded};
 use crate::limit;
-use crate::page::{Amount, Page};
+use crate::page::{Page, Part};
 use crate::parts::made::{boxes, open, text, within};
 use crate::parts::packed::turn;
-use crate::parts::{Bench, Part};
 use crate::pyramid::zvf;
+use crate::row::{Cost, Role, Row, Side, Turn};
+use crate::series::Amount;
+use crate::settings::Bench;
 use crate::wanted;
 use crate::watch::Seen;
 use processes::Done;

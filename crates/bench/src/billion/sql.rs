@@ -10,11 +10,11 @@ use anyhow::{Context as _, ensure};
 use super::cluster::Cluster;
 use super::processes::{self, Done};
 use super::{Data, MEMORY, Trial, side, turn_of};
-use crate::contest::{Role, Side, Turn};
-use crate::parts::Bench;
 use crate::parts::made::text;
 use crate::peer::Environment;
 use crate::pyramid::zvf;
+use crate::row::{Role, Side, Turn};
+use crate::settings::Bench;
 
 /// The condition of the box of all statements.
 macro_rules! in_the_box {

@@ -5,12 +5,14 @@
 
 use serde_json::json;
 
-use crate::contest::{Contender, Cost, Role, Turn, contest_for};
+use crate::contest::{Contender, contest_for};
 use crate::limit;
 use crate::ours::Ours;
 use crate::page::Page;
-use crate::parts::{Bench, work};
+use crate::parts::work;
 use crate::peer::{Environment, Reference};
+use crate::row::{Cost, Role, Turn};
+use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     if bench.alone {

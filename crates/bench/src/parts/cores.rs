@@ -9,12 +9,13 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
-use crate::contest::{Contender, Role, Turn, contest};
+use crate::contest::{Contender, contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::parts::files::points;
 use crate::pyramid::{fresh, timed, zvf};
+use crate::row::{Role, Turn};
+use crate::settings::Bench;
 use crate::wanted::ONE_PROCESSOR;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {

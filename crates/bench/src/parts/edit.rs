@@ -9,11 +9,12 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, Editor};
 
-use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::contest::{Contender, contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::parts::made::{walks, write};
+use crate::row::{Cost, Role, Turn};
+use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let objects = ((1e4 * bench.scale) as u64).max(10);

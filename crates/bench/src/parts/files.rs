@@ -10,14 +10,14 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::contest::{Contender, Role, contest};
+use crate::contest::{Contender, contest};
 use crate::limit;
 use crate::page::Page;
-use crate::parts::Bench;
-use crate::parts::formats::PACKAGES as READERS;
 use crate::parts::made::Points;
 use crate::peer::Other;
 use crate::pyramid::{timed, zvf};
+use crate::row::{Role, Turn};
+use crate::settings::Bench;
 use crate::write::vertices;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
@@ -51,7 +51,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             }),
             tools.contender(request).then(|turn| Ok(turn.counting(vertices(&theirs)?))),
             Contender::new("reading the file", Role::Limit, || {
-                Ok(crate::contest::Turn::from_seconds(limit::read(std::slice::from_ref(&file))?))
+                Ok(Turn::from_seconds(limit::read(std::slice::from_ref(&file))?))
             }),
         ];
         if kind == "csv" {
@@ -107,3 +107,6 @@ pub(crate) fn sheet(folder: &Path, side: usize) -> anyhow::Result<PathBuf> {
 }
 
 const TOOLS: &str = "zarr-vectors-tools 0.3.0";
+/// What those need who read files of other formats, all in one environment.
+pub(crate) const READERS: [&str; 8] =
+    ["numpy", "polars", "laspy[lazrs]", "nibabel", "trx-python", "trimesh", "networkx", "duckdb"];

@@ -12,14 +12,15 @@ use serde_json::json;
 use zvf_convert::read::{self, Input, Piece, ReadOptions};
 use zvf_model::{Elements, Kind};
 
-use crate::contest::{Contender, Role, Turn, contest};
+use crate::contest::{Contender, contest};
 use crate::limit;
 use crate::page::Page;
-use crate::parts::Bench;
-use crate::parts::files::{points, sheet};
+use crate::parts::files::{READERS, points, sheet};
 use crate::parts::made::{walks, write};
 use crate::peer::Other;
 use crate::pyramid::{timed, zvf};
+use crate::row::{Role, Turn};
+use crate::settings::Bench;
 
 /// A file that is read.
 struct Work {
@@ -38,7 +39,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         return Ok(()); // the command writes the files, and is not there in tests
     }
     let folder = bench.below("formats")?;
-    let others = Other::new(bench, "the stock reader", "formats", &PACKAGES, &folder);
+    let others = Other::new(bench, "the stock reader", "formats", &READERS, &folder);
     let las = Other::built(bench, LAS, "copc", &folder);
     for work in works(bench, &folder)? {
         if !bench.wants(&work.title) {
@@ -181,6 +182,3 @@ fn write_parquet(
 }
 
 const LAS: &str = "the crate las";
-/// What the peers need, all in one environment.
-pub(crate) const PACKAGES: [&str; 8] =
-    ["numpy", "polars", "laspy[lazrs]", "nibabel", "trx-python", "trimesh", "networkx", "duckdb"];

@@ -16,15 +16,17 @@ use zvf_query::{Columns, Mode, Query};
 use zvf_validate::{Observer, Options, validate};
 
 use crate::clock::repeated;
-use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::contest::{Contender, contest};
 use crate::discard::discard;
-use crate::page::{Amount, Page};
-use crate::parts::Bench;
+use crate::page::Page;
 use crate::parts::made::{Points, boxes, open, walks, within, write, write_as};
 use crate::parts::packed::turn;
 use crate::parts::shapes::{CORNERS, NODES, rings, trees};
 use crate::peer::Reference;
 use crate::pyramid::grow::{levels, levels_beside_more_files};
+use crate::row::{Cost, Role, Turn};
+use crate::series::Amount;
+use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let mut reference = Reference::for_bench(bench);

@@ -8,10 +8,11 @@ use serde_json::json;
 use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
 
 use crate::clock::repeated;
-use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::peer::Reference;
+use crate::row::{Cost, Role, Turn};
+use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = if bench.largest < 10 { 100 } else { 100_000 };

@@ -9,12 +9,13 @@ use serde_json::json;
 use zvf_model::ObjectId;
 use zvf_query::{Columns, Query};
 
-use crate::contest::{Contender, Role, contest};
+use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::parts::made::{boxes, open, walks, within, write_as};
 use crate::parts::packed::{open_mapped, packed, turn};
 use crate::peer::Other;
+use crate::row::Role;
+use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = ((20_000.0 * bench.scale) as u64).max(10);

@@ -10,12 +10,14 @@ use serde_json::json;
 use zvf_model::LevelId;
 
 use crate::clock::repeated;
-use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::contest::{Contender, contest};
 use crate::limit;
-use crate::page::{Amount, Page};
-use crate::parts::Bench;
+use crate::page::Page;
 use crate::parts::made::{Points, open};
 use crate::peer::Reference;
+use crate::row::{Cost, Role, Turn};
+use crate::series::Amount;
+use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let mut reference = Reference::for_bench(bench);

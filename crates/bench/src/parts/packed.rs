@@ -16,10 +16,11 @@ use zvf_store::{OpenOptions, Store};
 use zvf_tensor::{AtomicTensorFile, PackOptions};
 
 use crate::clock::repeated;
-use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::parts::made::{Points, SIDE, boxes, open, within};
+use crate::row::{Cost, Role, Turn};
+use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;

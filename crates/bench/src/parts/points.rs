@@ -13,12 +13,13 @@ use futures_executor::block_on;
 use serde_json::{Value, json};
 use zvf_query::{Columns, Query};
 
-use crate::contest::{Contender, Role, contest};
+use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::parts::made::{Points, boxes, open, within};
 use crate::parts::packed::turn;
 use crate::peer::Other;
+use crate::row::Role;
+use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;

@@ -24,12 +24,13 @@ use zvf_query::{Columns, Query, Reader};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::clock::repeated;
-use crate::contest::{Contender, Role, Row, Turn, contest};
+use crate::contest::{Contender, contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::parts::made::{Points, SIDE, boxes, open, text};
 use crate::peer::{Environment, NAME, Other, PACKAGE};
+use crate::row::{Role, Row, Turn};
+use crate::settings::Bench;
 
 const PART: &str = "python";
 const PYTHON: &str = "zvf, Python";

@@ -12,13 +12,14 @@ use tokio::runtime::Runtime;
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
-use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::contest::{Contender, contest};
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::parts::made::{Points, boxes, within};
 use crate::parts::packed::packed;
 use crate::peer::Reference;
+use crate::row::{Cost, Role, Turn};
 use crate::server::Server;
+use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let folder = bench.below("packed")?;

@@ -18,13 +18,14 @@ use zvf_model::{Batch, Column, Elements, Kind, ObjectId};
 use zvf_query::{Query, Reader};
 
 use crate::clock::repeated;
-use crate::contest::{Contender, Cost, Role, Turn, contest};
+use crate::contest::{Contender, contest};
 use crate::limit;
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::parts::formats::read_all;
 use crate::parts::made::{SIDE, open, walks, write};
 use crate::peer::Other;
+use crate::row::{Cost, Role, Turn};
+use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = ((1000.0 * bench.scale) as u64).max(10);

@@ -16,14 +16,15 @@ use zvf_model::Batch;
 use zvf_query::{Columns, Query};
 
 use super::formats::{convert, create};
-use crate::contest::Role;
 use crate::limit;
-use crate::page::{self, Page};
-use crate::parts::Bench;
+use crate::page::Page;
 use crate::parts::files::{points, sheet};
 use crate::parts::made::{open, walks, write};
 use crate::peer::Other;
 use crate::pyramid::zvf;
+use crate::row::Role;
+use crate::settings::Bench;
+use crate::units;
 
 /// The same data in several forms.
 struct Data {
@@ -45,7 +46,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         }
         let coordinates = coordinates(&data.store)?;
         let mut line = |name: &str, bytes: u64, keeps: &str| {
-            let (size, share) = (page::size(bytes), bytes as f64 / data.elements as f64);
+            let (size, share) = (units::size(bytes), bytes as f64 / data.elements as f64);
             let _ = writeln!(table, "| {} | {name} | {size} | {share:.1} | {keeps} |", data.title);
         };
         let measured = |path: &Path| limit::size(path).context("a file that is not there");

@@ -8,11 +8,13 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind};
 
 use super::{fresh, timed, zvf};
-use crate::contest::{Contender, Role, contest};
+use crate::contest::{Contender, contest};
 use crate::discard::discard;
-use crate::page::{Amount, Page};
-use crate::parts::Bench;
+use crate::page::Page;
 use crate::parts::made::{walks, write};
+use crate::row::Role;
+use crate::series::Amount;
+use crate::settings::Bench;
 use crate::write::data::sheet;
 
 /// Levels of about so many vertices of each kind.

@@ -15,12 +15,13 @@ use zvf_model::{Batch, Column, Elements, Kind, LevelId};
 use zvf_query::{Columns, LevelRule, Query};
 
 use super::{fresh, timed, zvf};
-use crate::contest::{Contender, Role, Turn, contest};
+use crate::contest::{Contender, contest};
 use crate::discard::discard;
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::parts::made::{open, write_as};
 use crate::peer::Other;
+use crate::row::{Role, Turn};
+use crate::settings::Bench;
 use crate::write::data::sheet;
 
 pub(super) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {

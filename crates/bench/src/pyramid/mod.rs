@@ -22,12 +22,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use crate::contest::{Contender, Cost, Role, Turn, contest_for};
+use crate::contest::{Contender, contest_for};
 use crate::discard::discard;
 use crate::limit;
 use crate::page::Page;
-use crate::parts::Bench;
 use crate::peer::{Environment, NAME};
+use crate::row::{Cost, Role, Turn};
+use crate::settings::Bench;
 use crate::watch::{Seen, seen};
 
 /// A store, how many levels it gets, and links how far up.

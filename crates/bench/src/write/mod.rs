@@ -25,14 +25,15 @@ use zvf_model::{Batch, Bounds};
 use zvf_query::{Columns, Query};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use crate::contest::{Contender, Role, Turn, contest_for};
+use crate::contest::{Contender, contest_for};
 use crate::discard::discard;
 use crate::limit;
 use crate::page::Page;
 use crate::parts::made::{open, text};
-use crate::parts::{Bench, Place};
 use crate::peer::Other;
 use crate::report::median;
+use crate::row::{Role, Turn};
+use crate::settings::{Bench, Place};
 use crate::watch::seen;
 use data::Work;
 

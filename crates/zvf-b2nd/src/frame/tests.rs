@@ -4,7 +4,7 @@ use std::string::ToString;
 use std::vec::Vec;
 
 use super::super::fixed::FrameFields;
-use super::super::offsets::{ChunkFile, ChunkOffsets, encode_offsets};
+use super::super::offsets::{ChunkFile, ChunkOffsets, ChunkPlace, encode_offsets};
 use super::super::partition::Partition;
 use super::*;
 

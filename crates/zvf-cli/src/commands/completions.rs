@@ -2,10 +2,9 @@
 
 use std::io::Write;
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
 use crate::outcome::Outcome;
 
 /// Print the completions of a shell.
@@ -20,10 +19,15 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    /// Prints those of `command`.
+    pub(crate) fn run(
+        self,
+        mut command: clap::Command,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
         // The generator panics where it cannot write, so it writes to memory.
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "zvf", &mut text);
+        clap_complete::generate(self.shell, &mut command, "zvf", &mut text);
         out.write_all(&text)?;
         Ok(Outcome::Clean)
     }

@@ -2,10 +2,9 @@
 
 use std::io::Write;
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_mangen::Man as Page;
 
-use crate::cli::Cli;
 use crate::outcome::{Outcome, Usage};
 
 /// Print the manual page, of the command or of a subcommand.
@@ -19,8 +18,12 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let mut command = Cli::command();
+    /// Prints that of `command`.
+    pub(crate) fn run(
+        self,
+        mut command: clap::Command,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
         command.build();
         let page = match &self.subcommand {
             None => Page::new(command),

@@ -21,12 +21,12 @@ use zvf::pyramid::{
 };
 use zvf::store::{Arrange, Build, BuildOptions, Moved, Rearrangement};
 
-use crate::cli::size;
 use crate::commands::in_place::InPlace;
 use crate::commands::nested;
 use crate::outcome::{Outcome, Usage};
 use crate::progress::Progress;
 use crate::session::Session;
+use crate::size::size;
 use crate::table::{self, count};
 
 /// Build coarser levels of a store, which replace those it has.

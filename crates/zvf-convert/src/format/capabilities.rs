@@ -175,17 +175,3 @@ pub(crate) const TABLE: Capabilities = Capabilities {
     ids: IdSupport::Bits(64),
     ..POSITIONS_ONLY
 };
-
-/// Features: points or lines a row, all else columns.
-pub(crate) const FEATURES: Capabilities = Capabilities {
-    kinds: &[Kind::PointCloud, Kind::Polyline, Kind::Streamline, Kind::Line],
-    axes: (2, 3),
-    positions: Attributes::Types(&["float32", "float64"]),
-    vertex_attributes: Attributes::All,
-    object_attributes: Attributes::All,
-    ids: IdSupport::Bits(64),
-    units: UnitSupport::Any,
-    streams_in: false,
-    refusal: crate::write::features::refuse,
-    ..POSITIONS_ONLY
-};

@@ -18,6 +18,7 @@ mod arrow_files;
 mod capabilities;
 mod csv;
 mod draco;
+mod features;
 mod flatgeobuf;
 mod freesurfer;
 mod geojson;
@@ -43,8 +44,9 @@ mod vtk;
 use std::fmt;
 use std::path::Path;
 
-pub(crate) use capabilities::{ALL_KINDS, CHAINS, FEATURES, POSITIONS_ONLY, TABLE};
+pub(crate) use capabilities::{ALL_KINDS, CHAINS, POSITIONS_ONLY, TABLE};
 pub use capabilities::{Attributes, Capabilities, GroupSupport, IdSupport, UnitSupport};
+pub(crate) use features::FEATURES;
 
 use crate::ConvertError;
 use crate::read::{Bytes, ReadOptions, Reader};

@@ -13,69 +13,17 @@
 //! has no endpoints: NaN.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
 use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use super::values::column;
-use super::{Piece, ReadOptions, Reader};
+use super::{Measure, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
-/// An attribute of lines that is computed while they are read.
-///
-/// ```
-/// use zvf_convert::read::{self, Format, Input, Measure, Piece, ReadOptions};
-/// use zvf_model::Kind;
-///
-/// let options = ReadOptions {
-///     kind: Some(Kind::Polyline),
-///     measures: vec![Measure::Length],
-///     ..ReadOptions::default()
-/// };
-/// let text: &[u8] = b"x,y,object\n0,0,7\n3,4,7\n3,5,7\n";
-/// let reader = read::open(Input::reader(text), Some(Format::Csv), &options)?;
-/// assert_eq!(&*reader.header().object_fields[0].name, "length");
-/// for piece in reader {
-///     let Piece::Objects { fields, .. } = piece? else { continue };
-///     assert_eq!(fields[0].column.float(0, 0), Some(6.0));
-/// }
-/// # Ok::<(), zvf_convert::ConvertError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Measure {
-    /// The length of the path.
-    Length,
-    /// The first and the last vertex, as `start` and `end`.
-    Endpoints,
-    /// The unit vector from the first to the last vertex.
-    Orientation,
-    /// The length over the distance between the ends.
-    Tortuosity,
-    /// How many vertices there are.
-    VertexCount,
-}
-
 impl Measure {
-    /// All of them.
-    pub const ALL: &[Self] =
-        &[Self::Length, Self::Endpoints, Self::Orientation, Self::Tortuosity, Self::VertexCount];
-
-    /// The word for it.
-    #[must_use]
-    pub const fn token(self) -> &'static str {
-        match self {
-            Self::Length => "length",
-            Self::Endpoints => "endpoints",
-            Self::Orientation => "orientation",
-            Self::Tortuosity => "tortuosity",
-            Self::VertexCount => "vertex_count",
-        }
-    }
-
     /// The attributes that it makes.
     const fn names(self) -> &'static [&'static str] {
         match self {
@@ -94,18 +42,6 @@ impl Measure {
             Self::Endpoints | Self::Orientation => (Dtype::FLOAT32, axes),
             Self::VertexCount => (UINT32, 1),
         }
-    }
-}
-
-impl FromStr for Measure {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        let known = || Self::ALL.iter().copied();
-        known().find(|measure| measure.token() == word).ok_or_else(|| {
-            let words: Vec<&str> = known().map(Self::token).collect();
-            format!("expected one of {}", words.join(", "))
-        })
     }
 }
 

@@ -128,21 +128,6 @@ impl Vertices {
     }
 }
 
-/// Bytes of a record that are one value of a column, or several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
-    pub(super) offset: usize,
-    pub(super) size: usize,
-}
-
-impl Slot {
-    /// Its bytes of a record; none where the record is too short.
-    pub(super) fn slice(self, record: &[u8]) -> &[u8] {
-        let end = self.offset.saturating_add(self.size); // too large: past the end of any record
-        record.get(self.offset..end).unwrap_or(&[])
-    }
-}
-
 /// How many records of `stride` bytes make a block: at most `most`, and a few mebibytes.
 pub(super) fn block(stride: usize, most: usize) -> usize {
     BLOCK_ROWS.checked_div(stride).unwrap_or(1).clamp(1, most.max(1))

@@ -5,8 +5,8 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Kind, ObjectId, Value};
 
-use super::record::{Slot, Vertices};
-use super::values::{NamedValues, Values};
+use super::record::Vertices;
+use super::values::{NamedValues, Slot, Values};
 use super::{Piece, ReadOptions};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};

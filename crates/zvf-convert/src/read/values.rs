@@ -4,7 +4,6 @@ use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{BadBatch, BadColumn, Column, Field};
 
-use super::record::Slot;
 use crate::ConvertError;
 
 /// Values of one type, taken away batch by batch.
@@ -76,6 +75,21 @@ impl Values {
     /// The rows so far, as a column; none remain.
     pub(super) fn take(&mut self) -> Result<Column, ConvertError> {
         column(self.dtype, self.width, std::mem::take(&mut self.bytes))
+    }
+}
+
+/// Bytes of a record that are one value of a column, or several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) offset: usize,
+    pub(super) size: usize,
+}
+
+impl Slot {
+    /// Its bytes of a record; none where the record is too short.
+    pub(super) fn slice(self, record: &[u8]) -> &[u8] {
+        let end = self.offset.saturating_add(self.size); // too large: past the end of any record
+        record.get(self.offset..end).unwrap_or(&[])
     }
 }
 

@@ -10,7 +10,6 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use flate2::Crc;
 use serde_json::{Value as Json, json};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, ObjectId};
@@ -352,11 +351,4 @@ fn check_name(name: &str) -> Result<(), ConvertError> {
         return Err(ConvertError::NoType { format: "TRX", what, advice });
     }
     Ok(())
-}
-
-/// The checksum of a spool.
-pub(super) fn checksum(content: &mut Spool) -> std::io::Result<u32> {
-    let mut sum = Crc::new();
-    content.for_each_block(|block| sum.update(block))?;
-    Ok(sum.sum())
 }

@@ -8,8 +8,9 @@
 
 use std::io::{self, Write};
 
+use flate2::Crc;
+
 use super::spool::Spool;
-use super::trx::checksum;
 
 /// An archive in the making.
 pub(super) struct ZipWriter<W> {
@@ -131,3 +132,10 @@ fn u32_or_marker(number: u64) -> u32 {
 
 /// From here on numbers do not fit in 32 bits.
 const MIN_64_BIT_NUMBER: u64 = u32::MAX as u64;
+
+/// The checksum of a spool.
+fn checksum(content: &mut Spool) -> io::Result<u32> {
+    let mut sum = Crc::new();
+    content.for_each_block(|block| sum.update(block))?;
+    Ok(sum.sum())
+}

@@ -8,8 +8,9 @@ use futures_util::stream::{self, StreamExt as _};
 use zvf::ObjectId;
 use zvf::model::{Groups, LevelReader, Members};
 
-use super::{Reading, Rows, attribute_values, nulls, numbers};
+use super::{Reading, Rows, nulls, numbers};
 use crate::columns::{Origin, object_number, open_level};
+use crate::values::attribute_values;
 use crate::{bad_request, external};
 
 /// The groups, in one batch.

@@ -17,11 +17,12 @@ use datafusion::error::Result;
 use futures_util::stream::BoxStream;
 use zvf::format::num::saturating_usize;
 
-use crate::columns::{Layout, TableName, open_level};
+use crate::bad_request;
+use crate::columns::{Layout, open_level};
 use crate::handle::StoreHandle;
 use crate::joined::{Memberships, is_of_groups};
 use crate::scan::{Scan, Task};
-use crate::{bad_request, external};
+use crate::table::TableName;
 
 /// The rows of one task.
 pub(crate) type Rows = BoxStream<'static, Result<RecordBatch>>;
@@ -82,24 +83,6 @@ impl Reading {
         }
         Ok(batches)
     }
-}
-
-/// The values of attributes that rows have, null where they are absent.
-pub(crate) async fn attribute_values(
-    attribute: &zvf::model::RowAttribute,
-    rows: &[u64],
-) -> Result<ArrayRef> {
-    let values = attribute.rows(rows).await.map_err(external)?;
-    let field = attribute.field(values.column().clone());
-    let batch = crate::columns::rows_of(vec![field], rows.len())?;
-    let batch = zvf::convert::record_batch(&batch).map_err(external)?;
-    let array = Arc::clone(batch.column(1));
-    if values.absent().is_empty() {
-        return Ok(array);
-    }
-    let absent = (0..rows.len()).map(|row| Some(!values.is_present(row)));
-    let absent: arrow_array::BooleanArray = absent.collect();
-    Ok(datafusion::arrow::compute::nullif(&array, &absent)?)
 }
 
 /// Nothing but nulls, in place of an attribute that is not there.

@@ -11,10 +11,11 @@ use zvf::format::num::to_u64;
 use zvf::model::{LevelReader, ObjectIndex, ObjectManifest};
 use zvf::{ObjectId, UnknownIds, format};
 
-use super::{Reading, Rows, attribute_values, nulls, numbers};
+use super::{Reading, Rows, nulls, numbers};
 use crate::columns::{Origin, object_number, open_level};
 use crate::geometry::line_column;
 use crate::scan::Task;
+use crate::values::attribute_values;
 use crate::{bad_request, external};
 
 /// The objects of a task.

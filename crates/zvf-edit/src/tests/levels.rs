@@ -14,7 +14,7 @@ use zvf_store::BuildOptions;
 
 use super::{axes, positions, run, tree};
 use crate::medium::wait;
-use crate::transaction::{CommitOptions, Refresh};
+use crate::options::{CommitOptions, Refresh};
 use crate::{Collect, Rewrite, Undo, check_journal, gc, refresh, undo};
 
 fn how() -> BuildOptions {

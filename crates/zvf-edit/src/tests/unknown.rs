@@ -11,7 +11,7 @@ use zvf_store::OpenOptions;
 
 use crate::error::EditError;
 use crate::medium::wait;
-use crate::transaction::CommitOptions;
+use crate::options::CommitOptions;
 use crate::{Editor, Place, log};
 
 /// An archived store in memory, behind requests that fail.

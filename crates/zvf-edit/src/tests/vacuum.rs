@@ -16,9 +16,10 @@ use zvf_store::OpenOptions;
 
 use super::{Positions, STORES, positions, run};
 use crate::arrays::Chunk;
+use crate::changes::Changes;
 use crate::geometry::Geometry;
 use crate::indexes::manifest_bytes;
-use crate::journal::{Changes, Journal};
+use crate::journal::Journal;
 use crate::links::End;
 use crate::transaction::Transaction;
 use crate::{

@@ -2,7 +2,7 @@
 //!
 //! Two arrays of one level may have different grids; each is read with its own.
 
-use super::{ChunkRange, ChunkShape, floor, refuse, same_axes};
+use super::{ChunkShape, floor, refuse, same_axes};
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::key::{ChunkKey, ChunkPath, MAX_RANK, check_rank};
 
@@ -121,16 +121,5 @@ impl Grid {
             }
         }
         Ok(path)
-    }
-
-    /// All cells.
-    #[must_use]
-    pub fn chunks(&self) -> ChunkRange {
-        let last = |axis: usize| {
-            let (from, cells) = (self.origin().get(axis)?, self.shape().get(axis)?);
-            from.checked_add_unsigned(cells.checked_sub(1)?)
-        };
-        let first = |axis: usize| self.origin().get(axis).copied().unwrap_or(0);
-        ChunkRange::from_fn(self.rank(), |axis| Some((first(axis), last(axis)?)))
     }
 }

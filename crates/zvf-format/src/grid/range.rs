@@ -157,3 +157,16 @@ impl ChunkRange {
         None
     }
 }
+
+impl Grid {
+    /// All cells.
+    #[must_use]
+    pub fn chunks(&self) -> ChunkRange {
+        let last = |axis: usize| {
+            let (from, cells) = (self.origin().get(axis)?, self.shape().get(axis)?);
+            from.checked_add_unsigned(cells.checked_sub(1)?)
+        };
+        let first = |axis: usize| self.origin().get(axis).copied().unwrap_or(0);
+        ChunkRange::from_fn(self.rank(), |axis| Some((first(axis), last(axis)?)))
+    }
+}

@@ -32,7 +32,6 @@ mod probe;
 mod records;
 mod segment;
 
-use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use zvf_format::key::Delta;
@@ -42,8 +41,6 @@ use zvf_store::{KeyTable, LevelNode};
 pub use attribute::LinkAttribute;
 pub use records::LinkRecords;
 pub use segment::{LinkCells, LinkSegment};
-
-use crate::{LevelReader, ModelError};
 
 /// The links from a level to itself or to one other; cheap to clone.
 ///
@@ -76,21 +73,6 @@ struct Inner {
     enumerated: bool,
     num_links: Option<u64>,
     num_physical_records: Option<u64>,
-}
-
-impl LevelReader {
-    /// The links from this level to the one `delta` levels coarser; `None` when there are none. Opened
-    /// once per handle.
-    ///
-    /// # Errors
-    ///
-    /// When the documents do not say what is needed to read them, a segment has a name that is none, or
-    /// the layout is one that cannot be read, which is then named.
-    #[boxed]
-    pub async fn links(&self, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
-        let cell = self.opened_links(delta);
-        Ok(cell.get_or_try_init(|| open::family(self, delta)).await?.clone())
-    }
 }
 
 impl LinkFamily {

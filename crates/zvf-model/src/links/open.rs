@@ -1,5 +1,6 @@
 //! Opening a family: its policy, and the segments it has.
 
+use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
@@ -15,11 +16,23 @@ use super::segment::{Form, LinkSegment};
 use super::{Inner, LinkFamily, probe};
 use crate::{Kind, LevelReader, ModelError};
 
+impl LevelReader {
+    /// The links from this level to the one `delta` levels coarser; `None` when there are none. Opened
+    /// once per handle.
+    ///
+    /// # Errors
+    ///
+    /// When the documents do not say what is needed to read them, a segment has a name that is none, or
+    /// the layout is one that cannot be read, which is then named.
+    #[boxed]
+    pub async fn links(&self, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
+        let cell = self.opened_links(delta);
+        Ok(cell.get_or_try_init(|| family(self, delta)).await?.clone())
+    }
+}
+
 /// The family `delta` of a level; `None` where it has none.
-pub(super) async fn family(
-    level: &LevelReader,
-    delta: Delta,
-) -> Result<Option<LinkFamily>, ModelError> {
+async fn family(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
     let family = match level.store().family() {
         Layout::C => native(level, delta).await,
         Layout::A | Layout::B0 | Layout::B1 => older(level, delta).await,

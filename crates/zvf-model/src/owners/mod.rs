@@ -24,11 +24,11 @@ use std::sync::Arc;
 
 use zvf_format::key::ChunkKey;
 
+pub(crate) use table::Kept;
 pub use table::{ChunkOwners, Owner};
 
 use crate::{LevelReader, ModelError};
 use pass::Pass;
-use table::Table;
 
 /// Says whether a step from the first chunk to the second is of interest.
 pub type Near<'a> = &'a (dyn Fn(&[i64], &[i64]) -> bool + Send + Sync);
@@ -53,14 +53,6 @@ pub struct Owners {
     pub chunks: Vec<ChunkOwners>,
     /// Rows of objects with a crossing of interest, ascending, each once.
     pub crossing: Vec<u64>,
-}
-
-/// What a handle keeps of the owners of a level.
-#[derive(Debug)]
-pub(crate) enum Kept {
-    Table(Arc<Table>),
-    /// More than memory may hold.
-    TooLarge,
 }
 
 impl LevelReader {

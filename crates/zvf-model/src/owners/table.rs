@@ -92,6 +92,14 @@ impl Table {
     }
 }
 
+/// What a handle keeps of the owners of a level.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    Table(Arc<Table>),
+    /// More than memory may hold.
+    TooLarge,
+}
+
 /// The owners of the fragments of one chunk.
 ///
 /// ```

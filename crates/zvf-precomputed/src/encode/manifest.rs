@@ -7,7 +7,7 @@
 
 use zvf_format::num::nearest_f32;
 
-use super::MultiLodError;
+use super::error::MultiLodError;
 
 /// A fragment: its cell in the grid of its lod, and its bytes.
 pub(super) type Fragment = ([u32; 3], u32);

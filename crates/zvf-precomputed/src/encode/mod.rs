@@ -5,11 +5,13 @@
 
 use zvf_format::num::to_u64;
 
+mod error;
 mod manifest;
 mod multilod;
 mod octree;
 
-pub use multilod::{LodMesh, MAX_LODS, MultiLod, MultiLodError, encode_multilod};
+pub use error::MultiLodError;
+pub use multilod::{LodMesh, MAX_LODS, MultiLod, encode_multilod};
 pub use octree::encode_octree;
 
 /// Encodes a skeleton: counts, positions, edges, and encoded vertex attributes, in the order of `info`.

@@ -10,9 +10,10 @@
 //!
 //! [`encode_octree`]: super::encode_octree
 
-use zvf_draco::{DracoError, Encoder};
+use zvf_draco::Encoder;
 use zvf_format::num::{floor_f32, nearest_f32};
 
+use super::error::MultiLodError;
 use super::manifest::{Grid, count, encode_manifest};
 
 /// One resolution of a mesh.
@@ -33,27 +34,6 @@ pub struct MultiLod {
     pub manifest: Vec<u8>,
     /// The contents of `ID`.
     pub data: Vec<u8>,
-}
-
-/// Why a mesh cannot be encoded.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MultiLodError {
-    /// A coordinate is not finite.
-    #[error("a vertex at {0}, which is no place")]
-    NoPlace(f64),
-    /// A face names a missing vertex.
-    #[error("a face names the vertex {0}, which is not there")]
-    NoVertex(u32),
-    /// A fragment cannot be encoded.
-    #[error("a fragment cannot be encoded")]
-    Fragment(#[from] DracoError),
-    /// A fragment is larger than the manifest can state.
-    #[error("a fragment or a list of {0}, more than 2^32")]
-    TooLarge(usize),
-    /// Cells of the octree cut the faces into too many pieces.
-    #[error("more than {0} pieces of faces; ask for a coarser level, as in mesh@2")]
-    TooManyPieces(usize),
 }
 
 /// The largest number of lods of a mesh: the coarsest ones are left out.

@@ -28,6 +28,7 @@ use zvf_query::Reader;
 use super::PrecomputedError;
 use super::annotations::ChainAnnotations;
 use super::cache::Cache;
+use super::form::{LayerForm, LayerSummary};
 use super::meshes::Meshes;
 use super::points::Points;
 use super::segments::segment_properties;
@@ -60,32 +61,6 @@ pub struct Precomputed {
     mesh_slots: Semaphore,
     max_whole_faces: usize,
     max_cell_rows: u64,
-}
-
-/// The contents of a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LayerForm {
-    /// Annotations with their indexes.
-    Annotations,
-    /// Skeletons by segment.
-    Skeletons,
-    /// Meshes of several resolutions by segment.
-    Meshes,
-    /// Meshes of one resolution by segment.
-    LegacyMeshes,
-}
-
-/// A folder of a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LayerSummary {
-    /// The name of the folder.
-    pub name: String,
-    /// The geometry in it.
-    pub kind: Kind,
-    /// What it holds.
-    pub form: LayerForm,
 }
 
 /// The facts of a folder.

@@ -16,6 +16,7 @@ mod annotations;
 mod attributes;
 mod cache;
 mod error;
+mod form;
 mod grid;
 mod layer;
 mod meshes;
@@ -27,4 +28,5 @@ mod space;
 mod view;
 
 pub use error::PrecomputedError;
-pub use layer::{LayerForm, LayerSummary, Precomputed};
+pub use form::{LayerForm, LayerSummary};
+pub use layer::Precomputed;

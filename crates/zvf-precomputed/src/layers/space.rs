@@ -10,7 +10,7 @@ use zvf_model::{Column, LevelReader};
 use zvf_store::Store;
 
 use super::PrecomputedError;
-use super::layer::{LayerForm, LayerSummary};
+use super::form::{LayerForm, LayerSummary};
 
 /// The axes of a store.
 #[derive(Clone, Debug)]

@@ -3,7 +3,8 @@
 use serde_json::{Value as Json, json};
 
 use super::PrecomputedError;
-use super::layer::{LayerForm, Precomputed};
+use super::form::LayerForm;
+use super::layer::Precomputed;
 use super::segments::Ids;
 
 impl Precomputed {

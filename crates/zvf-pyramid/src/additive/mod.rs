@@ -16,73 +16,27 @@
 //! Not here: answers from such levels (`zvf-query`).
 
 mod own;
+pub(crate) mod settings;
 mod shares;
 mod source_levels;
 
 use zvf_format::num::saturating_usize;
-use zvf_metadata::{Capability, CrossLevelStorage, Root as RootDocument};
-use zvf_model::{Kind, LevelId, LevelReader};
+use zvf_metadata::{Capability, Root as RootDocument};
+use zvf_model::{LevelId, LevelReader};
 use zvf_query::Reader;
 use zvf_store::{Build, BuildOptions, Store};
 
 use self::own::Own;
 use self::shares::Shares;
-use crate::build::{Names, count_stored_bytes};
 use crate::checkpoint::{Aside, Taken};
 use crate::ladder::{KindLadder, Step};
 use crate::making::Making;
+use crate::names::Names;
 use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::shape::Rules;
-use crate::{Method, Options, PyramidError, levels};
-
-/// The settings for levels that add to each other, with their method.
-pub(crate) async fn resolve_settings(
-    options: &Options,
-    levels: &[LevelReader],
-    kind: Kind,
-) -> Result<Options, PyramidError> {
-    source_levels::check_single_kind(levels, kind)?;
-    let mut has_objects = false;
-    for level in levels {
-        has_objects |= level.objects().await?.is_some();
-    }
-    let usual = if has_objects { Method::Keep } else { Method::Subset };
-    let method = options.method.unwrap_or(usual);
-    let unfit =
-        |expected| Err(PyramidError::setting("levels that add to each other", expected, method));
-    match method {
-        Method::Keep if has_objects => {}
-        Method::Keep => return unfit("objects, each of which is at one level"),
-        Method::Subset if kind != Kind::PointCloud => {
-            return unfit("points, or objects, each of which is at one level");
-        }
-        Method::Subset if has_objects => {
-            return unfit("keep for points of objects, which would be at several levels");
-        }
-        Method::Subset if options.sparsity > 1.0 => {
-            return unfit("objects, to keep some of them");
-        }
-        Method::Subset => {}
-        Method::Cluster | Method::Simplify | Method::Decimate | Method::Collapse => {
-            return unfit("keep or subset, which leave what they keep as it is");
-        }
-    }
-    if options.links != CrossLevelStorage::None {
-        let expected = "none where levels add to each other: a vertex is at one of them";
-        return Err(PyramidError::setting("links between levels", expected, "some"));
-    }
-    if options.renumber {
-        let expected = "the same at all levels that add to each other";
-        return Err(PyramidError::setting("ids of objects", expected, "new ones"));
-    }
-    if let Some((name, rule)) = options.rules.first() {
-        let expected = "none where levels add to each other: values stay as they are";
-        let found = format!("{rule} for {name}");
-        return Err(PyramidError::setting("rule of an attribute", expected, found));
-    }
-    Ok(Options { method: Some(method), ..options.clone() })
-}
+use crate::size::count_stored_bytes;
+use crate::{Method, PyramidError, levels};
 
 /// Spreads the store at `address` over levels; `None` when there is nothing for a second one.
 pub(crate) async fn build(

@@ -11,9 +11,9 @@ use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::Reader;
 
 use super::with_level_0;
-use crate::batches::row_number;
 use crate::carry::Objects;
 use crate::ladder::{KindLadder, Step};
+use crate::rows::row_number;
 use crate::shape::points;
 use crate::{Method, PyramidError};
 

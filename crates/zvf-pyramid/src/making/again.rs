@@ -31,11 +31,11 @@ use zvf_query::{Mode, Order, Query, Reader};
 
 use super::recipe::{farthest_of, is_by_objects};
 use super::{Making, RECIPE};
-use crate::batches::row_number;
 use crate::batches::{join_chains, order_fields, select_kept, select_rows};
 use crate::carry::{Objects, present_ids, unbroken_ids};
 use crate::columns::Points;
 use crate::links::Taking;
+use crate::rows::row_number;
 use crate::shape::Coarsened;
 use crate::shape::farthest::{Farthest, Spot};
 use crate::shape::lattice::Lattice;

@@ -24,16 +24,17 @@ use zvf_metadata::{CodecKind, CodecSpec, LevelDoc as Document, LinkStore, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
 use zvf_store::{Build, CodecPipeline, Store, fit_shard_shape};
-use zvf_write::{LevelWriter, Outside, Pairs, Report, Schema, SpillFolder, WriteOptions};
+use zvf_write::{LevelWriter, Outside, Report, Schema, SpillFolder, WriteOptions};
 
 use self::again::{Again, NOT_BY_OBJECTS, Previous, Refusal, Stored, Tried};
 use self::shaping::Shaping;
 
-use crate::build::Names;
 use crate::carry::Objects;
 use crate::groups;
 use crate::ladder::{KindLadder, Step};
 use crate::links::Taking;
+use crate::made::MadeLevel;
+use crate::names::Names;
 use crate::offload::{Stop, offload};
 use crate::report::LevelReport;
 use crate::shape::farthest::Farthest;
@@ -55,18 +56,6 @@ pub(crate) struct Making<'a> {
     pub(crate) explicit: bool,
     /// The store as it stands, where some of the level may be taken from it.
     pub(crate) previous: Option<Previous<'a>>,
-}
-
-/// A level that was made.
-#[derive(Debug)]
-pub(crate) struct MadeLevel {
-    pub(crate) report: LevelReport,
-    /// What it says of itself, kind by kind.
-    pub(crate) documents: Vec<Document>,
-    /// What stands for the vertices of the level below, kind by kind, where that was asked for.
-    pub(crate) parents: Vec<(Kind, Pairs)>,
-    /// How much was made of the level below, kind by kind, and what differs; of a level that was taken over none.
-    pub(crate) rebuilt: Vec<(Rebuilt, Changed)>,
 }
 
 /// What a kind of a level is made of.

@@ -15,7 +15,7 @@ use zvf_query::{Query, Reader};
 use zvf_store::Store;
 
 use super::coarsen::{NONE, ReferenceLevel};
-use super::full::described;
+use super::read::described;
 use crate::PyramidError;
 use crate::batches::split_off_places;
 use crate::columns::gather;

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 use rayon::prelude::*;
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_metadata::{Node, Object};
+use zvf_metadata::Object;
 use zvf_model::{Field, Kind, LevelId, LevelReader, Members, ObjectId};
 use zvf_store::{Caching, CellSink, Store};
 use zvf_write::GroupTable;
@@ -20,7 +20,8 @@ use zvf_write::GroupTable;
 use super::coarsen::{NONE, ReferenceLevel};
 use super::element_cells;
 use super::elements::SourceElements;
-use super::write::{Target, plan};
+use super::read::described;
+use super::write::{FullReport, Target, plan};
 use crate::PyramidError;
 use crate::clusters::Clusters;
 use crate::columns::join;
@@ -40,15 +41,6 @@ pub(super) struct FullContent {
 pub(super) struct DescribedColumn {
     pub(super) field: Field,
     pub(super) attributes: Object,
-}
-
-/// What was written of a level.
-#[derive(Default)]
-pub(super) struct FullReport {
-    /// The families of arrays.
-    pub(super) families: Vec<&'static str>,
-    /// Edges or faces.
-    pub(super) elements: u64,
 }
 
 impl FullContent {
@@ -173,18 +165,6 @@ pub(super) fn reference_counts(source: &ReferenceLevel, kept: &[usize]) -> Vec<u
 pub(super) fn referenced(parents: &[u32], references: &[u64]) -> Vec<u32> {
     let parent = |(parent, count): (&u32, &u64)| if *count > 0 { *parent } else { NONE };
     parents.iter().zip(references).map(parent).collect()
-}
-
-/// What the array at `path` says of its values.
-pub(super) async fn described(store: &Store, path: &str) -> Result<Object, PyramidError> {
-    let mut attributes = match store.nodes().node(path).await?.as_deref() {
-        Some(Node::Array(array)) => array.attributes.clone(),
-        _ => Object::new(),
-    };
-    for of_grid in ["nonempty_chunks", "chunk_grid_origin"] {
-        attributes.remove(of_grid);
-    }
-    Ok(attributes)
 }
 
 async fn write_column(

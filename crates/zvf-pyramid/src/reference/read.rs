@@ -8,6 +8,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::num::{
     nearest_f32, saturating_u32_from_usize, saturating_usize, to_u64, usize_from_u32,
 };
+use zvf_metadata::{Node, Object};
 use zvf_model::{ChunkFragments, Column, LevelId as Number, LevelReader, ObjectIndex};
 use zvf_store::{Caching, Store};
 
@@ -138,6 +139,18 @@ fn all_as_one(
     level.offsets = vec![0, references.len()];
     level.references = references;
     Ok(())
+}
+
+/// What the array at `path` says of its values.
+pub(super) async fn described(store: &Store, path: &str) -> Result<Object, PyramidError> {
+    let mut attributes = match store.nodes().node(path).await?.as_deref() {
+        Some(Node::Array(array)) => array.attributes.clone(),
+        _ => Object::new(),
+    };
+    for of_grid in ["nonempty_chunks", "chunk_grid_origin"] {
+        attributes.remove(of_grid);
+    }
+    Ok(attributes)
 }
 
 /// Chunks that are read at once.

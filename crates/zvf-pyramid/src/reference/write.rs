@@ -13,7 +13,6 @@ use zvf_metadata::{Dtype, FillValue, GroupDoc, LevelDoc as Document, Node, Objec
 use zvf_store::{Build, CellPlan, CellSink, DensePlan, RowPlan, Store};
 
 use super::coarsen::ReferenceLevel;
-use super::full::FullReport;
 use crate::PyramidError;
 
 /// The level that is written, and where.
@@ -22,6 +21,15 @@ pub(super) struct Target<'a> {
     pub(super) build: &'a Build,
     pub(super) number: u32,
     pub(super) sparsity: f64,
+}
+
+/// What was written of a level.
+#[derive(Default)]
+pub(super) struct FullReport {
+    /// The families of arrays.
+    pub(super) families: Vec<&'static str>,
+    /// Edges or faces.
+    pub(super) elements: u64,
 }
 
 /// Writes all of a level but its links to others and what a full level has `more`, which was written before.

@@ -9,9 +9,8 @@ use zvf_model::{Batch, Elements};
 
 use super::Coarsened;
 use crate::PyramidError;
-use crate::batches::row_number;
-use crate::clusters::NONE;
 use crate::columns::gather;
+use crate::rows::{NONE, row_number};
 
 /// The same trees with their vertices depth first and each edge at the place of its child. What is no tree stays as it
 /// is: the writer refuses it.

@@ -10,9 +10,9 @@ use zvf_model::{Batch, Parts};
 use super::farthest::{Farthest, Spot};
 use super::{Coarsened, Rules, Segment, merged, point};
 use crate::PyramidError;
-use crate::batches::row_number;
-use crate::clusters::{Clusters, NONE};
+use crate::clusters::Clusters;
 use crate::columns::{floats, gather};
+use crate::rows::{NONE, row_number};
 
 /// How vertices of a chain are dropped.
 #[derive(Clone, Copy, Debug)]

@@ -16,14 +16,15 @@ use zvf_format::num::{
 };
 use zvf_model::{Batch, Elements};
 
+use super::hausdorff::directed_hausdorff_bound;
 use super::mesh::Mesh;
 use super::net::Net;
-use super::surface::directed_hausdorff_bound;
 use super::{Coarsened, Rules, merged};
 use crate::PyramidError;
-use crate::clusters::{Clusters, NONE, Numbers};
+use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
 use crate::offload::Stop;
+use crate::rows::NONE;
 
 /// The mesh with about `keep` of its faces; vertices that are `fixed` stay. What it gives once it was
 /// stopped must not be used.

@@ -13,9 +13,9 @@ use super::farthest::Farthest;
 use super::points::cell_of;
 use super::{Coarsened, Rules, merged, point};
 use crate::PyramidError;
-use crate::batches::row_number;
-use crate::clusters::{Clusters, NONE, Numbers};
+use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
+use crate::rows::{NONE, row_number};
 
 /// The batch with vertices merged inside cells, but for those that are `fixed`. `directed` edges are only
 /// the same when they go the same way.

@@ -1,4 +1,8 @@
-//! The directed Hausdorff distance of one triangle to a surface, bounded by branch and bound.
+//! Upper bounds on the directed Hausdorff distance between surfaces.
+//!
+//! Some points are measured first: what is not farther than these by much needs no closer look. Most triangles show by
+//! what lies under them and beside that how near they are ([`walk`](super::walk)). Of the others all of the surface
+//! counts, of which only what is near is looked at: one triangle after the other, by branch and bound.
 //!
 //! ```text
 //! floor     how far some point of all triangles is: what is hardly farther will do
@@ -10,14 +14,56 @@
 //! What comes out is never too small. It is hardly too large either, unless so much lies around that looking
 //! ends before: then a face is as far as its farthest corner is from one triangle.
 
+use rayon::prelude::*;
 use zvf_format::num::to_u64;
 
+use super::net::Net;
 use super::plate::{Face, Plate, Triangle, bounds};
-use super::surface::Surface;
+use super::surface::{Surface, center};
+use super::walk::{bound_nearby, walk_to};
+use crate::offload::Stop;
+
+/// An upper bound on the directed Hausdorff distance from some triangles of `from` to `to`; 0 where one of them is nothing, and
+/// infinite where a corner is nowhere or so far off that its distance is no number. With each triangle stands one of
+/// `to` which may be near it: any will do. Once it is stopped it looks at nothing more.
+pub(super) fn directed_hausdorff_bound(
+    (from, some): (&Net<'_>, &[[u32; 2]]),
+    to: &Net<'_>,
+    stop: &Stop,
+) -> f64 {
+    if some.is_empty() || to.len() == 0 {
+        return 0.0;
+    }
+    let is_somewhere = |one: Option<Triangle>| {
+        one.is_some_and(|one| one.as_flattened().iter().all(|x| x.abs() < MAX_DISTANCE))
+    };
+    let all_somewhere = some.iter().all(|[face, _]| is_somewhere(from.triangle(*face)))
+        && to.triangles().all(|one| is_somewhere(Some(one)));
+    if !all_somewhere {
+        return f64::INFINITY;
+    }
+    let surface = Surface::new(to);
+    let mut floor = surface.farthest_center(from, some).max(surface.zero_distance_sq());
+    let mut most = 0.0_f64;
+    // What some found raises the floor for others.
+    for round in 0..ROUNDS {
+        let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
+        let own = some.par_iter().skip(round).step_by(ROUNDS).filter(|_| !stop.is_set());
+        let found = own.map_init(Vec::new, |open, [face, near]| {
+            let Some(one) = from.triangle(*face) else { return (f64::INFINITY, floor) };
+            let limits = (floor, floor * BOUND_RATIO_SQ);
+            let start = walk_to(to, *near, center(&one)).map(|(start, _)| start);
+            let nearby = start.and_then(|start| bound_nearby(to, start, &one, limits, open));
+            nearby.map_or_else(|| refine_bound(&surface, &one, floor), |off| (off, floor))
+        });
+        (most, floor) = larger((most, floor), found.reduce(|| (0.0, 0.0), larger));
+    }
+    most.sqrt()
+}
 
 /// How far a triangle may lie from a surface, squared; where that is hardly above `floor`, no closer. And the
 /// floor, or how far some point of the triangle is, if that is more.
-pub(super) fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
+fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
     let first = Piece { face: Face::from_triangle(triangle), halved: 0, crowd: usize::MAX };
     let mut look = BoundSearch { surface, most: 0.0, floor, room: BASE_PAIRS, open: vec![first] };
     let (mut near, mut left, mut rest) = (Vec::new(), Vec::new(), Vec::new());
@@ -142,7 +188,7 @@ fn distance_sq_over(face: &Face, plate: &Plate, limit: f64, rest: &mut Vec<Face>
 }
 
 /// The square of how much too large the answer may be.
-pub(super) const BOUND_RATIO_SQ: f64 = 1.1;
+const BOUND_RATIO_SQ: f64 = 1.1;
 /// A face with more triangles below it is halved at once.
 const MAX_NEAR_TRIANGLES: usize = 128;
 /// How often a face is halved.
@@ -150,3 +196,145 @@ const MAX_HALVINGS: u32 = 24;
 /// How many pairs of a face and a triangle are looked at, and how many more for each triangle around.
 const BASE_PAIRS: u64 = 100_000;
 const PAIRS_PER_TRIANGLE: u64 = 64;
+/// What is farther off than that has no distance squared.
+const MAX_DISTANCE: f64 = 1e150;
+/// In so many rounds all are looked at.
+const ROUNDS: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::super::plate::nearest_sq;
+    use super::*;
+
+    /// The triangles between points, of which no two are the same.
+    fn between(triangles: &[Triangle]) -> (Vec<[f64; 3]>, Vec<[u32; 3]>) {
+        let (mut at, mut numbers) = (Vec::new(), HashMap::new());
+        let mut number = |point: [f64; 3]| {
+            *numbers.entry(point.map(f64::to_bits)).or_insert_with(|| {
+                at.push(point);
+                u32::try_from(at.len() - 1).unwrap()
+            })
+        };
+        let faces = triangles.iter().map(|one| one.map(&mut number)).collect();
+        (at, faces)
+    }
+
+    /// The bound with some triangle to begin with and, where there is none, as far as it differs at all.
+    fn directed_hausdorff_bound(from: &[Triangle], to: &[Triangle]) -> f64 {
+        let ((from_at, from), (to_at, to)) = (between(from), between(to));
+        let rows = 0..u32::try_from(from.len()).unwrap();
+        let (from, to) = (Net::new(&from_at, from), Net::new(&to_at, to));
+        let bound = |start: &dyn Fn(u32) -> u32| {
+            let some: Vec<[u32; 2]> = rows.clone().map(|row| [row, start(row)]).collect();
+            super::directed_hausdorff_bound((&from, &some), &to, &Stop::default())
+        };
+        let [nowhere, somewhere] = [bound(&|_| u32::MAX), bound(&|row| row % 7)];
+        let same = nowhere == somewhere || (nowhere / somewhere - 1.0).abs() < 0.05;
+        assert!(same || nowhere.max(somewhere) < 1e-6, "{nowhere}, {somewhere}");
+        somewhere
+    }
+
+    const FLAT: Triangle = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 4.0, 0.0]];
+
+    #[test]
+    fn what_lies_over_an_edge_is_cut_there() {
+        let other = [[4.0, 0.0, 0.0], [4.0, 4.0, 0.0], [0.0, 4.0, 0.0]];
+        let fine = [[1.0, 1.0, 0.5], [3.0, 3.0, 0.5], [1.0, 3.0, 0.5]];
+        let alone = directed_hausdorff_bound(&[fine], &[FLAT]);
+        let both = directed_hausdorff_bound(&[fine], &[FLAT, other]);
+        assert!((1.5..1.58).contains(&alone) && both == 0.5, "{alone} {both}");
+        assert_eq!(
+            (directed_hausdorff_bound(&[fine], &[]), directed_hausdorff_bound(&[], &[fine])),
+            (0.0, 0.0)
+        );
+    }
+
+    #[test]
+    fn one_way_is_not_the_other_and_far_away_is_found() {
+        let peak = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [2.0, 2.0, 7.0]];
+        // All of the small one is near the large one, but not the other way round.
+        let small = [[0.0, 0.0, 0.0], [0.1, 0.0, 0.0], [0.0, 0.1, 0.0]];
+        assert!(directed_hausdorff_bound(&[small], &[FLAT]) < 1e-9);
+        assert!((directed_hausdorff_bound(&[FLAT], &[small]) - 15.21_f64.sqrt()).abs() < 0.15);
+        assert!((7.0..7.35).contains(&directed_hausdorff_bound(&[peak], &[FLAT])));
+        let moved = FLAT.map(|[x, y, z]| [x + 1000.0, y, z]);
+        let found = directed_hausdorff_bound(&[moved], &[FLAT]);
+        assert!((1000.0..1050.0).contains(&found), "{found}");
+    }
+
+    /// A hill of so many triangles on each side.
+    fn hill(count: u32) -> Vec<Triangle> {
+        let size = 8.0 / f64::from(count);
+        let at = |x: u32, y: u32| {
+            let (x, y) = (f64::from(x) * size, f64::from(y) * size);
+            [x, y, (x / 3.0).sin() * (y / 2.0).cos()]
+        };
+        let cells = (0..count).flat_map(|x| (0..count).map(move |y| (x, y)));
+        let pair = |(x, y)| {
+            let [a, b, c, d] = [at(x, y), at(x + 1, y), at(x + 1, y + 1), at(x, y + 1)];
+            [[a, b, c], [a, c, d]]
+        };
+        cells.flat_map(pair).collect()
+    }
+
+    /// The distance of many points tells what is too small, and what is much too large.
+    #[test]
+    fn a_hill_is_as_far_from_a_coarser_one_as_its_points_are() {
+        let (fine, coarse) = (hill(40), hill(9));
+        for (from, to) in [(&fine, &coarse), (&coarse, &fine)] {
+            let inside = |[a, b, c]: &Triangle| {
+                let weights = (0..=12).flat_map(|u| (0..=12 - u).map(move |v| (u, v)));
+                let points = weights.map(|(u, v)| {
+                    let (u, v) = (f64::from(u) / 12.0, f64::from(v) / 12.0);
+                    let axis = |at: usize| a[at] + (b[at] - a[at]) * u + (c[at] - a[at]) * v;
+                    [axis(0), axis(1), axis(2)]
+                });
+                points.collect::<Vec<_>>()
+            };
+            let off =
+                |point| to.iter().map(|one| nearest_sq(one, point)).fold(f64::INFINITY, f64::min);
+            let least = from.iter().flat_map(inside).map(off).fold(0.0, f64::max).sqrt();
+            let found = directed_hausdorff_bound(from, to);
+            assert!(found >= least && found < least * 1.06, "{found} of {least}");
+        }
+    }
+
+    #[test]
+    fn the_same_surface_is_no_way_off_and_one_face_may_lie_over_thousands() {
+        let fine = hill(40);
+        assert!(directed_hausdorff_bound(&fine, &fine) < 1e-6);
+        let flat: Vec<Triangle> = fine.iter().map(|one| one.map(|[x, y, _]| [x, y, 0.0])).collect();
+        let wide = [[0.0, 0.0, 0.25], [8.0, 0.0, 0.25], [8.0, 8.0, 0.25]];
+        let found = directed_hausdorff_bound(&[wide], &flat);
+        assert!((0.25..0.263).contains(&found), "{found}");
+    }
+    /// Soup, and many triangles in one place: it ends, and is right.
+    #[test]
+    fn triangles_that_lie_anyhow_take_no_longer_than_they_may() {
+        let mut state = 7_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            f64::from(u32::try_from(state >> 40).unwrap()) / f64::from(1 << 24)
+        };
+        let mut soup = || -> Vec<Triangle> {
+            (0..40).map(|_| std::array::from_fn(|_| std::array::from_fn(|_| next()))).collect()
+        };
+        let (one, other) = (soup(), soup());
+        let found = directed_hausdorff_bound(&one, &other);
+        let (at, faces) = between(&other);
+        let net = Net::new(&at, faces);
+        let surface = Surface::new(&net);
+        let least =
+            one.iter().flatten().map(|at| surface.distance_sq(*at)).fold(0.0, f64::max).sqrt();
+        assert!(found >= least && found < 1.0, "{found} of {least}");
+        let lot = vec![FLAT; 300];
+        assert_eq!(directed_hausdorff_bound(&lot, &lot), 0.0);
+        for nowhere in [f64::NAN, f64::INFINITY, -1e300] {
+            let other = [[0.0; 3], [nowhere; 3], [1.0; 3]];
+            assert_eq!(directed_hausdorff_bound(&[other], &[FLAT]), f64::INFINITY);
+            assert_eq!(directed_hausdorff_bound(&[FLAT], &[other]), f64::INFINITY);
+        }
+    }
+}

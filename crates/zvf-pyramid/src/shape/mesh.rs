@@ -11,8 +11,8 @@ use super::net::Edges;
 use super::plate::middle;
 use super::quadric::{Quadric, cross, dot, subtract, unit};
 use super::queue::Queue;
-use crate::clusters::NONE;
 use crate::offload::Stop;
+use crate::rows::NONE;
 
 /// What is known around an edge: memory that is used again.
 #[derive(Default)]

@@ -36,6 +36,7 @@ use zvf_model::{Batch, Column, Elements, Field, ObjectId};
 use crate::PyramidError;
 use crate::clusters::{Clusters, weights};
 use crate::columns::counts;
+use crate::rows::row_number;
 use crate::rule::Aggregation;
 use crate::shape::farthest::Spot;
 
@@ -43,7 +44,7 @@ use crate::shape::farthest::Spot;
 #[derive(Debug)]
 pub(crate) struct Coarsened {
     pub(crate) batch: Batch,
-    /// For each vertex of the finer batch the one that stands for it; [`NONE`](crate::clusters::NONE)
+    /// For each vertex of the finer batch the one that stands for it; [`NONE`](crate::rows::NONE)
     /// without.
     pub(crate) vertex_map: Vec<u32>,
     /// How far the finer geometry may lie from it.
@@ -55,7 +56,7 @@ pub(crate) struct Coarsened {
 impl Coarsened {
     /// The batch as it is.
     pub(crate) fn from_batch(batch: Batch) -> Self {
-        let vertex_map = (0..crate::batches::row_number(batch.len())).collect();
+        let vertex_map = (0..row_number(batch.len())).collect();
         Self { batch, vertex_map, error: 0.0, at: None }
     }
 

@@ -4,7 +4,7 @@ use zvf_format::num::{saturating_u32_from_usize, usize_from_u32};
 
 use super::plate::Triangle;
 use super::quadric::{cross, subtract};
-use crate::clusters::NONE;
+use crate::rows::NONE;
 
 /// The sides of triangles by their lower ends.
 #[derive(Debug)]

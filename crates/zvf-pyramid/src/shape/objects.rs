@@ -11,9 +11,8 @@ use zvf_model::{Batch, Elements, Kind, ObjectId};
 use super::Coarsened;
 use super::canonical::order_canonically;
 use crate::PyramidError;
-use crate::batches::row_number;
-use crate::clusters::NONE;
 use crate::columns::gather;
+use crate::rows::{NONE, row_number};
 
 /// An object that was made coarser.
 #[derive(Debug)]

@@ -16,9 +16,9 @@ use super::farthest::Farthest;
 use super::lattice::{Lattice, Unit};
 use super::{Coarsened, Rules, merged, objects_of, point};
 use crate::PyramidError;
-use crate::batches::row_number;
-use crate::clusters::{Clusters, NONE, Numbers};
+use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats, gather};
+use crate::rows::{NONE, row_number};
 
 /// One point for each object and cell. What lies in one cell must be in one batch.
 pub(crate) fn cluster_points(

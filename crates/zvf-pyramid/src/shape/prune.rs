@@ -10,8 +10,7 @@ use std::collections::BinaryHeap;
 use zvf_format::num::usize_from_u32;
 
 use super::{distance_sq, point};
-use crate::batches::row_number;
-use crate::clusters::NONE;
+use crate::rows::{NONE, row_number};
 
 /// Whether each vertex is of a branch shorter than `length`, or of one that became so.
 pub(super) fn find_short_branches(

@@ -8,9 +8,9 @@ use super::chain::douglas_peucker;
 use super::prune::find_short_branches;
 use super::{Coarsened, Rules, distance_sq, merged, point};
 use crate::PyramidError;
-use crate::batches::row_number;
-use crate::clusters::{Clusters, NONE};
+use crate::clusters::Clusters;
 use crate::columns::{floats, gather};
+use crate::rows::{NONE, row_number};
 
 /// The skeletons with fewer vertices between roots, forks and tips, and without branches at the ends that
 /// are shorter than `prune`.

@@ -12,7 +12,7 @@
 use super::net::Net;
 use super::plate::{Face, Triangle, nearest_sq};
 use super::quadric::{dot, subtract};
-use crate::clusters::NONE;
+use crate::rows::NONE;
 
 /// A part of a triangle, and what of the surface is taken to lie under it.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use super::Context;
 use super::fetch::{Need, Of};
 use super::objects::check_pieces;
 use crate::error::QueryError;
-use crate::query::Mode;
+use crate::mode::Mode;
 use crate::region::Region;
 use crate::select::chain::{Chain, Point, is_near};
 use crate::select::pieces::Piece;

@@ -19,12 +19,10 @@
 
 use zvf_format::key::ChunkKey;
 use zvf_format::num::usize_from_u32;
-use zvf_model::{
-    AttributeReader, Categories, Column, LinkAttribute, RowAttribute, RowValues, Value,
-};
+use zvf_model::{Column, LinkAttribute, RowAttribute, RowValues, Value};
 
 use super::Context;
-use super::rows::{self, Condition};
+use super::rows::{self, Condition, RowColumn};
 use crate::error::{BadQuery, QueryError};
 use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
 use crate::warm::{Warm, no_such};
@@ -43,30 +41,6 @@ pub(crate) struct Conditions {
     groups: Vec<Predicate>,
     pub(super) links: Vec<Predicate>,
     pub(super) link_columns: Vec<(ColumnRef, LinkAttribute)>,
-}
-
-/// Where the values of a column of rows come from.
-#[derive(Clone, Debug)]
-pub(super) enum RowColumn {
-    Attribute(AttributeReader),
-    /// A coordinate of the positions, by the number of its axis.
-    Axis(u32),
-}
-
-impl RowColumn {
-    pub(super) fn categories(&self) -> Option<&Categories> {
-        match self {
-            Self::Attribute(reader) => reader.categories(),
-            Self::Axis(_) => None,
-        }
-    }
-
-    fn width(&self) -> u32 {
-        match self {
-            Self::Attribute(reader) => reader.width(),
-            Self::Axis(_) => 1,
-        }
-    }
 }
 
 impl Conditions {

@@ -10,8 +10,8 @@ use zvf_store::{Caching, Partial};
 
 use super::Context;
 use crate::error::QueryError;
-use crate::select::held::{Held, ranges};
-use crate::select::pieces::{Piece, Pieces};
+use crate::select::held::Held;
+use crate::select::pieces::{Piece, Pieces, ranges};
 
 /// What is wanted of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -41,7 +41,8 @@ use zvf_store::{Caching, KeyTable};
 
 use crate::answer::{Answer, Missing, Plan, QueryStats};
 use crate::error::QueryError;
-use crate::query::{Mode, Query};
+use crate::mode::Mode;
+use crate::query::Query;
 use crate::region::Region;
 use crate::select::candidates::{self, all_chunks, chunk_range_of_box, chunks_in_range};
 use crate::warm::Warm;

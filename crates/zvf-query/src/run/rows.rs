@@ -7,11 +7,10 @@
 use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
-use zvf_model::{Categories, Column, Value};
+use zvf_model::{AttributeReader, Categories, Column, Value};
 use zvf_store::Caching;
 
 use super::Context;
-use super::conditions::RowColumn;
 use super::fetch::Of;
 use super::objects::Parted;
 use super::ranges::Ranges;
@@ -21,6 +20,30 @@ use crate::predicate::{ColumnRef, Predicate, Scope};
 use crate::select::bits::Bits;
 use crate::select::held::Held;
 use crate::select::pieces::{Piece, Pieces};
+
+/// Where the values of a column of rows come from.
+#[derive(Clone, Debug)]
+pub(super) enum RowColumn {
+    Attribute(AttributeReader),
+    /// A coordinate of the positions, by the number of its axis.
+    Axis(u32),
+}
+
+impl RowColumn {
+    fn categories(&self) -> Option<&Categories> {
+        match self {
+            Self::Attribute(reader) => reader.categories(),
+            Self::Axis(_) => None,
+        }
+    }
+
+    pub(super) fn width(&self) -> u32 {
+        match self {
+            Self::Attribute(reader) => reader.width(),
+            Self::Axis(_) => 1,
+        }
+    }
+}
 
 /// A condition made ready for rows.
 #[derive(Clone, Debug)]

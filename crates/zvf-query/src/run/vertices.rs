@@ -20,10 +20,10 @@ use super::asked::is_owned;
 use super::fetch::{Need, Of};
 use crate::answer::Plan;
 use crate::error::QueryError;
-use crate::query::Mode;
-use crate::select::held::{Held, ranges};
+use crate::mode::Mode;
+use crate::select::held::Held;
 use crate::select::inside::{Test, work};
-use crate::select::pieces::{Gathered, Piece, Pieces};
+use crate::select::pieces::{Gathered, Piece, Pieces, ranges};
 use crate::select::runs::{ROWS_END, Runs, runs};
 
 /// One chunk and the rows of it that can matter.

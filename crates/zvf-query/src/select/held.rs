@@ -1,11 +1,7 @@
 //! Rows that were read of one chunk: all of them, or ranges.
 
-use std::ops::Range;
-
 use zvf_format::num::usize_from_u32;
 use zvf_model::Column;
-
-use super::pieces::Piece;
 
 /// What is held of one chunk of one array.
 #[derive(Clone, Debug)]
@@ -50,32 +46,10 @@ impl Held {
     }
 }
 
-/// The ranges of rows that `pieces` of one chunk need, ascending, joined where less than `gap` rows lie
-/// between.
-pub(crate) fn ranges<'a>(
-    pieces: impl Iterator<Item = &'a Piece>,
-    gap: u32,
-    scratch: &mut Vec<(u32, u32)>,
-) -> Vec<Range<u64>> {
-    scratch.clear();
-    scratch.extend(pieces.map(|piece| (piece.start, piece.end())));
-    if !scratch.is_sorted() {
-        scratch.sort_unstable();
-    }
-    let mut joined: Vec<Range<u64>> = Vec::new();
-    for &(start, end) in scratch.iter() {
-        match joined.last_mut() {
-            Some(last) if u64::from(start) <= last.end + u64::from(gap) => {
-                last.end = last.end.max(end.into());
-            }
-            _ => joined.push(start.into()..end.into()),
-        }
-    }
-    joined
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use zvf_metadata::Dtype;
 
     use super::*;
@@ -100,18 +74,5 @@ mod tests {
             }
         }
         assert!(whole.slice(8, 2).is_none() && Held::Nothing.bytes(0, 0).is_none());
-    }
-
-    #[test]
-    fn close_ranges_are_joined() {
-        let piece = |start, len| Piece { cell: 0, start, len, fragment: 0 };
-        let pieces = [piece(9, 2), piece(0, 3), piece(5, 1), piece(1, 1)];
-        let mut scratch = Vec::new();
-        assert_eq!(ranges(pieces.iter(), 0, &mut scratch), [0..3, 5..6, 9..11]);
-        assert_eq!(ranges(pieces.iter(), 2, &mut scratch), [0..6, 9..11]);
-        assert_eq!(
-            ranges(pieces.iter(), 3, &mut scratch),
-            std::iter::once(0..11).collect::<Vec<_>>()
-        );
     }
 }

@@ -4,6 +4,8 @@
 //! megabyte several threads do it. One piece alone is not copied at all when it is most of what was
 //! read.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
@@ -115,6 +117,30 @@ impl Pieces {
         gathered.add(self, held)?;
         gathered.finish()
     }
+}
+
+/// The ranges of rows that `pieces` of one chunk need, ascending, joined where less than `gap` rows lie
+/// between.
+pub(crate) fn ranges<'a>(
+    pieces: impl Iterator<Item = &'a Piece>,
+    gap: u32,
+    scratch: &mut Vec<(u32, u32)>,
+) -> Vec<Range<u64>> {
+    scratch.clear();
+    scratch.extend(pieces.map(|piece| (piece.start, piece.end())));
+    if !scratch.is_sorted() {
+        scratch.sort_unstable();
+    }
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for &(start, end) in scratch.iter() {
+        match joined.last_mut() {
+            Some(last) if u64::from(start) <= last.end + u64::from(gap) => {
+                last.end = last.end.max(end.into());
+            }
+            _ => joined.push(start.into()..end.into()),
+        }
+    }
+    joined
 }
 
 /// A column that is assembled from what is read at several times.
@@ -310,5 +336,17 @@ mod tests {
             pieces.push_apart(piece(0, start, 7.min(n - start)));
         }
         assert_eq!(pieces.gather(&held, column.dtype(), 1).unwrap(), column);
+    }
+
+    #[test]
+    fn close_ranges_are_joined() {
+        let pieces = [piece(0, 9, 2), piece(0, 0, 3), piece(0, 5, 1), piece(0, 1, 1)];
+        let mut scratch = Vec::new();
+        assert_eq!(ranges(pieces.iter(), 0, &mut scratch), [0..3, 5..6, 9..11]);
+        assert_eq!(ranges(pieces.iter(), 2, &mut scratch), [0..6, 9..11]);
+        assert_eq!(
+            ranges(pieces.iter(), 3, &mut scratch),
+            std::iter::once(0..11).collect::<Vec<_>>()
+        );
     }
 }

@@ -25,13 +25,13 @@ use zvf_metadata::{ArrayDoc, CodecSpec, DataTypeKind, GroupDoc, LayoutFamily, No
 use super::Build;
 use super::cells::{CellPlan, CellSink};
 use super::shards::count_kept_cells;
+use crate::cache::Caching;
 use crate::codec::CodecPipeline;
 use crate::docs::document;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::Cells;
 use crate::open::Store;
-use crate::shared::Caching;
 
 /// What becomes of shards.
 ///

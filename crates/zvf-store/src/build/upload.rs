@@ -19,6 +19,8 @@
 //!
 //! Not here: who may build (`claim`); single requests and when they are sent again (`source::remote`).
 
+mod publish;
+
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
@@ -28,16 +30,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
-use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Expected};
 use zvf_publish::{Disk, KeyedFolder};
 
-use super::check::check_uploads;
 use super::claim::Claim;
 use super::room::{Kept, MemoryLimiter};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::source::remote::Created;
 use crate::source::{Get, Remote};
 
 /// The uploads of one build.
@@ -240,101 +239,6 @@ impl Uploads {
         self.shared.wait_until_idle().await;
         let failure = self.shared.state().failure.clone();
         failure.map_or(Ok(()), Err)
-    }
-
-    /// Creates the root document, after everything else has arrived and fits it; `nodes` are those of the build.
-    pub(crate) async fn publish(
-        &self,
-        key: &Key,
-        root: &Bytes,
-        nodes: &BTreeSet<Key>,
-    ) -> Result<Created, StoreError> {
-        self.flush().await?;
-        let Some(claim) = &self.claim else { return Err(taken()) };
-        claim.verify().await?;
-        if !self.is_shared() {
-            self.check_objects().await?;
-        }
-        check_uploads(self, root, nodes).await?;
-        if let Some(work) = &self.work {
-            write_down(&Disk::default(), work, INTENT, root)
-                .map_err(|error| StoreError::io(Op::Publish, error))?;
-        }
-        // From here on what lies there may be a store, also when the caller no longer waits for the answer.
-        self.shared.state().done = true;
-        let created = match self.remote.create(key, root).await {
-            Ok(created) => created,
-            Err(error) if error.class() == Class::CommitUnknown => {
-                claim.keep_claim();
-                return Err(error);
-            }
-            Err(error) => {
-                self.shared.state().done = error.class() == Class::AlreadyExists;
-                // Nothing of ours is there, and what somebody else put there later is not ours.
-                let _left = self.work.as_ref().map(|work| std::fs::remove_file(work.join(INTENT)));
-                return Err(error);
-            }
-        };
-        self.confirm(claim, key, root, created).await?;
-        // One that stays is found to be dead by whoever cares, and no reader does.
-        let _released = claim.release().await;
-        Ok(created)
-    }
-
-    /// Makes sure that the prefix was still claimed when the root document came into being.
-    async fn confirm(
-        &self,
-        claim: &Claim,
-        key: &Key,
-        root: &Bytes,
-        created: Created,
-    ) -> Result<(), StoreError> {
-        let confirmed = match claim.verify().await {
-            Ok(()) if created == Created::Looked => match self.remote.read(key).await {
-                Ok(Some(found)) if found == *root => Ok(()),
-                Ok(_) => Err(taken()),
-                Err(error) => Err(error),
-            },
-            // Who asks for nothing else cannot have lost it.
-            Err(error) if error.class() != Class::Conflict && claim.is_fresh() => Ok(()),
-            confirmed => confirmed,
-        };
-        confirmed.map_err(|error| {
-            claim.keep_claim();
-            StoreError::unknown(error)
-        })
-    }
-
-    /// Compares what lies below the prefix with what was sent.
-    async fn check_objects(&self) -> Result<(), StoreError> {
-        let mut tries = 0;
-        loop {
-            let mut found = 0;
-            for (name, len) in self.remote.list_all(&Key::root()).await? {
-                let is_sent = self.shared.was_sent(&name, len);
-                found += usize::from(is_sent);
-                if !is_sent && is_of_a_store(&name) {
-                    let expected = Expected::Rule("nothing but what this build put there");
-                    let (class, what) = (Class::Conflict, "objects");
-                    let error =
-                        StoreError::refused(class, Op::Publish, what, expected, "another's");
-                    return Err(error.with_key(&Key::root().below(&name)?));
-                }
-            }
-            let sent = self.shared.state().sent.len();
-            if found == sent {
-                return Ok(());
-            }
-            tries += 1;
-            if tries == MAX_LIST_ATTEMPTS {
-                let (class, expected) = (Class::Conflict, Expected::Exactly(to_u64(sent).into()));
-                let what = "objects of this build below the prefix";
-                let found = Found::from(found);
-                return Err(StoreError::refused(class, Op::Publish, what, expected, found));
-            }
-            // A list may be older than what was put.
-            self.remote.sleep(LIST_PAUSE).await;
-        }
     }
 
     /// Removes what was sent, unless it is published, and lets others build here.

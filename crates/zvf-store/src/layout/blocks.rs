@@ -18,7 +18,8 @@ use bytes::Bytes;
 use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 
-use super::part::{Ask, FRAME_BYTES, length, past_payload, past_the_end, shifted};
+use super::part::{Ask, past_payload, past_the_end, shifted};
+use super::span::{FRAME_BYTES, length};
 use super::zarr::Place;
 use crate::codec::{Blocks, Scratch, header_len, spread};
 use crate::error::{Change, StoreError};

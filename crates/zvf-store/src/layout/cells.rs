@@ -27,11 +27,12 @@ use super::shard::Shards;
 use super::table::KeyTable;
 use super::tiny::Tiny;
 use super::zarr::ZarrArray;
+use crate::cache::Caching;
 use crate::codec::{Coding, Packing, Partial};
 use crate::docs::Outline;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::shared::{Caching, Shared};
+use crate::shared::Shared;
 use crate::source::Source;
 
 /// The chunks of one array of a level.

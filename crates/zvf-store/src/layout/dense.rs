@@ -26,14 +26,15 @@ use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, GroupDoc, Obj
 use super::fill::fill_item;
 use super::grid::{Grid, count_bytes, filled};
 use super::packed::PackedDense;
-use super::part::length;
 use super::shard::Shards;
+use super::span::length;
 use super::tiny::flat;
 use super::zarr::{Place, Stored, ZarrArray};
+use crate::cache::Caching;
 use crate::codec::{Caps, Coding, Packing, stopped, swap, untranspose};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::shared::{Caching, Shared};
+use crate::shared::Shared;
 use crate::source::{Get, Source};
 
 /// A standalone array of numbers, booleans or texts of a fixed width.

@@ -21,6 +21,7 @@ mod packed;
 mod part;
 mod rows;
 mod shard;
+mod span;
 mod table;
 mod tables;
 #[cfg(test)]

@@ -24,15 +24,17 @@ use zvf_metadata::{KeyList, Node};
 
 use super::names::{chunk_folder, parse_chunk_name};
 use super::packed::PackedCells;
+use super::span::length;
 use super::table::KeyTable;
 use super::zarr::{Place, Stored, ZarrArray};
 use super::{blocks, part};
+use crate::cache::Caching;
 use crate::codec::Partial;
 use crate::docs::Outline;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::notice::Notice;
-use crate::shared::{Caching, Shared};
+use crate::shared::Shared;
 
 /// One chunk array.
 #[derive(Debug)]
@@ -230,7 +232,7 @@ impl Native {
                         continue;
                     };
                     let there = spans.iter().filter(|(_, span)| {
-                        !array.chain.is_empty() || part::length(span) != EMPTY_CELL_BYTES
+                        !array.chain.is_empty() || length(span) != EMPTY_CELL_BYTES
                     });
                     indexes
                         .extend(there.filter_map(|(inner, _)| shards.chunk(path.index(), inner)));

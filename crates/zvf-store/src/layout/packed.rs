@@ -24,6 +24,7 @@ use zvf_tet::pack::CellTable;
 
 use super::grid::Grid;
 use super::part;
+use super::span::length;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::source::pack::Pack;
@@ -120,9 +121,8 @@ impl PackedCells {
         &self,
         coords: impl IntoIterator<Item = &[i64]>,
     ) -> Vec<Result<Option<u64>, StoreError>> {
-        let size = |span: Result<Option<Range<u64>>, StoreError>| {
-            Ok(span?.map(|span| part::length(&span)))
-        };
+        let size =
+            |span: Result<Option<Range<u64>>, StoreError>| Ok(span?.map(|span| length(&span)));
         self.spans(coords).await.into_iter().map(size).collect()
     }
 

@@ -18,6 +18,7 @@ use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected};
 
+use super::span::{FRAME_BYTES, length};
 use super::zarr::Place;
 use crate::error::{Change, Op, StoreError};
 use crate::shared::Shared;
@@ -129,11 +130,6 @@ fn payload(place: &Place, frame: &Got) -> Result<Range<u64>, StoreError> {
         .map_err(|error| place.locate_error(error.into()))
 }
 
-/// The length of a span or a payload; one that goes backwards is empty.
-pub(super) fn length(range: &Range<u64>) -> u64 {
-    range.end.saturating_sub(range.start)
-}
-
 /// The bytes `range` of a payload that is the bytes `payload` of something.
 pub(super) fn part_span(
     payload: &Range<u64>,
@@ -187,6 +183,3 @@ fn backwards(place: &Place, range: &Range<u64>) -> StoreError {
     let what = "end of a part";
     place.locate_error(StoreError::refused(Class::InvalidArgument, Op::Read, what, expected, found))
 }
-
-/// Count and length before a payload.
-pub(super) const FRAME_BYTES: u64 = 8;

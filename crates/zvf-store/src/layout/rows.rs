@@ -31,10 +31,11 @@ use super::packed::{PackedCells, coordinate};
 use super::shard::Shards;
 use super::tiny::flat_many;
 use super::zarr::ZarrArray;
+use crate::cache::Caching;
 use crate::codec::{Coding, Packing};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
-use crate::shared::{Caching, Shared};
+use crate::shared::Shared;
 use crate::source::Source;
 
 /// A standalone array of rows of any length.

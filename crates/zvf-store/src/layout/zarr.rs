@@ -16,12 +16,12 @@ use zvf_format::num::to_u64;
 use zvf_metadata::ChunkKeyEncoding;
 
 use super::names::{name_chunk, spelling};
-use super::part::{FRAME_BYTES, length};
 use super::shard::{Shards, Spans};
+use super::span::{FRAME_BYTES, length};
+use crate::cache::Caching;
 use crate::codec::{Caps, Chain, Job, decode_many, stopped};
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::shared::Caching;
 use crate::source::{Get, Got, Source, Version};
 
 /// Where the chunks of one array are and how they are encoded.

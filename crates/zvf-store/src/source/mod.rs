@@ -6,6 +6,7 @@
 //!
 //! Not here: what keys mean, codecs, caches.
 
+mod backend;
 #[cfg(feature = "net")]
 mod cloud;
 #[cfg(feature = "local")]
@@ -23,6 +24,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreScheme};
 use zvf_format::Class;
 
+pub use self::backend::Backend;
 #[cfg(feature = "local")]
 use self::local::Local;
 #[cfg(feature = "local")]
@@ -33,10 +35,10 @@ pub(crate) use self::url::Place;
 #[cfg(feature = "map")]
 pub(crate) use self::url::is_pack_file;
 use crate::budget::Budget;
+use crate::cache::Caching;
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
-use crate::shared::Caching;
 use crate::versions::{self, Versions};
 
 /// The backend of one handle; cheap to clone.
@@ -48,35 +50,7 @@ pub(crate) enum Source {
     Pack(Pack),
 }
 
-/// Where a store lies that is no directory, for callers that replace single objects of it.
-///
-/// ```
-/// use zvf_store::{OpenOptions, Store};
-///
-/// let backend = Store::backend("memory:///brain", &OpenOptions::default())?.expect("a URL");
-/// assert_eq!((backend.prefix.as_ref(), backend.store.to_string().as_str()), ("brain", "InMemory"));
-/// assert!(backend.can_list);
-/// # Ok::<(), zvf_store::StoreError>(())
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Backend {
-    /// The bucket, or what else has objects.
-    pub store: Arc<dyn ObjectStore>,
-    /// What the names of all objects of the store begin with.
-    pub prefix: Path,
-    /// Whether names can be listed. Plain HTTP cannot: it lists only where it is `WebDAV`, and a failed try is not evidence of
-    /// absence.
-    pub can_list: bool,
-}
-
 impl Backend {
-    /// The place `prefix` of `store`, which can be listed.
-    #[must_use]
-    pub const fn new(store: Arc<dyn ObjectStore>, prefix: Path) -> Self {
-        Self { store, prefix, can_list: true }
-    }
-
     /// The place `prefix` of a caller's own `store`.
     pub(crate) const fn from_caller(
         store: Arc<dyn ObjectStore>,
@@ -295,7 +269,7 @@ pub(crate) fn versions(
     options: &OpenOptions,
 ) -> Result<Option<Arc<dyn Versions>>, StoreError> {
     match Place::parse(address)? {
-        Place::Versions(address) => versions::open(&address, options).map(Some),
+        Place::Versions(address) => options.open_versions(&address).map(Some),
         Place::Directory(_) | Place::Remote(..) => Ok(None),
     }
 }

@@ -17,6 +17,7 @@ mod fetch;
 mod frame;
 mod new;
 mod pool;
+mod slice;
 mod values;
 mod write;
 

@@ -14,9 +14,11 @@
 //! The names and the order of datasets are in `zvf_tet::pack`, reading a pack in `zvf_store::Store`, which opens it
 //! like any store.
 
+mod options;
 mod plan;
 mod unpack;
 mod write;
 
+pub use options::PackOptions;
 pub use unpack::{Unpacked, unpack};
-pub use write::{PackOptions, Packed, pack};
+pub use write::{Packed, pack};

@@ -11,7 +11,7 @@ use zvf_store::{Cells, DenseArray, Key, Rows, Store, StoreError};
 use zvf_tet::pack::{CELLS_SUFFIX, Carrier, DOCUMENTS, cells_geometry, encode_cells};
 use zvf_tet::{TensorDtype, TileGeometry};
 
-use super::write::PackOptions;
+use super::options::PackOptions;
 use crate::error::TensorError;
 use crate::tet::NewTensor;
 

@@ -13,33 +13,11 @@ use zvf_store::{Caching, DenseArray, Op, Store, StoreError};
 use zvf_tet::MemoryBudget;
 use zvf_tet::pack::encode_documents;
 
+use super::options::PackOptions;
 use super::plan::{self, Content, Part};
 use crate::error::TensorError;
 use crate::pause::pause;
 use crate::tet::{Compression, TetWriter};
-
-/// How a store is packed.
-///
-/// ```
-/// use zvf_tensor::{Compression, PackOptions};
-///
-/// assert_eq!(PackOptions::default().compression, Compression::None);
-/// ```
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct PackOptions {
-    /// Uncompressed, a cell is a slice of a map; compressed, the file is smaller.
-    pub compression: Compression,
-}
-
-impl PackOptions {
-    /// Sets the compression.
-    #[must_use]
-    pub const fn compressed(mut self, compression: Compression) -> Self {
-        self.compression = compression;
-        self
-    }
-}
 
 /// The progress of packing.
 ///

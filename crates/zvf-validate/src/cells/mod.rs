@@ -33,7 +33,8 @@ use crate::parts::Stage;
 use crate::pipeline::{Cell, read, scan};
 use crate::rules::consistency::{C1, C5, C8, C22, C25, C27, C29, C31, C35};
 use crate::rules::geometry::{G6, G7, G8, G10};
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 
 /// Everything about the cells of one level.
 pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {

@@ -11,7 +11,7 @@ use crate::findings::Findings;
 use crate::level::LevelState;
 use crate::rules::consistency::{C7, C30};
 use crate::rules::metadata::M20;
-use crate::run::Validation;
+use crate::validation::Validation;
 
 /// What is known before a cell is read.
 #[derive(Debug)]

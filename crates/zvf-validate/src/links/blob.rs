@@ -14,15 +14,17 @@ use zvf_format::num::to_u64;
 use zvf_store::DenseArray;
 
 use super::find_uses;
+use super::hash::{end, pair};
 use super::look::is_backward;
 use super::open::{Loose, Opened};
 use super::segment::Uses;
-use super::total::{Total, end, pair};
+use super::total::Total;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rules::consistency::{C2, C16, C17, C18, C20, C36};
 use crate::rules::geometry::G6;
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 
 /// C16 to C18, G6: every record of the blobs of a family.
 pub(super) async fn check(

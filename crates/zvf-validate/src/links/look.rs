@@ -7,8 +7,8 @@ use zvf_format::key::ChunkKey;
 use zvf_format::link::{LinkCell, LinkRecord};
 use zvf_format::num::{saturating_usize, to_u64};
 
+use super::hash::pair;
 use super::segment::Sought;
-use super::total::pair;
 use crate::chunks::{ChunkTable, Ends, hash, row_id};
 use crate::finding::Finding;
 use crate::findings::Findings;

@@ -10,6 +10,7 @@
 //! ```
 
 mod blob;
+mod hash;
 mod look;
 mod open;
 mod segment;
@@ -34,7 +35,8 @@ use crate::parts::Stage;
 use crate::pipeline::{Cell, read, scan};
 use crate::rules::consistency::C41;
 use crate::rules::geometry::G10;
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 
 /// Everything about the links of level `at`.
 pub(crate) async fn check(

@@ -23,7 +23,8 @@ use crate::level::LevelState;
 use crate::rules::consistency::{C2, C10, C11, C12, C13, C17, C19, C20, C37, C42};
 use crate::rules::metadata::{M20, M21};
 use crate::rules::structure::{S17, S18};
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 
 /// One family that can be looked into.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use zvf_format::key::{ChunkKey, Delta};
+use zvf_format::key::Delta;
 use zvf_format::link::LinkStorage;
 use zvf_format::num::saturating_usize;
 use zvf_metadata::LayoutFamily as Layout;
@@ -13,14 +13,13 @@ use zvf_metadata::LayoutFamily as Layout;
 use super::look::{LinkLooked, find_first_row};
 use super::open::Opened;
 use super::segment::Uses;
-use crate::chunks::{ChunkTable, hash, row_id};
+use crate::chunks::ChunkTable;
 use crate::finding::Finding;
 use crate::level::{Between, LevelState};
 use crate::rules::consistency::{C14, C19};
 use crate::rules::geometry::G6;
 use crate::rules::pyramid::P6;
-use crate::run::Validation;
-use crate::splitmix::splitmix64_all;
+use crate::validation::Validation;
 
 /// What is gathered over the cells of a family.
 pub(super) struct Total {
@@ -256,17 +255,6 @@ impl Sums {
     }
 }
 
-/// The hash of a row of a chunk.
-pub(super) fn end(chunk: &ChunkKey, row: u64) -> u64 {
-    row_id(hash(chunk.components()), row)
-}
-
-/// The hash of a link between levels, the same from both sides.
-pub(super) fn pair(mut ends: impl Iterator<Item = u64>, source_is_finer: bool) -> u64 {
-    let (source, others) = (splitmix64_all(ends.next()), splitmix64_all(ends));
-    splitmix64_all(if source_is_finer { [source, others] } else { [others, source] })
-}
-
 /// A bit for each row of a level, unless these are too many, which is reported for `rule`.
 fn bits(
     run: &mut Validation,
@@ -297,15 +285,6 @@ const WORD_BITS: u64 = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn both_sides_of_a_link_stand_for_the_same() {
-        let [fine, coarse] =
-            [(2, 7), (1, 3)].map(|(chunk, row)| end(&ChunkKey::new(&[chunk]).unwrap(), row));
-        let up = pair([fine, coarse].into_iter(), true);
-        assert_eq!(up, pair([coarse, fine].into_iter(), false));
-        assert_ne!(up, pair([coarse, fine].into_iter(), true));
-    }
 
     #[test]
     fn a_bit_is_fresh_once() {

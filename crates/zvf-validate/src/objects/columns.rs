@@ -8,7 +8,8 @@ use crate::level::LevelState;
 use crate::rules::consistency::{C2, C23};
 use crate::rules::metadata::{M19, M20};
 use crate::rules::structure::S17;
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 use zvf_format::Class;
 use zvf_metadata::validate_attribute_name;
 

@@ -19,7 +19,8 @@ use super::look::Entry;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rules::consistency::{C2, C24};
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 
 /// Both arrays.
 #[derive(Debug)]

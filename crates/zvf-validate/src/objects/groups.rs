@@ -10,7 +10,8 @@ use crate::level::LevelState;
 use crate::rules::consistency::{C2, C26, C38};
 use crate::rules::metadata::M20;
 use crate::rules::structure::S17;
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 
 /// C26, C38: the groups of a level, and their attributes.
 pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {

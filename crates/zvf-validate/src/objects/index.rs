@@ -17,7 +17,8 @@ use crate::rules::consistency::{C2, C24, C26};
 use crate::rules::metadata::{M20, M21};
 use crate::rules::pyramid::P7;
 use crate::rules::structure::{S15, S17, S18};
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 
 /// An object index that can be looked into.
 #[derive(Debug)]

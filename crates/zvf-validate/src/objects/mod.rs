@@ -34,7 +34,8 @@ use crate::pipeline::scan;
 use crate::rules::consistency::{C2, C24, C25, C29};
 use crate::rules::geometry::G7;
 use crate::rules::pyramid::P11;
-use crate::run::{Stop, Validation};
+use crate::stop::Stop;
+use crate::validation::Validation;
 
 /// Everything about the objects of one level.
 pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {

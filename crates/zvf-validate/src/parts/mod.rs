@@ -12,6 +12,7 @@
 //!
 //! Not here: where records are kept, and whether the store is still the same (`zvf::tasks`).
 
+mod stage;
 mod work;
 
 use std::ops::Range;
@@ -24,43 +25,10 @@ use zvf_store::{Store, StoreError};
 
 use crate::options::{Observer, Options};
 use crate::report::Report;
-use crate::run::Validation;
+use crate::validation::Validation;
 
+pub use self::stage::Stage;
 pub(crate) use self::work::{Share, Work};
-
-/// What must be done before what.
-///
-/// ```
-/// use zvf_validate::Stage;
-///
-/// assert!(Stage::Cells < Stage::Links && Stage::Links < Stage::Objects);
-/// assert_eq!(Stage::Objects.name(), "objects");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// Rows, fragments and their attributes.
-    Cells,
-    /// Links, which need to know the rows of all chunks.
-    Links,
-    /// Manifests, which need fragments and links.
-    Objects,
-}
-
-impl Stage {
-    /// All of them, in order.
-    pub const ALL: &'static [Self] = &[Self::Cells, Self::Links, Self::Objects];
-
-    /// Its name, as plans have it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cells => "cells",
-            Self::Links => "links",
-            Self::Objects => "objects",
-        }
-    }
-}
 
 /// Things that are looked into one after the other, and can be divided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use zvf_format::{Class, Expected};
 use zvf_store::{Op, StoreError};
 
 use super::{Part, RecordSink, RecordStream, Scan, Stage};
-use crate::run::Stop;
+use crate::stop::Stop;
 
 /// How much of a validation is done here. Clones are the same work.
 #[derive(Clone)]

@@ -32,6 +32,14 @@ use crate::rule::Rule;
 /// ```
 pub static RULES: &[&Rule] = &joined();
 
+impl Rule {
+    /// The rule called `id`.
+    #[must_use]
+    pub fn find(id: &str) -> Option<&'static Self> {
+        RULES.iter().copied().find(|rule| rule.id == id)
+    }
+}
+
 /// Where `rule` stands in the table.
 pub(crate) fn place(rule: &Rule) -> usize {
     RULES.iter().position(|other| other.id == rule.id).unwrap_or(RULES.len())

@@ -17,6 +17,7 @@ use zvf_write::SlicePlan;
 
 use super::ids::{Numbering, Shift};
 use super::slices::Slicer;
+use super::source::failed;
 use super::{Progress, Recipe, Stage, go, open};
 use crate::Error;
 
@@ -166,7 +167,7 @@ impl Layout {
                 kept.push(Kept { stamp: read_stamp(file), header, pieces });
             }
             for (number, piece) in reader.by_ref().enumerate() {
-                let piece = piece.map_err(|error| in_file(file, super::failed(error)))?;
+                let piece = piece.map_err(|error| in_file(file, failed(error)))?;
                 slicer.add(input, number, &piece);
                 numbering.add(&piece);
                 if slicer.is_cut() {

@@ -13,10 +13,9 @@ use zvf_convert::read::{Piece, Reader};
 use zvf_model::Kind;
 use zvf_write::{KindWriter, Report, TaskPlan, Writer};
 
-use super::{
-    Beside, Layout, Progress, Recipe, Shape, Stage, create_all, folder, go, lock, open, pushed,
-    schema,
-};
+use super::beside::Beside;
+use super::write::{create_all, folder, lock};
+use super::{Layout, Progress, Recipe, Shape, Stage, go, open, pushed, schema};
 use crate::Error;
 
 /// What would be written of files of one or several kinds.

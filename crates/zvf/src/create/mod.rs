@@ -22,29 +22,26 @@ mod layout;
 mod layouts;
 mod slices;
 mod source;
+mod write;
 
-use async_recursion::async_recursion as boxed;
-use std::fs::{File, TryLockError};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use zvf_convert::read::{self, Format, Input, Piece, ReadOptions, Reader};
-use zvf_format::Class;
+use zvf_convert::read::{self, Format, Input, ReadOptions, Reader};
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Column, Kind};
-use zvf_store::{Build, CodecPipeline};
-use zvf_write::{Notice, Report, Schema, TaskPlan, WriteError, WriteOptions, Writer};
+use zvf_store::CodecPipeline;
+use zvf_write::{Schema, WriteError, WriteOptions};
 
-use beside::Beside;
 pub(crate) use ids::Shift;
 pub use layout::Layout;
 use layout::of_each_axis;
 pub use layouts::Layouts;
 pub(crate) use slices::Place;
 pub use source::StoreSource;
-use source::failed;
+pub use write::{create, create_all};
 
 use crate::Error;
 
@@ -147,208 +144,6 @@ impl std::fmt::Display for Stage {
 
 /// What is told of the stage and the vertices so far; breaking ends it all, without a store.
 pub type Progress<'a> = dyn FnMut(Stage, u64) -> ControlFlow<()> + Send + 'a;
-
-/// Writes what `file` holds to a new store at `address`, as `layout` says.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let folder = std::env::temp_dir().join(format!("zvf-create-{}", std::process::id()));
-/// # std::fs::create_dir_all(&folder)?;
-/// use std::ops::ControlFlow;
-/// use zvf::create::{self, Layout, Recipe};
-///
-/// let (file, store) = (folder.join("a.csv"), folder.join("a.zarrvectors"));
-/// std::fs::write(&file, "x,y,mass\n1,2,0.5\n30,40,0.25\n")?;
-/// let recipe = Recipe { per_chunk: 1, ..Recipe::default() };
-/// let layout = Layout::scan(&file, &recipe, &mut |_, _| ControlFlow::Continue(()))?;
-/// assert_eq!((layout.vertices, layout.chunk.as_slice()), (2, &[20.0, 20.0][..]));
-/// let address = store.to_str().unwrap();
-/// let go = &mut |_, _| ControlFlow::Continue(());
-/// let report = create::create(&file, address, &layout, &recipe, go).await?;
-/// assert_eq!(report.vertices, 2);
-/// # std::fs::remove_dir_all(&folder)?;
-/// # Ok(())
-/// # }
-/// ```
-///
-/// # Errors
-///
-/// When the file cannot be read, is not what it was when it was looked at, there is a store already, or
-/// it cannot be written. Then there is no store.
-#[boxed]
-pub async fn create(
-    file: &Path,
-    address: &str,
-    layout: &Layout,
-    recipe: &Recipe,
-    progress: &mut Progress<'_>,
-) -> Result<Report, Error> {
-    create_all(&[file.to_owned()], address, layout, recipe, progress).await
-}
-
-/// Writes what several `files` of one kind hold, in their order, to one new store.
-///
-/// # Errors
-///
-/// As [`create`].
-#[boxed]
-pub async fn create_all(
-    files: &[PathBuf],
-    address: &str,
-    layout: &Layout,
-    recipe: &Recipe,
-    progress: &mut Progress<'_>,
-) -> Result<Report, Error> {
-    let folder = folder(address, recipe);
-    let lock = match &folder {
-        Some(folder) if layout.slices.len() > 1 || folder.exists() => Some(lock(folder)?),
-        _ => None,
-    };
-    // Also puts in order what was killed between two names.
-    let published = match &folder {
-        Some(folder) if has_leftovers(folder)? => published(address, folder, recipe).await?,
-        _ => false,
-    };
-    // Groups and records of formats are of the whole store: one process writes it.
-    let is_planned =
-        layout.slices.len() > 1 && !Beside::is_in(&layout.header) && recipe.sources.is_empty();
-    let (Some(folder), true) = (&folder, is_planned) else {
-        let stale = folder.filter(|folder| folder.exists());
-        stale.iter().try_for_each(|folder| TaskPlan::remove(folder))?;
-        drop(lock);
-        let mut report = at_once(files, address, layout, recipe, progress).await?;
-        report.notices.extend(stale.map(|_| Notice::Cleaned));
-        return Ok(report);
-    };
-    // As much is done again after a kill as one share takes; each costs a sync.
-    let shares = u32::try_from(layout.slices.len().div_ceil(4)).unwrap_or(u32::MAX);
-    let plan = crate::ingest::plan(files, address, layout, recipe, Some(shares))?;
-    let goes_on = match TaskPlan::read(folder) {
-        Ok(Some(there)) => there == plan && !is_gone(address, folder)?,
-        Ok(None) => !TaskPlan::is_half_removed(folder)?,
-        Err(_unreadable) => false,
-    };
-    let stale = published || !goes_on;
-    if stale {
-        TaskPlan::remove(folder)?;
-    }
-    // The lock went with the folder.
-    let _lock = if stale { Some(self::lock(folder)?) } else { lock };
-    crate::ingest::begin(address, folder, &plan, recipe).await?;
-    let ingest = crate::ingest::Ingest::open(address, folder, recipe.write.clone())?;
-    let ingest = ingest.without_sync_between();
-    let mut report = ingest.run_all(progress).await?;
-    report.notices.extend(stale.then_some(Notice::Cleaned));
-    Ok(report)
-}
-
-/// Writes what fits in memory.
-async fn at_once(
-    files: &[PathBuf],
-    address: &str,
-    layout: &Layout,
-    recipe: &Recipe,
-    progress: &mut Progress<'_>,
-) -> Result<Report, Error> {
-    let schema =
-        schema(&Shape::from_layout(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
-    let schema = match recipe.draco {
-        Some(draco) => schema.with_draco(draco),
-        None => schema,
-    };
-    let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
-    let mut beside = Beside::default();
-    for (input, (file, shift)) in files.iter().zip(&layout.shifts).enumerate() {
-        let before = writer.vertices();
-        let in_file = |error: Error| if files.len() > 1 { error.in_file(file) } else { error };
-        let reader = layout.reader(input, file, recipe).map_err(in_file)?;
-        beside.take_records(reader.header());
-        for piece in reader {
-            let piece = piece.map_err(|error| in_file(failed(error)))?;
-            push(&mut writer, shift.apply(piece)?, before, &mut beside).map_err(in_file)?;
-            go(progress, Stage::Read, writer.vertices())?;
-        }
-    }
-    if writer.vertices() != layout.vertices {
-        let (expected, found) = (layout.vertices, writer.vertices());
-        let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        return Err(Error::changed(&files.join(", "), expected, found));
-    }
-    go(progress, Stage::Write, writer.vertices())?;
-    beside.give(&mut writer);
-    Ok(writer.finish().await?)
-}
-
-/// Whether an earlier run left something in `folder`: a plan, readable or not, or what it removed last.
-fn has_leftovers(folder: &Path) -> Result<bool, Error> {
-    Ok(!matches!(TaskPlan::read(folder), Ok(None)) || TaskPlan::is_half_removed(folder)?)
-}
-
-/// Whether the store that was built in `folder` has got its name.
-async fn published(address: &str, folder: &Path, recipe: &Recipe) -> Result<bool, Error> {
-    if is_gone(address, folder)? {
-        return Ok(false);
-    }
-    match Build::join(address, folder, recipe.write.build.clone()).await {
-        Err(error) if error.class() == Class::AlreadyExists => Ok(false), // another one
-        joined => Ok(joined?.is_published().await?),
-    }
-}
-
-/// Whether the store that was built in `folder` was published and has gone since.
-fn is_gone(address: &str, folder: &Path) -> Result<bool, Error> {
-    #[cfg(feature = "local")]
-    return Ok(Build::is_gone_from(address, folder)?);
-    #[cfg(not(feature = "local"))]
-    {
-        let (_, _) = (address, folder);
-        Ok(false)
-    }
-}
-
-/// Where a plan and what tasks leave go: beside a store of this machine, among temporary files for another.
-fn folder(address: &str, recipe: &Recipe) -> Option<PathBuf> {
-    crate::ingest::folder(address).or_else(|| {
-        let parent = recipe.write.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        let readable = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        let name: String = address.chars().map(readable).collect();
-        // Names that read the same are of different stores.
-        let sum = std::hash::BuildHasher::hash_one(&Fixed::default(), address);
-        Some(parent.join(format!(".zvf-ingest-{name}-{sum:016x}")))
-    })
-}
-
-/// The same number for the same text in every process.
-type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
-
-/// Nobody else builds this store in one process for as long as it is held.
-fn lock(folder: &Path) -> Result<File, Error> {
-    let scratch = |error| Error::from(WriteError::Scratch(error));
-    std::fs::create_dir_all(folder).map_err(scratch)?;
-    let file = File::create(folder.join("lock")).map_err(scratch)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            let found = "another process that makes it";
-            Err(Error::bad_request("the store", "nobody who makes it already", found))
-        }
-        Err(TryLockError::Error(error)) => Err(scratch(error)),
-    }
-}
-
-fn push(writer: &mut Writer, piece: Piece, before: u64, beside: &mut Beside) -> Result<(), Error> {
-    match piece {
-        Piece::Vertices(batch) => writer.push(&batch)?,
-        Piece::Elements { rows, fields } => {
-            writer.push_elements(&pushed(&rows, before)?, &fields)?;
-        }
-        Piece::Objects { ids, fields } if fields.is_empty() => writer.declare_objects(&ids),
-        Piece::Objects { ids, fields } => writer.object_fields(&ids, &fields)?,
-        Piece::Groups { groups, fields } => beside.take_groups(groups, fields)?,
-    }
-    Ok(())
-}
 
 /// Numbers of vertices of a file as numbers over all files.
 pub(crate) fn pushed(rows: &Column, before: u64) -> Result<Column, Error> {

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use zvf_format::Class;
 use zvf_model::Kind;
+use zvf_write::Report;
 
 use super::*;
 use crate::{OpenOptions, Query};

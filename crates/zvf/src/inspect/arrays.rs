@@ -14,7 +14,7 @@ use zvf_format::key::ChunkKey;
 use zvf_metadata::{ArrayDoc, LayoutFamily, Node};
 use zvf_store::Store;
 
-use super::summary::Stored;
+use super::stored::Stored;
 use super::{codec_words, shard_shape, type_word};
 use crate::Error;
 

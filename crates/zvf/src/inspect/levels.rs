@@ -12,7 +12,7 @@ use zvf_metadata::{LinkStore, Node, Token};
 use zvf_model::{LevelId, LevelReader};
 use zvf_store::{LevelNode, Store};
 
-use super::summary::Stored;
+use super::stored::Stored;
 use super::{codec_words, shard_shape, type_word};
 use crate::Error;
 

@@ -21,6 +21,7 @@ mod levels;
 mod objects;
 #[cfg(feature = "query")]
 mod stats;
+mod stored;
 mod summary;
 
 pub use advice::advise;
@@ -31,7 +32,8 @@ pub use levels::{AttributeSummary, LevelSummary, LinkSummary};
 pub use objects::ObjectView;
 #[cfg(feature = "query")]
 pub use stats::AttributeStats;
-pub use summary::{AxisSummary, Stored, Summary};
+pub use stored::Stored;
+pub use summary::{AxisSummary, Summary};
 
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, DataType, DataTypeKind};

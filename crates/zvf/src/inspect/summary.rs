@@ -8,6 +8,7 @@ use zvf_metadata::{Object, Token, Vocabulary};
 use zvf_store::Store;
 
 use super::levels::LevelSummary;
+use super::stored::Stored;
 use crate::Error;
 
 /// What a store is and holds.
@@ -79,27 +80,6 @@ pub struct AxisSummary {
     pub kind: String,
     /// Its unit, where one was declared.
     pub unit: Option<String>,
-}
-
-/// What lies in the backend.
-///
-/// ```
-/// let stored = zvf::inspect::Stored::default();
-/// assert_eq!((stored.objects, stored.bytes), (0, 0));
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Stored {
-    /// Objects, or files.
-    pub objects: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-impl Stored {
-    pub(super) fn add(&mut self, bytes: u64) {
-        self.objects += 1;
-        self.bytes += bytes;
-    }
 }
 
 impl Summary {

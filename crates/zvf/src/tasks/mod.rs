@@ -19,6 +19,8 @@
 //!
 //! Not here: how a store is made of files by tasks ([`crate::ingest`]), which has several kinds of tasks that write one store.
 
+#[cfg(feature = "edit")]
+mod blocking;
 #[cfg(feature = "convert")]
 mod convert;
 mod folder;

@@ -8,11 +8,12 @@
 use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use zvf_edit::{EditError, Place, VacuumShare};
+use zvf_edit::{Place, VacuumShare};
 use zvf_format::Class;
 use zvf_publish::CommitGate;
 use zvf_store::{OpenOptions, Store};
 
+use super::blocking::{in_words, on_thread};
 use super::identity::StoreIdentity;
 use super::record::{Record, Writer};
 use super::{Job, Plan, Ran, TaskLine, Tasks};
@@ -187,21 +188,6 @@ impl Tasks {
 
 fn place(address: &str, open: &OpenOptions) -> Result<Place, Error> {
     Place::open(address, open).map_err(|error| in_words("open", &error))
-}
-
-/// What `work` comes to: edits wait where they are, and so get a thread of their own.
-pub(super) async fn on_thread<T: Send + 'static>(
-    op: &'static str,
-    work: impl FnOnce() -> Result<T, EditError> + Send + 'static,
-) -> Result<T, Error> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| in_words(op, &error)),
-        Err(error) => Err(Error::in_words(Class::Io, op, error.to_string())),
-    }
-}
-
-fn in_words(op: &'static str, error: &EditError) -> Error {
-    Error::in_words(error.class, op, error.to_string())
 }
 
 /// Is there when the last step came to its end, also where there was nothing to commit.

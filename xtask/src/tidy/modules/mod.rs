@@ -42,7 +42,7 @@ struct Circle {
     uses: String,
 }
 
-/// Reads the list of the circles that are not cut yet.
+/// Reads the list of the circles that stay.
 fn parse_known(list: &str) -> Vec<(&str, BTreeSet<String>)> {
     let lines = list.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -135,7 +135,7 @@ fn describe(name: &str, graph: &Graph, circle: &BTreeSet<usize>) -> Circle {
     Circle { name: name.to_owned(), files, uses }
 }
 
-/// The circles that are not cut yet. None of them may grow.
+/// The circles that stay. None of them may grow.
 const KNOWN: &str = include_str!("known.txt");
 const LIST: &str = "xtask/src/tidy/modules/known.txt";
 

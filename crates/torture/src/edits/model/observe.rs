@@ -12,14 +12,7 @@ use zvf_validate::{Observer, Options};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use super::super::inline;
-use super::state::{Point, State};
-
-/// The contents of a store: the vertices of each object in order, and links as lists of positions.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) objects: BTreeMap<Option<i64>, Vec<(Point, i64)>>,
-    pub(crate) links: Vec<Vec<Point>>,
-}
+use super::state::{Found, Point, State};
 
 /// Creates the store of a model.
 pub(crate) fn create(store: &Path, state: &mut State) -> anyhow::Result<()> {

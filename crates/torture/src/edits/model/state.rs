@@ -9,10 +9,16 @@ use serde_json::{Value, json};
 use zvf_model::Kind;
 
 use super::Step;
-use super::observe::Found;
 
 /// A position in quarters of units.
 pub(crate) type Point = [i64; 2];
+
+/// The contents of a store: the vertices of each object in order, and links as lists of positions.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) objects: BTreeMap<Option<i64>, Vec<(Point, i64)>>,
+    pub(crate) links: Vec<Vec<Point>>,
+}
 
 /// A vertex; of a skeleton also its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
 
-use super::verb::value;
 use crate::outcome::Usage;
 
 /// Which vertices are selected; all flags must hold.
@@ -137,4 +136,9 @@ fn ball(text: &str) -> Result<Json, Usage> {
     let (center, radius) = text.split_once(':').ok_or_else(wrong)?;
     let radius: f64 = radius.trim().parse().map_err(|_no_number| wrong())?;
     Ok(json!({"center": position(center, "--ball")?, "radius": radius}))
+}
+
+/// Parses a value as JSON; anything else is text.
+pub(super) fn value(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_else(|_text| Json::from(text))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value as Json, json};
 
-use super::select::{Select, number_or_text, position};
+use super::select::{Select, number_or_text, position, value};
 use crate::outcome::Usage;
 
 /// One operation.
@@ -401,11 +401,6 @@ fn values(list: &[String]) -> Result<Map<String, Json>, Usage> {
         _ => Err(Usage::new(format!("{text}: COLUMN=VALUE is wanted"))),
     };
     list.iter().map(pair).collect()
-}
-
-/// Parses a value as JSON; anything else is text.
-pub(crate) fn value(text: &str) -> Json {
-    serde_json::from_str(text).unwrap_or_else(|_text| Json::from(text))
 }
 
 #[cfg(test)]

@@ -24,11 +24,11 @@ use self::lacking::Wanted;
 use self::output::Output;
 use self::region::Where;
 use self::write::{Format, Sink};
-use crate::cli::size;
 use crate::commands::group;
 use crate::commands::job::{Job, Source};
 use crate::outcome::{Outcome, Usage};
 use crate::session::{Session, sentences};
+use crate::size::size;
 use crate::table;
 use crate::target::{self, NewFile, Out};
 

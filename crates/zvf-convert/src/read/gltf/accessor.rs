@@ -301,27 +301,6 @@ impl<'a> Document<'a> {
         let faces = stream.faces.unwrap_or_default().as_flattened().to_vec();
         Ok(Unpacked { faces, attributes })
     }
-
-    /// What the document holds besides.
-    pub(super) fn left_out(&self, placed: &[super::Placed]) -> Vec<String> {
-        let counted = ["materials", "textures", "skins", "animations", "cameras"];
-        let mut all: Vec<String> = counted
-            .iter()
-            .filter(|key| !self.array(key).is_empty())
-            .map(|key| format!("{} {key}", self.array(key).len()))
-            .collect();
-        let with_mesh =
-            self.array("nodes").iter().filter(|node| node.get("mesh").is_some()).count();
-        if with_mesh > placed.len() {
-            all.push(format!("{} nodes of no scene", with_mesh - placed.len()));
-        }
-        let primitives = self.array("meshes").iter().flat_map(|mesh| mesh["primitives"].as_array());
-        let morphs = primitives.flatten().filter(|one| one.get("targets").is_some()).count();
-        if morphs > 0 {
-            all.push(format!("morph targets of {morphs} primitives"));
-        }
-        all
-    }
 }
 
 fn is_text(bytes: &[u8]) -> bool {

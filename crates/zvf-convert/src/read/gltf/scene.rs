@@ -81,6 +81,29 @@ pub(super) struct Placed {
     pub(super) extras: Json,
 }
 
+impl Document<'_> {
+    /// What the document holds besides.
+    pub(super) fn left_out(&self, placed: &[Placed]) -> Vec<String> {
+        let counted = ["materials", "textures", "skins", "animations", "cameras"];
+        let mut all: Vec<String> = counted
+            .iter()
+            .filter(|key| !self.array(key).is_empty())
+            .map(|key| format!("{} {key}", self.array(key).len()))
+            .collect();
+        let with_mesh =
+            self.array("nodes").iter().filter(|node| node.get("mesh").is_some()).count();
+        if with_mesh > placed.len() {
+            all.push(format!("{} nodes of no scene", with_mesh - placed.len()));
+        }
+        let primitives = self.array("meshes").iter().flat_map(|mesh| mesh["primitives"].as_array());
+        let morphs = primitives.flatten().filter(|one| one.get("targets").is_some()).count();
+        if morphs > 0 {
+            all.push(format!("morph targets of {morphs} primitives"));
+        }
+        all
+    }
+}
+
 /// The meshes of the default scene, or of the first, depth first.
 pub(super) fn walk(document: &Document<'_>) -> Result<Vec<Placed>, ConvertError> {
     let nodes = document.array("nodes");

@@ -19,8 +19,8 @@ use zvf_write::{Schema, WriteOptions, Writer};
 
 use super::run;
 use crate::medium::wait;
+use crate::options::{CommitOptions, Refresh};
 use crate::refresh;
-use crate::transaction::{CommitOptions, Refresh};
 
 /// Numbers that look random.
 struct Random(u64);

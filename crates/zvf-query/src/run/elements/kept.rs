@@ -7,7 +7,7 @@ use zvf_model::{Bounds, Kind, LinkFamily, LinkSegment};
 use super::marks::Marks;
 use super::{CUT, Chunk, Part};
 use crate::error::QueryError;
-use crate::query::Mode;
+use crate::mode::Mode;
 use crate::region::Region;
 use crate::run::Context;
 use crate::select::bits::WORD_ROWS;

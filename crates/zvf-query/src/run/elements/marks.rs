@@ -2,7 +2,6 @@
 
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 
-use super::kept::Kept;
 use super::{CUT, Chunk};
 use crate::region::Region;
 use crate::select::chain::Place;
@@ -115,11 +114,11 @@ impl Marks {
         }
     }
 
-    /// The rows in the answer, those of `kept` among them, in storage order, and their numbers. A row that
+    /// The rows in the answer, those of `ends` among them, in storage order, and their numbers. A row that
     /// several fragments name comes once.
-    pub(super) fn numbered(&self, chunks: &[Chunk], kept: &Kept) -> (Pieces, Vec<Numbers>) {
+    pub(super) fn numbered(&self, chunks: &[Chunk], ends: &[Place]) -> (Pieces, Vec<Numbers>) {
         let mut marks = self.inside.clone();
-        for end in kept.ends.iter().filter(|end| end.cell != CUT) {
+        for end in ends.iter().filter(|end| end.cell != CUT) {
             let rows = marks.get_mut(usize_from_u32(end.cell));
             if let Some(mark) = rows.and_then(|rows| rows.get_mut(usize_from_u32(end.row))) {
                 *mark = true;

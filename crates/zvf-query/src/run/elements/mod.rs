@@ -27,8 +27,8 @@ use super::asked::is_owned;
 use super::fetch::{Need, Of};
 use super::vertices::check_end;
 use crate::error::QueryError;
-use crate::select::held::{Held, ranges};
-use crate::select::pieces::{Piece, Pieces, not_held};
+use crate::select::held::Held;
+use crate::select::pieces::{Piece, Pieces, not_held, ranges};
 use crate::select::runs::{Runs, runs};
 use kept::Kept;
 use marks::{Marks, NONE};
@@ -174,7 +174,7 @@ impl Context {
             self.kept(family.as_ref(), &parts, &parent_cells, &chunks, &positions, &mut marks)?;
 
         let (pieces, numbers, columns) = loop {
-            let (pieces, numbers) = marks.numbered(&chunks, &kept);
+            let (pieces, numbers) = marks.numbered(&chunks, &kept.ends);
             if pieces.rows >= usize_from_u32(NONE) {
                 let (cap, found) = (u64::from(NONE) - 1, to_u64(pieces.rows));
                 return Err(QueryError::limit("vertices of elements", cap, found));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use zvf_format::num::to_u64;
 
-use super::dir::File;
+use super::file::File;
 use super::{ByteRange, Fault, Local, Room, Shared, hop};
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;

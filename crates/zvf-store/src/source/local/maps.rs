@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use super::dir::File;
+use super::file::File;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::map::{MappedFile, Promise};

@@ -16,6 +16,7 @@
 //! Not here: how a directory is opened and read ([`dir`]), files that are mapped ([`maps`]).
 
 mod dir;
+mod file;
 mod hold;
 #[cfg(all(unix, feature = "map"))]
 mod maps;
@@ -37,7 +38,8 @@ use tokio::runtime::Handle;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
-use self::dir::{Dir, File};
+use self::dir::Dir;
+use self::file::File;
 pub(crate) use self::hold::HeldFile;
 use super::plan::{Object, Read, deliver, plan};
 use super::{ByteRange, Child, Get, Got, IoStats, MAX_LISTED_KEYS, Version};
@@ -468,7 +470,7 @@ impl Version {
     }
 }
 
-pub(super) use self::dir::Stamp;
+pub(super) use self::file::Stamp;
 
 /// Runs `work` on a blocking thread of the current runtime, or here when there is none.
 pub(crate) async fn hop<T: Send + 'static>(

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::dir::{Entry, File, Listing, is_absent};
+use super::file::{Entry, File, Listing, is_absent};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 

@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, stat, stat
 use rustix::io::{Errno, pread};
 use zvf_format::num::{saturating_usize, to_u64};
 
-use super::dir::{Entry, File, Listing, is_absent};
+use super::file::{Entry, File, Listing, is_absent};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 

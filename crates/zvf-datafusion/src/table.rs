@@ -1,0 +1,117 @@
+//! Which table of a store, and which columns of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use datafusion::error::{DataFusionError, Result};
+use serde::{Deserialize, Serialize};
+use zvf::Kind;
+
+use crate::bad_request;
+
+/// A table of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum TableName {
+    /// A row for each stored vertex.
+    #[default]
+    Vertices,
+    /// A row for each object of the index.
+    Objects,
+    /// A row for each group.
+    Groups,
+    /// A row for each member of a group.
+    Members,
+    /// A row for each edge or face.
+    Links,
+    /// A row for each level of the store.
+    Levels,
+}
+
+impl TableName {
+    /// Every table.
+    pub const ALL: &'static [Self] =
+        &[Self::Vertices, Self::Objects, Self::Groups, Self::Members, Self::Links, Self::Levels];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Vertices => "vertices",
+            Self::Objects => "objects",
+            Self::Groups => "groups",
+            Self::Members => "members",
+            Self::Links => "links",
+            Self::Levels => "levels",
+        }
+    }
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for TableName {
+    type Err = DataFusionError;
+
+    fn from_str(word: &str) -> Result<Self> {
+        let found = Self::ALL.iter().copied().find(|table| table.word().eq_ignore_ascii_case(word));
+        let all = Self::ALL.iter().map(|table| table.word()).collect::<Vec<_>>().join(", ");
+        found.ok_or_else(|| bad_request("the table of a store", &format!("one of {all}"), word))
+    }
+}
+
+/// Which table of a store: by default the vertices of level 0, of its first kind of geometry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableOptions {
+    /// The table.
+    pub table: TableName,
+    /// The level.
+    pub level: u32,
+    /// The kind of geometry, where a level holds several.
+    pub kind: Option<Kind>,
+    /// Whether there is a column `geometry`: the point of a vertex, or the line of an object.
+    pub geometry: bool,
+    /// Whether vertices have the attributes of the fragment that they are in, as `fragment.NAME`.
+    pub fragment_attributes: bool,
+    /// Whether vertices have the groups that their object is in, as the lists `groups` (numbers), `group.name` and
+    /// `group.NAME` for each attribute of groups.
+    pub group_attributes: bool,
+}
+
+impl TableOptions {
+    /// The words that ask for more columns.
+    pub const COLUMNS: [&'static str; 3] = ["geometry", "fragment_attributes", "group_attributes"];
+
+    /// Asks for the columns that `word` names; whether there are such.
+    ///
+    /// ```
+    /// let mut options = zvf_datafusion::TableOptions::default();
+    /// assert!(options.add_columns("geometry") && options.geometry);
+    /// assert!(!options.add_columns("objects"));
+    /// ```
+    pub fn add_columns(&mut self, word: &str) -> bool {
+        match word.to_ascii_lowercase().as_str() {
+            "geometry" => self.geometry = true,
+            "fragment_attributes" => self.fragment_attributes = true,
+            "group_attributes" => self.group_attributes = true,
+            _ => return false,
+        }
+        true
+    }
+
+    /// The words for the columns that are asked for beside those that a table has by itself.
+    ///
+    /// ```
+    /// let mut options = zvf_datafusion::TableOptions::default();
+    /// options.add_columns("group_attributes");
+    /// assert_eq!(options.more_columns().collect::<Vec<_>>(), ["group_attributes"]);
+    /// ```
+    pub fn more_columns(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let wanted = [self.geometry, self.fragment_attributes, self.group_attributes];
+        Self::COLUMNS.into_iter().zip(wanted).filter_map(|(word, wanted)| wanted.then_some(word))
+    }
+}

@@ -1,0 +1,26 @@
+//! The values of attributes as arrays.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray};
+use datafusion::arrow::compute::nullif;
+use datafusion::error::Result;
+use zvf::model::RowAttribute;
+
+use crate::columns::rows_of;
+use crate::external;
+
+/// The values of attributes that rows have, null where they are absent.
+pub(crate) async fn attribute_values(attribute: &RowAttribute, rows: &[u64]) -> Result<ArrayRef> {
+    let values = attribute.rows(rows).await.map_err(external)?;
+    let field = attribute.field(values.column().clone());
+    let batch = rows_of(vec![field], rows.len())?;
+    let batch = zvf::convert::record_batch(&batch).map_err(external)?;
+    let array = Arc::clone(batch.column(1));
+    if values.absent().is_empty() {
+        return Ok(array);
+    }
+    let absent = (0..rows.len()).map(|row| Some(!values.is_present(row)));
+    let absent: BooleanArray = absent.collect();
+    Ok(nullif(&array, &absent)?)
+}

@@ -1,0 +1,162 @@
+//! The operations on groups: members, names and values of their columns.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::error::{EditError, Result};
+use crate::fields::{self, Fields};
+use crate::groups::Group;
+use crate::scalar::Scalar;
+use crate::transaction::{Done, Transaction};
+
+impl Transaction {
+    /// Adds an object to a group.
+    pub(crate) fn join_group(&mut self, group: usize, id: i64) -> bool {
+        self.read.insert(format!("object:{id}"));
+        let joined = self.groups.join(group, id);
+        // The number of a new group is its own only after the commit.
+        if joined && group < self.groups.before && !self.fresh.contains(&id) {
+            self.write_item(format!("member:{group}:{id}"));
+        }
+        joined
+    }
+
+    pub(crate) fn leave_group(&mut self, group: usize, id: i64) -> bool {
+        let left = self.groups.leave(group, id);
+        if left && group < self.groups.before {
+            self.write_item(format!("member:{group}:{id}"));
+        }
+        left
+    }
+
+    fn set_group_values(&mut self, group: usize, values: &Map<String, Json>) -> Result<bool> {
+        let mut changed = false;
+        for (name, value) in values {
+            self.read.insert(format!("column:group:{name}"));
+            let column = self.groups.columns.iter_mut().find(|column| column.name == *name);
+            let column = column
+                .ok_or_else(|| EditError::invalid(format!("groups have no column {name:?}")))?;
+            let row = match column.ty.encode(value)? {
+                Some(row) => row,
+                None if column.ty.scalar == Scalar::Bool => {
+                    return Err(EditError::invalid(format!(
+                        "{name}: bool has no value for absent"
+                    )));
+                }
+                None => column.ty.sentinel(),
+            };
+            column.array.resize(self.groups.list.len());
+            if column.array.row(group) != row {
+                column.array.set(group, &row);
+                changed = true;
+            }
+        }
+        Ok(changed)
+    }
+
+    pub(crate) fn group_add(&mut self, fields: &Fields) -> Result<Done> {
+        fields::refuse_unknown(fields, &["name", "members", "values"])?;
+        let name = fields::text(fields, "name")?;
+        if let Some(name) = &name {
+            self.write_item(format!("group_name:{name}"));
+            if self.groups.find(&json!(name)).is_some() {
+                return Err(EditError::invalid(format!("the group name {name:?} is taken")));
+            }
+        }
+        let members = fields::ids(fields, "members")?.unwrap_or_default();
+        for id in &members {
+            self.need_object(*id)?;
+        }
+        let group = self.groups.push(name);
+        for id in members {
+            self.join_group(group, id);
+        }
+        if let Some(values) = fields::map(fields, "values")? {
+            self.set_group_values(group, values)?;
+        }
+        Ok(Done { selected: 1, changed: 1, ids: Vec::new() })
+    }
+
+    pub(crate) fn group_members(&mut self, fields: &Fields) -> Result<Done> {
+        fields::refuse_unknown(fields, &["group", "set", "add", "remove"])?;
+        let group = self.groups.need(fields::need(fields, "group")?)?;
+        let mut changed = 0;
+        if let Some(set) = fields::ids(fields, "set")? {
+            self.write_item(format!("group:{group}"));
+            for id in &set {
+                self.need_object(*id)?;
+            }
+            let wanted: HashSet<i64> = set.iter().copied().collect();
+            for id in self.groups.list[group].members.clone() {
+                if !wanted.contains(&id) {
+                    changed += u64::from(self.leave_group(group, id));
+                }
+            }
+            for id in set {
+                changed += u64::from(self.join_group(group, id));
+            }
+        }
+        for id in fields::ids(fields, "add")?.unwrap_or_default() {
+            self.need_object(id)?;
+            changed += u64::from(self.join_group(group, id));
+        }
+        for id in fields::ids(fields, "remove")?.unwrap_or_default() {
+            let known = self
+                .kinds
+                .iter()
+                .filter_map(|kind| kind.objects.as_ref())
+                .any(|objects| objects.by_id.contains_key(&id));
+            if !known {
+                return Err(EditError::invalid(format!("object {id} is not there")));
+            }
+            changed += u64::from(self.leave_group(group, id));
+        }
+        Ok(Done { selected: 1, changed, ids: Vec::new() })
+    }
+
+    pub(crate) fn group_rename(&mut self, fields: &Fields) -> Result<Done> {
+        fields::refuse_unknown(fields, &["group", "name"])?;
+        let group = self.groups.need(fields::need(fields, "group")?)?;
+        let name = fields::text(fields, "name")?
+            .ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
+        if self.groups.find(&json!(name)).is_some_and(|other| other != group) {
+            return Err(EditError::invalid(format!("the group name {name:?} is taken")));
+        }
+        self.write_item(format!("group:{group}"));
+        self.write_item(format!("group_name:{name}"));
+        let changed = self.groups.name(group) != name;
+        if changed {
+            self.groups.list[group].name = Some(name);
+            self.groups.changed = true;
+        }
+        Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+    }
+
+    pub(crate) fn group_set(&mut self, fields: &Fields) -> Result<Done> {
+        fields::refuse_unknown(fields, &["group", "values"])?;
+        let group = self.groups.need(fields::need(fields, "group")?)?;
+        self.write_item(format!("group:{group}"));
+        let values = fields::map(fields, "values")?
+            .ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
+        let changed = self.set_group_values(group, values)?;
+        Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+    }
+
+    pub(crate) fn group_remove(&mut self, fields: &Fields) -> Result<Done> {
+        fields::refuse_unknown(fields, &["group"])?;
+        let group = self.groups.need(fields::need(fields, "group")?)?;
+        self.write_item(format!("group:{group}"));
+        let before = self.groups.list[group].clone();
+        self.groups.list[group] = Group::default();
+        let changed = before != Group::default();
+        self.groups.changed |= changed;
+        for column in &mut self.groups.columns {
+            let row = column.ty.sentinel();
+            if group < column.array.len() {
+                column.array.set(group, &row);
+            }
+        }
+        Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+    }
+}

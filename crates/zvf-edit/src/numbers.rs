@@ -1,0 +1,37 @@
+//! Numbers of vertices within an edit, and the one that stands for none.
+
+use crate::error::{EditError, Result};
+
+/// The number of a vertex within its kind.
+pub(crate) type Vid = u32;
+
+/// No chunk, no object.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The number of the vertex behind `count` others.
+///
+/// # Errors
+///
+/// When there is none: [`NONE`] is no vertex.
+pub(crate) fn vertex_number(count: usize) -> Result<Vid> {
+    u32::try_from(count).ok().filter(|number| *number != NONE).ok_or_else(|| {
+        EditError::new(
+            zvf_format::Class::LimitExceeded,
+            format!("expected an edit of fewer than {NONE} vertices, found more; edit parts of the store one after the other"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_vertex_has_the_number_of_none() {
+        assert_eq!(vertex_number(4_294_967_294), Ok(4_294_967_294));
+        for count in [4_294_967_295, 4_294_967_296, 4_294_967_299] {
+            let class = vertex_number(count).unwrap_err().class;
+            assert_eq!(class, zvf_format::Class::LimitExceeded, "{count}");
+        }
+    }
+}

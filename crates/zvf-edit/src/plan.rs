@@ -1,0 +1,229 @@
+//! What a transaction becomes when it is committed: new bytes by key, and a report.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+
+use crate::arrays::{doc_bytes, doc_key, read_doc};
+use crate::changes::Changes;
+use crate::error::{EditError, Result};
+use crate::numbers::{NONE, Vid};
+use crate::options::{CommitOptions, Refresh};
+use crate::rebuild::{Rebuilt, Tally};
+use crate::refresh::Refreshed;
+use crate::transaction::{Named, Transaction};
+
+/// What a commit would change.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) changes: Changes,
+    pub(crate) before: HashMap<String, Option<Bytes>>,
+    pub(crate) report: Json,
+    pub(crate) written: BTreeSet<String>,
+    pub(crate) named: HashMap<String, Named>,
+}
+
+impl Transaction {
+    /// The plan of a commit: what the operations change.
+    pub(crate) fn plan(&mut self, options: &CommitOptions) -> Result<Plan> {
+        let mut changes = Changes::new();
+        let mut tally = Tally::default();
+        let rebuilt = self.rebuild_kinds(&mut changes, &mut tally)?;
+        self.groups.flush(&self.snap, &mut changes)?;
+        self.count_beside(&mut changes)?;
+        let mut root = self.new_root.clone().unwrap_or_else(|| self.root.clone());
+        let bounds = grow_bounds(&mut root, &tally, options.refuse_bounds)?;
+        if root != self.root {
+            changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
+        }
+        let mut before = HashMap::new();
+        self.drop_same(&mut changes, &mut before)?;
+        let mut stale = Vec::new();
+        let mut refreshed = Refreshed::default();
+        if !changes.is_empty() {
+            // An object that came and went leaves a row, unless nothing else changes: then no id was given either.
+            for kind in &mut self.kinds {
+                kind.keep_rows(&mut changes, &mut tally)?;
+            }
+            stale = self.follow_levels(&rebuilt, &tally, &mut changes)?;
+        }
+        if options.refresh != Refresh::None {
+            refreshed = self.refresh_levels(options.refresh, &mut changes, &mut root)?;
+            stale.retain(|level| !refreshed.levels.contains(level));
+            before.clear();
+            self.drop_same(&mut changes, &mut before)?;
+            if changes.is_empty() {
+                refreshed = Refreshed::default();
+            }
+        }
+        if !changes.is_empty() {
+            if self.snap.journal.pinned.is_none() {
+                root["attributes"]["zvf"]["journal"] = json!(1);
+            }
+            root["attributes"]["zvf"]["next_id"] = json!(self.next_id);
+            changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
+            self.drop_same(&mut changes, &mut before)?;
+        }
+        let mut written: BTreeSet<String> =
+            self.written.iter().filter(|item| self.is_lasting(item)).cloned().collect();
+        written.extend(tally.free_chunks.iter().cloned());
+        let mut report = self.report(options, &tally, &written, &changes);
+        report["levels_stale"] = json!(stale);
+        report["levels_refreshed"] = json!(refreshed.levels);
+        report["bounds"] = bounds;
+        if !refreshed.rebuilt.is_empty() {
+            report["levels_rebuilt"] = json!(refreshed.rebuilt);
+        }
+        if self.is_irreversible {
+            report["irreversible"] = json!(true);
+        }
+        Ok(Plan { changes, before, report, written, named: self.locate_named(&rebuilt) })
+    }
+
+    /// Writes what changed of every kind.
+    fn rebuild_kinds(&mut self, changes: &mut Changes, tally: &mut Tally) -> Result<Vec<Rebuilt>> {
+        let mut rows = self.rebuilt_rows.take().map(Vec::into_iter);
+        let mut rebuilt = Vec::new();
+        for kind in &mut self.kinds {
+            rebuilt.push(match &mut rows {
+                Some(rows) => {
+                    let rows = rows.next().unwrap_or_default(); // there is one for each kind
+                    kind.rebuild_rest(rows, changes, tally)?
+                }
+                None => kind.rebuild(changes, tally)?,
+            });
+        }
+        Ok(rebuilt)
+    }
+
+    /// The named vertices by the chunks and rows that they have after the commit.
+    fn locate_named(&self, rebuilt: &[Rebuilt]) -> HashMap<String, Named> {
+        let locate = |named: &Named| -> Named {
+            let Named::Vertices(kind, list) = named else { return named.clone() };
+            let geometry = &self.kinds[*kind];
+            let place = |v: &Vid| {
+                let i = *v as usize;
+                let (chunk, row) =
+                    rebuilt[*kind].places.get(v).copied().unwrap_or(geometry.home[i]);
+                (geometry.alive[i] && chunk != NONE)
+                    .then(|| (geometry.chunk_keys[chunk as usize].clone(), row))
+            };
+            Named::Rows(*kind, list.iter().filter_map(place).collect())
+        };
+        self.named.iter().map(|(name, named)| (name.clone(), locate(named))).collect()
+    }
+
+    /// What a commit does, in numbers, but for levels and bounds.
+    fn report(
+        &self,
+        options: &CommitOptions,
+        tally: &Tally,
+        written: &BTreeSet<String>,
+        changes: &Changes,
+    ) -> Json {
+        let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
+        let [added, removed, moved, changed] = tally.vertices;
+        let groups: BTreeSet<u64> = ["group:", "member:"]
+            .into_iter()
+            .flat_map(|prefix| written.iter().filter_map(move |item| item.strip_prefix(prefix)))
+            .filter_map(|rest| rest.split(':').next().and_then(|number| number.parse().ok()))
+            .collect();
+        let columns: Vec<&str> =
+            written.iter().filter_map(|item| item.strip_prefix("column:")).collect();
+        json!({
+            "head": self.snap.head, "txid": Json::Null, "message": options.message, "operations": self.operations.len(),
+            "vertices": {"added": added, "removed": removed, "moved": moved, "changed": changed},
+            "links": {"added": tally.links[0], "removed": tally.links[1], "changed": tally.links[2]},
+            "objects": {"added": tally.added, "removed": tally.removed, "changed": tally.changed},
+            "groups": groups, "columns": columns, "chunks": tally.chunks, "keys": changes.len(), "bytes": bytes,
+        })
+    }
+
+    /// The list of kinds beside the first has their counts.
+    fn count_beside(&self, changes: &mut Changes) -> Result<()> {
+        let path = "0/geometry_index";
+        let Some(old) = read_doc(&self.snap, path)? else { return Ok(()) };
+        let mut doc = old.clone();
+        for geometry in self.kinds.iter().filter(|geometry| geometry.path.contains('/')) {
+            let own = &mut doc["attributes"][geometry.kind.token()];
+            if !own.is_object() {
+                continue;
+            }
+            own["vertex_count"] =
+                geometry.doc["attributes"]["zarr_vectors_level"]["vertex_count"].clone();
+            for name in ["edge_count", "face_count", "link_count"] {
+                let Some(family) = geometry.links.as_ref().filter(|_| own.get(name).is_some())
+                else {
+                    continue;
+                };
+                match family.doc["attributes"].get("num_links") {
+                    Some(count) => own[name] = count.clone(),
+                    // Nobody keeps count: what was counted once is no longer right.
+                    None => drop(own.as_object_mut().and_then(|own| own.shift_remove(name))),
+                }
+            }
+        }
+        if doc != old {
+            changes.insert(doc_key(path), Some(doc_bytes(&doc)?));
+        }
+        Ok(())
+    }
+
+    /// Leaves out what is already there, and keeps what was there of the rest.
+    pub(crate) fn drop_same(
+        &self,
+        changes: &mut Changes,
+        before: &mut HashMap<String, Option<Bytes>>,
+    ) -> Result<()> {
+        let mut same = Vec::new();
+        for (key, bytes) in &*changes {
+            if !before.contains_key(key) {
+                let old = self.snap.get(key)?;
+                let equal = match (&old, bytes) {
+                    (Some(old), Some(new)) => {
+                        old == new
+                            || key.ends_with("zarr.json")
+                                && serde_json::from_slice::<Json>(old).ok()
+                                    == serde_json::from_slice::<Json>(new).ok()
+                    }
+                    (None, None) => true,
+                    _ => false,
+                };
+                if equal {
+                    same.push(key.clone());
+                } else {
+                    before.insert(key.clone(), old);
+                }
+            }
+        }
+        for key in same {
+            changes.remove(&key);
+        }
+        Ok(())
+    }
+}
+
+/// Extends the bounds of the root to what was written; they never shrink.
+fn grow_bounds(root: &mut Json, tally: &Tally, refuse: bool) -> Result<Json> {
+    let bounds = &mut root["attributes"]["zarr_vectors"]["bounds"];
+    for (axis, (low, high)) in tally.low.iter().zip(&tally.high).enumerate() {
+        let (old_low, old_high) = (bounds[0][axis].as_f64(), bounds[1][axis].as_f64());
+        let outside =
+            old_low.is_none_or(|old| *low < old) || old_high.is_none_or(|old| *high > old);
+        if outside && refuse {
+            let text = format!(
+                "a vertex lies outside the bounds of the store on axis {axis}: {low} to {high}, expected {} to {}; commit with bounds \"grow\"",
+                bounds[0][axis], bounds[1][axis]
+            );
+            return Err(EditError::invalid(text));
+        }
+        if old_low.is_none_or(|old| *low < old) {
+            bounds[0][axis] = json!(low);
+        }
+        if old_high.is_none_or(|old| *high > old) {
+            bounds[1][axis] = json!(high);
+        }
+    }
+    Ok(bounds.clone())
+}

@@ -1,0 +1,51 @@
+//! What marks a commit: a name of its own, who wrote it, and when.
+
+use std::fs::File;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use zvf_format::num;
+
+/// A name that no other transaction has.
+pub(crate) fn new_txid() -> String {
+    let random = || {
+        let mut bytes = [0_u8; 16];
+        let filled = File::open("/dev/urandom")
+            .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
+        filled.map(|()| u128::from_le_bytes(bytes))
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let mixed = now ^ (u128::from(std::process::id()) << 96);
+    format!("{:032x}", random().unwrap_or(mixed))
+}
+
+/// Who writes: the user and the process.
+pub(crate) fn writer() -> String {
+    let user = std::env::var("USER")
+        .or_else(|_unset| std::env::var("LOGNAME"))
+        .unwrap_or_else(|_unset| "unknown".to_owned());
+    format!("{user}, process {}", std::process::id())
+}
+
+/// The time in UTC, to the millisecond.
+pub(crate) fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(); // before 1970 is as good as 1970
+    let (days, rest) = (since.as_secs() / 86400, since.as_secs() % 86400);
+    // Civil date from days, by the era of 400 years.
+    let z = num::saturating_i64(days) + 719_468; // a clock has fewer days
+    let era = z.div_euclid(146_097);
+    let day_of_era = z.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
+    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60,
+        since.subsec_millis()
+    )
+}

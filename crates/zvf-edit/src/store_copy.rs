@@ -1,0 +1,155 @@
+//! A copy of a store in a folder of its own, for work whose outcome one commit takes over.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use zvf_publish::{Disk, KeyedFolder};
+
+use crate::changes::Changes;
+use crate::error::{EditError, Result};
+use crate::journal::{Journal, need_listed};
+use crate::stamp::new_txid;
+
+/// A copy of a store in a folder of its own.
+#[derive(Debug)]
+pub(crate) struct StoreCopy {
+    pub(crate) path: PathBuf,
+    /// Goes with the copy.
+    _scratch: Scratch,
+    /// The files that are second names of those of the store, with their inode.
+    linked: BTreeMap<String, u64>,
+}
+
+impl StoreCopy {
+    /// Copies the store, but for the keys in `changes`, which get those bytes.
+    pub(crate) fn copy_store_with(journal: &Journal, changes: &Changes) -> Result<Self> {
+        let scratch = Scratch::of_journal(journal);
+        let name = journal.place.folder().and_then(Path::file_name);
+        let path = scratch.path.join(name.unwrap_or("store.zarrvectors".as_ref()));
+        let mut copy = Self { path, _scratch: scratch, linked: BTreeMap::new() };
+        let to = copy.folder();
+        for key in journal.store.walk("")? {
+            if changes.contains_key(&key) {
+                continue;
+            }
+            match journal.store.folder() {
+                Some(from) => {
+                    let inode = link(&from.path(&key), &to.path(&key))?;
+                    copy.linked.extend(inode.map(|inode| (key, inode)));
+                }
+                None => write(&to.path(&key), &need_listed(&key, journal.store.get(&key)?)?)?,
+            }
+        }
+        for (key, bytes) in changes {
+            if let Some(bytes) = bytes {
+                write(&to.path(key), bytes)?;
+            }
+        }
+        Ok(copy)
+    }
+
+    fn folder(&self) -> KeyedFolder {
+        KeyedFolder::new(Disk::default(), self.path.clone())
+    }
+
+    /// What the copy holds now and the store does not, and what the store holds under those keys.
+    pub(crate) fn differences(
+        &self,
+        journal: &Journal,
+    ) -> Result<(Changes, HashMap<String, Option<Bytes>>)> {
+        let copy = self.folder();
+        let list = |keys: Vec<String>| -> BTreeSet<String> { keys.into_iter().collect() };
+        let (before, after) = (list(journal.store.walk("")?), list(copy.walk("")?));
+        let (mut changes, mut kept) = (Changes::new(), HashMap::new());
+        let mut size = 0_usize;
+        for key in before.union(&after) {
+            if after.contains(key) && self.is_linked(key) {
+                continue;
+            }
+            let (old, new) = (journal.store.get(key)?, copy.get(key)?);
+            if old == new {
+                continue;
+            }
+            size += [&old, &new].into_iter().flatten().map(Bytes::len).sum::<usize>();
+            if size > MAX_COMMIT_BYTES {
+                return Err(EditError::new(
+                    zvf_format::Class::LimitExceeded,
+                    format!(
+                        "more than {} GiB differ, too much for one commit; write to a new store instead",
+                        MAX_COMMIT_BYTES >> 30
+                    ),
+                ));
+            }
+            kept.insert(key.clone(), old);
+            changes.insert(key.clone(), new);
+        }
+        Ok((changes, kept))
+    }
+
+    /// Whether a file still is the one of the store.
+    fn is_linked(&self, key: &str) -> bool {
+        let inode = self.linked.get(key);
+        inode.is_some() && inode.copied() == inode_of(&self.path.join(key))
+    }
+}
+
+/// A folder of its own for work on a store, removed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    pub(crate) path: PathBuf,
+}
+
+impl Scratch {
+    /// A name beside the staged files of a journal, or among temporary files. Nothing is made yet.
+    pub(crate) fn of_journal(journal: &Journal) -> Self {
+        let path = match journal.side.folder() {
+            Some(side) => side.path(&format!("txn/rewrite-{}", new_txid())),
+            None => std::env::temp_dir().join(format!("zvf-rewrite-{}", new_txid())),
+        };
+        Self { path }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays is garbage for gc.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Gives a file a second name; copies it where there are none. The inode of a file with two names.
+fn link(from: &Path, to: &Path) -> Result<Option<u64>> {
+    if let Some(above) = to.parent() {
+        fs::create_dir_all(above)?;
+    }
+    match fs::hard_link(from, to) {
+        Ok(()) => Ok(inode_of(to)),
+        Err(_no_links) => {
+            fs::copy(from, to)?;
+            Ok(None)
+        }
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    if let Some(above) = path.parent() {
+        fs::create_dir_all(above)?;
+    }
+    Ok(fs::write(path, bytes)?)
+}
+
+#[cfg(unix)]
+fn inode_of(path: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some(fs::metadata(path).ok()?.ino())
+}
+
+#[cfg(not(unix))]
+fn inode_of(_path: &Path) -> Option<u64> {
+    None
+}
+
+/// What one commit may hold in memory, old and new.
+const MAX_COMMIT_BYTES: usize = 8 << 30;

@@ -1,0 +1,40 @@
+//! The progress of a migration, and how it is reported.
+
+/// The progress of a migration.
+///
+/// ```
+/// assert_eq!(zvf_migrate::Migrated::default().cells, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Migrated {
+    /// Finished levels.
+    pub levels: u64,
+    /// Cells over the grid, those of links included.
+    pub cells: u64,
+    /// Records of links, each counted once.
+    pub links: u64,
+    /// Rows of object indexes.
+    pub objects: u64,
+    /// Objects of the backend that were copied unchanged.
+    pub copied: u64,
+    /// Bytes of the objects that hold cells now.
+    pub stored_bytes: u64,
+    /// Whether the new store was read again and compared with the old one. One in an object store is not: it cannot be
+    /// read before it is published.
+    pub verified: bool,
+}
+
+/// The progress, and the callback that reports it.
+pub(crate) struct Progress<'a> {
+    pub(crate) done: &'a mut Migrated,
+    pub(crate) on_progress: &'a mut dyn FnMut(&Migrated),
+}
+
+impl Progress<'_> {
+    /// Counts cells.
+    pub(crate) fn cells(&mut self, cells: usize) {
+        self.done.cells += zvf_format::num::to_u64(cells);
+        (self.on_progress)(self.done);
+    }
+}

@@ -1,0 +1,114 @@
+//! Opening the object index of a level: its document, and the arrays of its layout.
+
+use async_recursion::async_recursion as boxed;
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+use zvf_format::num::to_u64;
+use zvf_format::{Class, Expected};
+use zvf_metadata::ManifestLayout;
+use zvf_metadata::arrays::{IdForm, ObjectIndex as Doc};
+
+use super::{Form, Ids, Inner, ObjectIndex, dense};
+use crate::{LevelReader, ModelError};
+
+impl LevelReader {
+    /// The objects of the level; `None` when it has no index of them. Opened once per handle.
+    ///
+    /// # Errors
+    ///
+    /// When the index has an unknown layout, lacks an array that its layout needs, or has fewer rows
+    /// than it says.
+    #[boxed]
+    pub async fn objects(&self) -> Result<Option<ObjectIndex>, ModelError> {
+        let opened = self.opened_objects().get_or_try_init(|| ObjectIndex::open(self)).await?;
+        Ok(opened.clone())
+    }
+}
+
+impl ObjectIndex {
+    async fn open(level: &LevelReader) -> Result<Option<Self>, ModelError> {
+        let Some(group) = level.node().group(INDEX).await? else { return Ok(None) };
+        let path = format!("{}/{INDEX}", level.node().path());
+        let place = |error: ModelError| error.in_array(&path);
+        let doc = Doc::parse(group.attributes).map_err(|error| place(error.into()))?;
+        let layout = doc.layout().map_err(|error| place(error.into()))?;
+        let rank = to_u64(level.key_rank());
+        if let Some(found) = doc.sid_ndim.filter(|found| *found != rank) {
+            let expected = Expected::Exactly(rank.into());
+            return Err(place(ModelError::refused(Class::BadShape, "sid_ndim", expected, found)));
+        }
+        let form = Form::open(level, layout, rank, &path).await?;
+        let (slots, rows) = (doc.num_objects, form.rows().await.map_err(place)?);
+        if slots > rows {
+            let (what, expected) = ("num_objects", Expected::AtMost(rows.into()));
+            return Err(place(ModelError::refused(Class::CountMismatch, what, expected, slots)));
+        }
+        let ids = match doc.ids().map_err(|error| place(error.into()))? {
+            IdForm::Row => Ids::Row,
+            IdForm::Column { .. } => {
+                let ids = level.node().dense(OBJECT_IDS).await?;
+                let ids = ids.ok_or_else(|| missing(&path, "object_ids"))?;
+                dense::check_shape(&ids, &[Some(slots)])?;
+                Ids::Column { ids, table: OnceCell::new() }
+            }
+        };
+        // Whoever goes through all objects takes time by their number, which nothing stored bears out.
+        if slots > MAX_OBJECTS {
+            let (what, expected) = ("num_objects", Expected::AtMost(MAX_OBJECTS.into()));
+            return Err(place(ModelError::refused(Class::LimitExceeded, what, expected, slots)));
+        }
+        let cap = level.index_cap();
+        Ok(Some(Self { inner: Arc::new(Inner { path, slots, rank, form, ids, cap }) }))
+    }
+}
+
+impl Form {
+    async fn open(
+        level: &LevelReader,
+        layout: Option<ManifestLayout>,
+        rank: u64,
+        path: &str,
+    ) -> Result<Self, ModelError> {
+        let node = level.node();
+        let Some(layout) = layout else {
+            let rows = node.rows(INDEX).await?;
+            return rows.map(Self::Blobs).ok_or_else(|| missing(path, "data"));
+        };
+        let dense_first = layout == ManifestLayout::DenseManifestsV1;
+        for dense in [dense_first, !dense_first] {
+            if dense {
+                let (spans, blocks) = (node.dense(SPANS).await?, node.dense(BLOCKS).await?);
+                if let (Some(spans), Some(blocks)) = (spans, blocks) {
+                    dense::check_shape(&spans, &[None, Some(2)])?;
+                    dense::check_shape(&blocks, &[None, Some(rank + 1)])?;
+                    return Ok(Self::Dense { spans, blocks });
+                }
+            } else if let Some(rows) = node.rows(MANIFESTS).await? {
+                return Ok(Self::Blobs(rows));
+            }
+        }
+        Err(missing(path, if dense_first { "manifest_spans" } else { "manifests" }))
+    }
+
+    async fn rows(&self) -> Result<u64, ModelError> {
+        match self {
+            Self::Blobs(rows) => Ok(rows.count().await?),
+            Self::Dense { spans, .. } => Ok(spans.len()),
+        }
+    }
+}
+
+fn missing(path: &str, name: &str) -> ModelError {
+    let expected = Expected::Rule("the arrays that the layout of the object index has");
+    ModelError::refused(Class::NotFound, "array", expected, "nothing")
+        .in_array(format!("{path}/{name}"))
+}
+
+const INDEX: &str = "object_index";
+const MANIFESTS: &str = "object_index/manifests";
+const OBJECT_IDS: &str = "object_index/object_ids";
+const SPANS: &str = "object_index/manifest_spans";
+const BLOCKS: &str = "object_index/manifest_blocks";
+/// Objects that a level may have.
+const MAX_OBJECTS: u64 = 1 << 27;

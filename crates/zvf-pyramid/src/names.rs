@@ -1,0 +1,33 @@
+//! Names for the attributes that levels get.
+
+use zvf_model::LevelReader;
+
+use crate::PyramidError;
+
+/// Names of attributes that levels get, which no attribute of level 0 has.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    /// How many vertices of level 0 one stands for.
+    pub(crate) weight: String,
+    /// The id of an object at level 0.
+    pub(crate) source_id: String,
+}
+
+impl Names {
+    /// Names that nothing of level 0 has.
+    pub(crate) async fn pick_unused(level: &LevelReader) -> Result<Self, PyramidError> {
+        let free = |taken: Vec<String>, name: &str, prefix: &str| {
+            let mut name = name.to_owned();
+            while taken.contains(&name) {
+                name.insert_str(0, prefix);
+            }
+            name
+        };
+        let vertices = level.attribute_names().await?.names;
+        let objects = level.object_attribute_names().await?.names;
+        Ok(Self {
+            weight: free(vertices, "count", "vertex_"),
+            source_id: free(objects, "source_id", "zvf_"),
+        })
+    }
+}

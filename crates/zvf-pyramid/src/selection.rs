@@ -1,0 +1,163 @@
+//! Which objects a level keeps: what each is measured by, and the choice among them.
+
+use std::collections::HashMap;
+
+use futures_util::StreamExt as _;
+use zvf_format::num::to_u64;
+use zvf_model::{Batch, Kind, LevelId, LevelReader};
+use zvf_query::{Columns, Query, Reader};
+
+use crate::carry::{Objects, read_row_ids};
+use crate::choose::{self, Candidate};
+use crate::columns::Points;
+use crate::groups::{self, ids_of};
+use crate::ladder::Step;
+use crate::shape::contract::sides;
+use crate::{PyramidError, Strategy};
+
+impl Objects {
+    /// Keeps the share of them that `step` says.
+    pub(crate) async fn choose(
+        &mut self,
+        reader: &Reader,
+        level: &LevelReader,
+        kind: Kind,
+        step: &Step,
+        choice: (&Strategy, u64),
+    ) -> Result<(), PyramidError> {
+        let bin = level.bins().map_or(step.bin.clone(), |bins| bins.bin_shape().to_vec());
+        let levels = std::slice::from_ref(level);
+        self.choose_by((reader, levels), kind, step, choice, &bin).await
+    }
+
+    /// The same of several levels, with bins of this size.
+    pub(crate) async fn choose_by(
+        &mut self,
+        (reader, levels): (&Reader, &[LevelReader]),
+        kind: Kind,
+        step: &Step,
+        (strategy, seed): (&Strategy, u64),
+        bin: &[f64],
+    ) -> Result<(), PyramidError> {
+        if step.sparsity <= 1.0 || self.kept() < 2 {
+            return Ok(());
+        }
+        let seed = seed.wrapping_add(step.level.into());
+        let k = choose::count_kept(self.kept(), step.sparsity);
+        let plain = |id: &i64| Candidate { id: *id, ..Candidate::default() };
+        let mut candidates: Vec<Candidate> = self.kept_ids().iter().map(plain).collect();
+        match strategy {
+            Strategy::Random | Strategy::Groups => {}
+            Strategy::Largest(name) => {
+                measure_attribute(levels, name, 1.0, &mut candidates).await?
+            }
+            Strategy::Smallest(name) => {
+                measure_attribute(levels, name, -1.0, &mut candidates).await?
+            }
+            Strategy::Length | Strategy::Coverage | Strategy::Thinning => {
+                measure_length(reader, levels, kind, &mut candidates).await?;
+            }
+        }
+        let kept = match strategy {
+            Strategy::Random => choose::choose_random(&candidates, k, seed),
+            Strategy::Length | Strategy::Largest(_) | Strategy::Smallest(_) => {
+                choose::choose_largest(&candidates, k)
+            }
+            Strategy::Coverage => choose::choose_by_coverage(&candidates, k, bin),
+            Strategy::Thinning => choose::choose_one_per_bin(&candidates, bin),
+            Strategy::Groups => {
+                let groups = groups::read_groups(levels).await?.into_iter();
+                let groups: Vec<_> = groups.map(|(_, members)| ids_of(members)).collect();
+                choose::choose_by_group(&candidates, &groups, step.sparsity, seed)
+            }
+        };
+        self.set_kept(kept);
+        Ok(())
+    }
+}
+
+/// Measures candidates by an attribute of objects.
+async fn measure_attribute(
+    levels: &[LevelReader],
+    name: &str,
+    sign: f64,
+    candidates: &mut [Candidate],
+) -> Result<(), PyramidError> {
+    let (mut by_id, mut any) = (HashMap::<i64, f64>::new(), false);
+    for level in levels {
+        let Some(attribute) = level.object_attribute(name).await? else { continue };
+        any = true;
+        let ids = read_row_ids(level).await?;
+        let values = attribute.range(0..to_u64(ids.len())).await?;
+        for (row, id) in ids.into_iter().enumerate().filter(|(row, _)| values.is_present(*row)) {
+            by_id.entry(id).or_insert(values.column().float(row, 0).unwrap_or(f64::NAN));
+        }
+    }
+    if !any {
+        let expected = "an attribute of objects that there is";
+        return Err(PyramidError::setting("choice of objects", expected, name));
+    }
+    for candidate in candidates {
+        candidate.measure = by_id.get(&candidate.id).map_or(f64::NAN, |x| x * sign);
+    }
+    Ok(())
+}
+
+/// Measures candidates by their length, and finds out where one of their vertices lies.
+async fn measure_length(
+    reader: &Reader,
+    levels: &[LevelReader],
+    kind: Kind,
+    candidates: &mut [Candidate],
+) -> Result<(), PyramidError> {
+    let level = levels.first().map_or(LevelId(0), LevelReader::level);
+    let places: HashMap<i64, usize> =
+        candidates.iter().enumerate().map(|(at, candidate)| (candidate.id, at)).collect();
+    let query = Query::all().at_level(level).of_kind(kind);
+    let query = query.columns(Columns::None).with_owners();
+    let mut batches = reader.stream(query.uncached());
+    while let Some(batch) = batches.next().await {
+        add_lengths(&batch?, kind, &places, candidates);
+    }
+    Ok(())
+}
+
+/// Adds what a batch says of candidates.
+fn add_lengths(
+    batch: &Batch,
+    kind: Kind,
+    places: &HashMap<i64, usize>,
+    candidates: &mut [Candidate],
+) {
+    let points = Points::from_column(batch.positions());
+    let mut add = |id: i64, measure: f64, row: usize| {
+        let candidate = places.get(&id).and_then(|at| candidates.get_mut(*at));
+        if let Some(candidate) = candidate {
+            candidate.measure += measure;
+            if candidate.at.is_empty() {
+                candidate.at = points.point(row).to_vec();
+            }
+        }
+    };
+    for part in batch.parts().iter().filter(|part| !part.rows.is_empty()) {
+        let rows = part.rows.clone();
+        let lengths = rows.clone().zip(rows.clone().skip(1)).map(|(a, b)| points.length(a, b));
+        let sum: f64 = lengths.sum();
+        let middle = rows.start + rows.len() / 2;
+        add(part.object.0, sum, middle);
+    }
+    let Some(owners) = batch.vertex_objects().filter(|_| batch.parts().is_empty()) else { return };
+    let owner = |row: usize| owners.get(row).copied().flatten();
+    for row in 0..batch.len() {
+        if let Some(object) = owner(row) {
+            add(object.0, if kind == Kind::PointCloud { 1.0 } else { 0.0 }, row);
+        }
+    }
+    if let Some(elements) = batch.elements() {
+        for [a, b] in sides(elements) {
+            if let Some(object) = owner(a) {
+                add(object.0, points.length(a, b), a);
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The change of one object of a store.
+
+use bytes::Bytes;
+use zvf_metadata::Node;
+
+/// One object.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
+/// # let store = zvf_store::Store::open(path, Default::default()).await?;
+/// for change in zvf_repair::plan(&store, "three").await?.changes {
+///     assert!(!change.words.is_empty() && !change.rules.is_empty());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Change {
+    /// The object, relative to the root of the store.
+    pub path: String,
+    /// The current document; `None` where nothing exists.
+    pub before: Option<Node>,
+    /// The new contents.
+    pub after: Bytes,
+    /// The changes, one phrase each.
+    pub words: Vec<String>,
+    /// The violated rules.
+    pub rules: Vec<&'static str>,
+}

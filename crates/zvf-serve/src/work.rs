@@ -1,0 +1,31 @@
+//! Work on a thread that may block, with a deadline.
+
+use crate::refusal::Refusal;
+use crate::state::State;
+
+/// Runs `work` on a thread that may block, until its deadline. `held` is dropped when it ends.
+pub(crate) async fn run<T: Send + 'static>(
+    state: &State,
+    held: impl Send + 'static,
+    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    let (handle, deadline) = (tokio::runtime::Handle::current(), state.limits.request_timeout);
+    let worked = tokio::task::spawn_blocking(move || {
+        let _held = held;
+        handle.block_on(async { tokio::time::timeout(deadline, work).await })
+    });
+    match worked.await {
+        Ok(Ok(done)) => done,
+        Ok(Err(_elapsed)) => Err(timed_out()),
+        Err(_panic) => Err(Refusal::new(
+            hyper::StatusCode::INTERNAL_SERVER_ERROR,
+            "Io",
+            "the request could not be answered",
+        )),
+    }
+}
+
+fn timed_out() -> Refusal {
+    Refusal::new(hyper::StatusCode::GATEWAY_TIMEOUT, "Timeout", "the request took too long")
+        .with_hint("ask for less: a smaller box, a coarser level, or a limit")
+}

@@ -1,0 +1,124 @@
+//! Keys built from parts, each checked by the rules for names.
+
+use std::sync::Arc;
+
+use zvf_format::Class;
+
+use super::Key;
+use crate::error::{Op, StoreError};
+
+impl Key {
+    /// The thing called `segment` directly below this one.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::InvalidKey`] when `segment` breaks a rule of the module's table, or the key gets more
+    /// than 32 segments.
+    pub fn child(&self, segment: &str) -> Result<Self, StoreError> {
+        self.descend([segment])
+    }
+
+    /// The thing at `path` below this one; every segment of `path` is checked.
+    ///
+    /// # Errors
+    ///
+    /// As [`child`](Self::child), for the first bad segment.
+    pub fn below(&self, path: &str) -> Result<Self, StoreError> {
+        self.descend(path.split('/'))
+    }
+
+    /// The thing below this one by the names in `segments`, outermost first.
+    ///
+    /// # Errors
+    ///
+    /// As [`child`](Self::child), for the first bad segment.
+    pub fn descend<'a>(
+        &self,
+        segments: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, StoreError> {
+        let mut path = String::with_capacity(self.0.len().saturating_add(SEGMENTS_CAPACITY_BYTES));
+        path.push_str(&self.0);
+        let mut depth = self.segments().count();
+        for segment in segments {
+            depth = depth.saturating_add(1);
+            if let Some(rule) = broken_rule(segment, depth) {
+                return Err(StoreError::refused(
+                    Class::InvalidKey,
+                    Op::Name,
+                    "segment of a key",
+                    zvf_format::Expected::Rule(rule),
+                    segment,
+                )
+                .with_key(self));
+            }
+            if !path.is_empty() {
+                path.push('/');
+            }
+            path.push_str(segment);
+        }
+        Ok(Self(Arc::from(path)))
+    }
+
+    /// The thing below this one by `prefix`, which is a good name, and `numbers`: one of many chunks.
+    ///
+    /// # Errors
+    ///
+    /// As [`child`](Self::child), when the key gets more than 32 segments.
+    pub(crate) fn below_numbers(
+        &self,
+        prefix: Option<&str>,
+        numbers: &[u64],
+    ) -> Result<Self, StoreError> {
+        let room = numbers.len().saturating_add(1).saturating_mul(NUMBER_CAPACITY_BYTES);
+        let mut path = String::with_capacity(self.0.len().saturating_add(room));
+        path.push_str(&self.0);
+        if let Some(prefix) = prefix {
+            path.push_str(if path.is_empty() { "" } else { "/" });
+            path.push_str(prefix);
+        }
+        for number in numbers {
+            path.push_str(if path.is_empty() { "" } else { "/" });
+            push_decimal(&mut path, *number);
+        }
+        let above = self.segments().count().saturating_add(prefix.iter().count());
+        if above.saturating_add(numbers.len()) > MAX_SEGMENTS {
+            let below = path.get(self.0.len()..).unwrap_or_default();
+            return self.below(below.trim_start_matches('/')); // says what is wrong
+        }
+        Ok(Self(Arc::from(path)))
+    }
+}
+
+/// Adds the digits of a number.
+fn push_decimal(path: &mut String, number: u64) {
+    if number >= 10 {
+        push_decimal(path, number / 10);
+    }
+    path.extend(char::from_digit(zvf_format::num::saturating_u32(number % 10), 10));
+}
+
+/// Which rule `segment`, the `depth`th of its key, breaks.
+fn broken_rule(segment: &str, depth: usize) -> Option<&'static str> {
+    if segment.is_empty() {
+        Some("a name that is not empty")
+    } else if segment == "." || segment == ".." {
+        Some("a name that is not \".\" or \"..\"")
+    } else if segment.len() > MAX_SEGMENT_BYTES {
+        Some("at most 255 bytes")
+    } else if segment.contains(['/', '\\']) {
+        Some("a name without a slash")
+    } else if segment.chars().any(char::is_control) {
+        Some("a name without control characters")
+    } else if depth > MAX_SEGMENTS {
+        Some("at most 32 segments")
+    } else {
+        None
+    }
+}
+
+const MAX_SEGMENT_BYTES: usize = 255;
+const MAX_SEGMENTS: usize = 32;
+/// The bytes reserved for the segments below a key.
+const SEGMENTS_CAPACITY_BYTES: usize = 48;
+/// The bytes reserved for a number of a chunk and the slash before it.
+const NUMBER_CAPACITY_BYTES: usize = 8;

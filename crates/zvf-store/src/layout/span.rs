@@ -1,0 +1,11 @@
+//! The lengths of spans, and of the frame at the start of those that hold a cell.
+
+use std::ops::Range;
+
+/// The length of a span or a payload; one that goes backwards is empty.
+pub(super) fn length(range: &Range<u64>) -> u64 {
+    range.end.saturating_sub(range.start)
+}
+
+/// Count and length before a payload.
+pub(super) const FRAME_BYTES: u64 = 8;

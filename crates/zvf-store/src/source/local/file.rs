@@ -1,0 +1,106 @@
+//! What a look at a directory gives: an open file, or the names that it holds.
+
+use std::fs::{File as StdFile, Metadata};
+use std::io;
+
+use super::super::Version;
+use crate::error::{Op, StoreError};
+
+/// A regular file, open, with what was known about it then.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) open: StdFile,
+    about: Metadata,
+}
+
+impl File {
+    /// Looks at what was opened: a directory is no object, and a pipe or a device is refused.
+    pub(super) fn new(open: StdFile) -> Result<Option<Self>, StoreError> {
+        let about = open.metadata().map_err(|e| StoreError::io(Op::Read, e))?;
+        if about.is_dir() {
+            return Ok(None);
+        }
+        if !about.is_file() {
+            return Err(StoreError::unsupported(Op::Read, "kind of file", "not a regular file"));
+        }
+        Ok(Some(Self { open, about }))
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.about.len()
+    }
+
+    pub(super) fn version(&self) -> Version {
+        Version::from_stamp(self.size(), Stamp::from_metadata(&self.about))
+    }
+
+    /// Whether the file was written to since. What it is called and how often does not matter.
+    pub(super) fn is_written(&self) -> Result<bool, StoreError> {
+        let now = self.open.metadata().map_err(|e| StoreError::io(Op::Read, e))?;
+        let written = |about: &Metadata| (about.len(), Stamp::from_metadata(about).modified);
+        Ok(written(&now) != written(&self.about))
+    }
+
+    /// The same open file once more.
+    #[cfg(all(unix, feature = "map"))]
+    pub(super) fn reopen(&self) -> Result<StdFile, StoreError> {
+        self.open.try_clone().map_err(|e| StoreError::io(Op::Read, e))
+    }
+}
+
+/// What distinguishes two versions of a file, besides its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::source) struct Stamp {
+    place: (u64, u64),    // device and inode
+    modified: (i64, i64), // seconds and nanoseconds
+    changed: (i64, i64),  // of the inode
+}
+
+impl Stamp {
+    pub(in crate::source) fn is_same_file(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+
+    #[cfg(unix)]
+    fn from_metadata(about: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self {
+            place: (about.dev(), about.ino()),
+            modified: (about.mtime(), about.mtime_nsec()),
+            changed: (about.ctime(), about.ctime_nsec()),
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn from_metadata(about: &Metadata) -> Self {
+        let since =
+            about.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        let modified = since.map_or((0, 0), |since| {
+            (since.as_secs().try_into().unwrap_or(i64::MAX), since.subsec_nanos().into()) // no clock shows that
+        });
+        Self { place: (0, 0), modified, changed: (0, 0) }
+    }
+}
+
+/// What one directory holds.
+#[derive(Debug)]
+pub(super) struct Listing {
+    /// Which directory this is, whatever it is called.
+    pub(super) place: (u64, u64),
+    pub(super) entries: Vec<Entry>,
+}
+
+/// One name in a directory.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) is_dir: bool,
+    /// Zero unless sizes were asked for.
+    pub(super) size: u64,
+}
+
+/// Whether an error of the system means that there is no such object.
+pub(super) fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(error.kind(), Kind::NotFound | Kind::NotADirectory | Kind::IsADirectory)
+}

@@ -1,0 +1,26 @@
+//! The choices that packing a store has.
+
+use crate::tet::Compression;
+
+/// How a store is packed.
+///
+/// ```
+/// use zvf_tensor::{Compression, PackOptions};
+///
+/// assert_eq!(PackOptions::default().compression, Compression::None);
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PackOptions {
+    /// Uncompressed, a cell is a slice of a map; compressed, the file is smaller.
+    pub compression: Compression,
+}
+
+impl PackOptions {
+    /// Sets the compression.
+    #[must_use]
+    pub const fn compressed(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+}

@@ -1,0 +1,37 @@
+//! The stages of a validation, each of which needs those before it.
+
+use serde::{Deserialize, Serialize};
+
+/// What must be done before what.
+///
+/// ```
+/// use zvf_validate::Stage;
+///
+/// assert!(Stage::Cells < Stage::Links && Stage::Links < Stage::Objects);
+/// assert_eq!(Stage::Objects.name(), "objects");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Rows, fragments and their attributes.
+    Cells,
+    /// Links, which need to know the rows of all chunks.
+    Links,
+    /// Manifests, which need fragments and links.
+    Objects,
+}
+
+impl Stage {
+    /// All of them, in order.
+    pub const ALL: &'static [Self] = &[Self::Cells, Self::Links, Self::Objects];
+
+    /// Its name, as plans have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cells => "cells",
+            Self::Links => "links",
+            Self::Objects => "objects",
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Reads one chunk as arrays.
+//!
+//! Vertices of other chunks that an element or a step needs come along as ghosts, after the own ones. A chain of several
+//! fragments is joined only inside of a fragment here; the rest are bridges.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "a place is stored as one type")]
+
+use std::collections::HashMap;
+
+use futures_util::TryStreamExt as _;
+use zvf_format::key::{ChunkKey, Delta};
+use zvf_model::{Batch, Bounds, Column, LevelReader, ObjectId};
+use zvf_query::{LOCATION_FIELD, Reader};
+
+use crate::bridges::{self, Step, StepEnd};
+use crate::cell::{Attribute, Cell, NO_OBJECT};
+use crate::error::WasmError;
+use crate::request::{CellRequest, cell_query};
+use crate::thin::{hash_row, thin_cell};
+
+/// Reads one chunk.
+///
+/// # Errors
+///
+/// When the store, the level or the kind is not there, an attribute is unknown, or the chunk cannot be read.
+pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, WasmError> {
+    let level = reader.level_of_kind(request.level, request.kind).await?;
+    let (inside, low) = query_box(request, &level)?;
+    let table = level.chunks().await?;
+    let own: Vec<u32> = (0_u32..)
+        .zip(table.rows())
+        .filter(|(_, key)| key.ends_with(&request.cell))
+        .map(|(place, _)| place)
+        .collect();
+    let mut builder = Builder::new(request, &low, &own);
+    // Rows of several fragments come once for each.
+    builder.names_rows |= !level.tiles().await?;
+    let columns = known_columns(&level, &request.columns).await?;
+    let mut batches = reader.stream(cell_query(request, columns, inside)?);
+    while let Some(batch) = batches.try_next().await? {
+        builder.push(&batch)?;
+    }
+    if request.kind.is_chain() && builder.keeps_rows {
+        let keys: Vec<(u32, ChunkKey)> =
+            own.iter().filter_map(|place| Some((*place, table.get(as_usize(*place))?))).collect();
+        let ghosts = request.condition.is_none();
+        let steps = bridges::find_steps(&level, &keys, ghosts).await?;
+        builder.join(&steps);
+    }
+    let mut cell = builder.finish();
+    cell.is_complete = !request.kind.has_links()
+        || level.links(Delta::SAME).await?.is_none_or(|family| family.is_complete());
+    Ok(match request.limit {
+        Some(limit) => thin_cell(cell, limit),
+        None => cell,
+    })
+}
+
+/// Those of `columns` that the level has: coarser ones often lack some, and are drawn without.
+async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<String>, WasmError> {
+    let mut known = Vec::with_capacity(columns.len());
+    for column in columns {
+        let is_known = match column.strip_prefix("object.") {
+            Some(name) => level.object_attribute(name).await?.is_some(),
+            None => level.attribute(column).await?.is_some(),
+        };
+        if is_known {
+            known.push(column.clone());
+        }
+    }
+    Ok(known)
+}
+
+/// Where the query for a chunk looks, and the corner of the chunk.
+///
+/// Vertices and chains are asked for by chunk: a box of no extent in the middle meets no other one. Elements also join
+/// vertices of different chunks: whatever touches the chunk is asked for, and who holds the first vertex draws it.
+fn query_box(request: &CellRequest, level: &LevelReader) -> Result<(Bounds, Vec<f64>), WasmError> {
+    let sizes = level.chunk_shape().sizes();
+    if request.cell.len() != sizes.len() {
+        return Err(WasmError::Request(format!("cell: expected {} numbers", sizes.len())));
+    }
+    let corner = |at: &i64, size: &f64| zvf_format::num::f64_from_i64(*at) * size;
+    let low: Vec<f64> = request.cell.iter().zip(sizes).map(|(at, size)| corner(at, size)).collect();
+    let bounds = if request.kind.has_links() {
+        // Vertices of coarser levels may lie up to a bin outside of their chunk, others as far as rounding goes.
+        let bins =
+            level.bins().filter(|_| request.level.0 > 0).map(|bins| bins.bin_shape().to_vec());
+        let margin = bins.unwrap_or_else(|| sizes.iter().map(|size| size * ROUNDING).collect());
+        let start: Vec<f64> = low.iter().zip(&margin).map(|(low, margin)| low - margin).collect();
+        let sides = low.iter().zip(sizes).zip(&margin);
+        let end: Vec<f64> = sides.map(|((low, size), margin)| low + size + margin).collect();
+        Bounds::new(&start, &end)
+    } else {
+        let centre: Vec<f64> = low.iter().zip(sizes).map(|(low, size)| low + size / 2.0).collect();
+        Bounds::new(&centre, &centre)
+    };
+    Ok((bounds.map_err(|error| WasmError::Request(format!("cell: {error}")))?, low))
+}
+
+/// How far a vertex may lie outside of its chunk by rounding, in parts of the chunk.
+const ROUNDING: f64 = 1e-6;
+
+/// A stored row: the place of its chunk in the table of the level, and its number there.
+type StoredRow = (u32, u32);
+
+#[derive(Clone, Copy)]
+struct Vertex {
+    position: [f32; 3],
+    slot: u32,
+    row: u32,
+    is_ghost: bool,
+}
+
+struct Builder<'a> {
+    /// Whether elements or steps join rows.
+    joins_rows: bool,
+    /// Whether rows are distinguished by number: something joins them, or they may come again.
+    names_rows: bool,
+    axes: &'a [usize],
+    own: &'a [u32],
+    origin: [f64; 3],
+    vertices: Vec<Vertex>,
+    /// Which vertex a stored row is, where something joins rows.
+    known: HashMap<StoredRow, u32>,
+    keeps_rows: bool,
+    slots: HashMap<ObjectId, u32>,
+    ids: Vec<i64>,
+    segments: Vec<u32>,
+    faces: Vec<u32>,
+    attributes: Vec<Attribute>,
+    /// Vertices of the chunk that came.
+    seen: u32,
+    /// Points whose hash is larger are left out: a cloud that is far above its limit need not be in memory.
+    threshold: u32,
+    limit: usize,
+}
+
+impl<'a> Builder<'a> {
+    fn new(request: &'a CellRequest, low: &[f64], own: &'a [u32]) -> Self {
+        let mut origin = [0.0; 3];
+        for (origin, axis) in origin.iter_mut().zip(&request.axes) {
+            *origin = low.get(*axis).copied().unwrap_or(0.0); // an axis that is not there is flat
+        }
+        let attribute =
+            |name: &String| Attribute { name: name.clone(), width: 1, values: Vec::new() };
+        Self {
+            joins_rows: request.kind.is_chain() || request.kind.has_links(),
+            names_rows: request.kind.is_chain() || request.kind.has_links(),
+            axes: &request.axes,
+            own,
+            origin,
+            vertices: Vec::new(),
+            known: HashMap::new(),
+            keeps_rows: true,
+            slots: HashMap::new(),
+            ids: Vec::new(),
+            segments: Vec::new(),
+            faces: Vec::new(),
+            attributes: request.columns.iter().map(attribute).collect(),
+            seen: 0,
+            threshold: u32::MAX,
+            limit: request.limit.map_or(usize::MAX, as_usize),
+        }
+    }
+
+    /// Adds what a batch holds; a vertex that came before is not added again.
+    fn push(&mut self, batch: &Batch) -> Result<(), WasmError> {
+        let stored = stored_rows(batch);
+        let names_rows = self.names_rows;
+        let mut placed = Vec::with_capacity(batch.len());
+        let mut fresh = Vec::with_capacity(batch.len());
+        for i in 0..batch.len() {
+            let at = stored.as_ref().and_then(|stored| stored.get(i)).copied();
+            if let Some(at) = at.filter(|_| names_rows)
+                && let Some(known) = self.known.get(&at)
+            {
+                placed.push(*known);
+                continue;
+            }
+            let number = as_u32(self.vertices.len());
+            if let Some(at) = at.filter(|_| names_rows) {
+                self.known.insert(at, number);
+            }
+            let object = batch.vertex_objects().and_then(|owners| owners.get(i).copied().flatten());
+            let slot = object.map_or(NO_OBJECT, |object| self.slot(object));
+            let is_ghost = at.is_some_and(|(place, _)| !self.own.contains(&place));
+            let row = at.map_or(as_u32(i), |(_, row)| row);
+            self.seen += u32::from(!is_ghost);
+            if hash_row(row) > self.threshold {
+                continue; // only points have a threshold
+            }
+            let position = self.position(batch.positions(), i);
+            self.vertices.push(Vertex { position, slot, row, is_ghost });
+            placed.push(number);
+            fresh.push(i);
+        }
+        self.keeps_rows &= stored.is_some();
+        self.push_attributes(batch, &fresh)?;
+        self.push_elements(batch, &placed);
+        if !self.joins_rows && self.vertices.len() / 2 > self.limit {
+            self.lower_threshold();
+        }
+        Ok(())
+    }
+
+    /// Lets go of every other point, as often as it takes.
+    fn lower_threshold(&mut self) {
+        while self.vertices.len() / 2 > self.limit && self.threshold > 1 {
+            self.threshold /= 2;
+            let kept: Vec<bool> =
+                self.vertices.iter().map(|vertex| hash_row(vertex.row) <= self.threshold).collect();
+            for attribute in &mut self.attributes {
+                let values = attribute.values.chunks(as_usize(attribute.width)).zip(&kept);
+                let values = values.filter_map(|(values, kept)| kept.then_some(values));
+                attribute.values = values.flatten().copied().collect();
+            }
+            let mut kept = kept.into_iter();
+            self.vertices.retain(|_| kept.next().unwrap_or(true));
+        }
+    }
+
+    fn slot(&mut self, object: ObjectId) -> u32 {
+        let ids = &mut self.ids;
+        *self.slots.entry(object).or_insert_with(|| {
+            ids.push(object.0);
+            as_u32(ids.len() - 1)
+        })
+    }
+
+    fn position(&self, column: &Column, row: usize) -> [f32; 3] {
+        let mut position = [0.0; 3];
+        for ((value, axis), origin) in position.iter_mut().zip(self.axes).zip(self.origin) {
+            // An axis that is not there is flat; relative to the chunk, f32 is fine enough to draw.
+            *value = column.float(row, *axis).map_or(0.0, |x| to_f32(x - origin));
+        }
+        position
+    }
+
+    fn push_attributes(&mut self, batch: &Batch, rows: &[usize]) -> Result<(), WasmError> {
+        for attribute in &mut self.attributes {
+            let bare = attribute.name.strip_prefix("link.").unwrap_or(&attribute.name);
+            let Some(field) = batch.field(&attribute.name).or_else(|| batch.field(bare)) else {
+                attribute.values.resize(attribute.values.len() + rows.len(), f32::NAN);
+                continue;
+            };
+            attribute.width = field.column.width().max(1);
+            for row in rows {
+                for c in 0..as_usize(attribute.width) {
+                    let value = field.column.float(*row, c).map_or(f32::NAN, to_f32);
+                    attribute.values.push(value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push_elements(&mut self, batch: &Batch, placed: &[u32]) {
+        let Some(elements) = batch.elements() else { return };
+        let at = |row: &usize| placed.get(*row).copied();
+        for element in elements.iter() {
+            let ends: Vec<u32> = element.iter().filter_map(at).collect();
+            let first = ends.first().and_then(|first| self.vertices.get(as_usize(*first)));
+            if first.is_none_or(|vertex| vertex.is_ghost) {
+                continue; // another chunk draws it
+            }
+            match ends[..] {
+                [a, b] => self.segments.extend([a, b]),
+                // A face of more corners is a fan of triangles.
+                [first, ref rest @ ..] => {
+                    for pair in rest.windows(2) {
+                        self.faces.push(first);
+                        self.faces.extend(pair);
+                    }
+                }
+                [] => {}
+            }
+        }
+    }
+
+    /// Joins the vertices of chains.
+    fn join(&mut self, steps: &[Step]) {
+        for step in steps {
+            let Some(from) = self.known.get(&step.from).copied() else { continue };
+            let to = match &step.to {
+                StepEnd::Row(row) => match self.known.get(row) {
+                    Some(to) => *to,
+                    None => continue, // a condition left it out
+                },
+                StepEnd::Position(row, position) => self.ghost(from, *row, position),
+            };
+            self.segments.extend([from, to]);
+        }
+    }
+
+    /// A vertex of another chunk, with the object and the values of the one before it.
+    fn ghost(&mut self, from: u32, stored: StoredRow, position: &[f64]) -> u32 {
+        if let Some(known) = self.known.get(&stored) {
+            return *known;
+        }
+        let number = as_u32(self.vertices.len());
+        let slot = self.vertices.get(as_usize(from)).map_or(NO_OBJECT, |vertex| vertex.slot);
+        let mut relative = [0.0; 3];
+        for ((value, axis), origin) in relative.iter_mut().zip(self.axes).zip(self.origin) {
+            *value = position.get(*axis).map_or(0.0, |x| to_f32(x - origin));
+        }
+        self.vertices.push(Vertex { position: relative, slot, row: stored.1, is_ghost: true });
+        for attribute in &mut self.attributes {
+            let width = as_usize(attribute.width);
+            let values = as_usize(from) * width..(as_usize(from) + 1) * width;
+            let values = attribute.values.get(values).map(<[f32]>::to_vec);
+            attribute.values.extend(values.unwrap_or_else(|| vec![f32::NAN; width]));
+        }
+        self.known.insert(stored, number);
+        number
+    }
+
+    /// The cell, the vertices of other chunks last, as far as something needs them.
+    fn finish(self) -> Cell {
+        let mut is_used: Vec<bool> = self.vertices.iter().map(|vertex| !vertex.is_ghost).collect();
+        for row in self.segments.iter().chain(&self.faces) {
+            if let Some(is_used) = is_used.get_mut(as_usize(*row)) {
+                *is_used = true;
+            }
+        }
+        let numbers = |ghosts: bool| {
+            let vertices = self.vertices.iter().zip(&is_used).enumerate();
+            let wanted =
+                vertices.filter(move |(_, (vertex, used))| **used && vertex.is_ghost == ghosts);
+            wanted.map(|(number, _)| number)
+        };
+        let mut order: Vec<usize> = numbers(false).collect();
+        let own = order.len();
+        order.extend(numbers(true));
+        let mut moved = vec![NO_OBJECT; self.vertices.len()];
+        for (next, number) in order.iter().enumerate() {
+            if let Some(moved) = moved.get_mut(*number) {
+                *moved = as_u32(next);
+            }
+        }
+        let rename = |list: &[u32]| -> Vec<u32> {
+            list.iter().filter_map(|at| moved.get(as_usize(*at)).copied()).collect()
+        };
+        let mut cell = Cell {
+            origin: self.origin,
+            own_vertices: as_u32(own),
+            stored_vertices: self.seen,
+            segments: rename(&self.segments),
+            faces: rename(&self.faces),
+            ids: self.ids,
+            ..Cell::default()
+        };
+        for vertex in order.iter().filter_map(|number| self.vertices.get(*number)) {
+            cell.positions.extend(vertex.position);
+            cell.slots.push(vertex.slot);
+            cell.rows.push(vertex.row);
+        }
+        for attribute in self.attributes {
+            let width = as_usize(attribute.width);
+            let mut values = Vec::with_capacity(attribute.values.len());
+            for number in &order {
+                let one = attribute.values.get(number * width..(number + 1) * width);
+                values.extend(one.unwrap_or_default());
+            }
+            cell.attributes.push(Attribute { values, ..attribute });
+        }
+        cell
+    }
+}
+
+/// Where the vertices of a batch are stored.
+fn stored_rows(batch: &Batch) -> Option<Vec<StoredRow>> {
+    let column = &batch.field(LOCATION_FIELD)?.column;
+    let row = |i: usize| match column.value(i, 0) {
+        zvf_model::Value::UInt(place) => {
+            let [high, low] = [place >> 32, place & u64::from(u32::MAX)];
+            Some((u32::try_from(high).ok()?, u32::try_from(low).ok()?))
+        }
+        _ => None,
+    };
+    (0..column.len()).map(row).collect()
+}
+
+/// Numbers of vertices of one chunk: they fit, as chunks of more rows are not read.
+fn as_u32(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+fn as_usize(n: u32) -> usize {
+    zvf_format::num::usize_from_u32(n)
+}
+
+/// The nearest f32: what is drawn needs no more.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is the meaning")]
+fn to_f32(x: f64) -> f32 {
+    x as f32
+}

@@ -1,0 +1,21 @@
+//! Edits and their errors, for tasks: an edit waits where it is, and so gets a thread of its own.
+
+use zvf_edit::EditError;
+use zvf_format::Class;
+
+use crate::Error;
+
+/// What `work` comes to: edits wait where they are, and so get a thread of their own.
+pub(super) async fn on_thread<T: Send + 'static>(
+    op: &'static str,
+    work: impl FnOnce() -> Result<T, EditError> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| in_words(op, &error)),
+        Err(error) => Err(Error::in_words(Class::Io, op, error.to_string())),
+    }
+}
+
+pub(super) fn in_words(op: &'static str, error: &EditError) -> Error {
+    Error::in_words(error.class, op, error.to_string())
+}
