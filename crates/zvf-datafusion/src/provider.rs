@@ -237,16 +237,20 @@ impl ZvfTable {
             }
             // Links without chunks break the rules: whoever reads them says so.
             Some(_) | None if all.is_empty() => (vec![Task::All], 0),
-            Some(_) | None => (ranges(&all, self.worthwhile(most)), total),
+            Some(_) | None => (ranges(&all, self.count_tasks(most, total, total)), total),
         };
         Ok(Planned { tasks, chunks: Some((kept, total.max(kept))) })
     }
 
-    /// How many tasks are worth starting, at most `most`: each from some tens of thousands of rows on.
-    fn worthwhile(&self, most: usize) -> usize {
+    /// Returns how many tasks are worth starting for `kept` of `all` chunks, at most `max`: each from some tens of thousands of
+    /// rows on. A task plans its own question, so that many of them for a small box cost more than its rows.
+    fn count_tasks(&self, max: usize, kept: u64, all: u64) -> usize {
         // Without a count every task is worth starting.
-        let rows = self.statistics.rows.get_value().copied().unwrap_or(usize::MAX);
-        most.min(rows / ROWS_OF_A_TASK + 1)
+        let Some(rows) = self.statistics.rows.get_value() else { return max };
+        let rows = u128::from(to_u64(*rows)) * u128::from(kept) / u128::from(all.max(1));
+        // More tasks than that are never asked for.
+        let tasks = usize::try_from(rows / ROWS_OF_A_TASK + 1).unwrap_or(usize::MAX);
+        max.min(tasks)
     }
 
     async fn chunk_tasks(
@@ -259,14 +263,15 @@ impl ZvfTable {
         let all = open_level(&reader, scan.level, self.options.kind).await?;
         let total = all.chunks().await.map_err(external)?.len();
         let mut keys = reader.chunks(&scan.vertex_query()?).await.map_err(external)?;
+        if let Some(named) = &named {
+            keys.retain(|key| named.contains(key));
+        }
+        let (kept, total) = (to_u64(keys.len()), to_u64(total));
         let tasks = match named {
-            Some(named) => {
-                keys.retain(|key| named.contains(key));
-                keys.iter().map(alone).collect::<Result<Vec<_>>>()?
-            }
-            None => ranges(&keys, self.worthwhile(most)),
+            Some(_) => keys.iter().map(alone).collect::<Result<Vec<_>>>()?,
+            None => ranges(&keys, self.count_tasks(most, kept, total)),
         };
-        Ok(Planned { tasks, chunks: Some((to_u64(keys.len()), to_u64(total))) })
+        Ok(Planned { tasks, chunks: Some((kept, total)) })
     }
 
     /// What is known of the rows of a scan with so many of all chunks.
@@ -438,6 +443,6 @@ const TASKS_OF_A_PARTITION: usize = 4;
 /// So many chunks of links are read one by one, at most: each looks through the list of all cells of links.
 const MAX_SINGLE_CHUNKS: usize = 256;
 /// Rows that are worth a task.
-const ROWS_OF_A_TASK: usize = 1 << 15;
+const ROWS_OF_A_TASK: u128 = 1 << 15;
 /// Objects that are worth a task.
 const OBJECTS_OF_A_TASK: u64 = 1 << 12;
