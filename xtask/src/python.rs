@@ -228,9 +228,9 @@ fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
 fn check_policy(house: &House, python: &Path, wheel: &Path) -> anyhow::Result<()> {
     let file = wheel.display().to_string();
     let words = ["-m", "auditwheel", "show", &file];
-    let said = house.program(python).args(&words).run_keeping(|line| !line.trim().is_empty())?;
-    let said = said.join(" ");
-    ensure!(said.contains("manylinux_"), "{file} fits no policy of manylinux: {said}");
+    let output = house.program(python).args(&words).run_keeping(|line| !line.trim().is_empty())?;
+    let output = output.join(" ");
+    ensure!(output.contains("manylinux_"), "{file} fits no policy of manylinux: {output}");
     Ok(())
 }
 

@@ -23,7 +23,7 @@ use crate::report::median;
 use crate::row::{Cost, Role, Row, Side, Turn};
 use crate::settings::Bench;
 use crate::wanted::{self, Verdict};
-use crate::watch::{processor, seen};
+use crate::watch::{processor, read_stats};
 use crate::{limit, profile};
 
 type Run<'a> = Box<dyn FnMut() -> anyhow::Result<Turn> + 'a>;
@@ -145,11 +145,13 @@ pub(crate) fn contest_for(
         if let Some(side) = side_to_profile(bench, &row).filter(|_| !bench.alone)
             && let Some(Contender { name, run: Ok(run), .. }) = contenders.get_mut(side)
         {
-            let told = profile::take(bench.listening, run);
+            let profile = profile::take(bench.listening, run);
             // Who is meant is said where it is not the first of ours.
             let is_variant = row.sides.get(side).is_some_and(|side| side.role != Role::Zvf);
-            row.profile =
-                Some(if is_variant { told.map(|told| format!("{name}: {told}")) } else { told });
+            row.profile = Some(match is_variant {
+                true => profile.map(|profile| format!("{name}: {profile}")),
+                false => profile,
+            });
         }
     }
     Ok(row)
@@ -197,7 +199,7 @@ fn alone(work: &str, contenders: Vec<Contender<'_>>) -> anyhow::Result<Held> {
     let ours = contenders.into_iter().find(|contender| contender.role == Role::Zvf);
     let mut run = ours.and_then(|ours| ours.run.ok()).with_context(|| format!("{work}: no zvf"))?;
     run()?;
-    Ok(Held(seen(std::process::id()).map_or(0, |seen| seen.peak)))
+    Ok(Held(read_stats(std::process::id()).map_or(0, |stats| stats.peak)))
 }
 
 /// Has a process of its own do our side, to see what it holds.
@@ -209,8 +211,8 @@ fn remember(bench: &Bench, row: &mut Row) -> anyhow::Result<()> {
     if turn.cost.memory.is_none() {
         let mut command = Command::new(std::env::current_exe()?);
         let output = command.args(bench.words(row.part, &row.work)).output()?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let held = said.trim().parse::<u64>();
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let held = stdout.trim().parse::<u64>();
         let held = held.with_context(|| format!("{}: no memory is told: {output:?}", row.work))?;
         turn.cost.memory = Some(held).filter(|held| *held > 0);
     }

@@ -141,7 +141,7 @@ fn main() -> anyhow::Result<()> {
                     }
                     None => return Err(error),
                 },
-                Ok(()) => page.done(part),
+                Ok(()) => page.finish_part(part),
             }
         }
     }

@@ -94,7 +94,7 @@ impl Page {
     }
 
     /// Says how what a part measured grows.
-    pub(crate) fn done(&self, part: &Part) {
+    pub(crate) fn finish_part(&self, part: &Part) {
         for one in self.growing(part) {
             eprintln!("{} ({}): n^{:.2}", one.work, one.who, one.exponent());
         }
@@ -183,18 +183,18 @@ impl Page {
         let ours = self.series.iter().filter(|one| one.is_ours && is_shown(one.part, true));
         for one in ours {
             let (part, work, who) = (one.part, &one.work, &one.who);
-            let most = wanted::find_growth(part, work, who);
+            let limit = wanted::find_growth(part, work, who);
             if one.steps.len() < 2 {
                 let _ = writeln!(
                     not_judged,
-                    "| {part} | growth of {work} ({who}) | at most n^{most} | one amount only |"
+                    "| {part} | growth of {work} ({who}) | at most n^{limit} | one amount only |"
                 );
-            } else if one.exponent() > most {
+            } else if one.exponent() > limit {
                 let profile = self.rows.get(one.last_row).map(profile).unwrap_or_default();
                 let profile = if profile.is_empty() { NOT_SAMPLED } else { &profile };
                 let _ = writeln!(
                     text,
-                    "| {part} | {work} ({who}): n^{:.2} | at most n^{most} | {profile} |",
+                    "| {part} | {work} ({who}): n^{:.2} | at most n^{limit} | {profile} |",
                     one.exponent()
                 );
             }

@@ -15,7 +15,7 @@ use crate::row::{Cost, Role, Turn};
 #[cfg(feature = "remote")]
 use crate::server::Server;
 use crate::settings::Bench;
-use crate::watch::{Watch, seen};
+use crate::watch::{Watch, read_stats};
 
 pub(crate) const PACKAGE: &str = "zarr-vectors==0.9.2";
 /// What it reads over HTTP with, the faster one of the two that it knows.
@@ -57,10 +57,10 @@ impl Environment {
             let pip = &mut Command::new(&python);
             let output = pip.args(["-m", "pip", "install", "--quiet"]).args(packages).output()?;
             if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stderr);
-                let said = said.lines().rfind(|line| line.starts_with("ERROR"));
+                let stderr = String::from_utf8_lossy(&output.stderr);
+                let last = stderr.lines().rfind(|line| line.starts_with("ERROR"));
                 let why =
-                    format!("pip install {}: {}", packages.join(" "), said.unwrap_or("it failed"));
+                    format!("pip install {}: {}", packages.join(" "), last.unwrap_or("it failed"));
                 std::fs::write(&failed, format!("{wanted}\0{why}"))?;
                 bail!(why);
             }
@@ -202,9 +202,9 @@ pub(crate) fn built(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path", &manifest]);
     let output = cargo.env("CARGO_TARGET_DIR", &target).output().context("cannot start cargo")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().find(|line| line.starts_with("error")).unwrap_or("it failed");
-    ensure!(output.status.success(), "cannot build {name}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = stderr.lines().find(|line| line.starts_with("error")).unwrap_or("it failed");
+    ensure!(output.status.success(), "cannot build {name}: {stderr}");
     Ok(target.join(format!("release/{name}-peer")))
 }
 
@@ -245,7 +245,7 @@ impl Peer {
         let answers = BufReader::new(process.stdout.take().context("no way to hear it")?);
         let mut peer = Self { process, requests, answers, held: None };
         peer.line(&json!({"work": "ready"}))?;
-        peer.held = seen(peer.process.id()).map(|seen| seen.held);
+        peer.held = read_stats(peer.process.id()).map(|stats| stats.held);
         Ok(peer)
     }
 
@@ -260,12 +260,12 @@ impl Peer {
             bail!("it says {}", answer["error"]);
         };
         let times = answer["times"].as_u64().unwrap_or(1).max(1);
-        let seen = watch.and_then(|watch| watch.end());
-        let cost = seen.map(|seen| Cost {
-            requests: Some(seen.calls.div_ceil(times)),
-            bytes: Some(seen.bytes / times),
-            memory: self.held.map(|held| held + seen.peak),
-            processor: Some(seen.processor.mul_f64(seconds / begun.elapsed().as_secs_f64())),
+        let stats = watch.and_then(|watch| watch.end());
+        let cost = stats.map(|stats| Cost {
+            requests: Some(stats.calls.div_ceil(times)),
+            bytes: Some(stats.bytes / times),
+            memory: self.held.map(|held| held + stats.peak),
+            processor: Some(stats.processor.mul_f64(seconds / begun.elapsed().as_secs_f64())),
         });
         let cost = cost.unwrap_or_default();
         Ok(Turn { seconds, count: answer["count"].as_u64(), cost })

@@ -280,14 +280,14 @@ mod tests {
     #[test]
     fn a_command_is_heard_from_its_start() {
         let mut runs = 0;
-        let told = take(Duration::ZERO, &mut || {
+        let profile = take(Duration::ZERO, &mut || {
             runs += 1;
             let count = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
             ensure!(Command::new("sh").args(["-c", count]).status()?.success(), "sh");
             Ok(Turn::from_seconds(1.0))
         });
         // Where `perf` may not listen there is a reason, and the work may not have been done.
-        match told {
+        match profile {
             Ok(_) => assert_eq!(runs, 1),
             Err(why) => assert!(why.starts_with("no profile: "), "{why}"),
         }

@@ -60,22 +60,22 @@ impl Bench {
         let mut words: Vec<OsString> = vec!["--folder".into(), self.folder.clone().into()];
         let (scale, largest) = (self.scale.to_string(), self.largest.to_string());
         let threads = self.threads.to_string();
-        let told = ["--scale", &scale, "--largest", &largest, "--threads", &threads];
+        let sizes = ["--scale", &scale, "--largest", &largest, "--threads", &threads];
         words.extend(self.is_thorough.then(|| "--thorough".into()));
-        words.extend(told.into_iter().chain(["--part", part, "--own", work]).map(OsString::from));
+        words.extend(sizes.into_iter().chain(["--part", part, "--own", work]).map(OsString::from));
         words.extend(self.places.iter().flat_map(|place| ["--place".into(), place.clone().into()]));
         words
     }
 
     /// Where to write: what was asked for; else a memory file system where there is one, and the disk.
     pub(crate) fn places(&self) -> anyhow::Result<Vec<Place>> {
-        let told = |path: &PathBuf| Place {
+        let place = |path: &PathBuf| Place {
             name: format!("in {}", path.display()),
             path: path.clone(),
             _fleeting: None,
         };
         if !self.places.is_empty() {
-            return Ok(self.places.iter().map(told).collect());
+            return Ok(self.places.iter().map(place).collect());
         }
         let mut places = Vec::new();
         if let Ok(folder) = tempfile::tempdir_in("/dev/shm") {

@@ -61,18 +61,18 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         let peer = if wanted { start() } else { Err(anyhow!("not asked")) };
         RefCell::new(peer.map_err(|error| format!("{error:#}")))
     };
-    let blocks = start(peers && wanted(bench, &B2ND), &|| {
+    let blocks = start(peers && wants_any(bench, &B2ND), &|| {
         let mut peer =
             Peer::start(Command::new(python(&folder)?).args([BLOCKS, &threads.to_string()]))?;
         peer.ask(&json!({"work": "make", "file": frame, "side": side}))?;
         Ok(peer)
     });
-    let tet = start(peers && wanted(bench, &TET), &|| {
+    let tet = start(peers && wants_any(bench, &TET), &|| {
         let program = built(&bench.folder, "tetration")?;
         Peer::start(Command::new(program).env("RAYON_NUM_THREADS", threads.to_string()))
     });
     for work in works(bench, &folder)? {
-        let name = named(bench, work.name);
+        let name = work_name(bench, work.name);
         let is_frame = matches!(work.what, What::Blocks(..));
         if !bench.wants(&name) || (is_frame && !frame.exists()) {
             continue; // the frame is made by python-blosc2
@@ -122,7 +122,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
 pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(bench.threads).build()?;
     let folder = std::path::absolute(bench.below("tensor")?)?;
-    let wanted = |work: &&Work| bench.wants(&named(bench, work.name));
+    let wanted = |work: &&Work| bench.wants(&work_name(bench, work.name));
     for work in works(bench, &folder)?.iter().filter(wanted) {
         let mut ours = Ours::open(work)?;
         let times: anyhow::Result<Vec<f64>> =
@@ -204,17 +204,17 @@ impl Ours {
 }
 
 /// What a piece of work is called on the page.
-fn named(bench: &Bench, work: &str) -> String {
+fn work_name(bench: &Bench, work: &str) -> String {
     format!("{}, {} threads", bench.scaled(work), bench.threads)
 }
 
-fn wanted(bench: &Bench, works: &[&str]) -> bool {
-    works.iter().any(|work| bench.wants(&named(bench, work)))
+fn wants_any(bench: &Bench, works: &[&str]) -> bool {
+    works.iter().any(|work| bench.wants(&work_name(bench, work)))
 }
 
 /// All that is measured; files that nobody asks for are not made.
 fn works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
-    let mut works = if wanted(bench, &TET) { files(folder, bench.scale)? } else { Vec::new() };
+    let mut works = if wants_any(bench, &TET) { files(folder, bench.scale)? } else { Vec::new() };
     let side = side(bench.scale);
     works.extend(slices(&frame(folder, side), side));
     Ok(works)
@@ -303,14 +303,15 @@ fn python(folder: &Path) -> anyhow::Result<PathBuf> {
     let environment = folder.join("python");
     let (python, ready) = (environment.join("bin/python"), environment.join("ready"));
     if !ready.exists() {
-        done(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-        done(Command::new(&python).args(["-m", "pip", "install", "--quiet", "blosc2==4.14.1"]))?;
+        run_command(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+        let words = ["-m", "pip", "install", "--quiet", "blosc2==4.14.1"];
+        run_command(Command::new(&python).args(words))?;
         fs::write(&ready, "")?;
     }
     Ok(python)
 }
 
-fn done(command: &mut Command) -> anyhow::Result<()> {
+fn run_command(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
     ensure!(status.success(), "{command:?} failed: {status}");
     Ok(())
@@ -345,8 +346,8 @@ impl Peer {
         let watch = Watch::begin(self.process.id());
         let answer = self.ask(request)?;
         let seconds = answer["seconds"].as_f64().context("an answer without seconds")?;
-        let seen = watch.and_then(|watch| Some((watch.before.held, watch.end()?)));
-        let memory = seen.map(|(before, seen)| before + seen.peak);
+        let stats = watch.and_then(|watch| Some((watch.before.held, watch.end()?)));
+        let memory = stats.map(|(before, stats)| before + stats.peak);
         let cost = Cost { memory, ..Cost::default() };
         Ok(Turn { seconds, count: answer["count"].as_u64(), cost })
     }

@@ -1,25 +1,25 @@
-//! What a process reads, holds and computes, as the system counts it; nothing on systems that do not say.
+//! Statistics of a process: what it reads, holds and computes; nothing on systems without `/proc`.
 
 use std::fs;
 use std::time::Duration;
 
-/// What one process was at when somebody began to look.
+/// A process, and its statistics when the watch began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
     process: u32,
-    pub(crate) before: Seen,
+    pub(crate) before: ProcessStats,
 }
 
-/// What the system says of a process.
+/// The statistics of a process, from the system.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ProcessStats {
     /// Calls that read.
     pub(crate) calls: u64,
     /// Bytes read, whether from a disk or from memory of the system.
     pub(crate) bytes: u64,
     /// Memory held now.
     pub(crate) held: u64,
-    /// The most memory held since somebody began to look.
+    /// The peak of memory since the watch began.
     pub(crate) peak: u64,
     /// Time of processors, that of the system and of children that ended included.
     pub(crate) processor: Duration,
@@ -29,13 +29,13 @@ impl Watch {
     /// Begins: the peak is forgotten.
     pub(crate) fn begin(process: u32) -> Option<Self> {
         fs::write(format!("/proc/{process}/clear_refs"), "5").ok()?;
-        Some(Self { process, before: seen(process)? })
+        Some(Self { process, before: read_stats(process)? })
     }
 
-    /// What was read since, and what was held at most, above what was held at the beginning.
-    pub(crate) fn end(&self) -> Option<Seen> {
-        let now = seen(self.process)?;
-        Some(Seen {
+    /// Returns the reads since the beginning, and the peak of memory above what was held then.
+    pub(crate) fn end(&self) -> Option<ProcessStats> {
+        let now = read_stats(self.process)?;
+        Some(ProcessStats {
             calls: now.calls.saturating_sub(self.before.calls),
             bytes: now.bytes.saturating_sub(self.before.bytes),
             held: now.held,
@@ -45,14 +45,14 @@ impl Watch {
     }
 }
 
-/// What a process did so far; nothing once it ended.
-pub(crate) fn seen(process: u32) -> Option<Seen> {
+/// Reads the statistics of a process; `None` once it has ended.
+pub(crate) fn read_stats(process: u32) -> Option<ProcessStats> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let kilobytes = |name| number(&status, name).map(|number| number * 1024);
     let (held, peak) = (kilobytes("VmRSS:")?, kilobytes("VmHWM:")?);
     let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
     let (calls, bytes) = (number(&io, "syscr:")?, number(&io, "rchar:")?);
-    Some(Seen { calls, bytes, held, peak, processor: processor(process)? })
+    Some(ProcessStats { calls, bytes, held, peak, processor: processor(process)? })
 }
 
 /// The time that processors worked for a process and its children that ended; the system counts it in ticks of some
@@ -87,9 +87,9 @@ mod tests {
         let watch = Watch::begin(std::process::id()).unwrap();
         drop(std::hint::black_box(vec![1_u8; 40 << 20]));
         drop(fs::read(&file).unwrap());
-        let seen = watch.end().unwrap();
-        assert!(seen.peak >= 30 << 20, "{seen:?}");
-        assert!(seen.calls >= 1 && seen.bytes >= 50_000, "{seen:?}");
+        let stats = watch.end().unwrap();
+        assert!(stats.peak >= 30 << 20, "{stats:?}");
+        assert!(stats.calls >= 1 && stats.bytes >= 50_000, "{stats:?}");
     }
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn who_is_not_there_is_not_seen() {
-        assert!(seen(u32::MAX).is_none() && Watch::begin(u32::MAX).is_none());
+        assert!(read_stats(u32::MAX).is_none() && Watch::begin(u32::MAX).is_none());
         assert_eq!(number("a: 1\nb:\t23 kB\n", "b:"), Some(23));
     }
 }

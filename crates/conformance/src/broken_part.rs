@@ -39,7 +39,7 @@ pub(crate) fn run(
 }
 
 /// How far reading got.
-enum Found {
+enum Outcome {
     NotOpened(Refusal),
     NotRead(Refusal),
     Read(Vec<String>),
@@ -52,20 +52,24 @@ fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
     let unpacked = Unpacked::from_files(&corpus::read(&fault.archive)?);
     let before = HEAP.current_usage();
     HEAP.reset_peak_usage();
-    let found = read(unpacked.path(), runtime);
+    let outcome = read(unpacked.path(), runtime);
     let used = HEAP.peak_usage().saturating_sub(before);
     report.holds("memory", used <= MAX_BYTES, format!("{used} bytes at once ({})", fault.what));
 
     let what = &fault.what;
-    match (&*fault.want, fault.detect_at.as_deref(), &found) {
-        (_, _, Found::Panicked(why)) => report.fail("panic", format!("{why} ({what})")),
-        (_, _, Found::NotDone) => report.fail("time", format!("not done in {MAX_TIME:?} ({what})")),
-        ("error", Some("open"), Found::NotOpened(_))
-        | ("error", Some("read"), Found::NotOpened(_) | Found::NotRead(_)) => report.passed += 1,
-        ("error", Some("open"), Found::NotRead(error)) => {
+    match (&*fault.want, fault.detect_at.as_deref(), &outcome) {
+        (_, _, Outcome::Panicked(why)) => report.fail("panic", format!("{why} ({what})")),
+        (_, _, Outcome::NotDone) => {
+            report.fail("time", format!("not done in {MAX_TIME:?} ({what})"));
+        }
+        ("error", Some("open"), Outcome::NotOpened(_))
+        | ("error", Some("read"), Outcome::NotOpened(_) | Outcome::NotRead(_)) => {
+            report.passed += 1;
+        }
+        ("error", Some("open"), Outcome::NotRead(error)) => {
             report.fail("open", format!("opened, and refused later only: {error} ({what})"));
         }
-        ("error", Some("open" | "read"), Found::Read(_)) => {
+        ("error", Some("open" | "read"), Outcome::Read(_)) => {
             report.fail("read", format!("read without an error ({what})"));
         }
         ("error", ..) => {
@@ -73,13 +77,13 @@ fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
             report
                 .skip("broken stores whose fault is for a validator to find: survived, not judged");
         }
-        ("accept", _, Found::NotOpened(error) | Found::NotRead(error)) => {
+        ("accept", _, Outcome::NotOpened(error) | Outcome::NotRead(error)) => {
             report.fail("accept", format!("{error} ({what})"));
         }
-        ("accept", _, Found::Read(lines)) => {
+        ("accept", _, Outcome::Read(lines)) => {
             let base = Unpacked::from_files(&corpus::read(&fault.base)?);
             match read(base.path(), runtime) {
-                Found::Read(found) => {
+                Outcome::Read(found) => {
                     report.holds(
                         "accept",
                         found == *lines,
@@ -96,23 +100,23 @@ fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
 }
 
 /// Opens a store and reads everything.
-fn read(path: &Path, runtime: &Runtime) -> Found {
+fn read(path: &Path, runtime: &Runtime) -> Outcome {
     let path = path.to_string_lossy().into_owned();
     let task = async move {
         let store = match Store::open(&path, OpenOptions::default()).await {
             Ok(store) => store,
-            Err(error) => return Found::NotOpened(error.into()),
+            Err(error) => return Outcome::NotOpened(error.into()),
         };
         match everything(&store).await {
-            Ok(lines) => Found::Read(lines),
-            Err(error) => Found::NotRead(error),
+            Ok(lines) => Outcome::Read(lines),
+            Err(error) => Outcome::NotRead(error),
         }
     };
     runtime.block_on(async {
         match tokio::time::timeout(MAX_TIME, tokio::spawn(task)).await {
             Ok(Ok(found)) => found,
-            Ok(Err(error)) => Found::Panicked(error.to_string()),
-            Err(_) => Found::NotDone,
+            Ok(Err(error)) => Outcome::Panicked(error.to_string()),
+            Err(_) => Outcome::NotDone,
         }
     })
 }

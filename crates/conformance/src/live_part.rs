@@ -166,33 +166,33 @@ impl Written {
 async fn ask(report: &mut Report, written: &Written, mut random: Random, boxes: usize) {
     let store = Store::open(&written.store.to_string_lossy(), OpenOptions::default()).await;
     let Some(store) = report.keep("open", store) else { return };
-    let asked = Asked { reader: Reader::new(store), written, names: written.names() };
-    asked.rows(report, "all", &Query::all(), |_| true).await;
-    asked.objects(report, &mut random).await;
+    let check = StoreCheck { reader: Reader::new(store), written, names: written.names() };
+    check.rows(report, "all", &Query::all(), |_| true).await;
+    check.objects(report, &mut random).await;
     for turn in 0..boxes {
         let cube = written.cube(&mut random);
         let at = format!("box {turn}");
         let Some(bounds) = report.keep(&at, Bounds::new(&cube.low, &cube.high)) else { continue };
         if written.kind == Kind::PointCloud {
-            asked.points(report, &at, bounds, &cube, &mut random).await;
+            check.points(report, &at, bounds, &cube, &mut random).await;
         } else {
-            asked.geometry(report, &at, Query::within(bounds), &cube).await;
+            check.geometry(report, &at, Query::within(bounds), &cube).await;
         }
     }
-    for number in asked.reader.store().level_numbers().into_iter().filter(|number| *number > 0) {
-        let coarser = asked.coarser(report, LevelId(number), &mut random, boxes).await;
+    for number in check.reader.store().level_numbers().into_iter().filter(|number| *number > 0) {
+        let coarser = check.coarser(report, LevelId(number), &mut random, boxes).await;
         report.keep(&format!("level {number}"), coarser);
     }
 }
 
 /// A store, and its expected contents.
-struct Asked<'a> {
+struct StoreCheck<'a> {
     reader: Reader,
     written: &'a Written,
     names: Vec<String>,
 }
 
-impl Asked<'_> {
+impl StoreCheck<'_> {
     /// Compares the rows of an answer, with their columns, with the written rows that `keep` accepts.
     async fn rows(
         &self,
@@ -204,7 +204,7 @@ impl Asked<'_> {
         let (expected, names) = (self.written.rows(keep), &self.names);
         let query = query.clone().columns(Columns::Named(names.clone()));
         let Some(answer) = report.keep(what, self.reader.run(&query).await) else { return };
-        let rows = found(&answer.batch, names);
+        let rows = rows_of_answer(&answer.batch, names);
         let why = || format!("expected {} rows, found {}", expected.len(), rows.len());
         report.holds(what, rows == expected && answer.complete, why());
     }
@@ -308,7 +308,7 @@ impl Asked<'_> {
         let query = query.columns(Columns::Named(self.names.clone()));
         let batches: Result<Vec<Batch>, _> = self.reader.stream(query).try_collect().await;
         if let Some(batches) = report.keep(what, batches) {
-            let rows = batches.iter().flat_map(|batch| found(batch, &self.names));
+            let rows = batches.iter().flat_map(|batch| rows_of_answer(batch, &self.names));
             report.holds(what, sorted(rows.collect()) == self.written.rows(keep), "other rows");
         }
     }
@@ -334,7 +334,7 @@ impl Asked<'_> {
             let expected = points.iter().filter(|point| cube.contains(point));
             let expected =
                 sorted(expected.map(|point| point.iter().map(|x| x.to_bits()).collect()).collect());
-            let rows = found(&answer.batch, &[]);
+            let rows = rows_of_answer(&answer.batch, &[]);
             let why = format!("expected {} rows, found {}", expected.len(), rows.len());
             report.holds(&what, rows == expected, why);
         }
@@ -343,7 +343,7 @@ impl Asked<'_> {
 }
 
 /// Returns the rows of an answer, each as its point and then the named columns, sorted by value.
-fn found(batch: &Batch, names: &[String]) -> Vec<Vec<u64>> {
+fn rows_of_answer(batch: &Batch, names: &[String]) -> Vec<Vec<u64>> {
     let columns: Vec<_> = names.iter().filter_map(|name| batch.field(name)).collect();
     let row = |at: usize| {
         let values = columns.iter().map(|field| field.column.float(at, 0).unwrap_or(f64::NAN));

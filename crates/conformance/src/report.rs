@@ -36,7 +36,7 @@ impl Report {
     }
 
     /// Compares one fact whose computation may fail.
-    pub(crate) fn found<T: Into<Value>, E: Display>(
+    pub(crate) fn same_result<T: Into<Value>, E: Display>(
         &mut self,
         what: &str,
         expected: &Value,

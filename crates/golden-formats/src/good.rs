@@ -20,7 +20,7 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
     let kind = kind(entry);
     // Faces of different lengths are described unchanged, and read as triangles.
     let is_mixed =
-        entry.get("polys").is_some_and(|said| said.get("width").is_none_or(Json::is_null));
+        entry.get("polys").is_some_and(|spec| spec.get("width").is_none_or(Json::is_null));
     let has_rings = entry["features"]["types"]
         .as_object()
         .is_some_and(|types| types.keys().any(|name| name.ends_with("Polygon")));
@@ -146,10 +146,10 @@ fn kind(entry: &Json) -> Option<Kind> {
 }
 
 fn check_vertices(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) {
-    let Some(said) = entry.get("vertices") else { return };
-    let count = said.get("count").and_then(Json::as_u64).unwrap_or(0);
+    let Some(spec) = entry.get("vertices") else { return };
+    let count = spec.get("count").and_then(Json::as_u64).unwrap_or(0);
     let axes = facts.header.axes.len();
-    let (positions, said_rows) = in_stored_units(facts, entry);
+    let (positions, spec_rows) = in_stored_units(facts, entry);
     let found = positions.len().checked_div(axes).unwrap_or(0) as u64;
     let unused = unused_points(facts);
     if unused > 0 {
@@ -162,20 +162,20 @@ fn check_vertices(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome
     if found != count || count == 0 {
         return;
     }
-    let is_exact = said.get("exact").and_then(Json::as_bool) != Some(false) && said_rows.is_none();
-    let wanted = said.get("sha256").and_then(Json::as_str).unwrap_or_default();
-    let is_rounded = is_by_pandas(entry) || said_rows.is_none() && has_odd_scale(entry);
+    let is_exact = spec.get("exact").and_then(Json::as_bool) != Some(false) && spec_rows.is_none();
+    let wanted = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
+    let is_rounded = is_by_pandas(entry) || spec_rows.is_none() && has_odd_scale(entry);
     let is_exact = is_exact && !is_rounded;
     if is_exact && hash_positions(&positions) == wanted {
         outcome.passed += 1;
         return;
     }
-    let tolerance = said
+    let tolerance = spec
         .get("tolerance")
         .and_then(Json::as_f64)
-        .unwrap_or(if said_rows.is_some() { 0.01 } else { 0.0 });
+        .unwrap_or(if spec_rows.is_some() { 0.01 } else { 0.0 });
     let single = if has_odd_scale(entry) { f64::from(f32::EPSILON) } else { 0.0 };
-    let rows = said_rows.or_else(|| said.get("rows")).and_then(Json::as_object);
+    let rows = spec_rows.or_else(|| spec.get("rows")).and_then(Json::as_object);
     let mut wrong = Vec::new();
     for (row, place) in rows.into_iter().flatten() {
         let row: usize = row.parse().unwrap_or(usize::MAX);
@@ -207,9 +207,9 @@ fn unused_points(facts: &Facts) -> u64 {
 /// Returns the scales of all axes, in nanometres where they are lengths.
 fn scales(entry: &Json) -> Vec<f64> {
     let dimensions = entry.get("dimensions").and_then(Json::as_object);
-    let scale = |said: &Json| match said.get(1).and_then(Json::as_str) {
-        Some("m") => said.get(0).and_then(Json::as_f64).map(|scale| (scale * 1e9).round()),
-        _ => said.get(0).and_then(Json::as_f64),
+    let scale = |spec: &Json| match spec.get(1).and_then(Json::as_str) {
+        Some("m") => spec.get(0).and_then(Json::as_f64).map(|scale| (scale * 1e9).round()),
+        _ => spec.get(0).and_then(Json::as_f64),
     };
     dimensions.map_or_else(Vec::new, |all| all.values().filter_map(scale).collect())
 }
@@ -253,23 +253,23 @@ fn second_corner(entry: &Json) -> Option<&'static str> {
 }
 
 fn check_objects(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) {
-    let Some(said) = entry.get("objects") else { return };
+    let Some(spec) = entry.get("objects") else { return };
     let mut lengths = facts.lengths();
     if second_corner(entry).is_some() {
         lengths.iter_mut().for_each(|length| *length *= 2);
     }
-    let count = said.get("count").and_then(Json::as_u64).unwrap_or(0);
+    let count = spec.get("count").and_then(Json::as_u64).unwrap_or(0);
     let found = lengths.len();
     outcome.check(found as u64 == count, || {
         format!("{name}: {count} objects expected, {found} found")
     });
-    if let Some(wanted) = said.get("lengths_sha256").and_then(Json::as_str) {
+    if let Some(wanted) = spec.get("lengths_sha256").and_then(Json::as_str) {
         let shown: Vec<_> = lengths.iter().take(12).collect();
         outcome.check(hash_numbers(&lengths) == wanted, || {
             format!("{name}: lengths of objects are others: {shown:?}…")
         });
     }
-    let ids = said.get("ids").and_then(Json::as_array);
+    let ids = spec.get("ids").and_then(Json::as_array);
     if let (Some(ids), Some(field)) = (ids, &facts.header.id_field) {
         let column = facts.object_fields.iter().find(|known| *known.name == **field);
         let found: Vec<String> = column.map_or_else(Vec::new, |field| {
@@ -284,12 +284,12 @@ fn check_objects(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome)
 }
 
 fn check_links(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) {
-    let Some(said) = entry.get("links") else { return };
+    let Some(spec) = entry.get("links") else { return };
     let (links, width) = facts.links();
-    let count = said.get("count").and_then(Json::as_u64).unwrap_or(0);
+    let count = spec.get("count").and_then(Json::as_u64).unwrap_or(0);
     let found = links.len().checked_div(width).unwrap_or(0) as u64;
     outcome.check(found == count, || format!("{name}: {count} links expected, {found} found"));
-    if let Some(wanted) = said.get("sha256").and_then(Json::as_str).filter(|_| found == count) {
+    if let Some(wanted) = spec.get("sha256").and_then(Json::as_str).filter(|_| found == count) {
         outcome.check(hash_numbers(&links) == wanted, || format!("{name}: links are others"));
     }
 }
@@ -297,25 +297,25 @@ fn check_links(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) {
 fn check_column(
     name: &str,
     fields: &[Field],
-    (said, entry): (&Json, &Json),
+    (spec, entry): (&Json, &Json),
     outcome: &mut Outcome,
 ) {
-    let column = said.get("name").and_then(Json::as_str).unwrap_or_default();
-    let dtype = said.get("dtype").and_then(Json::as_str).unwrap_or_default();
+    let column = spec.get("name").and_then(Json::as_str).unwrap_or_default();
+    let dtype = spec.get("dtype").and_then(Json::as_str).unwrap_or_default();
     let Some(field) = fields.iter().find(|field| *field.name == *column) else {
         let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
         outcome.failures.push(format!("{name}: no {column:?} among {known:?}"));
         return;
     };
-    let wanted = said.get("sha256").and_then(Json::as_str).unwrap_or_default();
+    let wanted = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
     let found = if dtype == "float16" { hash_half(field) } else { hash_field(field, dtype) };
     let own = field.column.dtype();
     let is_same = found.as_deref() == Some(wanted)
         || column == "radius" && hash_scaled(field, 1.0 / scale(entry)).as_deref() == Some(wanted)
-        || said.get("codes").is_some_and(|codes| has_codes(field, said, codes))
-        || matches!(said["type"].as_str(), Some("Int64" | "boolean"))
+        || spec.get("codes").is_some_and(|codes| has_codes(field, spec, codes))
+        || matches!(spec["type"].as_str(), Some("Int64" | "boolean"))
             && hash_nullable(field).as_deref() == Some(wanted)
-        || dtype == "float64" && is_by_pandas(entry) && has_ends(field, said);
+        || dtype == "float64" && is_by_pandas(entry) && has_ends(field, spec);
     outcome.check(is_same, || {
         format!("{name}: {column:?} of {dtype} has other values (read as {own})")
     });
@@ -331,23 +331,23 @@ fn scale(entry: &Json) -> f64 {
 }
 
 /// Returns whether a column has these categories and codes.
-fn has_codes(field: &Field, said: &Json, codes: &Json) -> bool {
+fn has_codes(field: &Field, spec: &Json, codes: &Json) -> bool {
     let labels = field.categories.as_ref().map(|known| {
         known.values().iter().map(|label| Json::from(label.to_string())).collect::<Vec<_>>()
     });
-    let same_labels = labels.map(Json::from).as_ref() == said.get("categories");
+    let same_labels = labels.map(Json::from).as_ref() == spec.get("categories");
     let bare = Field::new(&*field.name, field.column.clone());
     let dtype = codes["dtype"].as_str().unwrap_or_default();
     same_labels && hash_field(&bare, dtype).as_deref() == codes["sha256"].as_str()
 }
 
 /// Returns whether the first and the last number are the given ones up to the rounding of pandas.
-fn has_ends(field: &Field, said: &Json) -> bool {
+fn has_ends(field: &Field, spec: &Json) -> bool {
     let count = field.column.len();
     let at = |row: usize, key: &str| {
-        Some(is_near(field.column.float(row, 0)?, said.get(key)?.as_f64()?))
+        Some(is_near(field.column.float(row, 0)?, spec.get(key)?.as_f64()?))
     };
-    said["shape"][0] == count
+    spec["shape"][0] == count
         && at(0, "first") == Some(true)
         && at(count.saturating_sub(1), "last") == Some(true)
 }
@@ -365,11 +365,11 @@ fn is_by_pandas(entry: &Json) -> bool {
 
 fn check_groups(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) {
     let groups = entry.get("groups").and_then(Json::as_object);
-    for (group, said) in groups.into_iter().flatten() {
+    for (group, spec) in groups.into_iter().flatten() {
         let known = facts.groups.iter().find(|known| known.name.as_deref() == Some(group));
         let mut members: Vec<i64> =
             known.map_or_else(Vec::new, |known| known.members.iter().map(|id| id.0).collect());
-        let wanted = said.get("sha256").and_then(Json::as_str).unwrap_or_default();
+        let wanted = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
         let in_order = hash_numbers(&members) == wanted;
         members.sort_unstable();
         outcome.check(known.is_some() && (in_order || hash_numbers(&members) == wanted), || {

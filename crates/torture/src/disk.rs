@@ -20,7 +20,7 @@ use zvf_publish::Disk;
 
 use crate::Report;
 use crate::remote::runtime;
-use crate::tasks::{NAME, Task, Tree, found};
+use crate::tasks::{NAME, Task, Tree, read_target};
 
 /// Fail every call of every writer once, in each way.
 #[derive(Debug, clap::Args)]
@@ -64,7 +64,7 @@ impl Faults {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "disk-faults", seed: self.seed, ..Report::default() };
         for task in chosen(self.what) {
-            let peace = Peace::of(task)?;
+            let peace = Peace::record(task)?;
             let pairs = (0..peace.calls).flat_map(|nth| (0..WAYS.len()).map(move |way| (nth, way)));
             for (nth, way) in pairs.step_by(self.every.max(1)) {
                 let (error, is_late) = WAYS[way];
@@ -82,7 +82,7 @@ impl Cancel {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "disk-cancel", seed: self.seed, ..Report::default() };
         for task in chosen(self.what) {
-            let peace = Peace::of(task)?;
+            let peace = Peace::record(task)?;
             let mut polls = 0;
             loop {
                 let (is_ended, checked) = one(task, &peace, &Disk::default(), Some(polls))?;
@@ -98,14 +98,14 @@ impl Cancel {
 }
 
 impl Peace {
-    fn of(task: Task) -> anyhow::Result<Self> {
+    fn record(task: Task) -> anyhow::Result<Self> {
         let here = archives::scratch();
         let target = here.path().join(NAME);
         let disk = Disk::default().failing_at(usize::MAX, 0, false);
         runtime()?.block_on(task.prepare(&target))?;
-        let before = found(&target)?;
+        let before = read_target(&target)?;
         runtime()?.block_on(task.perform(&target, &disk))?;
-        let after = found(&target)?;
+        let after = read_target(&target)?;
         anyhow::ensure!(before != after, "{task:?} changes nothing");
         let (names, calls) = (names(here.path())?, disk.call_count());
         let states = vec![before, after.clone()];
@@ -166,7 +166,7 @@ fn check(
     ended: Option<anyhow::Result<()>>,
 ) -> anyhow::Result<Result<(), String>> {
     let target = folder.join(NAME);
-    let is_there = found(&target)?;
+    let is_there = read_target(&target)?;
     let outcome = match &ended {
         None => "dropped".to_owned(),
         Some(Ok(())) => "done".to_owned(),
@@ -185,7 +185,7 @@ fn check(
     {
         return Ok(Err(format!("{outcome}; done again: {error:#}")));
     }
-    if found(&target)? != peace.after {
+    if read_target(&target)? != peace.after {
         return Ok(Err(format!("{outcome}; done again, it made something else")));
     }
     let left = names(folder)?;

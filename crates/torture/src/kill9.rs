@@ -214,7 +214,7 @@ fn command(zvf: &Path, words: &[&str]) -> anyhow::Result<Child> {
 }
 
 /// Kills a process after a time up to `within`; returns whether it was still running.
-fn killed(mut child: Child, within: Duration, random: &mut Random) -> anyhow::Result<bool> {
+fn kill_within(mut child: Child, within: Duration, random: &mut Random) -> anyhow::Result<bool> {
     let micros = usize::try_from(within.as_micros())?.max(1);
     std::thread::sleep(Duration::from_micros(u64::try_from(random.below(micros))?));
     let alive = child.try_wait()?.is_none();

@@ -102,11 +102,11 @@ fn peak(zvf: &Path, case: &Case, limit: &str) -> anyhow::Result<Option<u64>> {
         std::thread::sleep(Duration::from_millis(2));
     }
     let ended = child.wait_with_output()?;
-    let said = String::from_utf8_lossy(&ended.stderr);
+    let stderr = String::from_utf8_lossy(&ended.stderr);
     let is_refused = case.name.starts_with("query-") || case.name.starts_with("convert-");
-    if is_refused && said.contains("LimitExceeded") && said.contains("--memory-limit") {
+    if is_refused && stderr.contains("LimitExceeded") && stderr.contains("--memory-limit") {
         return Ok(None);
     }
-    ensure!(ended.status.success(), "{words:?}: {said}");
+    ensure!(ended.status.success(), "{words:?}: {stderr}");
     Ok(Some(held))
 }

@@ -53,8 +53,8 @@ impl Powerloss {
         }
         let mut scripts = Vec::new();
         for shared in [false, true] {
-            for how in [How::New, How::Replaced, How::InTwoSteps] {
-                scripts.push(runtime.block_on(Script::record(how, shared))?);
+            for kind in [PublishKind::New, PublishKind::Replaced, PublishKind::InTwoSteps] {
+                scripts.push(runtime.block_on(Script::record(kind, shared))?);
             }
         }
         let each = self.states / 6;
@@ -89,7 +89,7 @@ impl Powerloss {
 
 /// Whether there is an old store, and how names are exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
+enum PublishKind {
     New,
     Replaced,
     InTwoSteps,
@@ -97,7 +97,7 @@ enum How {
 
 /// The calls of one build, and the states it may leave.
 struct Script {
-    how: How,
+    kind: PublishKind,
     before: Tree,
     after: Tree,
     calls: Vec<Call>,
@@ -116,11 +116,11 @@ struct Shared {
 
 impl Script {
     /// Builds generation 2, over generation 1 when there is to be something to replace.
-    async fn record(how: How, shared: bool) -> anyhow::Result<Self> {
+    async fn record(kind: PublishKind, shared: bool) -> anyhow::Result<Self> {
         let here = archives::scratch();
         let parent = here.path().canonicalize()?;
         let target = parent.join(NAME);
-        if how != How::New {
+        if kind != PublishKind::New {
             let disk = Disk::recording();
             build::build(build_on(disk, &target, build::options(true)).await?, 1, CELLS).await?;
         }
@@ -130,7 +130,7 @@ impl Script {
         let mut next = ROOT + 1;
         model.take(&parent, ROOT, &mut next)?;
         let disk = Disk::recording();
-        let disk = if how == How::InTwoSteps { disk.without_exchange() } else { disk };
+        let disk = if kind == PublishKind::InTwoSteps { disk.without_exchange() } else { disk };
         let mut waited = Vec::new();
         if shared {
             let join = || join(&disk, &parent);
@@ -153,19 +153,19 @@ impl Script {
             }
         }
         let after = tree(&target);
-        anyhow::ensure!(ideal.tree() == after, "{how:?}: the model is not what happened");
+        anyhow::ensure!(ideal.tree() == after, "{kind:?}: the model is not what happened");
         let shared = if shared {
             let identity = fs::read_to_string(parent.join(WORK).join(ID))?;
             Some(Shared { store: ideal.find(&target, &parent), identity, waited })
         } else {
             None
         };
-        Ok(Self { how, before, after, calls, ops, model, parent, shared })
+        Ok(Self { kind, before, after, calls, ops, model, parent, shared })
     }
 
     fn name(&self) -> String {
         let shared = if self.shared.is_some() { "several processes" } else { "one process" };
-        format!("{:?} by {shared}", self.how)
+        format!("{:?} by {shared}", self.kind)
     }
 
     /// Returns the necessary syncs.
@@ -208,7 +208,7 @@ impl Script {
         let recovered = match &self.shared {
             // Repeating the step takes long: only sometimes.
             Some(shared) if !returned && (!known || random.below(4) == 0) => {
-                shared.finished(&disk, crash, self.how).await
+                shared.finish_later(&disk, crash, self.kind).await
             }
             None if !known => recovered(&disk).await,
             _ => return Ok(()),
@@ -239,7 +239,12 @@ impl Script {
 
 impl Shared {
     /// Returns the store after the processes whose work was not synced ran again, and the last step after them.
-    async fn finished(&self, model: &Model, crash: usize, how: How) -> anyhow::Result<Tree> {
+    async fn finish_later(
+        &self,
+        model: &Model,
+        crash: usize,
+        kind: PublishKind,
+    ) -> anyhow::Result<Tree> {
         let here = archives::scratch();
         let parent = here.path().canonicalize()?;
         write(model, &parent)?;
@@ -253,7 +258,7 @@ impl Shared {
             fs::write(&id, format!("{number} {sum}"))?;
         }
         let disk = Disk::recording();
-        let disk = if how == How::InTwoSteps { disk.without_exchange() } else { disk };
+        let disk = if kind == PublishKind::InTwoSteps { disk.without_exchange() } else { disk };
         for (own, waited) in SHARES.into_iter().zip(&self.waited) {
             if crash < *waited {
                 let joined = join(&disk, &parent).await?;

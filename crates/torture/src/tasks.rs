@@ -120,7 +120,7 @@ impl Task {
 }
 
 /// Returns the target: the files of a folder, or one file.
-pub(crate) fn found(target: &Path) -> anyhow::Result<Tree> {
+pub(crate) fn read_target(target: &Path) -> anyhow::Result<Tree> {
     if target.is_file() {
         let bytes = std::fs::read(target)?.into();
         return Ok(Some(BTreeMap::from([(PathBuf::new(), bytes)])));

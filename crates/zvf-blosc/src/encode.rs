@@ -317,8 +317,10 @@ impl Encoder {
         out: &mut Vec<u8>,
     ) -> Result<Option<usize>, BloscError> {
         let compressor = match self.zstd.take_if(|(made, _)| *made != level) {
-            Some(_other) => &mut self.zstd.insert((level, made(level)?)).1,
-            None if self.zstd.is_none() => &mut self.zstd.insert((level, made(level)?)).1,
+            Some(_other) => &mut self.zstd.insert((level, new_zstd_compressor(level)?)).1,
+            None if self.zstd.is_none() => {
+                &mut self.zstd.insert((level, new_zstd_compressor(level)?)).1
+            }
             None => match &mut self.zstd {
                 Some((_, compressor)) => compressor,
                 None => return Ok(None),
@@ -343,7 +345,7 @@ impl Encoder {
 
 /// Creates a compressor at Blosc's `level`.
 #[cfg(feature = "zstd")]
-fn made(level: u8) -> Result<zstd::bulk::Compressor<'static>, BloscError> {
+fn new_zstd_compressor(level: u8) -> Result<zstd::bulk::Compressor<'static>, BloscError> {
     let level = match level {
         9 => 22,
         8 => 15,

@@ -92,7 +92,7 @@ impl Interrupt {
 
     /// Handles a signal.
     pub(crate) fn stop(&self) {
-        if self.asked() {
+        if self.set_flag() {
             return;
         }
         let pressed_before = self.shared.stopped.load(Ordering::Relaxed);
@@ -117,7 +117,7 @@ impl Interrupt {
     }
 
     /// Sets the flag, if there is one that was not set; returns whether there was.
-    fn asked(&self) -> bool {
+    fn set_flag(&self) -> bool {
         let flag = self.first().take();
         flag.is_some_and(|flag| !flag.swap(true, Ordering::Relaxed))
     }
@@ -238,13 +238,13 @@ mod tests {
     #[test]
     fn work_that_can_end_by_itself_is_asked_once() {
         let (interrupt, flag) = (Interrupt::default(), Arc::new(AtomicBool::new(false)));
-        assert!(!interrupt.asked());
+        assert!(!interrupt.set_flag());
         interrupt.ask_first(&flag);
-        assert!(interrupt.asked() && flag.load(Ordering::Relaxed));
-        assert!(!interrupt.asked());
+        assert!(interrupt.set_flag() && flag.load(Ordering::Relaxed));
+        assert!(!interrupt.set_flag());
         interrupt.ask_first(&Arc::default());
         interrupt.ask_nobody();
-        assert!(!interrupt.asked());
+        assert!(!interrupt.set_flag());
     }
 
     #[test]

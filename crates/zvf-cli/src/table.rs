@@ -60,7 +60,7 @@ pub(crate) fn count(n: u64) -> String {
 }
 
 /// Formats a count and its noun.
-pub(crate) fn counted(n: u64, thing: &str) -> String {
+pub(crate) fn format_count(n: u64, thing: &str) -> String {
     let end = if n == 1 { "" } else { "s" };
     format!("{} {thing}{end}", count(n))
 }
@@ -154,7 +154,8 @@ mod tests {
         ] {
             assert_eq!(bytes(n), text);
         }
-        assert_eq!((counted(1, "row"), counted(0, "row")), ("1 row".into(), "0 rows".into()));
+        assert_eq!(format_count(1, "row"), "1 row");
+        assert_eq!(format_count(0, "row"), "0 rows");
         assert_eq!(vector([1, -2]), "[1, -2]");
         assert_eq!(floats(&[1.5, -2.0]), "[1.5, -2]");
         for (x, text) in [

@@ -21,19 +21,19 @@ use crate::refused::Refused;
 #[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,
-    out: Watched<BufWriter<Made>>,
+    out: Watched<BufWriter<OutputFile>>,
 }
 
 /// Where its bytes are until it is complete.
 #[derive(Debug)]
-enum Made {
+enum OutputFile {
     /// Next to its name.
     Atomic(AtomicFile),
     /// In an unnamed file, for a target that is written into at the end.
     Unnamed(File),
 }
 
-impl Made {
+impl OutputFile {
     fn file(&mut self) -> &mut File {
         match self {
             Self::Atomic(file) => file.file(),
@@ -42,7 +42,7 @@ impl Made {
     }
 }
 
-impl Write for Made {
+impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file().write(bytes)
     }
@@ -52,7 +52,7 @@ impl Write for Made {
     }
 }
 
-impl Seek for Made {
+impl Seek for OutputFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.file().seek(to)
     }
@@ -66,7 +66,7 @@ impl NewFile {
             let usage = Usage::new(format!("{} is a folder", path.display()));
             return Err(usage.with_hint("name a file").into());
         }
-        let made = if fs::metadata(path).map_or(true, |about| about.is_file()) {
+        let file = if fs::metadata(path).map_or(true, |about| about.is_file()) {
             // The existing target was not checked: the last writer wins.
             let options = FileOptions {
                 replace: true,
@@ -74,14 +74,14 @@ impl NewFile {
                 gate: interrupt.gate().clone(),
                 ..FileOptions::default()
             };
-            let file = AtomicFile::create(&Disk::default(), path, options).map_err(failed);
-            Made::Atomic(file.with_context(place)?)
+            let file = AtomicFile::create(&Disk::default(), path, options).map_err(to_file_error);
+            OutputFile::Atomic(file.with_context(place)?)
         } else {
             // The error omits the name of the temporary file.
             let file = tempfile::tempfile().map_err(|error| io::Error::from(error.kind()));
-            Made::Unnamed(file.with_context(place)?)
+            OutputFile::Unnamed(file.with_context(place)?)
         };
-        let out = Watched::new(BufWriter::with_capacity(BUFFER, made), interrupt.clone());
+        let out = Watched::new(BufWriter::with_capacity(BUFFER, file), interrupt.clone());
         Ok(Self { path: path.to_owned(), out })
     }
 
@@ -96,14 +96,14 @@ impl NewFile {
         self.out.flush().with_context(place)?;
         let file = self.out.into_inner().into_inner().map_err(|error| error.into_error());
         match file.with_context(place)? {
-            Made::Atomic(file) => file.publish().map_err(failed).with_context(place),
-            Made::Unnamed(mut file) => copy(&mut file, &self.path).with_context(place),
+            OutputFile::Atomic(file) => file.publish().map_err(to_file_error).with_context(place),
+            OutputFile::Unnamed(mut file) => copy(&mut file, &self.path).with_context(place),
         }
     }
 }
 
 /// Returns the error of a file: the message of the system, or else that of the error with its class.
-fn failed(error: PublishError) -> anyhow::Error {
+fn to_file_error(error: PublishError) -> anyhow::Error {
     if let PublishError::Io(source) = error {
         return source.into();
     }

@@ -1,4 +1,4 @@
-//! A session whose statements a cluster answers.
+//! The client: a session whose statements run on a cluster.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use crate::codec::{LogicalCodec, PhysicalCodec};
 use crate::names::PlainNames;
 
-/// A session whose statements are answered by the cluster with its scheduler at `url`: `HOST:PORT`, or with a scheme
-/// before it. Tables are those that are added to the session, as ever; nothing is sent before the first statement.
+/// Returns a session whose statements run on the cluster with the scheduler at `url`: `HOST:PORT`, optionally with a scheme.
+/// Tables are those of the session. The session connects with the first statement.
 ///
 /// # Errors
 ///
-/// When `url` is none.
+/// When `url` is invalid.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -33,14 +33,14 @@ pub async fn connect(url: &str) -> Result<SessionContext> {
     Ok(context)
 }
 
-/// The configuration that all processes of a cluster share.
+/// Returns the configuration that all processes of a cluster share.
 pub(crate) fn config() -> SessionConfig {
     SessionConfig::new_with_ballista()
         .with_ballista_logical_extension_codec(Arc::new(LogicalCodec::default()))
         .with_ballista_physical_extension_codec(Arc::new(PhysicalCodec::default()))
 }
 
-/// A session with all functions of ours.
+/// Returns a session state with the functions of zvf.
 pub(crate) fn state(config: SessionConfig) -> Result<SessionState> {
     let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
     let context = SessionContext::new_with_state(state);

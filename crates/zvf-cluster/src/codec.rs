@@ -1,11 +1,11 @@
-//! Our tables and scans as messages.
+//! Codecs that serialize tables and scans of zvf in plans.
 //!
 //! ```text
 //! table   ZVF-TABLE-1  JSON of the address, table, level, kind and the words for more columns
 //! scan    ZVF-SCAN-2   length of the schema (u32, little endian), the schema as the engine sends it, JSON of the rest
 //! ```
 //!
-//! What does not begin so is Ballista's own.
+//! Messages without one of these prefixes are Ballista's own.
 
 use std::any::Any;
 use std::path::Path;
@@ -32,7 +32,7 @@ use zvf_datafusion::{
     Scan, StoreAddress, TableName, TableOptions, Task, ZvfSource, ZvfTable, data_source,
 };
 
-/// Ballista's codec of logical plans, which knows our tables too.
+/// Ballista's codec of logical plans, extended by tables of zvf.
 ///
 /// ```
 /// use datafusion_proto::logical_plan::LogicalExtensionCodec;
@@ -42,10 +42,10 @@ use zvf_datafusion::{
 /// ```
 #[derive(Debug, Default)]
 pub struct LogicalCodec {
-    others: BallistaLogicalExtensionCodec,
+    ballista: BallistaLogicalExtensionCodec,
 }
 
-/// Ballista's codec of physical plans, which knows our scans too.
+/// Ballista's codec of physical plans, extended by scans of zvf.
 ///
 /// ```
 /// use datafusion_proto::physical_plan::PhysicalExtensionCodec;
@@ -55,28 +55,28 @@ pub struct LogicalCodec {
 /// ```
 #[derive(Debug, Default)]
 pub struct PhysicalCodec {
-    others: BallistaPhysicalExtensionCodec,
+    ballista: BallistaPhysicalExtensionCodec,
 }
 
-/// A table, for whoever opens it again.
+/// The message of a table: all that another process needs to open it.
 #[derive(Debug, Serialize, Deserialize)]
 struct TableMessage {
     store: StoreAddress,
     table: TableName,
     level: u32,
     kind: Option<String>,
-    /// The words that ask for more columns.
+    /// The words that add columns.
     more_columns: Vec<String>,
 }
 
-/// A scan and its tasks, partition by partition.
+/// The message of a scan: its tasks, partition by partition.
 #[derive(Debug, Serialize, Deserialize)]
 struct ScanMessage {
     store: StoreAddress,
     scan: Scan,
     groups: Vec<Vec<Task>>,
     limit: Option<usize>,
-    /// Chunks that planning left out, which `EXPLAIN ANALYZE` shows.
+    /// Number of chunks that planning pruned, for `EXPLAIN ANALYZE`.
     pruned_cells: u64,
 }
 
@@ -95,8 +95,8 @@ fn from_json<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
         .map_err(|error| malformed(what, "the JSON of this version of zvf", &error.to_string()))
 }
 
-/// The address with a path that does not depend on the folder of a process.
-fn for_others(address: &StoreAddress) -> Result<StoreAddress> {
+/// Returns the address with an absolute path, which is valid in every process.
+fn make_absolute(address: &StoreAddress) -> Result<StoreAddress> {
     if address.path().contains("://") {
         return Ok(address.clone());
     }
@@ -112,11 +112,11 @@ impl LogicalExtensionCodec for LogicalCodec {
         inputs: &[LogicalPlan],
         context: &TaskContext,
     ) -> Result<Extension> {
-        self.others.try_decode(buf, inputs, context)
+        self.ballista.try_decode(buf, inputs, context)
     }
 
     fn try_encode(&self, node: &Extension, buf: &mut Vec<u8>) -> Result<()> {
-        self.others.try_encode(node, buf)
+        self.ballista.try_encode(node, buf)
     }
 
     fn try_decode_table_provider(
@@ -126,8 +126,8 @@ impl LogicalExtensionCodec for LogicalCodec {
         schema: SchemaRef,
         context: &TaskContext,
     ) -> Result<Arc<dyn TableProvider>> {
-        let Some(json) = buf.strip_prefix(TABLE) else {
-            return self.others.try_decode_table_provider(buf, table, schema, context);
+        let Some(json) = buf.strip_prefix(TABLE_PREFIX) else {
+            return self.ballista.try_decode_table_provider(buf, table, schema, context);
         };
         let TableMessage { store, table: name, level, kind, more_columns } =
             from_json("a table", json)?;
@@ -156,13 +156,13 @@ impl LogicalExtensionCodec for LogicalCodec {
         buf: &mut Vec<u8>,
     ) -> Result<()> {
         let any: &dyn Any = provider.as_ref();
-        let Some(ours) = any.downcast_ref::<ZvfTable>() else {
-            return self.others.try_encode_table_provider(table, provider, buf);
+        let Some(zvf_table) = any.downcast_ref::<ZvfTable>() else {
+            return self.ballista.try_encode_table_provider(table, provider, buf);
         };
-        let options = *ours.options();
+        let options = *zvf_table.options();
         let TableOptions { table, level, kind, .. } = options;
-        let store = for_others(ours.store().address())?;
-        buf.extend_from_slice(TABLE);
+        let store = make_absolute(zvf_table.store().address())?;
+        buf.extend_from_slice(TABLE_PREFIX);
         let kind = kind.map(|kind| kind.to_string());
         let more_columns = options.more_columns().map(str::to_owned).collect();
         to_json(&TableMessage { store, table, level, kind, more_columns }, buf)
@@ -173,7 +173,7 @@ impl LogicalExtensionCodec for LogicalCodec {
         buf: &[u8],
         context: &TaskContext,
     ) -> Result<Arc<dyn FileFormatFactory>> {
-        self.others.try_decode_file_format(buf, context)
+        self.ballista.try_decode_file_format(buf, context)
     }
 
     fn try_encode_file_format(
@@ -181,7 +181,7 @@ impl LogicalExtensionCodec for LogicalCodec {
         buf: &mut Vec<u8>,
         format: Arc<dyn FileFormatFactory>,
     ) -> Result<()> {
-        self.others.try_encode_file_format(buf, format)
+        self.ballista.try_encode_file_format(buf, format)
     }
 }
 
@@ -193,9 +193,9 @@ impl PhysicalExtensionCodec for PhysicalCodec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match buf.strip_prefix(SCAN) {
+        match buf.strip_prefix(SCAN_PREFIX) {
             Some(message) => decode_scan(message, context),
-            None => self.others.try_decode(buf, inputs, context, converter),
+            None => self.ballista.try_decode(buf, inputs, context, converter),
         }
     }
 
@@ -205,15 +205,15 @@ impl PhysicalExtensionCodec for PhysicalCodec {
         buf: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
-        match our_scan(&node) {
+        match downcast_scan(&node) {
             Some((config, source)) => encode_scan(config, source, buf),
-            None => self.others.try_encode(node, buf, converter),
+            None => self.ballista.try_encode(node, buf, converter),
         }
     }
 }
 
-/// The scan that a leaf is, where it is one of ours.
-fn our_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&FileScanConfig, &ZvfSource)> {
+/// Returns the configuration and the source of a leaf that is a scan of zvf.
+fn downcast_scan(node: &Arc<dyn ExecutionPlan>) -> Option<(&FileScanConfig, &ZvfSource)> {
     let node: &dyn Any = node.as_ref();
     let config: &dyn Any = node.downcast_ref::<DataSourceExec>()?.data_source().as_ref();
     let config = config.downcast_ref::<FileScanConfig>()?;
@@ -231,28 +231,30 @@ fn encode_scan(config: &FileScanConfig, source: &ZvfSource, buf: &mut Vec<u8>) -
     let schema = protobuf::Schema::try_from(source.schema().as_ref())?.encode_to_vec();
     let length = u32::try_from(schema.len())
         .map_err(|error| malformed("a schema", "less than 4 GiB", &error.to_string()))?;
-    buf.extend_from_slice(SCAN);
+    buf.extend_from_slice(SCAN_PREFIX);
     buf.extend_from_slice(&length.to_le_bytes());
     buf.extend_from_slice(&schema);
-    let (store, scan) = (for_others(source.address())?, source.scan().clone());
+    let (store, scan) = (make_absolute(source.address())?, source.scan().clone());
     let (limit, pruned_cells) = (config.limit, source.pruned_cells());
     to_json(&ScanMessage { store, scan, groups, limit, pruned_cells }, buf)
 }
 
 fn decode_scan(message: &[u8], context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
-    let cut = || malformed("a scan", "a schema and what is asked", "less");
-    let (length, rest) = message.split_first_chunk().ok_or_else(cut)?;
-    let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_large| cut())?;
-    let (schema, json) = rest.split_at_checked(length).ok_or_else(cut)?;
+    let too_short = || malformed("a scan", "a schema and what is asked", "less");
+    let (length, rest) = message.split_first_chunk().ok_or_else(too_short)?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_large| too_short())?;
+    let (schema, json) = rest.split_at_checked(length).ok_or_else(too_short)?;
     let schema = protobuf::Schema::decode(schema)
         .map_err(|error| malformed("a scan", "a schema", &error.to_string()))?;
     let schema = Schema::try_from(&schema)?;
     let ScanMessage { store, scan, groups, limit, pruned_cells } = from_json("a scan", json)?;
     let source = ZvfSource::at(store, scan, Arc::new(schema)).with_pruned_cells(pruned_cells);
     let source = source.with_pool(Arc::clone(context.memory_pool()));
-    // Partitions of one plan may run in several processes: none may take the tasks of another one.
+    // Partitions of one plan may run in several processes, so work stealing is off.
     Ok(data_source(source, groups, None, limit, true))
 }
 
-const TABLE: &[u8] = b"ZVF-TABLE-1";
-const SCAN: &[u8] = b"ZVF-SCAN-2";
+/// Prefix of messages of tables.
+const TABLE_PREFIX: &[u8] = b"ZVF-TABLE-1";
+/// Prefix of messages of scans.
+const SCAN_PREFIX: &[u8] = b"ZVF-SCAN-2";

@@ -1,20 +1,18 @@
 //! SQL over Zarr Vectors stores on many machines, with Ballista.
 //!
 //! ```text
-//! codec    our tables and our scans as messages, beside those of Ballista
-//! client   a session whose statements a cluster answers
-//! names    what tables whose names have a dot are called in plans
-//! server   the scheduler and the executor, which know the messages
+//! codec    codecs for tables and scans of zvf in plans, beside those of Ballista
+//! client   a session whose statements run on a cluster
+//! names    names without dots for tables in plans
+//! server   the scheduler and the executor, with these codecs
 //! ```
 //!
-//! A statement is planned by the scheduler, which opens the stores for it; executors open them again and read the
-//! partitions that they are given. So every process must reach a store by the same path or URL, and options of a backend
-//! travel with the plan. A scan stays a scan over files: the scheduler divides these between tasks, and would send a leaf
-//! that it does not know to every task whole.
+//! The scheduler plans a statement and opens its stores; executors open them again and read their partitions. So every
+//! process must reach a store by the same path or URL, and the plan contains the backend options. A scan is a scan over
+//! files, because the scheduler divides files between tasks, whereas every task would run an unknown leaf in full.
 //!
-//! An executor that is gone is noticed after a time, and what it did is done again by others; where that cannot be, the
-//! statement fails. Whoever reaches a port may run statements, with the rights of the processes: a cluster belongs in a
-//! network of its own.
+//! If an executor dies, the scheduler notices it after a timeout, and other executors repeat its work or the statement fails.
+//! Anyone who reaches a port can run statements with the rights of the processes: run a cluster in a private network.
 //!
 //! Not here: tables (`zvf-datafusion`), the prompt (`zvf-sql`).
 #![forbid(unsafe_code)]

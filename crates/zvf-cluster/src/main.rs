@@ -27,10 +27,10 @@ struct Arguments {
     role: Role,
 }
 
-/// Lines on standard error.
-struct Lines;
+/// A logger that writes lines to standard error.
+struct StderrLogger;
 
-impl log::Log for Lines {
+impl log::Log for StderrLogger {
     fn enabled(&self, _metadata: &log::Metadata<'_>) -> bool {
         true
     }
@@ -97,8 +97,8 @@ fn host_and_port(text: &str) -> Result<(String, u16), String> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // It fails only where there is a logger already.
-    drop(log::set_logger(&Lines));
+    // Fails only if a logger is already installed.
+    drop(log::set_logger(&StderrLogger));
     log::set_max_level(match arguments.verbose {
         true => log::LevelFilter::Info,
         false => log::LevelFilter::Warn,
@@ -116,9 +116,9 @@ fn main() -> ExitCode {
 
 fn run(role: Role) -> Result<()> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(serve(role));
+    let result = runtime.block_on(serve(role));
     runtime.shutdown_background();
-    done
+    result
 }
 
 async fn serve(role: Role) -> Result<()> {
@@ -128,7 +128,7 @@ async fn serve(role: Role) -> Result<()> {
             let options =
                 SchedulerOptions { listen, external_host, executor_timeout, min_executors };
             tokio::select! {
-                done = run_scheduler(&options) => done,
+                result = run_scheduler(&options) => result,
                 _ = tokio::signal::ctrl_c() => Ok(()),
             }
         }

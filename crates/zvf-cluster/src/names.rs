@@ -1,7 +1,7 @@
-//! Tables that are named by a path with a dot, such as `'cells.zarrvectors'`.
+//! Names without dots for tables whose name is a path, such as `'cells.zarrvectors'`.
 //!
-//! Plans are sent with names of columns as text, and whoever reads `cells.zarrvectors.x` takes it for the table `zarrvectors`
-//! of a schema. So such a table is called by a name without a dot in plans.
+//! Serialized plans hold names of columns as text, and the decoder parses `cells.zarrvectors.x` as a column of the table
+//! `zarrvectors` of a schema. So plans use a name without a dot for such a table.
 
 use datafusion::common::TableReference;
 use datafusion::error::Result;
@@ -11,7 +11,7 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::sql::sqlparser::ast::{ObjectName, TableFactor};
 
-/// Gives tables whose own name has a dot one without.
+/// A planner that renames tables whose name has a dot.
 #[derive(Debug)]
 pub(crate) struct PlainNames;
 
@@ -25,7 +25,7 @@ impl RelationPlanner for PlainNames {
             && let Some(plain) = plain_name(name)
         {
             let known = context.object_name_to_table_reference(name.clone())?;
-            // Of a table that is not there the engine says so.
+            // The engine reports tables that do not exist.
             if let Ok(source) = context.context_provider().get_table_source(known) {
                 let scan = LogicalPlanBuilder::scan(TableReference::bare(plain), source, None)?;
                 let planned = PlannedRelation::new(scan.build()?, alias.clone());
@@ -36,12 +36,12 @@ impl RelationPlanner for PlainNames {
     }
 }
 
-/// The name with nothing but letters, digits and underscores, where it is one word with a dot.
+/// Replaces all but letters and digits by underscores in a one-part name with a dot; returns `None` for other names.
 fn plain_name(name: &ObjectName) -> Option<String> {
     let [part] = name.0.as_slice() else { return None };
     let name = &part.as_ident()?.value;
-    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
-    name.contains('.').then(|| name.chars().map(plain).collect())
+    let replace = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
+    name.contains('.').then(|| name.chars().map(replace).collect())
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_a_dot_have_one_without() {
+    fn replaces_dots_in_names() {
         let plain = |name: &str| plain_name(&ObjectName::from(vec![Ident::with_quote('\'', name)]));
         assert_eq!(plain("s3://b/cells.zarrvectors").unwrap(), "s3___b_cells_zarrvectors");
         assert!(plain("cells").is_none());

@@ -1,4 +1,4 @@
-//! The two programs of a cluster: a scheduler, and an executor on each machine.
+//! The processes of a cluster: one scheduler, and an executor on each machine.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,39 +16,39 @@ use datafusion::error::{DataFusionError, Result};
 use crate::client::{config, state};
 use crate::codec::{LogicalCodec, PhysicalCodec};
 
-/// How a scheduler is run.
+/// Options of a scheduler.
 #[derive(Clone, Debug)]
 pub struct SchedulerOptions {
-    /// Where it listens.
+    /// The address on which it listens.
     pub listen: SocketAddr,
-    /// The name under which others reach it, where that is not the address.
+    /// The host name under which other processes reach it; by default the address.
     pub external_host: Option<String>,
-    /// How long an executor may be silent before its work is given to others.
+    /// How long an executor may send no heartbeat before its work is given to others.
     pub executor_timeout: Duration,
-    /// So many executors make `GET /readyz` say 200.
+    /// Number of executors from which `GET /readyz` returns 200.
     pub min_executors: usize,
 }
 
-/// How an executor is run.
+/// Options of an executor.
 #[derive(Clone, Debug)]
 pub struct ExecutorOptions {
     /// The host of the scheduler.
     pub scheduler_host: String,
     /// The port of the scheduler.
     pub scheduler_port: u16,
-    /// Where it gives out results.
+    /// The address on which it serves results.
     pub listen: SocketAddr,
     /// The port for the scheduler, at the same address.
     pub control_port: u16,
-    /// The name under which others reach it, where that is not the address.
+    /// The host name under which other processes reach it; by default the address.
     pub external_host: Option<String>,
-    /// Partitions that run at once.
+    /// Number of partitions that run at once.
     pub cores: usize,
-    /// Memory of all of them together.
+    /// Memory limit of all partitions together, in bytes.
     pub memory_limit: u64,
-    /// A folder for results of stages; one of its own where none is given.
+    /// The folder for results of stages; by default a temporary one.
     pub work_dir: Option<PathBuf>,
-    /// How often it says that it is there.
+    /// The interval of heartbeats.
     pub heartbeat: Duration,
 }
 
@@ -60,7 +60,7 @@ pub struct ExecutorOptions {
 pub async fn run_scheduler(options: &SchedulerOptions) -> Result<()> {
     let timeout = options.executor_timeout.as_secs().max(1);
     let bind_host = options.listen.ip().to_string();
-    let known = SchedulerConfig {
+    let scheduler_config = SchedulerConfig {
         external_host: options.external_host.clone().unwrap_or_else(|| bind_host.clone()),
         bind_host,
         bind_port: options.listen.port(),
@@ -74,21 +74,21 @@ pub async fn run_scheduler(options: &SchedulerOptions) -> Result<()> {
         override_physical_codec: Some(Arc::new(PhysicalCodec::default())),
         ..SchedulerConfig::default()
     };
-    let cluster = BallistaCluster::new_from_config(&known).await.map_err(ballista)?;
-    start_server(cluster, options.listen, Arc::new(known)).await.map_err(ballista)
+    let cluster = BallistaCluster::new_from_config(&scheduler_config).await.map_err(wrap_error)?;
+    start_server(cluster, options.listen, Arc::new(scheduler_config)).await.map_err(wrap_error)
 }
 
 /// Runs an executor until a signal or the scheduler stops it.
 ///
 /// # Errors
 ///
-/// When it cannot listen, or the scheduler is not there.
+/// When it cannot listen, or cannot reach the scheduler.
 pub async fn run_executor(options: &ExecutorOptions) -> Result<()> {
-    // Lives as long as the executor.
-    let own = tempfile::tempdir()?;
-    let work_dir = options.work_dir.clone().unwrap_or_else(|| own.path().to_owned());
+    // The temporary folder must live as long as the executor.
+    let temporary = tempfile::tempdir()?;
+    let work_dir = options.work_dir.clone().unwrap_or_else(|| temporary.path().to_owned());
     let bind_host = options.listen.ip().to_string();
-    let known = ExecutorProcessConfig {
+    let executor_config = ExecutorProcessConfig {
         external_host: Some(options.external_host.clone().unwrap_or_else(|| bind_host.clone())),
         bind_host,
         port: options.listen.port(),
@@ -108,9 +108,10 @@ pub async fn run_executor(options: &ExecutorOptions) -> Result<()> {
         override_physical_codec: Some(Arc::new(PhysicalCodec::default())),
         ..ExecutorProcessConfig::default()
     };
-    start_executor_process(Arc::new(known)).await.map_err(ballista)
+    start_executor_process(Arc::new(executor_config)).await.map_err(wrap_error)
 }
 
-fn ballista(error: BallistaError) -> DataFusionError {
+/// Wraps an error of Ballista in an error of DataFusion.
+fn wrap_error(error: BallistaError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }

@@ -1,6 +1,6 @@
-//! Draco streams as columns: what files, glTF and cells share.
+//! Decoder of Draco streams to columns, for files, glTF and cells.
 //!
-//! The streams themselves are read and written by [`zvf_draco`].
+//! The codec is [`zvf_draco`].
 
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
@@ -9,7 +9,7 @@ pub(crate) use zvf_draco::{Component, DracoError, Limits, Meaning};
 
 use crate::read::dtype;
 
-/// What a stream holds.
+/// The contents of a stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) faces: Option<Vec<[u32; 3]>>,
@@ -25,7 +25,7 @@ pub(crate) struct StreamAttribute {
     pub(crate) values: Column,
 }
 
-/// Reads a stream.
+/// Decodes a stream.
 pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<Stream, DracoError> {
     let geometry = zvf_draco::decode(bytes, limits)?;
     let attributes = geometry.attributes.into_iter().map(|attribute| {

@@ -1,4 +1,4 @@
-//! Edges and faces as a table of their own, for formats that hold one table a file.
+//! Conversion of edges and faces to a table of their own, for formats that hold one table a file.
 
 use zvf_format::num::to_u64;
 use zvf_metadata::Dtype;
@@ -6,8 +6,8 @@ use zvf_model::{BadBatch, BadColumn, Batch, Column, Elements, Kind};
 
 use crate::ConvertError;
 
-/// The elements of `batch` as rows, the vertices of each in the place of a position: the writers of
-/// tables take it. Vertices are counted from `first`, for batches that are parts of one answer.
+/// Returns the elements of `batch` as a batch for the writers of tables, with the vertices of each element as its
+/// position. Vertices are counted from `first`, for batches that are parts of one result.
 ///
 /// ```
 /// use zvf_convert::{CsvWriter, elements_as_rows};
@@ -30,21 +30,21 @@ pub fn elements_as_rows(batch: &Batch, first: u64) -> Result<Option<Batch>, Conv
     let Some(elements) = batch.elements() else { return Ok(None) };
     let mut bytes = Vec::with_capacity(elements.rows().len() * 8);
     for row in elements.rows() {
-        let row = to_u64(*row).saturating_add(first); // too large: refused below
+        let row = to_u64(*row).saturating_add(first); // a sum that saturates is refused below
         let row = i64::try_from(row).map_err(|_too_large| row_overflow(row))?;
         bytes.extend_from_slice(&row.to_le_bytes());
     }
-    rows(batch.kind(), elements, bytes).map(Some)
+    build_rows(batch.kind(), elements, bytes).map(Some)
 }
 
-fn rows(kind: Kind, elements: &Elements, bytes: Vec<u8>) -> Result<Batch, ConvertError> {
+fn build_rows(kind: Kind, elements: &Elements, bytes: Vec<u8>) -> Result<Batch, ConvertError> {
     let width = u32::try_from(elements.width()).map_err(|_too_wide| {
         let what = format!("elements of {} vertices", elements.width());
         ConvertError::NoType { format: "a table of elements", what, advice: "write JSON lines" }
     })?;
-    let vertices = Column::new(Dtype::INT64, width, bytes.into()).map_err(no_column)?;
+    let vertices = Column::new(Dtype::INT64, width, bytes.into()).map_err(from_bad_column)?;
     let rows = Batch::new(kind, vertices);
-    elements.fields().iter().cloned().try_fold(rows, Batch::with_field).map_err(no_batch)
+    elements.fields().iter().cloned().try_fold(rows, Batch::with_field).map_err(from_bad_batch)
 }
 
 fn row_overflow(row: u64) -> ConvertError {
@@ -52,12 +52,12 @@ fn row_overflow(row: u64) -> ConvertError {
     ConvertError::NoType { format: "a table of elements", what, advice: "write it in parts" }
 }
 
-fn no_column(error: BadColumn) -> ConvertError {
+fn from_bad_column(error: BadColumn) -> ConvertError {
     let advice = "write JSON lines";
     ConvertError::NoType { format: "a table of elements", what: error.to_string(), advice }
 }
 
-fn no_batch(error: BadBatch) -> ConvertError {
+fn from_bad_batch(error: BadBatch) -> ConvertError {
     let advice = "write JSON lines";
     ConvertError::NoType { format: "a table of elements", what: error.to_string(), advice }
 }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_come_along_and_no_elements_are_none() {
+    fn keeps_attributes_and_returns_none_without_elements() {
         let points = || Column::new(Dtype::FLOAT32, 1, vec![0; 12].into()).unwrap();
         assert_eq!(elements_as_rows(&Batch::new(Kind::Graph, points()), 0).unwrap(), None);
         let weight = Field::new("w", Column::new(Dtype::INT64, 1, vec![9; 8].into()).unwrap());

@@ -1,7 +1,7 @@
-//! Why a file cannot be written, or cannot be read.
+//! Errors of reading and writing files.
 //!
-//! What cannot be written is described by what it is and what to do instead. A file that cannot be read is
-//! described by where in it: a line and a column of text, or a byte.
+//! An error of writing names what cannot be written and what to do instead. An error of reading names the place in the
+//! file: a line and a column of text, or a byte.
 
 use std::fmt;
 use std::io;
@@ -11,19 +11,19 @@ use thiserror::Error;
 use zvf_format::{Class, Diagnose, Diagnosis};
 use zvf_model::BadCode;
 
-/// A file that could not be written or read.
+/// An error of reading or writing a file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConvertError {
     /// The bytes could not be written.
     #[error("cannot write")]
     Io(#[from] io::Error),
-    /// A stored code stands for nothing.
+    /// A stored code has no category.
     #[error("cannot decode the categories of {column:?}: {code}")]
     Category {
-        /// The column it is in.
+        /// The column of the code.
         column: String,
-        /// What is wrong with it.
+        /// The code.
         code: BadCode,
     },
     /// A value that the format has no type for.
@@ -31,9 +31,9 @@ pub enum ConvertError {
     NoType {
         /// The format.
         format: &'static str,
-        /// What it would have to hold.
+        /// The value that it cannot hold.
         what: String,
-        /// What to do instead.
+        /// Advice to the user.
         advice: &'static str,
     },
     /// A batch whose columns are not those of the batches before it.
@@ -47,17 +47,17 @@ pub enum ConvertError {
     /// The bytes could not be read.
     #[error("cannot read")]
     Read(#[source] io::Error),
-    /// Neither the name nor the first bytes of a file tell what it is.
+    /// Neither the name nor the first bytes of a file determine its format.
     #[error(
         "cannot tell the format of {}: name it with --format, or end its name with one of {}",
         .path.as_ref().map_or_else(|| "the stream".to_owned(), |path| path.display().to_string()),
         crate::Format::readable()
     )]
     NoFormat {
-        /// The file, where it is one.
+        /// The file, or `None` for a stream.
         path: Option<PathBuf>,
     },
-    /// A format that can be written and not read.
+    /// A format that can be written but not read.
     #[error(
         "{format} is written and not read: the formats that are read are {}",
         crate::Format::readable()
@@ -66,21 +66,21 @@ pub enum ConvertError {
         /// The format.
         format: &'static str,
     },
-    /// A format that can be read and not written.
+    /// A format that can be read but not written.
     #[error("{format} is read and not written: the formats that are written are {known}")]
     NotWritten {
         /// The format.
         format: &'static str,
-        /// Those that are written.
+        /// The formats that can be written.
         known: String,
     },
-    /// A file that is not what it claims to be, or holds what geometry does not.
+    /// A malformed file, or one with contents that zvf does not support.
     #[error(transparent)]
     Input(#[from] Box<BadInput>),
 }
 
 impl ConvertError {
-    /// The kind of fault, by its stable name.
+    /// Returns the stable class of the error.
     #[must_use]
     pub fn class(&self) -> Class {
         self.diagnosis().class
@@ -108,17 +108,17 @@ impl Diagnose for ConvertError {
 }
 
 fn find_class(faults: &[(io::ErrorKind, Class)], error: &io::Error) -> Class {
-    let known = faults.iter().find(|(kind, _)| *kind == error.kind());
-    known.map_or(Class::Io, |(_, class)| *class)
+    let entry = faults.iter().find(|(kind, _)| *kind == error.kind());
+    entry.map_or(Class::Io, |(_, class)| *class)
 }
 
-/// What cannot be written, and why.
+/// Classes of errors of writing.
 const WRITE_FAULTS: [(io::ErrorKind, Class); 2] = [
     (io::ErrorKind::StorageFull, Class::NoSpace),
     (io::ErrorKind::PermissionDenied, Class::PermissionDenied),
 ];
 
-/// What cannot be read, and why; members of archives are checked and unpacked below [`io::Read`].
+/// Classes of errors of reading. Members of archives are verified and decompressed below [`io::Read`].
 const READ_FAULTS: [(io::ErrorKind, Class); 4] = [
     (io::ErrorKind::NotFound, Class::NotFound),
     (io::ErrorKind::PermissionDenied, Class::PermissionDenied),
@@ -132,7 +132,7 @@ impl From<BadInput> for ConvertError {
     }
 }
 
-/// What is wrong with a file, and where.
+/// A fault of a file, and its place.
 ///
 /// ```
 /// use zvf_convert::read::{self, Format, Input, ReadOptions};
@@ -150,17 +150,17 @@ impl From<BadInput> for ConvertError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{class} in {format}, {place}: expected {expected}, found {found}{}", HintText(*.hint))]
 pub struct BadInput {
-    /// The kind of fault, by its stable name.
+    /// The stable class of the fault.
     pub class: Class,
-    /// The format the file is read as.
+    /// The format that the file is read as.
     pub format: &'static str,
-    /// Where in it.
+    /// The place in the file.
     pub place: Place,
-    /// What the format, or what was asked for, wants there.
+    /// What the format or the options require there.
     pub expected: String,
-    /// What is there instead.
+    /// What the file has there.
     pub found: String,
-    /// What to do about it.
+    /// Advice to the user.
     pub hint: Option<&'static str>,
 }
 
@@ -207,7 +207,7 @@ pub enum Place {
         /// The name of the column.
         column: String,
     },
-    /// So many bytes from the start.
+    /// A byte offset from the start.
     Byte(u64),
     /// A part of the file by its name: a field of its header, an array of a set.
     Named(String),

@@ -1,32 +1,31 @@
-//! Decoders of others, kept from taking the program down.
+//! Isolation of third-party decoders: a panic becomes an error message.
 //!
-//! A panic in one becomes a value, and says nothing on the terminal: the caller makes a fault of the file
-//! of it.
+//! The panic prints nothing on the terminal. The caller reports an error of the file.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
-/// Runs `decode`; what it said where it panicked.
+/// Runs `decode`, and returns the message of a panic.
 ///
 /// # Errors
 ///
 /// When it panicked.
 pub(crate) fn catch<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     HOOK.call_once(|| {
-        let before = panic::take_hook();
+        let default_hook = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            if !QUIET.get() {
-                before(info);
+            if !IS_CATCHING.get() {
+                default_hook(info);
             }
         }));
     });
-    let before = QUIET.replace(true);
-    let done = panic::catch_unwind(AssertUnwindSafe(decode));
-    QUIET.set(before);
-    done.map_err(|said| {
-        let text = said.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| said.downcast_ref::<String>().cloned());
+    let was_catching = IS_CATCHING.replace(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(decode));
+    IS_CATCHING.set(was_catching);
+    result.map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
         format!("a decoder that gave up: {}", text.unwrap_or_else(|| "no reason given".to_owned()))
     })
 }
@@ -34,8 +33,8 @@ pub(crate) fn catch<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
 static HOOK: Once = Once::new();
 
 thread_local! {
-    /// Whether a panic of this thread is caught above.
-    static QUIET: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread runs in [`catch`].
+    static IS_CATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
 #[cfg(test)]
@@ -43,7 +42,7 @@ mod tests {
     use super::catch;
 
     #[test]
-    fn a_panic_is_a_value() {
+    fn returns_the_message_of_a_panic() {
         assert_eq!(catch(|| 1), Ok(1));
         let found = catch(|| [1, 2].iter().map(|n| 1 / (n - 1)).sum::<i32>()).unwrap_err();
         assert!(found.contains("divide by zero"), "{found}");

@@ -1,4 +1,4 @@
-//! Geometry to files of other formats, and back.
+//! Readers and writers of other file formats.
 //!
 //! ```text
 //! npy     one record a vertex: position, attributes, part, object    NumPy opens it as it is
@@ -8,13 +8,13 @@
 //! ply     vertices with properties, edges or faces                   viewers open it
 //! ```
 //!
-//! Each writer takes batches one after the other, so that an answer larger than memory can be written
+//! Each writer takes batches one after the other, so that a result larger than memory can be written
 //! while it is read. What a format cannot hold is refused with the reason, never changed silently.
 //!
-//! [`mod@format`] is the table of all formats, [`read`] opens a file of any, [`mod@write`] makes one of any: a reader
-//! yields a header and pieces, and a writer takes them, so that each format meets all others.
+//! [`mod@format`] is the table of all formats, [`read`] opens a file of any of them, [`mod@write`] writes one. A reader
+//! yields a header and pieces, and a writer takes them, so that every format can be converted to every other.
 //!
-//! Not here: stores, chunks and fragments; where the bytes go (any [`std::io::Write`]).
+//! Not here: stores, chunks and fragments; opening the target, which is any [`std::io::Write`].
 
 #![expect(
     clippy::wildcard_enum_match_arm,

@@ -1,5 +1,5 @@
-//! A batch as a table: one row a vertex, one column of scalars each for every axis and every value of
-//! every attribute, then the part and the object a vertex belongs to.
+//! View of a batch as a table: one row a vertex, one column of scalars for every axis and every value of
+//! every attribute, then the part and the object of the vertex.
 
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -13,17 +13,17 @@ pub(crate) struct Table<'a> {
     batch: &'a Batch,
     columns: Vec<Scalar<'a>>,
     parts: Vec<usize>, // part of each vertex; empty without parts
-    first_part: usize, // what the first part is called
+    first_part: usize, // the number of the first part
 }
 
-/// One column.
+/// A column of scalars.
 #[derive(Debug)]
 pub(crate) struct Scalar<'a> {
     pub(crate) name: String,
     pub(crate) source: Source<'a>,
 }
 
-/// Where the values of a column are.
+/// The source of the values of a column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source<'a> {
     /// An axis of the positions.
@@ -37,7 +37,7 @@ pub(crate) enum Source<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The table of `batch`, its axes called `axes` (or `x0`, `x1`, … past their end).
+    /// Creates a table of `batch` with the axes called `axes` (or `x0`, `x1`, … past their end).
     pub(crate) fn new(batch: &'a Batch, axes: &[String]) -> Self {
         let mut columns = Vec::new();
         for axis in 0..usize_from_u32(batch.positions().width()) {
@@ -45,9 +45,9 @@ impl<'a> Table<'a> {
             columns.push(Scalar { name, source: Source::Axis(batch.positions(), axis) });
         }
         for field in batch.fields() {
-            columns.extend(scalars(field));
+            columns.extend(field_columns(field));
         }
-        let parts = part_of_each(batch);
+        let parts = part_by_vertex(batch);
         if !batch.parts().offsets().is_empty() {
             columns.push(Scalar { name: "part".into(), source: Source::Part });
         }
@@ -57,7 +57,7 @@ impl<'a> Table<'a> {
         Self { batch, columns, parts, first_part: 0 }
     }
 
-    /// The same table, its parts counted from `first_part`: those of the batches before it come first.
+    /// Sets the number of the first part: the count of the parts of the batches before.
     pub(crate) fn with_first_part(self, first_part: usize) -> Self {
         Self { first_part, ..self }
     }
@@ -66,12 +66,12 @@ impl<'a> Table<'a> {
         &self.columns
     }
 
-    /// The names of the columns, for telling tables apart.
+    /// Returns the names of the columns.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.columns.iter().map(|column| column.name.as_str()).collect()
     }
 
-    /// The value of `column` in `row`.
+    /// Returns the value of `column` in `row`.
     pub(crate) fn value(&self, column: &Scalar<'_>, row: usize) -> Result<Value, ConvertError> {
         match column.source {
             Source::Axis(positions, axis) => Ok(positions.value(row, axis)),
@@ -85,7 +85,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The value of `column` in `row`, as text has it.
+    /// Returns the value of `column` in `row`, with the digits that a text format writes.
     pub(crate) fn text_value(
         &self,
         column: &Scalar<'_>,
@@ -101,12 +101,12 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// The number of the part that vertex `row` is in.
+    /// Returns the number of the part of vertex `row`.
     pub(crate) fn part(&self, row: usize) -> Option<usize> {
         self.parts.get(row).map(|part| part + self.first_part)
     }
 
-    /// The object that vertex `row` belongs to.
+    /// Returns the object of vertex `row`.
     pub(crate) fn object(&self, row: usize) -> Option<ObjectId> {
         match self.batch.vertex_objects() {
             Some(objects) => objects.get(row).copied().flatten(),
@@ -115,8 +115,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A float of `dtype` as the number with the fewest digits that reads back as the same: what was
-/// stored as 0.1 in 32 bits is written so, and not with the seventeen digits of its wider self.
+/// Returns the number with the fewest digits that reads back as the same value of `dtype`: 0.1 of 32 bits stays 0.1,
+/// instead of the seventeen digits of the same value in 64 bits.
 pub(crate) fn shortest_float(dtype: Dtype, value: Value) -> Value {
     if let Value::Float(x) = value
         && (dtype.kind, dtype.size) == (DtypeKind::Float, 4)
@@ -132,13 +132,13 @@ const fn to_f32(x: f64) -> f32 {
     x as f32
 }
 
-/// A count as a value.
+/// Returns a count as a value.
 pub(crate) fn count_value(n: usize) -> Value {
     Value::UInt(to_u64(n))
 }
 
-/// The columns of one attribute: its name, with an index where a row has several values.
-fn scalars(field: &Field) -> impl Iterator<Item = Scalar<'_>> {
+/// Returns the columns of an attribute. Their names have an index where a row has several values.
+fn field_columns(field: &Field) -> impl Iterator<Item = Scalar<'_>> {
     let width = usize_from_u32(field.column.width());
     (0..width).map(move |at| {
         let name = if width == 1 { field.name.to_string() } else { format!("{}_{at}", field.name) };
@@ -146,7 +146,7 @@ fn scalars(field: &Field) -> impl Iterator<Item = Scalar<'_>> {
     })
 }
 
-fn part_of_each(batch: &Batch) -> Vec<usize> {
+fn part_by_vertex(batch: &Batch) -> Vec<usize> {
     let parts = batch.parts().iter().enumerate();
     parts.flat_map(|(at, part)| part.rows.map(move |_| at)).collect()
 }

@@ -1,4 +1,4 @@
-//! The columns of the tables: their names, their types, and where their values come from.
+//! Columns of the tables: names, types, and the origin of their values.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use zvf::{Batch, Column, Kind, LevelId, ObjectId, Reader};
 use crate::table::{TableName, TableOptions};
 use crate::{bad_request, external, geometry};
 
-/// Where the values of a column come from.
+/// The origin of the values of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A coordinate, by the number of its axis; whether a condition can name it.
-    Axis { axis: usize, named: bool },
-    /// An attribute of whatever the rows are.
+    /// A coordinate, by the number of its axis; `is_named` if a condition can refer to it by name.
+    Axis { axis: usize, is_named: bool },
+    /// An attribute of the rows: of vertices, objects, groups or links.
     Attribute(String),
     /// The id of the object, or of the object at one end of a link.
     Object(usize),
@@ -24,7 +24,7 @@ pub(crate) enum Origin {
     Chunk(usize),
     /// The row in the chunk, or in the chunk at one end of a link.
     Row(usize),
-    /// The point or line, as GeoArrow has it.
+    /// The point or line in GeoArrow format.
     Geometry,
     /// An attribute of the fragment that a vertex is in.
     FragmentAttribute(String),
@@ -34,7 +34,7 @@ pub(crate) enum Origin {
     GroupNames,
     /// An attribute of these groups.
     GroupAttribute(String),
-    /// What the table itself has by that name.
+    /// A column that the table defines itself, such as `row` of objects.
     Own,
 }
 
@@ -52,14 +52,14 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The columns of a table.
+    /// Reads the columns of a table.
     pub(crate) async fn read(reader: &Reader, options: TableOptions) -> Result<Self> {
         let TableOptions { table, level, kind, geometry, .. } = options;
         if table == TableName::Levels && options.more_columns().next().is_none() {
             return Ok(Self::levels());
         }
         let opened = open_level(reader, level, kind).await?;
-        let mut layout = Self::stored(&opened, table, kind).await?;
+        let mut layout = Self::read_default_columns(&opened, table, kind).await?;
         layout.push_joined(&opened, options).await?;
         if geometry {
             layout.push_geometry(&opened, table, kind)?;
@@ -67,8 +67,12 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The columns that a table has without being asked for more.
-    async fn stored(opened: &LevelReader, table: TableName, kind: Option<Kind>) -> Result<Self> {
+    /// Reads the columns that a table has by default.
+    async fn read_default_columns(
+        opened: &LevelReader,
+        table: TableName,
+        kind: Option<Kind>,
+    ) -> Result<Self> {
         match table {
             TableName::Vertices => Self::vertices(opened).await,
             TableName::Objects => Self::objects(opened).await,
@@ -79,13 +83,14 @@ impl Layout {
         }
     }
 
+    /// Returns the Arrow schema.
     pub(crate) fn schema(&self) -> SchemaRef {
         let fields = self.columns.iter().map(|column| column.field.clone());
         Arc::new(Schema::new(fields.collect::<Fields>()))
     }
 
-    /// The columns called `names`, in that order.
-    pub(crate) fn named(&self, names: &[String]) -> Result<Self> {
+    /// Returns the columns `names`, in that order.
+    pub(crate) fn project(&self, names: &[String]) -> Result<Self> {
         let find = |name: &String| {
             let found = self.columns.iter().find(|column| column.field.name() == name);
             found.cloned().ok_or_else(|| bad_request("a column", "one that the table has", name))
@@ -97,11 +102,12 @@ impl Layout {
         self.columns.iter().find(|column| column.field.name() == name)
     }
 
+    /// Returns whether a column has an origin that passes `test`.
     pub(crate) fn has(&self, test: impl Fn(&Origin) -> bool) -> bool {
         self.columns.iter().any(|column| test(&column.origin))
     }
 
-    /// The attributes that are columns.
+    /// Returns the names of the attributes that are columns.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().filter_map(|column| match &column.origin {
             Origin::Attribute(name) => Some(name.as_str()),
@@ -113,7 +119,8 @@ impl Layout {
         self.columns.push(TableColumn { field: Field::new(name, data_type, nullable), origin });
     }
 
-    fn own(columns: &[(&str, DataType, bool)]) -> Self {
+    /// Returns a layout of columns that the table defines itself.
+    fn from_own(columns: &[(&str, DataType, bool)]) -> Self {
         let mut layout = Self::default();
         for (name, data_type, nullable) in columns {
             layout.push(name, data_type.clone(), *nullable, Origin::Own);
@@ -121,11 +128,11 @@ impl Layout {
         layout
     }
 
-    /// Adds an attribute, under a name with its scope where another column has its own.
+    /// Adds an attribute, under `scope.name` if another column has its name.
     fn push_attribute(&mut self, scope: &str, name: &str, field: &Field, nullable: bool) {
-        let taken = self.find(name).is_some();
-        let shown = if taken { format!("{scope}.{name}") } else { name.to_owned() };
-        let field = field.clone().with_name(shown);
+        let is_taken = self.find(name).is_some();
+        let column = if is_taken { format!("{scope}.{name}") } else { name.to_owned() };
+        let field = field.clone().with_name(column);
         let nullable = nullable || field.is_nullable();
         let origin = Origin::Attribute(name.to_owned());
         self.columns.push(TableColumn { field: field.with_nullable(nullable), origin });
@@ -170,14 +177,14 @@ impl Layout {
             _ => return Err(bad_request("the positions", "a list of numbers", "something else")),
         };
         for (axis, known) in level.store().root().axes().iter().take(level.axes()).enumerate() {
-            let named = empty.field(&known.name).is_none();
-            layout.push(&known.name, item.clone(), false, Origin::Axis { axis, named });
+            let is_named = empty.field(&known.name).is_none();
+            layout.push(&known.name, item.clone(), false, Origin::Axis { axis, is_named });
         }
         if level.objects().await.map_err(external)?.is_some() {
             layout.push("object", DataType::Int64, true, Origin::Object(0));
         }
         if !level.node().meta().is_additive() {
-            // Null in what is inserted: the store says where that goes.
+            // Nullable for INSERT: the store chooses chunk and row.
             layout.push("chunk", DataType::Utf8, true, Origin::Chunk(0));
             layout.push("row", DataType::UInt32, true, Origin::Row(0));
         }
@@ -189,7 +196,7 @@ impl Layout {
 
     async fn objects(level: &LevelReader) -> Result<Self> {
         if level.objects().await.map_err(external)?.is_none() {
-            return Err(lacks(level, "objects"));
+            return Err(missing_table(level, "objects"));
         }
         let mut layout = Self::default();
         layout.push("object", DataType::Int64, false, Origin::Object(0));
@@ -206,7 +213,7 @@ impl Layout {
     }
 
     async fn groups(level: &LevelReader) -> Result<Self> {
-        let mut layout = Self::own(&[
+        let mut layout = Self::from_own(&[
             ("group", DataType::UInt64, false),
             ("name", DataType::Utf8, true),
             ("members", DataType::UInt64, false),
@@ -221,12 +228,12 @@ impl Layout {
     }
 
     fn members() -> Self {
-        Self::own(&[("group", DataType::UInt64, false), ("object", DataType::Int64, false)])
+        Self::from_own(&[("group", DataType::UInt64, false), ("object", DataType::Int64, false)])
     }
 
     fn levels() -> Self {
         let shape = || DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true)));
-        Self::own(&[
+        Self::from_own(&[
             ("level", DataType::UInt32, false),
             ("kind", DataType::Utf8, true),
             ("vertices", DataType::Int64, false),
@@ -244,7 +251,7 @@ impl Layout {
     async fn links(level: &LevelReader, kind: Option<Kind>) -> Result<Self> {
         let kind = kind.or_else(|| level.kinds().first().copied());
         if !kind.is_some_and(Kind::has_links) {
-            return Err(lacks(level, "links"));
+            return Err(missing_table(level, "links"));
         }
         if level.node().meta().is_additive() {
             let what = "a level that stands alone";
@@ -277,7 +284,7 @@ impl Layout {
     }
 }
 
-/// What the columns of one end of a link begin with.
+/// Returns the prefix of the columns of one end of a link.
 fn end_name(end: usize, width: usize) -> String {
     match (end, width) {
         (0, 2) => "source".to_owned(),
@@ -286,7 +293,7 @@ fn end_name(end: usize, width: usize) -> String {
     }
 }
 
-/// The geometry of `kind` of level `level`, or its first.
+/// Opens the geometry of `kind` at `level`, by default its first kind.
 pub(crate) async fn open_level(
     reader: &Reader,
     level: u32,
@@ -298,13 +305,14 @@ pub(crate) async fn open_level(
     }
 }
 
-fn lacks(level: &LevelReader, what: &str) -> DataFusionError {
+/// Returns the error for a table that the level does not have.
+fn missing_table(level: &LevelReader, what: &str) -> DataFusionError {
     let kinds: Vec<String> = level.kinds().iter().map(ToString::to_string).collect();
     let table = format!("the table {what} of level {}", level.level().0);
     bad_request(&table, &format!("a level with {what}"), &format!("one of {}", kinds.join(", ")))
 }
 
-/// No vertices, with all attributes that an answer can have.
+/// Returns a batch without rows that has every attribute of vertices an answer can have.
 async fn empty_vertices(level: &LevelReader) -> Result<Batch> {
     let bad = |error: &dyn fmt::Display| bad_request("a column", "a type", &error.to_string());
     let axes = u32::try_from(level.axes()).map_err(|error| bad(&error))?;
@@ -326,35 +334,36 @@ async fn empty_vertices(level: &LevelReader) -> Result<Batch> {
     Ok(batch)
 }
 
-/// The type that a column has in Arrow.
+/// Returns the Arrow field of a column.
 pub(crate) fn arrow_field(field: zvf::Field) -> Result<Field> {
-    let rows = zvf::convert::record_batch(&rows_of(vec![field], 0)?).map_err(external)?;
+    let rows = zvf::convert::record_batch(&batch_from_fields(vec![field], 0)?).map_err(external)?;
     let schema = rows.schema();
     let found = schema.fields().get(1);
     let found = found.ok_or_else(|| bad_request("a column", "a type", "none"))?;
     Ok(found.as_ref().clone())
 }
 
+/// Returns the Arrow field of an attribute of objects or groups.
 pub(crate) fn row_field(attribute: &RowAttribute) -> Result<Field> {
     let empty = Column::empty(attribute.dtype(), attribute.width());
     let empty = empty.map_err(|error| bad_request("a column", "a type", &error.to_string()))?;
     arrow_field(attribute.field(empty))
 }
 
-/// A batch whose columns are `fields`, each of `len` rows, behind positions that say nothing.
-pub(crate) fn rows_of(fields: Vec<zvf::Field>, len: usize) -> Result<Batch> {
+/// Returns a batch of `fields`, each of `len` rows, with placeholder positions.
+pub(crate) fn batch_from_fields(fields: Vec<zvf::Field>, len: usize) -> Result<Batch> {
     let bad =
         |error: &dyn fmt::Display| bad_request("a column", "equal lengths", &error.to_string());
-    let nothing = vec![0_u8; len.saturating_mul(4)];
-    let nothing = Column::new(zvf::metadata::Dtype::FLOAT32, 1, nothing.into());
-    let mut batch = Batch::new(Kind::PointCloud, nothing.map_err(|error| bad(&error))?);
+    let zeros = vec![0_u8; len.saturating_mul(4)];
+    let positions = Column::new(zvf::metadata::Dtype::FLOAT32, 1, zeros.into());
+    let mut batch = Batch::new(Kind::PointCloud, positions.map_err(|error| bad(&error))?);
     for field in fields {
         batch = batch.with_field(field).map_err(|error| bad(&error))?;
     }
     Ok(batch)
 }
 
-/// The id of an object as a column has it.
+/// Returns the id of an object as its column holds it.
 pub(crate) const fn object_number(id: ObjectId) -> i64 {
     id.0
 }

@@ -1,9 +1,9 @@
-//! Conditions of SQL as conditions of a store.
+//! Filter pushdown: translates conditions of SQL into conditions of a store.
 //!
 //! ```text
-//! axes                      compared with numbers        exact: SQL does not ask again; with 0 a superset
-//! whole numbers, text       compared with their like     exact
-//! floats                    <, <=, =, >, >=, between     a superset: NaN is greatest and -0 below 0 in SQL, and neither is here
+//! axes                      compared with numbers        exact: SQL does not test again; with 0 a superset
+//! integers, text            compared with the same type  exact
+//! floats                    <, <=, =, >, >=, between     a superset: in SQL, NaN exceeds all numbers and -0 < 0
 //! object                    =, in, short ranges          a superset
 //! chunk                     =, in                        a superset
 //! object or chunk           the same, of each end        a superset
@@ -13,7 +13,7 @@
 //! attributes of fragments   as those of vertices         as those of vertices, and "is not null"
 //! ```
 //!
-//! `-0` and `0` are one number in a store and two in SQL, so that comparisons of floats with 0 are asked again.
+//! `-0` and `0` are equal in a store and differ in SQL, so SQL tests comparisons of floats with 0 again.
 //! A coordinate that is NaN meets no condition, as in `zvf query`; a store that has one breaks the rules of the format.
 
 use arrow_array::Array as _;
@@ -26,10 +26,10 @@ use zvf::predicate::{ColumnRef, Comparison, Predicate, Scope};
 
 use crate::columns::{Layout, Origin, TableColumn};
 
-/// A condition that the store can use.
+/// A condition that the store can evaluate.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Pushed {
-    /// Of values of a row.
+pub(crate) enum StoreCondition {
+    /// A predicate on the values of a row.
     Rows(Predicate),
     /// The object, or that of one end of a link, is one of these.
     Objects(Vec<i64>),
@@ -41,69 +41,72 @@ pub(crate) enum Pushed {
     GroupNames(Vec<String>),
 }
 
-/// What the store makes of a condition.
+/// The translation of a condition of SQL.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Translated {
-    pub(crate) pushed: Pushed,
-    /// Whether the rows that it leaves are exactly those that are wanted.
-    pub(crate) exact: bool,
+pub(crate) struct Translation {
+    pub(crate) condition: StoreCondition,
+    /// Whether the condition selects exactly the rows that SQL selects, not a superset.
+    pub(crate) is_exact: bool,
 }
 
-impl Translated {
+impl Translation {
     pub(crate) const fn support(&self) -> TableProviderFilterPushDown {
-        match self.exact {
+        match self.is_exact {
             true => TableProviderFilterPushDown::Exact,
             false => TableProviderFilterPushDown::Inexact,
         }
     }
 }
 
-/// What a store with these columns makes of `expr`; nothing where it cannot use it.
-pub(crate) fn translate(expr: &Expr, layout: &Layout) -> Option<Translated> {
-    if let Some(pushed) = lists(expr, layout) {
-        return Some(Translated { pushed, exact: false });
+/// Translates `expr` for a table with the columns of `layout`; returns `None` if the store cannot evaluate it.
+pub(crate) fn translate(expr: &Expr, layout: &Layout) -> Option<Translation> {
+    if let Some(condition) = translate_list(expr, layout) {
+        return Some(Translation { condition, is_exact: false });
     }
-    let (predicate, exact) = rows(expr, layout)?;
-    Some(Translated { pushed: Pushed::Rows(predicate), exact })
+    let (predicate, is_exact) = translate_rows(expr, layout)?;
+    Some(Translation { condition: StoreCondition::Rows(predicate), is_exact })
 }
 
-/// A condition that lists what is wanted: objects, chunks or groups.
-fn lists(expr: &Expr, layout: &Layout) -> Option<Pushed> {
+/// Translates a condition that lists objects, chunks or groups.
+fn translate_list(expr: &Expr, layout: &Layout) -> Option<StoreCondition> {
     let own = |name: &'static str| {
         move |column: &TableColumn| column.origin == Origin::Own && column.field.name() == name
     };
-    if let Some(ids) = listed(expr, layout, &|column| matches!(column.origin, Origin::Object(_))) {
-        return Some(Pushed::Objects(ids.iter().map(as_i64).collect::<Option<_>>()?));
+    let is_object = |column: &TableColumn| matches!(column.origin, Origin::Object(_));
+    if let Some(ids) = allowed_values(expr, layout, &is_object) {
+        return Some(StoreCondition::Objects(ids.iter().map(as_i64).collect::<Option<_>>()?));
     }
-    // What is no key is the name of no chunk, and what is below 0 the number of no group.
-    if let Some(keys) = listed(expr, layout, &|column| matches!(column.origin, Origin::Chunk(_))) {
+    // No chunk has a name that is not a key, and no group a number below 0.
+    let is_chunk = |column: &TableColumn| matches!(column.origin, Origin::Chunk(_));
+    if let Some(keys) = allowed_values(expr, layout, &is_chunk) {
         let key = |value: &Value| as_text(value).and_then(|text| text.parse::<ChunkKey>().ok());
-        return Some(Pushed::Chunks(keys.iter().filter_map(key).collect()));
+        return Some(StoreCondition::Chunks(keys.iter().filter_map(key).collect()));
     }
-    if let Some(numbers) = listed(expr, layout, &own("group")) {
+    if let Some(numbers) = allowed_values(expr, layout, &own("group")) {
         let numbers = numbers.iter().map(as_i64).collect::<Option<Vec<i64>>>()?;
         let numbers = numbers.into_iter().filter_map(|number| u64::try_from(number).ok());
-        return Some(Pushed::Groups(numbers.collect()));
+        return Some(StoreCondition::Groups(numbers.collect()));
     }
-    if let Some(numbers) = contained(expr, layout, &Origin::Groups) {
+    if let Some(numbers) = list_items(expr, layout, &Origin::Groups) {
         let numbers = numbers.iter().filter_map(as_i64);
-        return Some(Pushed::Groups(numbers.filter_map(|n| u64::try_from(n).ok()).collect()));
+        let numbers = numbers.filter_map(|number| u64::try_from(number).ok());
+        return Some(StoreCondition::Groups(numbers.collect()));
     }
-    let names = match contained(expr, layout, &Origin::GroupNames) {
+    let names = match list_items(expr, layout, &Origin::GroupNames) {
         Some(names) => names,
-        None => listed(expr, layout, &own("name"))?,
+        None => allowed_values(expr, layout, &own("name"))?,
     };
     let names = names.iter().filter_map(as_text).map(str::to_owned).collect();
-    Some(Pushed::GroupNames(names))
+    Some(StoreCondition::GroupNames(names))
 }
 
-/// The values of which a column of lists must hold one.
-fn contained(expr: &Expr, layout: &Layout, origin: &Origin) -> Option<Vec<Value>> {
+/// Returns the items of which a column of lists must hold at least one.
+fn list_items(expr: &Expr, layout: &Layout, origin: &Origin) -> Option<Vec<Value>> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
-            let mut all = contained(left, layout, origin)?;
-            all.extend(contained(right, layout, origin)?);
-            (all.len() <= MAX_LISTED).then_some(all)
+            let mut all = list_items(left, layout, origin)?;
+            all.extend(list_items(right, layout, origin)?);
+            (all.len() <= MAX_LIST_VALUES).then_some(all)
         }
         Expr::ScalarFunction(call) => {
             let [list, wanted] = call.args.as_slice() else { return None };
@@ -112,9 +115,9 @@ fn contained(expr: &Expr, layout: &Layout, origin: &Origin) -> Option<Vec<Value>
                 ("array_has", wanted) => Some(vec![literal(wanted)?]),
                 ("array_has_any", Expr::Literal(ScalarValue::List(lists), _)) => {
                     let values = lists.values();
-                    let value = |at| scalar(&ScalarValue::try_from_array(values, at).ok()?);
-                    let few = lists.len() == 1 && values.len() <= MAX_LISTED;
-                    few.then(|| (0..values.len()).map(value).collect())?
+                    let value = |row| to_value(&ScalarValue::try_from_array(values, row).ok()?);
+                    let fits = lists.len() == 1 && values.len() <= MAX_LIST_VALUES;
+                    fits.then(|| (0..values.len()).map(value).collect())?
                 }
                 _ => None,
             }
@@ -123,7 +126,7 @@ fn contained(expr: &Expr, layout: &Layout, origin: &Origin) -> Option<Vec<Value>
     }
 }
 
-/// Whether `expr` is the column of `origin`, or the same lists with items of another type.
+/// Returns whether `expr` is the column of `origin`, possibly cast to lists of another item type.
 fn is_list(expr: &Expr, layout: &Layout, origin: &Origin) -> bool {
     match expr {
         Expr::Column(column) => {
@@ -134,30 +137,34 @@ fn is_list(expr: &Expr, layout: &Layout, origin: &Origin) -> bool {
     }
 }
 
-/// The values that a column must have one of.
-fn listed(expr: &Expr, layout: &Layout, test: &dyn Fn(&TableColumn) -> bool) -> Option<Vec<Value>> {
-    let is_meant = |expr: &Expr| column(expr, layout).is_some_and(test);
+/// Returns the values of which a column must have one.
+fn allowed_values(
+    expr: &Expr,
+    layout: &Layout,
+    test: &dyn Fn(&TableColumn) -> bool,
+) -> Option<Vec<Value>> {
+    let is_column = |expr: &Expr| find_column(expr, layout).is_some_and(test);
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
-            match (is_meant(left), is_meant(right)) {
+            match (is_column(left), is_column(right)) {
                 (true, false) => Some(vec![literal(right)?]),
                 (false, true) => Some(vec![literal(left)?]),
                 _ => None,
             }
         }
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
-            let mut all = listed(left, layout, test)?;
-            all.extend(listed(right, layout, test)?);
-            (all.len() <= MAX_LISTED).then_some(all)
+            let mut all = allowed_values(left, layout, test)?;
+            all.extend(allowed_values(right, layout, test)?);
+            (all.len() <= MAX_LIST_VALUES).then_some(all)
         }
-        Expr::InList(list) if !list.negated && list.list.len() <= MAX_LISTED => {
-            is_meant(&list.expr).then_some(())?;
+        Expr::InList(list) if !list.negated && list.list.len() <= MAX_LIST_VALUES => {
+            is_column(&list.expr).then_some(())?;
             list.list.iter().map(literal).collect()
         }
-        Expr::Between(between) if !between.negated && is_meant(&between.expr) => {
+        Expr::Between(between) if !between.negated && is_column(&between.expr) => {
             let (low, high) = (as_i64(&literal(&between.low)?)?, as_i64(&literal(&between.high)?)?);
-            let few = high.checked_sub(low)? < i64::try_from(MAX_LISTED).ok()?;
-            few.then(|| (low..=high).map(Value::Int).collect())
+            let fits = high.checked_sub(low)? < i64::try_from(MAX_LIST_VALUES).ok()?;
+            fits.then(|| (low..=high).map(Value::Int).collect())
         }
         _ => None,
     }
@@ -178,53 +185,57 @@ fn as_i64(value: &Value) -> Option<i64> {
     }
 }
 
-/// A condition on rows, and whether it is exact.
-fn rows(expr: &Expr, layout: &Layout) -> Option<(Predicate, bool)> {
+/// Translates a condition on rows; returns whether the predicate is exact, too.
+fn translate_rows(expr: &Expr, layout: &Layout) -> Option<(Predicate, bool)> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
-            let (left, right) = (rows(left, layout)?, rows(right, layout)?);
+            let (left, right) = (translate_rows(left, layout)?, translate_rows(right, layout)?);
             Some((Predicate::All(vec![left.0, right.0]), left.1 && right.1))
         }
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
-            let (left, right) = (rows(left, layout)?, rows(right, layout)?);
+            let (left, right) = (translate_rows(left, layout)?, translate_rows(right, layout)?);
             Some((Predicate::Any(vec![left.0, right.0]), left.1 && right.1))
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let op = comparison(*op)?;
-            if let Some(known) = column(left, layout) {
-                return compared(known, op, literal(right)?);
+            if let Some(known) = find_column(left, layout) {
+                return translate_comparison(known, op, literal(right)?);
             }
-            compared(column(right, layout)?, turned(op), literal(left)?)
+            translate_comparison(find_column(right, layout)?, swap_sides(op), literal(left)?)
         }
-        Expr::InList(list) if !list.negated && list.list.len() <= MAX_LISTED => {
-            let known = column(&list.expr, layout)?;
-            let one = |expr: &Expr| compared(known, Comparison::Equal, literal(expr)?);
+        Expr::InList(list) if !list.negated && list.list.len() <= MAX_LIST_VALUES => {
+            let known = find_column(&list.expr, layout)?;
+            let one = |expr: &Expr| translate_comparison(known, Comparison::Equal, literal(expr)?);
             let all = list.list.iter().map(one).collect::<Option<Vec<_>>>()?;
             let exact = all.iter().all(|(_, exact)| *exact);
             Some((Predicate::Any(all.into_iter().map(|(one, _)| one).collect()), exact))
         }
         Expr::IsNotNull(expr) => {
-            let known = column(expr, layout)?;
+            let known = find_column(expr, layout)?;
             let Origin::FragmentAttribute(_) = known.origin else { return None };
-            Some((Predicate::Not(Box::new(Predicate::IsNull(reference(known)?))), false))
+            Some((Predicate::Not(Box::new(Predicate::IsNull(column_ref(known)?))), false))
         }
         Expr::Between(Between { expr, negated: false, low, high }) => {
-            let known = column(expr, layout)?;
-            let low = compared(known, Comparison::AtLeast, literal(low)?)?;
-            let high = compared(known, Comparison::AtMost, literal(high)?)?;
+            let known = find_column(expr, layout)?;
+            let low = translate_comparison(known, Comparison::AtLeast, literal(low)?)?;
+            let high = translate_comparison(known, Comparison::AtMost, literal(high)?)?;
             Some((Predicate::All(vec![low.0, high.0]), low.1 && high.1))
         }
         _ => None,
     }
 }
 
-/// One comparison, and whether it is exact.
-fn compared(known: &TableColumn, op: Comparison, value: Value) -> Option<(Predicate, bool)> {
-    let column = reference(known)?;
+/// Translates one comparison; returns whether the predicate is exact, too.
+fn translate_comparison(
+    known: &TableColumn,
+    op: Comparison,
+    value: Value,
+) -> Option<(Predicate, bool)> {
+    let column = column_ref(known)?;
     let one = |op, value| Predicate::Compare(column.clone(), op, value);
     if let Origin::Axis { .. } = known.origin {
         return match is_number(&value) {
-            true if is_zero(&value) => with_both_zeros(op).map(|op| (one(op, value), false)),
+            true if is_zero(&value) => widen_for_zeros(op).map(|op| (one(op, value), false)),
             true => Some((one(op, value), true)),
             false => None,
         };
@@ -240,13 +251,13 @@ fn compared(known: &TableColumn, op: Comparison, value: Value) -> Option<(Predic
             matches!(value, Value::Int(_) | Value::UInt(_)).then(|| (one(op, value), true))
         }
         data_type if data_type.is_floating() && is_number(&value) => {
-            // NaN is above all numbers in SQL.
+            // In SQL, NaN is larger than all numbers.
             let nan = |value: Value| {
                 let number =
                     [Comparison::Less, Comparison::AtLeast].map(|op| one(op, value.clone()));
                 Predicate::Not(Box::new(Predicate::Any(number.to_vec())))
             };
-            let op = with_both_zeros(op)?;
+            let op = widen_for_zeros(op)?;
             let superset = match op {
                 Comparison::AtLeast => Predicate::Any(vec![one(op, value.clone()), nan(value)]),
                 _ => one(op, value),
@@ -257,10 +268,10 @@ fn compared(known: &TableColumn, op: Comparison, value: Value) -> Option<(Predic
     }
 }
 
-/// The name that conditions of a store have for a column.
-fn reference(known: &TableColumn) -> Option<ColumnRef> {
+/// Returns the name of a column in conditions of a store.
+fn column_ref(known: &TableColumn) -> Option<ColumnRef> {
     let (scope, name) = match &known.origin {
-        Origin::Axis { named: true, .. } => (Scope::Vertex, known.field.name()),
+        Origin::Axis { is_named: true, .. } => (Scope::Vertex, known.field.name()),
         Origin::Attribute(name) => (Scope::Vertex, name),
         Origin::FragmentAttribute(name) => (Scope::Fragment, name),
         _ => return None,
@@ -268,8 +279,8 @@ fn reference(known: &TableColumn) -> Option<ColumnRef> {
     Some(ColumnRef { scope, name: name.clone(), index: 0 })
 }
 
-/// The comparison of a store that leaves out nothing that `op` leaves in SQL, where -0 lies below 0; none where that is all.
-const fn with_both_zeros(op: Comparison) -> Option<Comparison> {
+/// Widens `op` so that the store keeps every row that SQL keeps, although -0 < 0 there; returns `None` if all rows remain.
+const fn widen_for_zeros(op: Comparison) -> Option<Comparison> {
     match op {
         Comparison::Less | Comparison::AtMost => Some(Comparison::AtMost),
         Comparison::Equal => Some(Comparison::Equal),
@@ -287,7 +298,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// The type of the values, where they are coded.
+/// Returns the type of the values of a dictionary, else the type itself.
 fn value_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
@@ -303,21 +314,21 @@ fn is_number(value: &Value) -> bool {
     }
 }
 
-/// The column that `expr` is, a wider type of the same values included.
-fn column<'a>(expr: &Expr, layout: &'a Layout) -> Option<&'a TableColumn> {
+/// Returns the column that `expr` names, possibly cast to a wider type.
+fn find_column<'a>(expr: &Expr, layout: &'a Layout) -> Option<&'a TableColumn> {
     match expr {
         Expr::Column(column) => layout.find(&column.name),
         Expr::Cast(cast) => {
-            let inner = column(&cast.expr, layout)?;
+            let inner = find_column(&cast.expr, layout)?;
             let from = value_type(inner.field.data_type());
-            widens(from, cast.field.data_type()).then_some(inner)
+            is_lossless_cast(from, cast.field.data_type()).then_some(inner)
         }
         _ => None,
     }
 }
 
-/// Whether every value of `from` is the same value in `to`.
-fn widens(from: &DataType, to: &DataType) -> bool {
+/// Returns whether the cast from `from` to `to` preserves every value.
+fn is_lossless_cast(from: &DataType, to: &DataType) -> bool {
     use DataType::{
         Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, Utf8, Utf8View,
     };
@@ -331,12 +342,13 @@ fn widens(from: &DataType, to: &DataType) -> bool {
 
 fn literal(expr: &Expr) -> Option<Value> {
     match expr {
-        Expr::Literal(value, _) => scalar(value),
+        Expr::Literal(value, _) => to_value(value),
         _ => None,
     }
 }
 
-fn scalar(value: &ScalarValue) -> Option<Value> {
+/// Converts a literal to a value of a condition.
+fn to_value(value: &ScalarValue) -> Option<Value> {
     Some(match value {
         ScalarValue::Int8(Some(n)) => Value::Int((*n).into()),
         ScalarValue::Int16(Some(n)) => Value::Int((*n).into()),
@@ -349,7 +361,7 @@ fn scalar(value: &ScalarValue) -> Option<Value> {
         ScalarValue::Float16(Some(x)) => Value::Float(x.to_f64()),
         ScalarValue::Float32(Some(x)) => Value::Float((*x).into()),
         ScalarValue::Float64(Some(x)) => Value::Float(*x),
-        // What numbers with and without a sign are compared as.
+        // The engine compares signed with unsigned integers as decimals.
         ScalarValue::Decimal128(Some(n), _, 0) => match i64::try_from(*n) {
             Ok(n) => Value::Int(n),
             Err(_too_large) => Value::UInt(u64::try_from(*n).ok()?),
@@ -357,7 +369,7 @@ fn scalar(value: &ScalarValue) -> Option<Value> {
         ScalarValue::Utf8(Some(text))
         | ScalarValue::LargeUtf8(Some(text))
         | ScalarValue::Utf8View(Some(text)) => Value::Text(text.clone()),
-        ScalarValue::Dictionary(_, inner) => return scalar(inner),
+        ScalarValue::Dictionary(_, inner) => return to_value(inner),
         _ => return None,
     })
 }
@@ -374,8 +386,8 @@ const fn comparison(op: Operator) -> Option<Comparison> {
     })
 }
 
-/// The same comparison with the sides exchanged.
-const fn turned(op: Comparison) -> Comparison {
+/// Returns the comparison that holds for the operands in reverse order.
+const fn swap_sides(op: Comparison) -> Comparison {
     match op {
         Comparison::Less => Comparison::Greater,
         Comparison::AtMost => Comparison::AtLeast,
@@ -386,5 +398,5 @@ const fn turned(op: Comparison) -> Comparison {
     }
 }
 
-/// So many values of a list become conditions of a store.
-const MAX_LISTED: usize = 4096;
+/// Longest list of values that is pushed down.
+const MAX_LIST_VALUES: usize = 4096;

@@ -1,4 +1,4 @@
-//! `zvf('path', 'objects', level => 1, kind => 'mesh')`: a table of a store where SQL wants a table.
+//! The table function `zvf('path', 'objects', level => 1, kind => 'mesh')`.
 
 use std::sync::Arc;
 
@@ -13,14 +13,13 @@ use crate::handle::{StoreHandle, wait};
 use crate::provider::ZvfTable;
 use crate::table::{TableName, TableOptions};
 
-/// The table function: the store, then the table, the level and the kind, each where it is not the first.
+/// The table function `zvf`: the store, then optionally the table, the level and the kind.
 ///
-/// A word that names a table is one, a word that names a kind of geometry is that, a number is the level, and `geometry`,
-/// `fragment_attributes` and `group_attributes` ask for more columns ([`TableOptions`]). In a session that
-/// [`register`](crate::register) prepared they may have names: `path`, `table`, `level`, `kind`, and the words for more
-/// columns, which are then `true` or `false`.
+/// A text selects a table, a kind of geometry, or more columns (`geometry`, `fragment_attributes`, `group_attributes`, see
+/// [`TableOptions`]); a number selects the level. In a session that [`register`](crate::register) prepared, arguments can be
+/// named: `path`, `table`, `level`, `kind`, and the words for more columns, with `true` or `false`.
 ///
-/// Planning waits until the store is open, on the thread that plans.
+/// Planning blocks its thread until the store is open.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -39,7 +38,7 @@ pub struct ZvfFunction {
 }
 
 impl ZvfFunction {
-    /// A function that opens stores with `options`.
+    /// Creates a function that opens stores with `options`.
     #[must_use]
     pub const fn new(options: OpenOptions) -> Self {
         Self { options }
@@ -58,14 +57,15 @@ impl TableFunctionImpl for ZvfFunction {
     }
 }
 
+/// Parses positional arguments; returns the address of the store and the table.
 fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
     let bad = || bad_request("zvf()", "the path or URL of a store in quotes", "something else");
     let (first, rest) = args.split_first().ok_or_else(bad)?;
-    let Argument::Word(address) = argument(first)? else { return Err(bad()) };
+    let Argument::Word(address) = parse_argument(first)? else { return Err(bad()) };
     let (mut options, mut table, mut level) = (TableOptions::default(), None, None);
     for arg in rest {
         let before = options;
-        let is_new = match argument(arg)? {
+        let is_new = match parse_argument(arg)? {
             Argument::Level(number) => level.replace(number).is_none(),
             Argument::Word(word) if options.add_columns(&word) => options != before,
             Argument::Word(word) => match word.parse::<Kind>() {
@@ -83,7 +83,7 @@ fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
     Ok((address, options))
 }
 
-/// What it is called in a statement.
+/// The name of the function in SQL.
 pub(crate) const NAME: &str = "zvf";
 
 enum Argument {
@@ -91,7 +91,7 @@ enum Argument {
     Level(u32),
 }
 
-fn argument(expr: &Expr) -> Result<Argument> {
+fn parse_argument(expr: &Expr) -> Result<Argument> {
     let bad = || bad_request("an argument of zvf()", "a text or a level", &expr.to_string());
     let Expr::Literal(value, _) = expr else { return Err(bad()) };
     match value {

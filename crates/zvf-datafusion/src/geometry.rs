@@ -1,11 +1,11 @@
-//! Geometry as columns of GeoArrow: a point for each vertex, a line for each object.
+//! GeoArrow columns: a point for each vertex, a line for each object.
 //!
 //! ```text
 //! geoarrow.point         FixedSizeList<double>[axes]          a stored vertex
-//! geoarrow.linestring    List<FixedSizeList<double>[axes]>    an object, if it is one run of vertices; else null
+//! geoarrow.linestring    List<FixedSizeList<double>[axes]>    an object that is one run of vertices; else null
 //! ```
 //!
-//! Coordinates are numbers of 64 bits, as GeoArrow has them, whatever the store holds.
+//! Coordinates are 64-bit floats, as GeoArrow requires, whatever type the store has.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,21 +21,23 @@ use zvf::Batch;
 
 use crate::bad_request;
 
-/// The name of the column.
+/// The name of the geometry column.
 pub(crate) const NAME: &str = "geometry";
 
-/// The column of points of so many axes.
+/// Returns the field of a column of points with `axes` axes.
 pub(crate) fn point_field(axes: usize) -> Result<Field> {
-    Ok(extension("geoarrow.point", point_type(axes)?))
+    Ok(extension_field("geoarrow.point", point_type(axes)?))
 }
 
-/// The column of lines of so many axes.
+/// Returns the field of a column of lines with `axes` axes.
 pub(crate) fn line_field(axes: usize) -> Result<Field> {
     let vertices = Field::new("vertices", point_type(axes)?, false);
-    Ok(extension("geoarrow.linestring", DataType::List(Arc::new(vertices))).with_nullable(true))
+    let data_type = DataType::List(Arc::new(vertices));
+    Ok(extension_field("geoarrow.linestring", data_type).with_nullable(true))
 }
 
-fn extension(name: &str, data_type: DataType) -> Field {
+/// Returns the field of a geometry column with a GeoArrow extension type.
+fn extension_field(name: &str, data_type: DataType) -> Field {
     let metadata = [("ARROW:extension:name", name), ("ARROW:extension:metadata", "{}")];
     let metadata = metadata.map(|(key, value)| (key.to_owned(), value.to_owned()));
     Field::new(NAME, data_type, false).with_metadata(HashMap::from(metadata))
@@ -54,7 +56,7 @@ fn point_type(axes: usize) -> Result<DataType> {
     Ok(DataType::FixedSizeList(Arc::new(Field::new(name, DataType::Float64, false)), size))
 }
 
-/// Numbers, as many for each point as `data_type` says.
+/// Returns points of type `data_type` with interleaved coordinates `numbers`.
 fn points(data_type: &DataType, numbers: ArrayRef) -> Result<FixedSizeListArray> {
     let DataType::FixedSizeList(item, axes) = data_type else {
         return Err(bad_request("a column of geometry", "points", &data_type.to_string()));
@@ -62,13 +64,13 @@ fn points(data_type: &DataType, numbers: ArrayRef) -> Result<FixedSizeListArray>
     Ok(FixedSizeListArray::try_new(Arc::clone(item), *axes, numbers, None)?)
 }
 
-/// Positions, as a store has them, as points.
+/// Converts positions of a store to points.
 pub(crate) fn point_column(data_type: &DataType, positions: &dyn Array) -> Result<ArrayRef> {
     let numbers = cast(positions.as_fixed_size_list().values(), &DataType::Float64)?;
     Ok(Arc::new(points(data_type, numbers)?))
 }
 
-/// The lines of objects, of an answer that has their vertices as parts.
+/// Builds the lines of objects from an answer with a part for each run of vertices.
 pub(crate) fn line_column(
     data_type: &DataType,
     objects: &[zvf::ObjectId],
@@ -83,7 +85,7 @@ pub(crate) fn line_column(
         .map_err(|error| bad_request("the positions", "axes", &error.to_string()))?;
     let numbers = cast(positions.values(), &DataType::Float64)?;
     let numbers = numbers.as_primitive::<Float64Type>().values();
-    // The runs of each object; of several none is the line.
+    // The runs of each object; an object with several runs has no line.
     let mut runs = HashMap::new();
     for part in batch.parts().iter() {
         runs.entry(part.object).or_insert_with(Vec::new).push(part.rows);

@@ -1,4 +1,4 @@
-//! An opened store, and the counting of what is read from it.
+//! `StoreHandle`: an open store with I/O counters, shared by tables.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -10,9 +10,9 @@ use zvf::{IoStats, OpenOptions, Reader};
 
 use crate::external;
 
-/// Where a store is: what another process needs to open it.
+/// The address of a store: all that another process needs to open it.
 ///
-/// Options of a backend may be secrets: they are sent with it, and not shown.
+/// Options of a backend may be secrets: they are serialized, but not displayed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreAddress {
     path: String,
@@ -20,7 +20,7 @@ pub struct StoreAddress {
 }
 
 impl StoreAddress {
-    /// The store at `path`, a path or a URL, with options of the backend by the names that `object_store` has.
+    /// Creates the address of the store at `path`, a path or a URL, with backend options by their `object_store` names.
     #[must_use]
     pub fn new(path: &str, storage_options: Vec<(String, String)>) -> Self {
         Self { path: path.to_owned(), storage_options }
@@ -38,7 +38,7 @@ impl StoreAddress {
         &self.storage_options
     }
 
-    /// Opens the store with the options of this address and those of `others` that are not about the backend.
+    /// Opens the store with `others`, except that the backend options are those of this address.
     async fn open(&self, others: &OpenOptions) -> Result<Reader> {
         zvf::open(&self.path, self.open_options(others)).await.map_err(external)
     }
@@ -61,15 +61,15 @@ impl fmt::Display for StoreAddress {
     }
 }
 
-/// A store that tables share: its address, how it was opened, and the reader.
+/// An open store that tables share: its address, its options and the reader.
 #[derive(Clone, Debug)]
 pub struct StoreHandle {
     address: StoreAddress,
     options: Arc<OpenOptions>,
-    /// Another one once rows were added.
+    /// Replaced by [`Self::reopen`] after rows were added.
     reader: Arc<RwLock<Reader>>,
-    /// What the backend had been asked for when somebody last looked.
-    seen: Arc<Mutex<(u64, u64)>>,
+    /// Requests and bytes at the last call of [`Self::take_io`].
+    last_io: Arc<Mutex<(u64, u64)>>,
 }
 
 impl StoreHandle {
@@ -83,47 +83,47 @@ impl StoreHandle {
         Self::open_at(address, options).await
     }
 
-    /// Opens the store at `address`, with what `options` say of memory and patience.
+    /// Opens the store at `address`, with the memory limits and timeouts of `options`.
     pub(crate) async fn open_at(address: StoreAddress, options: OpenOptions) -> Result<Self> {
         let reader = Arc::new(RwLock::new(address.open(&options).await?));
-        Ok(Self { address, options: Arc::new(options), reader, seen: Arc::default() })
+        Ok(Self { address, options: Arc::new(options), reader, last_io: Arc::default() })
     }
 
-    /// Where the store is.
+    /// The address of the store.
     #[must_use]
     pub const fn address(&self) -> &StoreAddress {
         &self.address
     }
 
-    /// The reader, of the store as it was when it was opened or rows were last added to it by a table of it.
+    /// The reader of the store, in the state of its opening or of the last INSERT through one of its tables.
     #[must_use]
     pub fn reader(&self) -> Reader {
         self.reader.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How the store is opened.
+    /// The options with which the store is opened.
     pub(crate) fn open_options(&self) -> OpenOptions {
         self.address.open_options(&self.options)
     }
 
-    /// Opens the store again, for all who share it: it was changed.
+    /// Reopens the store after a change, for all clones of this handle.
     pub(crate) async fn reopen(&self) -> Result<()> {
         let reader = self.address.open(&self.options).await?;
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = (0, 0);
+        *self.last_io.lock().unwrap_or_else(PoisonError::into_inner) = (0, 0);
         *self.reader.write().unwrap_or_else(PoisonError::into_inner) = reader;
         Ok(())
     }
 
-    /// Requests and bytes since the last call. Scans of one store that run at once share what they read.
+    /// Returns the requests and bytes since the last call. Concurrent scans of one store share these counters.
     pub(crate) fn take_io(&self) -> (u64, u64) {
         let IoStats { requests, bytes_read, .. } = self.reader().store().io_stats();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (before_requests, before_bytes) = std::mem::replace(&mut *seen, (requests, bytes_read));
+        let mut last = self.last_io.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before_requests, before_bytes) = std::mem::replace(&mut *last, (requests, bytes_read));
         (requests.saturating_sub(before_requests), bytes_read.saturating_sub(before_bytes))
     }
 }
 
-/// Waits for work that needs a runtime, from code that has none or must not wait in its own.
+/// Runs a future on a separate runtime and blocks until it is done, for code that has no runtime or must not block its own.
 pub(crate) fn wait<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
@@ -138,9 +138,9 @@ pub(crate) fn wait<T: Send + 'static>(
     };
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     runtime.spawn(async move {
-        // Nobody is there to take it when the caller gave up.
+        // Sending fails only if the caller is gone.
         drop(sender.send(work.await));
     });
-    let gone = |_gone| DataFusionError::External("the store was not opened".into());
-    receiver.recv().map_err(gone)?
+    let closed = |_closed| DataFusionError::External("the store was not opened".into());
+    receiver.recv().map_err(closed)?
 }

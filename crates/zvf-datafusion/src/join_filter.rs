@@ -1,13 +1,13 @@
-//! Conditions that are known only while a plan runs: a join says which objects the other side has.
+//! Dynamic filters of joins: while a plan runs, a join tells which objects the other side has.
 //!
 //! ```text
 //! v JOIN o ON v.object = o.object WHERE o.length > 50         the ids of these objects
 //! object IN (SELECT object FROM members WHERE "group" = 3)    the members of the group
 //! ```
 //!
-//! The engine gives such a condition to the leaf when the plan is made, and fills it in when the smaller side of the join was
-//! read. It is tested on the ids of the object index: whichever way it is written, the ids that pass are the objects whose
-//! chunks are read. The join asks again, so that they may be more than it needs.
+//! The engine pushes such a filter down to the leaf when it makes the plan, and updates it when it has read the build side of
+//! the join. The filter is evaluated on the ids of the object index, whatever its form; only the chunks of the objects that
+//! pass are read. The join tests all rows again, so more objects than necessary may pass.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ use crate::external;
 use crate::handle::StoreHandle;
 use crate::scan::{Scan, Task};
 
-/// The column of ids.
+/// The column of object ids.
 const OBJECT: &str = "object";
 
-/// Those of `filters` that look at nothing but the object and are filled in later.
-pub(crate) fn usable(filters: &[Arc<dyn PhysicalExpr>]) -> Vec<Arc<dyn PhysicalExpr>> {
+/// Returns the dynamic filters of `filters` that use only the object column.
+pub(crate) fn select_usable(filters: &[Arc<dyn PhysicalExpr>]) -> Vec<Arc<dyn PhysicalExpr>> {
     let is_usable = |filter: &&Arc<dyn PhysicalExpr>| {
         let columns = collect_columns(filter);
         DynamicFilterTracking::classify(filter).contains_dynamic_filter()
@@ -43,17 +43,17 @@ pub(crate) fn usable(filters: &[Arc<dyn PhysicalExpr>]) -> Vec<Arc<dyn PhysicalE
     all.filter(is_usable).map(Arc::clone).collect()
 }
 
-/// What such conditions leave of a scan.
+/// The objects that dynamic filters select.
 #[derive(Clone, Debug)]
-pub(crate) struct Narrowed {
-    /// The objects.
+pub(crate) struct JoinSelection {
+    /// The ids.
     pub(crate) objects: Vec<i64>,
-    /// The chunks in which they are.
+    /// The chunks that hold these objects.
     chunks: Vec<ChunkKey>,
 }
 
-impl Narrowed {
-    /// What `filters` leave of `scan` now; nothing where that is not known, or hardly less than all.
+impl JoinSelection {
+    /// Evaluates `filters` for the objects of `scan`; returns `None` if the filters are not filled in yet or keep most objects.
     pub(crate) async fn read(
         store: &StoreHandle,
         scan: &Scan,
@@ -72,8 +72,8 @@ impl Narrowed {
         Ok(Some(Self { objects, chunks }))
     }
 
-    /// How many chunks of `task` hold some of the objects; nothing where it does not go by chunks.
-    pub(crate) fn cells(&self, task: &Task) -> Result<Option<u64>> {
+    /// Returns how many chunks of `task` hold selected objects; `None` for a task that does not go by chunks.
+    pub(crate) fn count_cells(&self, task: &Task) -> Result<Option<u64>> {
         let Some((first, end)) = task.keys()? else { return Ok(None) };
         let is_inside = |key: &&ChunkKey| {
             let key = key.components();
@@ -84,8 +84,8 @@ impl Narrowed {
     }
 }
 
-/// The ids of the index that pass all of `filters`, ascending; nothing where vertices without an object pass, where more than
-/// half of the ids do, or where there are too many to look at.
+/// Returns the ids of the index that pass all `filters`, ascending; `None` if vertices without an object pass, if more than
+/// half of the ids pass, or if the index has more than [`MAX_IDS`] ids.
 async fn find_passing_ids(
     index: &ObjectIndex,
     filters: &[Arc<dyn PhysicalExpr>],
@@ -96,13 +96,13 @@ async fn find_passing_ids(
     let mut passed = Vec::new();
     let mut start = 0;
     while start < index.slots() {
-        let end = start.saturating_add(IDS_AT_ONCE).min(index.slots());
+        let end = start.saturating_add(BATCH_IDS).min(index.slots());
         let ids = index.ids(start..end).await.map_err(external)?;
         let ids: Vec<i64> = ids.into_iter().map(object_number).collect();
-        // The last one stands for a vertex without an object.
+        // The last value, null, stands for a vertex without an object.
         let column = ids.iter().copied().map(Some).chain([None]).collect::<Int64Array>();
-        let Some(own) = held(&column, filters)? else { return Ok(None) };
-        passed.extend(ids.iter().zip(own).filter(|(_, passes)| *passes).map(|(id, _)| *id));
+        let Some(passes) = evaluate_filters(&column, filters)? else { return Ok(None) };
+        passed.extend(ids.iter().zip(passes).filter(|(_, passes)| *passes).map(|(id, _)| *id));
         start = end;
     }
     passed.sort_unstable();
@@ -110,8 +110,11 @@ async fn find_passing_ids(
     Ok((to_u64(passed.len()) <= index.slots() / 2).then_some(passed))
 }
 
-/// For which of `ids` all of `filters` hold; nothing where they do for the last one, which is null.
-fn held(ids: &Int64Array, filters: &[Arc<dyn PhysicalExpr>]) -> Result<Option<Vec<bool>>> {
+/// Returns which of `ids` pass all `filters`; `None` if the last one, which is null, passes.
+fn evaluate_filters(
+    ids: &Int64Array,
+    filters: &[Arc<dyn PhysicalExpr>],
+) -> Result<Option<Vec<bool>>> {
     let schema = Arc::new(Schema::new(vec![Field::new(OBJECT, DataType::Int64, true)]));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(ids.clone())])?;
     let mut all = vec![true; ids.len()];
@@ -129,10 +132,10 @@ fn held(ids: &Int64Array, filters: &[Arc<dyn PhysicalExpr>]) -> Result<Option<Ve
     })
 }
 
-/// Ids that are looked at, at most.
+/// Largest number of ids for which filters are evaluated.
 const MAX_IDS: u64 = 1 << 22;
-/// Ids that are looked at at once.
-const IDS_AT_ONCE: u64 = 1 << 16;
+/// Ids for which filters are evaluated at once.
+const BATCH_IDS: u64 = 1 << 16;
 
 #[cfg(test)]
 mod tests {
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_pass_as_the_join_says_once_it_does() {
+    fn evaluates_filters_once_the_join_has_updated_them() {
         let schema = Schema::new(vec![
             Field::new("x", DataType::Float32, false),
             Field::new(OBJECT, DataType::Int64, true),
@@ -160,20 +163,20 @@ mod tests {
         let more = binary(column("x", 0), Operator::Gt, lit(1.0_f32), &schema).unwrap();
         let plain = binary(Arc::clone(&object), Operator::Gt, lit(1_i64), &schema).unwrap();
         let all = binary(Arc::clone(&filter), Operator::And, more, &schema).unwrap();
-        let filters = usable(&[all, plain]);
+        let filters = select_usable(&[all, plain]);
         assert_eq!(filters.len(), 1);
 
         let ids = Int64Array::from(vec![Some(1), Some(2), Some(3), None]);
-        assert_eq!(held(&ids, &filters).unwrap(), None);
+        assert_eq!(evaluate_filters(&ids, &filters).unwrap(), None);
         let listed =
             in_list(Arc::clone(&object), vec![lit(3_i64), lit(9_i64)], &false, &schema).unwrap();
         dynamic.update(Arc::clone(&listed)).unwrap();
-        assert_eq!(held(&ids, &filters).unwrap(), Some(vec![false, false, true]));
+        assert_eq!(evaluate_filters(&ids, &filters).unwrap(), Some(vec![false, false, true]));
         // A join that keeps vertices without an object.
         let kept = binary(listed, Operator::Or, is_null(object).unwrap(), &schema).unwrap();
         dynamic.update(kept).unwrap();
-        assert_eq!(held(&ids, &filters).unwrap(), None);
+        assert_eq!(evaluate_filters(&ids, &filters).unwrap(), None);
         dynamic.update(lit(false)).unwrap();
-        assert_eq!(held(&ids, &filters).unwrap(), Some(vec![false; 3]));
+        assert_eq!(evaluate_filters(&ids, &filters).unwrap(), Some(vec![false; 3]));
     }
 }

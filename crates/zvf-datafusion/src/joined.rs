@@ -1,4 +1,4 @@
-//! Columns of vertices that come from their fragment and from the groups of their object.
+//! Columns of vertices that come from joins with their fragment and with the groups of their object.
 //!
 //! ```text
 //! fragment.NAME    the value of the fragment that the vertex is in
@@ -7,7 +7,7 @@
 //! group.NAME       an attribute of these groups, in that order
 //! ```
 //!
-//! An object may be in several groups, so that what comes of them is a list.
+//! An object may be in several groups, so columns of groups are lists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use crate::table::{TableName, TableOptions};
 use crate::values::attribute_values;
 use crate::{bad_request, external};
 
-/// What the name of a column of fragments begins with.
-const FRAGMENT: &str = "fragment.";
-/// What the name of a column of groups begins with.
-const GROUP: &str = "group.";
+/// Prefix of columns of fragments.
+const FRAGMENT_PREFIX: &str = "fragment.";
+/// Prefix of columns of groups.
+const GROUP_PREFIX: &str = "group.";
 
-/// The name that an attribute of fragments has in a question to the store, and as a column.
+/// Returns the name of an attribute of fragments in queries and as a column.
 pub(crate) fn fragment_column(name: &str) -> String {
-    format!("{FRAGMENT}{name}")
+    format!("{FRAGMENT_PREFIX}{name}")
 }
 
 impl Layout {
@@ -62,7 +62,7 @@ impl Layout {
     async fn push_fragment_attributes(&mut self, level: &LevelReader) -> Result<()> {
         let mut names = level.fragment_attribute_names().await.map_err(external)?.names;
         if level.node().meta().is_additive() {
-            // An answer is put together of several levels: what all of them have.
+            // An answer merges several levels: only attributes that all of them have are columns.
             let chain = LevelReader::chain(level.store(), level.level()).await.map_err(external)?;
             for other in &chain {
                 let theirs = other.fragment_attribute_names().await.map_err(external)?.names;
@@ -89,21 +89,22 @@ impl Layout {
         }
         let list = |item: DataType| DataType::List(Arc::new(Field::new_list_field(item, true)));
         self.push_new("groups", list(DataType::Int64), false, Origin::Groups)?;
-        let name = format!("{GROUP}name");
+        let name = format!("{GROUP_PREFIX}name");
         self.push_new(&name, list(DataType::Utf8), false, Origin::GroupNames)?;
         for name in level.group_attribute_names().await.map_err(external)?.names {
             let found = level.group_attribute(&name).await.map_err(external)?;
             let Some(attribute) = found else { continue };
             let item = row_field(&attribute)?.data_type().clone();
-            let mut column = format!("{GROUP}{name}");
+            let mut column = format!("{GROUP_PREFIX}{name}");
             if self.find(&column).is_some() {
-                column = format!("{GROUP}{column}");
+                column = format!("{GROUP_PREFIX}{column}");
             }
             self.push_new(&column, list(item), false, Origin::GroupAttribute(name))?;
         }
         Ok(())
     }
 
+    /// Adds a column; refuses a name that another column has.
     fn push_new(
         &mut self,
         name: &str,
@@ -120,12 +121,12 @@ impl Layout {
     }
 }
 
-/// Which groups objects are in, and what groups have.
+/// The groups of each object, and the attributes of groups.
 #[derive(Debug)]
 pub(crate) struct Memberships {
-    /// An object and a group that lists it, ascending.
+    /// Pairs of an object and a group that lists it, ascending.
     listed: Vec<(i64, u64)>,
-    /// Groups that are ranges of ids: the first, the one behind the last, the group.
+    /// Groups that are ranges of ids: the first id, one past the last id, the group.
     ranges: Vec<(i64, i64, u64)>,
     names: ArrayRef,
     /// Attributes by name, a value for each group.
@@ -133,7 +134,7 @@ pub(crate) struct Memberships {
 }
 
 impl Memberships {
-    /// The memberships of a level, with the attributes that are columns of `layout`.
+    /// Reads the memberships of a level, with the attributes that are columns of `layout`.
     pub(crate) async fn read(level: &LevelReader, layout: &Layout) -> Result<Self> {
         let found = level.groups().await.map_err(external)?;
         let groups = found.ok_or_else(|| bad_request("columns of groups", "groups", "none"))?;
@@ -161,14 +162,14 @@ impl Memberships {
         Ok(Self { listed, ranges, names: Arc::new(names), attributes })
     }
 
-    /// The groups of each of `owners`, one list behind the other.
+    /// Returns the groups of each of `owners`, as concatenated lists.
     pub(crate) fn lists(&self, owners: impl Iterator<Item = Option<ObjectId>>) -> GroupLists {
         let (mut groups, mut lengths) = (Vec::new(), Vec::new());
         let mut last: Option<(Option<ObjectId>, Vec<u64>)> = None;
         for owner in owners {
-            let known = last.as_ref().is_some_and(|(known, _)| *known == owner);
-            if !known {
-                last = Some((owner, self.groups_of(owner)));
+            let is_cached = last.as_ref().is_some_and(|(cached, _)| *cached == owner);
+            if !is_cached {
+                last = Some((owner, self.find_groups(owner)));
             }
             let own = last.as_ref().map_or(&[][..], |(_, own)| own.as_slice());
             groups.extend_from_slice(own);
@@ -177,7 +178,7 @@ impl Memberships {
         GroupLists { groups: UInt64Array::from(groups), lengths }
     }
 
-    fn groups_of(&self, owner: Option<ObjectId>) -> Vec<u64> {
+    fn find_groups(&self, owner: Option<ObjectId>) -> Vec<u64> {
         let Some(id) = owner.map(object_number) else { return Vec::new() };
         let first = self.listed.partition_point(|(object, _)| *object < id);
         let listed = self.listed.iter().skip(first).take_while(|(object, _)| *object == id);
@@ -189,7 +190,7 @@ impl Memberships {
         groups
     }
 
-    /// The column of `origin`, whose groups are `lists`.
+    /// Builds the column of `origin` for rows with the groups `lists`.
     pub(crate) fn column(
         &self,
         origin: &Origin,
@@ -200,7 +201,7 @@ impl Memberships {
             return Err(bad_request("a column of groups", "lists", &data_type.to_string()));
         };
         let values: ArrayRef = match origin {
-            // A literal is a number with a sign, and functions of lists take no other beside one.
+            // Literals are signed, and functions of lists do not mix signed with unsigned integers.
             Origin::Groups => cast(&lists.groups, &DataType::Int64)?,
             Origin::GroupNames => take(&self.names, &lists.groups, None)?,
             Origin::GroupAttribute(name) => {
@@ -215,15 +216,15 @@ impl Memberships {
     }
 }
 
-/// The groups of rows, one list behind the other.
+/// The groups of rows, as concatenated lists.
 #[derive(Debug)]
 pub(crate) struct GroupLists {
     groups: UInt64Array,
     lengths: Vec<usize>,
 }
 
-/// Whether a column is made of the groups of an object.
-pub(crate) const fn is_of_groups(origin: &Origin) -> bool {
+/// Returns whether a column holds groups or their attributes.
+pub(crate) const fn is_group_column(origin: &Origin) -> bool {
     matches!(origin, Origin::Groups | Origin::GroupNames | Origin::GroupAttribute(_))
 }
 
@@ -243,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn an_object_has_the_groups_that_list_it_and_those_whose_range_holds_it() {
-        let of = |id| memberships().groups_of(Some(ObjectId(id)));
-        assert_eq!((of(3), of(5), of(7), of(8)), (vec![0, 2], vec![1], vec![1, 2], vec![]));
-        assert!(memberships().groups_of(None).is_empty());
+    fn finds_groups_by_list_and_by_range() {
+        let find = |id| memberships().find_groups(Some(ObjectId(id)));
+        assert_eq!((find(3), find(5), find(7), find(8)), (vec![0, 2], vec![1], vec![1, 2], vec![]));
+        assert!(memberships().find_groups(None).is_empty());
     }
 
     #[test]

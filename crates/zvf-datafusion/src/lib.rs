@@ -9,13 +9,12 @@
 //! levels     level, kinds, counts, shapes                     a row for each level
 //! ```
 //!
-//! Vertices and objects have their geometry as a column of GeoArrow where that is asked for, and vertices the attributes of
-//! their fragments and of the groups of their objects ([`TableOptions`]).
+//! [`TableOptions`] add a GeoArrow column to vertices and objects, and to vertices the attributes of their fragments and of
+//! the groups of their objects.
 //!
-//! A [`ZvfTable`] is one of them at one level. Conditions become a [`zvf::Query`]: those on axes, on attributes, on objects
-//! and on chunks decide what is read, and so do objects that the other side of a join has, which is known when the plan
-//! runs. A scan is a `DataSourceExec` over a `FileScanConfig` with a source of our own,
-//! and not a plan node of our own: engines that send plans to other machines divide the former rightly.
+//! A [`ZvfTable`] is one table at one level. Filter pushdown turns conditions on axes, attributes, objects and chunks into a
+//! [`zvf::Query`]. Dynamic filters of joins restrict the objects while the plan runs. A scan is a `DataSourceExec` over a
+//! `FileScanConfig` with a [`ZvfSource`], not a custom plan node: distributed engines know how to partition the former.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -67,17 +66,17 @@ pub use scan::{Scan, Task};
 pub use session::{StoreSchema, ZvfTableFactory, is_store_name, register, with_paths_as_tables};
 pub use source::{ZvfSource, data_source};
 pub use table::{TableName, TableOptions};
-/// How stores are opened.
+/// Options for opening stores.
 pub use zvf::OpenOptions;
 
 use datafusion::error::DataFusionError;
 
-/// The error of DataFusion that carries one of ours.
+/// Wraps an error of zvf in an error of DataFusion.
 pub(crate) fn external(error: impl Into<zvf::Error>) -> DataFusionError {
     DataFusionError::External(Box::new(error.into()))
 }
 
-/// The error of a statement that asks for something that cannot be meant.
+/// Returns the planning error for an invalid request.
 pub(crate) fn bad_request(what: &str, expected: &str, found: &str) -> DataFusionError {
     DataFusionError::Plan(format!("{what}: expected {expected}, found {found}"))
 }

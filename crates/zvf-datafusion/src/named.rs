@@ -7,8 +7,8 @@
 //! geometry, fragment_attributes, group_attributes    true or false
 //! ```
 //!
-//! The engine knows no named arguments of table functions. This planner sees each relation before the engine does, checks
-//! the names, and puts the values in the order that the function takes.
+//! The engine does not support named arguments of table functions. This planner runs on each relation before the engine,
+//! checks the names, and puts the values in the positional order of the function.
 
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{
@@ -22,7 +22,7 @@ use zvf::Kind;
 use crate::bad_request;
 use crate::table::{TableName, TableOptions};
 
-/// Turns named arguments of `zvf` into those that the function takes.
+/// A planner that turns named arguments of `zvf` into positional ones.
 #[derive(Debug)]
 pub(crate) struct NamedArguments;
 
@@ -41,20 +41,20 @@ impl RelationPlanner for NamedArguments {
             _ => None,
         };
         if let Some(arguments) = arguments {
-            *arguments = without_names(std::mem::take(arguments))?;
+            *arguments = drop_names(std::mem::take(arguments))?;
         }
         Ok(RelationPlanning::Original(Box::new(relation)))
     }
 }
 
-/// Whether the function is the one of stores.
+/// Returns whether `name` is the table function `zvf`.
 fn is_zvf(name: &ObjectName) -> bool {
     let [part] = name.0.as_slice() else { return false };
     part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(crate::function::NAME))
 }
 
-/// The same arguments without names: the path first, then those that had no name, then the others.
-fn without_names(arguments: Vec<FunctionArg>) -> Result<Vec<FunctionArg>> {
+/// Makes all arguments positional: the path first, then those without a name, then the others.
+fn drop_names(arguments: Vec<FunctionArg>) -> Result<Vec<FunctionArg>> {
     let (mut path, mut plain, mut named) = (None, Vec::new(), Vec::new());
     let mut names: Vec<String> = Vec::new();
     for argument in arguments {
@@ -73,7 +73,7 @@ fn without_names(arguments: Vec<FunctionArg>) -> Result<Vec<FunctionArg>> {
         }
         match name.as_str() {
             "path" => path = Some(text(&name, &value)?),
-            _ => named.extend(renamed(&name, &value)?),
+            _ => named.extend(positional_value(&name, &value)?),
         }
         names.push(name);
     }
@@ -82,8 +82,8 @@ fn without_names(arguments: Vec<FunctionArg>) -> Result<Vec<FunctionArg>> {
     Ok(path.into_iter().chain(plain).chain(named.into_iter().map(literal)).collect())
 }
 
-/// The value that the function takes for the named one; none for a column that is not wanted.
-fn renamed(name: &str, value: &FunctionArgExpr) -> Result<Option<Value>> {
+/// Returns the positional value for a named argument; `None` for a column that is switched off.
+fn positional_value(name: &str, value: &FunctionArgExpr) -> Result<Option<Value>> {
     Ok(match name {
         "table" => {
             Some(Value::SingleQuotedString(text(name, value)?.parse::<TableName>()?.to_string()))
@@ -142,17 +142,17 @@ mod tests {
 
     use super::*;
 
-    /// The arguments of a call as they are after the names are gone.
-    fn rewritten(arguments: &str) -> Result<String> {
+    /// Returns the arguments of a call after its names are dropped.
+    fn rewrite(arguments: &str) -> Result<String> {
         let dialect = GenericDialect {};
         let mut parser = Parser::new(&dialect).try_with_sql(arguments).unwrap();
         let parsed = parser.parse_comma_separated(Parser::parse_function_args).unwrap();
-        let texts: Vec<String> = without_names(parsed)?.iter().map(ToString::to_string).collect();
+        let texts: Vec<String> = drop_names(parsed)?.iter().map(ToString::to_string).collect();
         Ok(texts.join(", "))
     }
 
     #[test]
-    fn named_arguments_get_their_place() {
+    fn makes_named_arguments_positional() {
         for (written, expected) in [
             ("'a.zv', level => 1, kind => 'mesh'", "'a.zv', 1, 'mesh'"),
             ("level => 1, 'a.zv'", "'a.zv', 1"),
@@ -163,12 +163,12 @@ mod tests {
             ("'a.zv', group_attributes => false", "'a.zv'"),
             ("'a.zv', 'links', 2", "'a.zv', 'links', 2"),
         ] {
-            assert_eq!(rewritten(written).unwrap(), expected, "{written}");
+            assert_eq!(rewrite(written).unwrap(), expected, "{written}");
         }
     }
 
     #[test]
-    fn names_and_values_that_cannot_be_meant_are_refused() {
+    fn refuses_unknown_names_and_values() {
         for (written, expected) in [
             (
                 "'a.zv', levle => 1",
@@ -195,8 +195,8 @@ mod tests {
             ),
             ("path => 7", "the argument path of zvf(): expected a text in single quotes, found 7"),
         ] {
-            let said = rewritten(written).unwrap_err().to_string();
-            assert!(said.contains(expected), "{written}: {said}");
+            let error = rewrite(written).unwrap_err().to_string();
+            assert!(error.contains(expected), "{written}: {error}");
         }
     }
 }

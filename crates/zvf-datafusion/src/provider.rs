@@ -1,4 +1,4 @@
-//! A table of a store, as DataFusion asks for it.
+//! `ZvfTable`: a table of a store as a table provider of DataFusion.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use zvf::predicate::Predicate;
 use zvf::{Kind, OpenOptions};
 
 use crate::columns::{Layout, Origin, open_level};
-use crate::filter::{Pushed, Translated, translate};
+use crate::filter::{StoreCondition, Translation, translate};
 use crate::handle::{StoreAddress, StoreHandle, wait};
-use crate::links::stored_with;
+use crate::links::find_source_chunks;
 use crate::scan::{Scan, Task};
 use crate::sink::StoreSink;
 use crate::source::{ZvfSource, data_source};
-use crate::statistics::{TableStatistics, filtered};
+use crate::statistics::{TableStatistics, scale};
 use crate::table::{TableName, TableOptions};
 use crate::{bad_request, external};
 
@@ -56,7 +56,7 @@ pub struct ZvfTable {
     layout: Layout,
     schema: SchemaRef,
     statistics: TableStatistics,
-    /// Whether a row has one object at most, so that rows can be found by it.
+    /// Whether each row has at most one object, so that conditions on the object can select rows.
     has_one_object: bool,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Debug for ZvfTable {
 }
 
 impl ZvfTable {
-    /// The table that `options` name. What describes the level is read, and no row.
+    /// Opens the table that `options` name. Reads the documents of the level, and no row.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl ZvfTable {
         let schema = layout.schema();
         if table == TableName::Levels {
             let levels = store.reader().store().level_numbers().len();
-            let statistics = TableStatistics::of_levels(levels, &layout);
+            let statistics = TableStatistics::for_levels(levels, &layout);
             return Ok(Self { store, options, layout, schema, statistics, has_one_object: true });
         }
         let level = open_level(&store.reader(), level, kind).await?;
@@ -90,7 +90,7 @@ impl ZvfTable {
         Ok(Self { store, options, layout, schema, statistics, has_one_object })
     }
 
-    /// The same of the store at `address`, from code that cannot await: plans of other processes are decoded so.
+    /// Opens a table of the store at `address` from code that cannot await, such as decoders of plans.
     ///
     /// # Errors
     ///
@@ -108,31 +108,30 @@ impl ZvfTable {
         &self.store
     }
 
-    /// Which table of it.
+    /// The table, its level and kind.
     #[must_use]
     pub const fn options(&self) -> &TableOptions {
         &self.options
     }
 
-    fn translate(&self, filter: &Expr) -> Option<Translated> {
-        let found = translate(filter, &self.layout)?;
-        let usable = match (self.options.table, &found.pushed) {
-            (
-                TableName::Vertices,
-                Pushed::Objects(_) | Pushed::Groups(_) | Pushed::GroupNames(_),
-            ) => self.has_one_object,
-            (TableName::Vertices, Pushed::Rows(_) | Pushed::Chunks(_)) => true,
-            (TableName::Links, Pushed::Objects(_) | Pushed::Chunks(_)) => true,
-            (TableName::Objects, Pushed::Objects(_)) => true,
-            (TableName::Groups, Pushed::Groups(_) | Pushed::GroupNames(_)) => true,
-            (TableName::Members, Pushed::Groups(_)) => true,
+    /// Translates a condition; returns `None` where a scan of this table cannot use it.
+    fn translate(&self, filter: &Expr) -> Option<Translation> {
+        use StoreCondition::{Chunks, GroupNames, Groups, Objects, Rows};
+        let translation = translate(filter, &self.layout)?;
+        let is_usable = match (self.options.table, &translation.condition) {
+            (TableName::Vertices, Objects(_) | Groups(_) | GroupNames(_)) => self.has_one_object,
+            (TableName::Vertices, Rows(_) | Chunks(_)) => true,
+            (TableName::Links, Objects(_) | Chunks(_)) => true,
+            (TableName::Objects, Objects(_)) => true,
+            (TableName::Groups, Groups(_) | GroupNames(_)) => true,
+            (TableName::Members, Groups(_)) => true,
             _ => false,
         };
-        usable.then_some(found)
+        is_usable.then_some(translation)
     }
 
-    /// The scan that answers `filters`, and the chunks that they name.
-    fn scan_of(
+    /// Plans the scan for `filters`; returns the chunks that they name and whether the scan answers them exactly, too.
+    fn plan_scan(
         &self,
         columns: Vec<String>,
         filters: &[Expr],
@@ -144,20 +143,22 @@ impl ZvfTable {
         scan.group_attributes = self.options.group_attributes;
         scan.kind = kind.map(|kind| kind.to_string());
         scan.columns = columns;
-        let (mut predicates, mut chunks, mut exact) = (Vec::new(), None, true);
+        let (mut predicates, mut chunks, mut is_exact) = (Vec::new(), None, true);
         for filter in filters {
-            let Some(found) = self.translate(filter) else {
-                exact = false;
+            let Some(translation) = self.translate(filter) else {
+                is_exact = false;
                 continue;
             };
-            exact &= found.exact;
-            match found.pushed {
-                Pushed::Rows(predicate) => predicates.push(predicate),
-                // Of several lists one is enough: SQL asks for the others.
-                Pushed::Objects(ids) => scan.objects = scan.objects.or(Some(ids)),
-                Pushed::Chunks(keys) => chunks = chunks.or(Some(keys)),
-                Pushed::Groups(numbers) => scan.groups = scan.groups.or(Some(numbers)),
-                Pushed::GroupNames(names) => scan.group_names = scan.group_names.or(Some(names)),
+            is_exact &= translation.is_exact;
+            match translation.condition {
+                StoreCondition::Rows(predicate) => predicates.push(predicate),
+                // The first list of each type is enough: SQL tests the others.
+                StoreCondition::Objects(ids) => scan.objects = scan.objects.or(Some(ids)),
+                StoreCondition::Chunks(keys) => chunks = chunks.or(Some(keys)),
+                StoreCondition::Groups(numbers) => scan.groups = scan.groups.or(Some(numbers)),
+                StoreCondition::GroupNames(names) => {
+                    scan.group_names = scan.group_names.or(Some(names));
+                }
             }
         }
         scan.predicate = match predicates.len() {
@@ -165,10 +166,10 @@ impl ZvfTable {
             1 => predicates.pop().map(|one| one.to_string()),
             _ => Some(Predicate::All(predicates).to_string()),
         };
-        (scan, chunks, exact)
+        (scan, chunks, is_exact)
     }
 
-    /// Puts numbers in place of the names of groups that vertices are asked for, and leaves out what is no group.
+    /// Replaces names of groups in a scan of vertices by their numbers, and drops numbers of groups that do not exist.
     async fn resolve_groups(&self, scan: &mut Scan) -> Result<()> {
         if scan.table != TableName::Vertices || (&scan.groups, &scan.group_names) == (&None, &None)
         {
@@ -177,47 +178,47 @@ impl ZvfTable {
         let level = open_level(&self.store.reader(), scan.level, self.options.kind).await?;
         let Some(groups) = level.groups().await.map_err(external)? else { return Ok(()) };
         let names = scan.group_names.take();
-        let is_wanted = |group: &u64| {
-            let named =
+        let is_selected = |group: &u64| {
+            let has_name =
                 |names: &Vec<String>| groups.name(*group).is_some_and(|name| names.contains(&name));
             scan.groups.as_ref().is_none_or(|numbers| numbers.contains(group))
-                && names.as_ref().is_none_or(named)
+                && names.as_ref().is_none_or(has_name)
         };
-        let wanted = (0..groups.len()).filter(is_wanted).collect();
-        scan.groups = Some(wanted);
+        let selected = (0..groups.len()).filter(is_selected).collect();
+        scan.groups = Some(selected);
         Ok(())
     }
 
-    /// The tasks of a scan.
-    async fn tasks(
+    /// Divides a scan into about `max_tasks` tasks; `named` are the chunks that conditions name.
+    async fn plan_tasks(
         &self,
         scan: &Scan,
         named: Option<Vec<ChunkKey>>,
-        most: usize,
-    ) -> Result<Planned> {
+        max_tasks: usize,
+    ) -> Result<TaskPlan> {
         match scan.table {
-            TableName::Vertices => self.chunk_tasks(scan, named, most).await,
+            TableName::Vertices => self.plan_vertex_tasks(scan, named, max_tasks).await,
             TableName::Objects if scan.objects.is_none() => {
-                // Counted now: rows may have been added since the table was made.
+                // Count the rows now: some may have been added since the table was opened.
                 let level = open_level(&self.store.reader(), scan.level, self.options.kind).await?;
                 let index = level.objects().await.map_err(external)?;
-                let tasks = row_tasks(index.map_or(0, |index| index.slots()), most);
-                Ok(Planned { tasks, chunks: None })
+                let tasks = split_rows(index.map_or(0, |index| index.slots()), max_tasks);
+                Ok(TaskPlan { tasks, chunks: None })
             }
-            TableName::Links => self.link_tasks(scan, named, most).await,
+            TableName::Links => self.plan_link_tasks(scan, named, max_tasks).await,
             TableName::Objects | TableName::Groups | TableName::Members | TableName::Levels => {
-                Ok(Planned { tasks: vec![Task::All], chunks: None })
+                Ok(TaskPlan { tasks: vec![Task::All], chunks: None })
             }
         }
     }
 
-    /// The tasks of links: the chunks with which they are stored.
-    async fn link_tasks(
+    /// Divides a scan of links by the chunks with which they are stored.
+    async fn plan_link_tasks(
         &self,
         scan: &Scan,
         named: Option<Vec<ChunkKey>>,
-        most: usize,
-    ) -> Result<Planned> {
+        max_tasks: usize,
+    ) -> Result<TaskPlan> {
         let reader = self.store.reader();
         let level = open_level(&reader, scan.level, self.options.kind).await?;
         let all = reader.chunks(&scan.base_query()?.vertices_only()).await.map_err(external)?;
@@ -228,37 +229,36 @@ impl ZvfTable {
             (None, None) => None,
         };
         let kept = match ends {
-            Some(ends) => stored_with(&level, &ends).await?,
+            Some(ends) => find_source_chunks(&level, &ends).await?,
             None => None,
         };
         let (tasks, kept) = match kept {
             Some(kept) if kept.len() <= MAX_SINGLE_CHUNKS => {
-                (kept.iter().map(alone).collect::<Result<Vec<_>>>()?, to_u64(kept.len()))
+                (kept.iter().map(chunk_task).collect::<Result<Vec<_>>>()?, to_u64(kept.len()))
             }
-            // Links without chunks break the rules: whoever reads them says so.
+            // Links without chunks violate the format: the reader reports the error.
             Some(_) | None if all.is_empty() => (vec![Task::All], 0),
-            Some(_) | None => (ranges(&all, self.count_tasks(most, total, total)), total),
+            Some(_) | None => (split_keys(&all, self.count_tasks(max_tasks, total, total)), total),
         };
-        Ok(Planned { tasks, chunks: Some((kept, total.max(kept))) })
+        Ok(TaskPlan { tasks, chunks: Some((kept, total.max(kept))) })
     }
 
-    /// Returns how many tasks are worth starting for `kept` of `all` chunks, at most `max`: each from some tens of thousands of
-    /// rows on. A task plans its own question, so that many of them for a small box cost more than its rows.
-    fn count_tasks(&self, max: usize, kept: u64, all: u64) -> usize {
-        // Without a count every task is worth starting.
-        let Some(rows) = self.statistics.rows.get_value() else { return max };
+    /// Returns the number of tasks for `kept` of `all` chunks, at most `max_tasks`: one for each [`MIN_TASK_ROWS`] rows. Each
+    /// task plans its own query, so many tasks for a small box would cost more than reading its rows.
+    fn count_tasks(&self, max_tasks: usize, kept: u64, all: u64) -> usize {
+        let Some(rows) = self.statistics.rows.get_value() else { return max_tasks };
         let rows = u128::from(to_u64(*rows)) * u128::from(kept) / u128::from(all.max(1));
-        // More tasks than that are never asked for.
-        let tasks = usize::try_from(rows / ROWS_OF_A_TASK + 1).unwrap_or(usize::MAX);
-        max.min(tasks)
+        let tasks = usize::try_from(rows / MIN_TASK_ROWS + 1).unwrap_or(usize::MAX);
+        max_tasks.min(tasks)
     }
 
-    async fn chunk_tasks(
+    /// Divides a scan of vertices by chunks.
+    async fn plan_vertex_tasks(
         &self,
         scan: &Scan,
         named: Option<Vec<ChunkKey>>,
-        most: usize,
-    ) -> Result<Planned> {
+        max_tasks: usize,
+    ) -> Result<TaskPlan> {
         let reader = self.store.reader();
         let all = open_level(&reader, scan.level, self.options.kind).await?;
         let total = all.chunks().await.map_err(external)?.len();
@@ -268,26 +268,26 @@ impl ZvfTable {
         }
         let (kept, total) = (to_u64(keys.len()), to_u64(total));
         let tasks = match named {
-            Some(_) => keys.iter().map(alone).collect::<Result<Vec<_>>>()?,
-            None => ranges(&keys, self.count_tasks(most, kept, total)),
+            Some(_) => keys.iter().map(chunk_task).collect::<Result<Vec<_>>>()?,
+            None => split_keys(&keys, self.count_tasks(max_tasks, kept, total)),
         };
-        Ok(Planned { tasks, chunks: Some((kept, total)) })
+        Ok(TaskPlan { tasks, chunks: Some((kept, total)) })
     }
 
-    /// What is known of the rows of a scan with so many of all chunks.
-    fn statistics_of(
+    /// Estimates the statistics of a scan; `chunks` are the number of chunks that it reads and that of all.
+    fn scan_statistics(
         &self,
         projection: Option<&[usize]>,
         scan: &Scan,
         is_filtered: bool,
         chunks: Option<(u64, u64)>,
     ) -> Statistics {
-        let mut known = self.statistics.project(projection);
+        let mut statistics = self.statistics.project(projection);
         if is_filtered {
             let (kept, all) = chunks.unwrap_or((1, 1));
-            known = filtered(known, kept, all);
+            statistics = scale(statistics, kept, all);
             if let (Some(ids), Some(all)) = (&scan.objects, self.statistics.objects) {
-                known = filtered(known, to_u64(ids.len()).min(all), all);
+                statistics = scale(statistics, to_u64(ids.len()).min(all), all);
             }
         }
         let place = self.layout.columns.iter().position(|column| column.origin == Origin::Chunk(0));
@@ -298,17 +298,17 @@ impl ZvfTable {
                     None => Some(place),
                 },
             );
-        let column = place.and_then(|place| known.column_statistics.get_mut(place));
+        let column = place.and_then(|place| statistics.column_statistics.get_mut(place));
         if let (Some(column), Some((kept, _))) = (column, chunks) {
             column.distinct_count =
                 usize::try_from(kept).map_or(Precision::Absent, Precision::Inexact);
         }
-        known
+        statistics
     }
 }
 
-/// The tasks of a scan, and how many chunks are read of how many, where it goes by chunks.
-struct Planned {
+/// The tasks of a scan; for a scan by chunks, the number of chunks that it reads and that of all.
+struct TaskPlan {
     tasks: Vec<Task>,
     chunks: Option<(u64, u64)>,
 }
@@ -328,8 +328,8 @@ impl TableProvider for ZvfTable {
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
         let support = |filter: &&Expr| {
-            let found = self.translate(filter);
-            found.map_or(TableProviderFilterPushDown::Unsupported, |found| found.support())
+            let translation = self.translate(filter);
+            translation.map_or(TableProviderFilterPushDown::Unsupported, |known| known.support())
         };
         Ok(filters.iter().map(support).collect())
     }
@@ -350,27 +350,27 @@ impl TableProvider for ZvfTable {
             None => Arc::clone(&self.schema),
         };
         let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
-        let (mut scan, chunks, exact) = self.scan_of(columns, filters);
-        scan.limit = limit.filter(|_| exact).and_then(|limit| u64::try_from(limit).ok());
+        let (mut scan, chunks, is_exact) = self.plan_scan(columns, filters);
+        scan.limit = limit.filter(|_| is_exact).and_then(|limit| u64::try_from(limit).ok());
         let partitions = state.config().target_partitions().max(1);
-        let most = partitions.saturating_mul(TASKS_OF_A_PARTITION);
+        let max_tasks = partitions.saturating_mul(TASKS_PER_PARTITION);
         self.resolve_groups(&mut scan).await?;
-        let Planned { tasks, chunks } = self.tasks(&scan, chunks, most).await?;
+        let TaskPlan { tasks, chunks } = self.plan_tasks(&scan, chunks, max_tasks).await?;
         if tasks.is_empty() {
             return Ok(Arc::new(EmptyExec::new(schema)));
         }
         let projection = projection.map(Vec::as_slice);
-        let statistics = self.statistics_of(projection, &scan, !filters.is_empty(), chunks);
-        let finds_objects = scan.table == TableName::Vertices && self.has_one_object;
+        let statistics = self.scan_statistics(projection, &scan, !filters.is_empty(), chunks);
+        let takes_join_filters = scan.table == TableName::Vertices && self.has_one_object;
         let (kept, all) = chunks.unwrap_or_default();
         let mut source = ZvfSource::new(self.store.clone(), scan, schema)
             .with_pool(Arc::clone(&state.runtime_env().memory_pool))
             .with_pruned_cells(all.saturating_sub(kept));
-        if finds_objects {
-            source = source.finding_objects();
+        if takes_join_filters {
+            source = source.with_join_filters();
         }
-        let limit = limit.filter(|_| exact);
-        Ok(data_source(source, divide(tasks, partitions), Some(statistics), limit, false))
+        let limit = limit.filter(|_| is_exact);
+        Ok(data_source(source, distribute(tasks, partitions), Some(statistics), limit, false))
     }
 
     async fn insert_into(
@@ -401,9 +401,9 @@ impl TableProvider for ZvfTable {
     }
 }
 
-/// At most `most` tasks that cover all keys, of about as many of `keys` each.
-fn ranges(keys: &[ChunkKey], most: usize) -> Vec<Task> {
-    let parts = most.min(keys.len());
+/// Divides all keys into at most `max_tasks` tasks of about equally many of `keys`.
+fn split_keys(keys: &[ChunkKey], max_tasks: usize) -> Vec<Task> {
+    let parts = max_tasks.min(keys.len());
     let start = |part: usize| keys.len() * part / parts.max(1);
     let task = |part: usize| {
         let (first, end) = (start(part), start(part + 1));
@@ -416,8 +416,8 @@ fn ranges(keys: &[ChunkKey], most: usize) -> Vec<Task> {
     (0..parts).map(task).collect()
 }
 
-/// The task of one chunk.
-fn alone(key: &ChunkKey) -> Result<Task> {
+/// Returns the task of one chunk.
+fn chunk_task(key: &ChunkKey) -> Result<Task> {
     let mut next = key.components().to_vec();
     if let Some(last) = next.last_mut() {
         *last += 1;
@@ -426,23 +426,24 @@ fn alone(key: &ChunkKey) -> Result<Task> {
     Ok(Task::Chunks { first: Some(key.to_string()), end: Some(next.to_string()), cells: 1 })
 }
 
-fn row_tasks(rows: u64, most: usize) -> Vec<Task> {
-    let parts = to_u64(most).min(rows / OBJECTS_OF_A_TASK + 1).min(rows);
-    let at = |part: u64| rows / parts * part + rows % parts * part / parts;
-    (0..parts).map(|part| Task::Rows { start: at(part), end: at(part + 1) }).collect()
+/// Divides rows of the object index into at most `max_tasks` tasks.
+fn split_rows(rows: u64, max_tasks: usize) -> Vec<Task> {
+    let parts = to_u64(max_tasks).min(rows / MIN_TASK_OBJECTS + 1).min(rows);
+    let start = |part: u64| rows / parts * part + rows % parts * part / parts;
+    (0..parts).map(|part| Task::Rows { start: start(part), end: start(part + 1) }).collect()
 }
 
-/// `tasks` for so many partitions, neighbours together.
-fn divide(tasks: Vec<Task>, partitions: usize) -> Vec<Vec<Task>> {
+/// Distributes `tasks` over `partitions`, neighbours in one partition.
+fn distribute(tasks: Vec<Task>, partitions: usize) -> Vec<Vec<Task>> {
     let each = tasks.len().div_ceil(partitions).max(1);
     tasks.chunks(each).map(<[Task]>::to_vec).collect()
 }
 
-/// Tasks that one partition can take: a long one then holds nobody up.
-const TASKS_OF_A_PARTITION: usize = 4;
-/// So many chunks of links are read one by one, at most: each looks through the list of all cells of links.
+/// Tasks per partition: several, so that idle partitions take over tasks of a slow one.
+const TASKS_PER_PARTITION: usize = 4;
+/// Limit of single-chunk tasks for links: each searches the list of all cells of links.
 const MAX_SINGLE_CHUNKS: usize = 256;
-/// Rows that are worth a task.
-const ROWS_OF_A_TASK: u128 = 1 << 15;
-/// Objects that are worth a task.
-const OBJECTS_OF_A_TASK: u64 = 1 << 12;
+/// Rows from which a task is worth its overhead.
+const MIN_TASK_ROWS: u128 = 1 << 15;
+/// Objects from which a task is worth its overhead.
+const MIN_TASK_OBJECTS: u64 = 1 << 12;

@@ -1,4 +1,4 @@
-//! What a scan reads, as data: it can be sent to another process.
+//! `Scan` and `Task`: serializable descriptions of what a scan reads.
 
 use serde::{Deserialize, Serialize};
 use zvf::format::key::ChunkKey;
@@ -9,7 +9,7 @@ use datafusion::error::Result;
 use crate::table::{TableName, TableOptions};
 use crate::{bad_request, external};
 
-/// A scan of one table: which columns, and the conditions that the store answers.
+/// A scan of one table: its columns and the conditions that the store evaluates.
 ///
 /// ```
 /// use zvf_datafusion::{Scan, TableName};
@@ -26,44 +26,44 @@ pub struct Scan {
     pub table: TableName,
     /// The level.
     pub level: u32,
-    /// The kind of geometry; the first one of the level without it.
+    /// The kind of geometry; by default the first one of the level.
     pub kind: Option<String>,
-    /// Whether a column may be the geometry.
+    /// Whether the table has a column of geometry.
     #[serde(default)]
     pub geometry: bool,
-    /// Whether columns may be attributes of fragments.
+    /// Whether the table has attributes of fragments.
     #[serde(default)]
     pub fragment_attributes: bool,
-    /// Whether columns may be groups and their attributes.
+    /// Whether the table has groups and their attributes.
     #[serde(default)]
     pub group_attributes: bool,
     /// The columns, by name, in the order of the answer.
     pub columns: Vec<String>,
     /// The condition on rows, as `zvf query --where` takes it.
     pub predicate: Option<String>,
-    /// The objects, where only some are asked for.
+    /// The selected objects; `None` selects all.
     pub objects: Option<Vec<i64>>,
-    /// The groups by number, where only some are asked for.
+    /// The numbers of the selected groups; `None` selects all.
     #[serde(default)]
     pub groups: Option<Vec<u64>>,
-    /// The names of groups, where only some are asked for.
+    /// The names of the selected groups; `None` selects all.
     #[serde(default)]
     pub group_names: Option<Vec<String>>,
-    /// The most rows that are wanted of each task.
+    /// Maximum rows of each task.
     pub limit: Option<u64>,
 }
 
-/// A part of a scan. The tasks of a scan together give each row once.
+/// A part of a scan. Each row belongs to exactly one task of a scan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
-    /// The chunks from the first key on, before the other: see [`Query::in_chunks`], and for links
+    /// The chunks from one key up to another: see [`Query::in_chunks`], and for links
     /// [`Query::with_links_of_chunks`].
     Chunks {
         /// The first key.
         first: Option<String>,
-        /// The key before which they end.
+        /// The key behind the last one.
         end: Option<String>,
-        /// How many there are.
+        /// The number of chunks.
         cells: u64,
     },
     /// Rows of the object index.
@@ -73,12 +73,12 @@ pub enum Task {
         /// One past the last.
         end: u64,
     },
-    /// All there is.
+    /// All rows.
     All,
 }
 
 impl Scan {
-    /// A scan of all rows of a table, without columns.
+    /// Creates a scan of all rows of a table, without columns.
     #[must_use]
     pub const fn new(table: TableName, level: u32) -> Self {
         Self {
@@ -97,6 +97,7 @@ impl Scan {
         }
     }
 
+    /// Parses the kind of geometry.
     pub(crate) fn kind(&self) -> Result<Option<Kind>> {
         let parse = |word: &String| {
             word.parse().map_err(|_unknown| {
@@ -106,14 +107,14 @@ impl Scan {
         self.kind.as_ref().map(parse).transpose()
     }
 
-    /// The table that is read.
+    /// Returns the options of the table.
     pub(crate) fn options(&self) -> Result<TableOptions> {
         let Self { table, level, geometry, fragment_attributes, group_attributes, .. } = *self;
         let kind = self.kind()?;
         Ok(TableOptions { table, level, kind, geometry, fragment_attributes, group_attributes })
     }
 
-    /// The question for the vertices of the scan, without columns.
+    /// Returns the query for the vertices of the scan, without columns.
     pub(crate) fn vertex_query(&self) -> Result<Query> {
         let mut query = self.base_query()?.vertices_only().unknown_ids(UnknownIds::Skip);
         if let Some(text) = &self.predicate {
@@ -128,7 +129,7 @@ impl Scan {
         Ok(query)
     }
 
-    /// Everything of the level, without columns.
+    /// Returns the query for all of the level, without columns.
     pub(crate) fn base_query(&self) -> Result<Query> {
         let query = Query::all().at_level(LevelId(self.level)).columns(Columns::None).uncached();
         Ok(self.kind()?.into_iter().fold(query, Query::of_kind))
@@ -136,7 +137,7 @@ impl Scan {
 }
 
 impl Task {
-    /// The part of a question for links that the task is.
+    /// Restricts a query for links to this task.
     pub(crate) fn narrow_links(&self, query: Query) -> Result<Query> {
         Ok(match self.keys()? {
             Some((first, end)) => query.with_links_of_chunks(first, end),
@@ -144,7 +145,7 @@ impl Task {
         })
     }
 
-    /// The part of a question for vertices that the task is.
+    /// Restricts a query for vertices to this task.
     pub(crate) fn narrow(&self, query: Query) -> Result<Query> {
         Ok(match self.keys()? {
             Some((first, end)) => query.in_chunks(first, end),
@@ -152,7 +153,7 @@ impl Task {
         })
     }
 
-    /// The first key, and the one before which the chunks end, where it goes by chunks.
+    /// Returns the first key and the key behind the last one; `None` for a task that does not go by chunks.
     pub(crate) fn keys(&self) -> Result<Option<(Option<ChunkKey>, Option<ChunkKey>)>> {
         let parse = |key: &Option<String>| -> Result<Option<ChunkKey>> {
             let parsed = key.as_deref().map(str::parse::<ChunkKey>);
@@ -164,7 +165,7 @@ impl Task {
         }
     }
 
-    /// How many chunks it reads, where it goes by chunks.
+    /// Returns the number of chunks; 0 for a task that does not go by chunks.
     pub(crate) const fn cells(&self) -> u64 {
         match self {
             Self::Chunks { cells, .. } => *cells,

@@ -1,4 +1,4 @@
-//! Stores in a session: the table function, stores by their path in quotes, as schemas, and as external tables.
+//! Registration of stores in a session: as table function, by path in quotes, as schemas, and as external tables.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::sink::StoreFormatFactory;
 use crate::spatial;
 use crate::table::{TableName, TableOptions};
 
-/// Adds the table function `zvf` with named arguments, functions of geometry, `STORED AS ZVF` and stores as what `COPY` writes
-/// to a session; stores are opened and written with `options`.
+/// Adds to a session: the table function `zvf` with named arguments, functions of geometry, `STORED AS ZVF`, and stores as a
+/// target of `COPY`. Stores are opened and written with `options`.
 ///
 /// ```
 /// let context = datafusion::prelude::SessionContext::new();
@@ -44,17 +44,17 @@ pub fn register(context: &SessionContext, options: OpenOptions) {
     let factory: Arc<dyn TableProviderFactory> = Arc::new(ZvfTableFactory { options });
     let state = context.state_ref();
     let mut state = state.write();
-    // It never fails, as it is documented; without it, arguments have no names.
+    // Documented to never fail; without the planner, only named arguments are missing.
     drop(state.register_relation_planner(Arc::new(NamedArguments)));
     state.table_factories_mut().insert("ZVF".to_owned(), factory);
     for format in formats {
-        // It fails only where a format of that name is known and may not be replaced.
+        // Fails only if the format exists and `overwrite` is false.
         drop(state.register_file_format(Arc::new(format), true));
     }
 }
 
-/// The same session, which takes the path or URL of a store or of a Parquet, CSV, JSON or Arrow file in quotes as a table.
-/// That opens files of this machine: not for statements of strangers.
+/// Returns the session with support for tables by path or URL in quotes: of stores and of Parquet, CSV, JSON and Arrow files.
+/// Such statements open local files: do not run untrusted ones.
 #[must_use]
 pub fn with_paths_as_tables(context: SessionContext, options: OpenOptions) -> SessionContext {
     let others = Arc::new(DynamicListTableFactory::default());
@@ -68,8 +68,8 @@ pub fn with_paths_as_tables(context: SessionContext, options: OpenOptions) -> Se
     context
 }
 
-/// Whether a name can only be that of a store: by its ending, because it is a folder with the document of one, or because it
-/// is a version in a repository.
+/// Returns whether a name is that of a store: by its extension, because it is a folder with `zarr.json`, or because it is a
+/// version in a repository.
 ///
 /// ```
 /// assert!(zvf_datafusion::is_store_name("s3://bucket/cells.zarrvectors/"));
@@ -78,14 +78,14 @@ pub fn with_paths_as_tables(context: SessionContext, options: OpenOptions) -> Se
 /// ```
 #[must_use]
 pub fn is_store_name(name: &str) -> bool {
-    if name.starts_with(REPOSITORY) {
+    if name.starts_with(REPOSITORY_PREFIX) {
         return true;
     }
     let bare = name.trim_end_matches('/');
     let extension = Path::new(bare).extension().and_then(|extension| extension.to_str());
-    let known = extension
-        .is_some_and(|found| ENDINGS.iter().any(|ending| ending.eq_ignore_ascii_case(found)));
-    known || Path::new(bare).join("zarr.json").is_file()
+    let is_known = extension
+        .is_some_and(|found| EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(found)));
+    is_known || Path::new(bare).join("zarr.json").is_file()
 }
 
 /// Paths and URLs as tables: the vertices of stores, and files of other formats.
@@ -107,8 +107,8 @@ impl UrlTableFactory for ZvfUrlTables {
     }
 }
 
-/// The tables of a store as those of a schema, by their words: `SELECT * FROM brain.objects`. The store is opened for each
-/// statement, as it is then.
+/// The tables of a store as a schema: `SELECT * FROM brain.objects`. Each statement opens the store anew and sees its current
+/// state.
 #[derive(Debug)]
 pub struct StoreSchema {
     address: String,
@@ -116,7 +116,7 @@ pub struct StoreSchema {
 }
 
 impl StoreSchema {
-    /// The tables of the store at `address`.
+    /// Creates the schema of the store at `address`.
     #[must_use]
     pub fn new(address: &str, options: OpenOptions) -> Self {
         Self { address: address.to_owned(), options }
@@ -172,8 +172,8 @@ impl TableProviderFactory for ZvfTableFactory {
                     table.kind = Some(kind);
                 }
                 other if TableOptions::COLUMNS.contains(&other) => {
-                    let wanted: bool = value.parse().map_err(|_error| bad("true or false"))?;
-                    if wanted {
+                    let is_on: bool = value.parse().map_err(|_error| bad("true or false"))?;
+                    if is_on {
                         table.add_columns(other);
                     }
                 }
@@ -189,7 +189,7 @@ impl TableProviderFactory for ZvfTableFactory {
     }
 }
 
-/// What the names of stores end with.
-const ENDINGS: [&str; 3] = ["zarrvectors", "zv", "tet"];
-/// What addresses of repositories begin with.
-const REPOSITORY: &str = "icechunk+";
+/// File name extensions of stores.
+const EXTENSIONS: [&str; 3] = ["zarrvectors", "zv", "tet"];
+/// Prefix of addresses of repositories.
+const REPOSITORY_PREFIX: &str = "icechunk+";

@@ -1,13 +1,13 @@
-//! Rows that become a store, or are added to one.
+//! Sinks: `COPY` writes rows to a new store, `INSERT` adds rows to a store.
 //!
 //! ```text
-//! COPY … TO 'x.zarrvectors'    rows  ->  a Parquet file  ->  what `zvf create` makes of it
-//! INSERT INTO                  rows  ->  a Parquet file  ->  `append` in a transaction, as `zvf edit` has it
+//! COPY … TO 'x.zarrvectors'    rows  ->  a Parquet file  ->  a store, as by `zvf create`
+//! INSERT INTO                  rows  ->  a Parquet file  ->  a transaction with `append`, as by `zvf edit`
 //! ```
 //!
-//! The rows are written to a file first: a store is laid out by how many vertices there are and where, which is known at
-//! the end. The writer holds as much as the session lets stores hold, and no more than the memory pool of the engine has left;
-//! what it may hold is taken from the pool while it works.
+//! The rows are spooled to a file first, because the layout of a store depends on the number and the positions of all vertices.
+//! The memory limit of the writer is that of the session for stores, and at most what is free in the memory pool of the engine;
+//! it is reserved in the pool while the writer runs.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -45,11 +45,11 @@ use crate::columns::{Layout, Origin, TableColumn};
 use crate::handle::{StoreAddress, StoreHandle};
 use crate::{bad_request, external};
 
-/// Stores as what `COPY` writes, under one ending or word.
+/// The file format of stores for `COPY`, under one file extension.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreFormatFactory {
     pub(crate) word: &'static str,
-    /// How stores are reached, and what they may hold.
+    /// Options for opening stores, with their memory limit.
     pub(crate) options: OpenOptions,
 }
 
@@ -74,7 +74,7 @@ impl FileFormatFactory for StoreFormatFactory {
     }
 }
 
-/// What becomes what: the options of `COPY`.
+/// The options of `COPY`.
 #[derive(Clone, Debug, Default)]
 struct StoreOptions {
     positions: Vec<String>,
@@ -84,6 +84,7 @@ struct StoreOptions {
 }
 
 impl StoreOptions {
+    /// Parses the options of `COPY`, whose keys may begin with `format.`.
     fn parse(options: &HashMap<String, String>) -> Result<Self> {
         let mut parsed = Self::default();
         for (key, value) in options {
@@ -110,11 +111,11 @@ impl StoreOptions {
         Ok(parsed)
     }
 
-    /// How the store is made, by a writer that holds at most `memory` bytes and reaches the store with `open`.
+    /// Returns the recipe for a writer that holds at most `memory` bytes and opens the store with `open`.
     fn recipe(&self, open: &OpenOptions, memory: u64) -> Recipe {
         let mut recipe = Recipe { chunk: self.chunk.clone(), keep_ids: true, ..Recipe::default() };
         recipe.write.memory = memory;
-        // What is on its way to the store has room for a shard, whatever the limit is.
+        // Uploads may hold one shard, even if the limit is lower.
         let budget_bytes = memory.max(MIN_UPLOAD_BYTES);
         recipe.write.build.store = OpenOptions { budget_bytes, cache_bytes: 0, ..open.clone() };
         recipe.read.memory = memory / 2;
@@ -125,14 +126,15 @@ impl StoreOptions {
     }
 }
 
-/// A store as a file that is written.
+/// A store as a file format that can only be written.
 #[derive(Clone, Debug)]
 struct StoreFormat {
     options: StoreOptions,
     open: OpenOptions,
 }
 
-fn is_no_file() -> DataFusionError {
+/// Returns the error for a store that is read like a file.
+fn not_a_file() -> DataFusionError {
     bad_request("a store", "a table of it, as zvf('PATH') has", "a file")
 }
 
@@ -156,7 +158,7 @@ impl FileFormat for StoreFormat {
         _store: &Arc<dyn ObjectStore>,
         _objects: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        Err(is_no_file())
+        Err(not_a_file())
     }
 
     async fn infer_stats(
@@ -174,7 +176,7 @@ impl FileFormat for StoreFormat {
         _state: &dyn Session,
         _config: FileScanConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Err(is_no_file())
+        Err(not_a_file())
     }
 
     async fn create_writer_physical_plan(
@@ -201,31 +203,31 @@ impl FileFormat for StoreFormat {
     }
 }
 
-/// What is done with rows.
+/// The target of the rows.
 #[derive(Clone, Debug)]
 enum Purpose {
     Create(StoreOptions, OpenOptions),
-    Append(Appended),
+    Append(AppendColumns),
 }
 
-/// What columns of added rows are, by their names in the file of rows.
+/// The columns of added rows, by their names in the spool file.
 #[derive(Clone, Debug)]
-struct Appended {
+struct AppendColumns {
     kind: zvf::Kind,
     positions: Vec<String>,
     object: Option<String>,
     /// The attributes, by the names that the store has for them.
     attributes: Vec<String>,
-    /// The names of all columns in the file of rows.
+    /// The names of all columns in the spool file.
     columns: Vec<String>,
 }
 
-impl Appended {
-    /// Attributes are called as in the store, where the table shows them under another name beside a column of theirs;
-    /// that column gives way.
+impl AppendColumns {
+    /// Names the columns of the spool file: attributes as in the store, other columns with `_` in front if an attribute has
+    /// their name.
     fn new(layout: &Layout, kind: zvf::Kind) -> Self {
         let attributes: Vec<String> = layout.attributes().map(str::to_owned).collect();
-        let in_file = |column: &TableColumn| {
+        let spool_name = |column: &TableColumn| {
             if let Origin::Attribute(name) = &column.origin {
                 return name.clone();
             }
@@ -235,32 +237,32 @@ impl Appended {
             }
             name
         };
-        let columns: Vec<String> = layout.columns.iter().map(in_file).collect();
-        let named = |test: fn(&Origin) -> bool| {
+        let columns: Vec<String> = layout.columns.iter().map(spool_name).collect();
+        let names_of = |test: fn(&Origin) -> bool| {
             let all = layout.columns.iter().zip(&columns);
             let own = all.filter(|(column, _)| test(&column.origin));
             own.map(|(_, name)| name.clone()).collect::<Vec<_>>()
         };
-        let positions = named(|origin| matches!(origin, Origin::Axis { .. }));
-        let object = named(|origin| matches!(origin, Origin::Object(_))).pop();
+        let positions = names_of(|origin| matches!(origin, Origin::Axis { .. }));
+        let object = names_of(|origin| matches!(origin, Origin::Object(_))).pop();
         Self { kind, positions, object, attributes, columns }
     }
 }
 
-/// Where rows go.
+/// A sink that writes rows to a store.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreSink {
     address: String,
-    /// The tables that will see what was added.
+    /// The store of `INSERT`, which is reopened so that its tables see the rows.
     store: Option<StoreHandle>,
     schema: SchemaRef,
     purpose: Purpose,
 }
 
 impl StoreSink {
-    /// Adds rows of a table of vertices to a store, which holds geometry of `kind`.
+    /// Creates a sink that adds rows of a table of vertices with geometry of `kind`.
     pub(crate) fn append(store: &StoreHandle, layout: &Layout, kind: zvf::Kind) -> Self {
-        let purpose = Purpose::Append(Appended::new(layout, kind));
+        let purpose = Purpose::Append(AppendColumns::new(layout, kind));
         Self {
             address: store.address().path().to_owned(),
             store: Some(store.clone()),
@@ -290,12 +292,12 @@ impl DataSink for StoreSink {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("rows.parquet");
         let pool = context.memory_pool();
-        let held = MemoryConsumer::new("the writer of a store").register(pool);
+        let reservation = MemoryConsumer::new("the writer of a store").register(pool);
         let names = match &self.purpose {
             Purpose::Create(..) => None,
-            Purpose::Append(appended) => Some(appended.columns.as_slice()),
+            Purpose::Append(append) => Some(append.columns.as_slice()),
         };
-        let rows = spool(data, &path, names, free_bytes(pool.as_ref()), &held).await?;
+        let rows = spool(data, &path, names, free_bytes(pool.as_ref()), &reservation).await?;
         if rows == 0 {
             return match self.purpose {
                 Purpose::Append(_) => Ok(0),
@@ -304,14 +306,14 @@ impl DataSink for StoreSink {
         }
         match &self.purpose {
             Purpose::Create(options, open) => {
-                // The rows are on disk by now.
+                // The reservation of the spool is free by now.
                 let memory = free_bytes(pool.as_ref()).min(open.budget_bytes);
-                held.try_resize(saturating_usize(memory))?;
-                make(&self.address, path, options.recipe(open, memory)).await?;
+                reservation.try_resize(saturating_usize(memory))?;
+                create_store(&self.address, path, options.recipe(open, memory)).await?;
             }
-            Purpose::Append(Appended { kind, positions, object, attributes, .. }) => {
-                if rows > MAX_ROWS_OF_A_TRANSACTION {
-                    let expected = format!("at most {MAX_ROWS_OF_A_TRANSACTION} rows");
+            Purpose::Append(AppendColumns { kind, positions, object, attributes, .. }) => {
+                if rows > MAX_TRANSACTION_ROWS {
+                    let expected = format!("at most {MAX_TRANSACTION_ROWS} rows");
                     return Err(bad_request("INSERT", &expected, &rows.to_string()));
                 }
                 let mut line = serde_json::json!({
@@ -324,7 +326,7 @@ impl DataSink for StoreSink {
                 let Some(store) = &self.store else {
                     return Err(bad_request("INSERT", "a table of a store", "none"));
                 };
-                add(store, line).await?;
+                append_in_background(store, line).await?;
                 store.reopen().await?;
             }
         }
@@ -332,43 +334,44 @@ impl DataSink for StoreSink {
     }
 }
 
-/// Bytes that nobody has taken from the pool.
+/// Returns the free bytes of a memory pool.
 fn free_bytes(pool: &dyn MemoryPool) -> u64 {
     match pool.memory_limit() {
-        MemoryLimit::Finite(bytes) => to_u64(bytes).saturating_sub(to_u64(pool.reserved())), // others may have gone beyond
+        // Consumers may exceed the limit.
+        MemoryLimit::Finite(bytes) => to_u64(bytes).saturating_sub(to_u64(pool.reserved())),
         MemoryLimit::Infinite | MemoryLimit::Unknown => u64::MAX,
     }
 }
 
-/// Writes rows to a file of this machine, with the columns under `names` where there are any; groups of rows are closed
-/// before they hold much of `memory`.
+/// Writes rows to a local Parquet file, with the columns renamed to `names`; flushes row groups from a quarter of `memory` on.
+/// Returns the number of rows.
 async fn spool(
     mut rows: SendableRecordBatchStream,
     path: &Path,
     names: Option<&[String]>,
     memory: u64,
-    held: &MemoryReservation,
+    reservation: &MemoryReservation,
 ) -> Result<u64> {
-    let schema = plain(&rows.schema(), names);
+    let schema = spool_schema(&rows.schema(), names);
     let mut writer = ArrowWriter::try_new(File::create(path)?, Arc::clone(&schema), None)?;
-    let most = saturating_usize(memory.min(MAX_SPOOL_BYTES) / 4);
+    let max_bytes = saturating_usize(memory.min(MAX_SPOOL_BYTES) / 4);
     let mut count = 0_u64;
     while let Some(batch) = rows.next().await {
         let batch = batch?;
         count += to_u64(batch.num_rows());
-        writer.write(&plain_batch(&batch, &schema)?)?;
-        if writer.memory_size() > most {
+        writer.write(&cast_batch(&batch, &schema)?)?;
+        if writer.memory_size() > max_bytes {
             writer.flush()?;
         }
-        held.try_resize(writer.memory_size())?;
+        reservation.try_resize(writer.memory_size())?;
     }
     writer.close()?;
-    held.free();
+    reservation.free();
     Ok(count)
 }
 
-/// The schema with text as every reader has it, and with these names.
-fn plain(schema: &Schema, names: Option<&[String]>) -> SchemaRef {
+/// Returns the schema of the spool file: text as `Utf8`, which every reader supports, and the columns renamed to `names`.
+fn spool_schema(schema: &Schema, names: Option<&[String]>) -> SchemaRef {
     let field = |(place, field): (usize, &Arc<Field>)| {
         let field = match field.data_type() {
             DataType::Utf8View | DataType::LargeUtf8 => {
@@ -384,52 +387,53 @@ fn plain(schema: &Schema, names: Option<&[String]>) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().enumerate().map(field).collect::<Fields>()))
 }
 
-fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+/// Casts a batch to the types of `schema`.
+fn cast_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| cast(column, field.data_type()));
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
-/// Makes a store of a file.
-async fn make(address: &str, path: PathBuf, recipe: Recipe) -> Result<()> {
-    let looked = {
+/// Creates a store from a file.
+async fn create_store(address: &str, path: PathBuf, recipe: Recipe) -> Result<()> {
+    let scanned = {
         let (path, recipe) = (path.clone(), recipe.clone());
-        let look = move || {
+        let scan = move || {
             zvf::create::Layout::scan(&path, &recipe, &mut |_, _| ControlFlow::Continue(()))
         };
-        tokio::task::spawn_blocking(look).await
+        tokio::task::spawn_blocking(scan).await
     };
-    let gone = |error: tokio::task::JoinError| DataFusionError::External(Box::new(error));
-    let layout = looked.map_err(gone)?.map_err(external)?;
+    let join_error = |error: tokio::task::JoinError| DataFusionError::External(Box::new(error));
+    let layout = scanned.map_err(join_error)?.map_err(external)?;
     let go = &mut |_, _| ControlFlow::Continue(());
     create(&path, address, &layout, &recipe, go).await.map_err(external)?;
     Ok(())
 }
 
-/// Adds what is in a file to a store, in one transaction.
-async fn add(store: &StoreHandle, line: serde_json::Value) -> Result<()> {
+/// Adds the rows of a file to a store in one transaction, on a thread for blocking work.
+async fn append_in_background(store: &StoreHandle, line: serde_json::Value) -> Result<()> {
     let store = store.clone();
     let work = move || append(&store, &line);
-    let gone = |error: tokio::task::JoinError| DataFusionError::External(Box::new(error));
-    tokio::task::spawn_blocking(work).await.map_err(gone)?
+    let join_error = |error: tokio::task::JoinError| DataFusionError::External(Box::new(error));
+    tokio::task::spawn_blocking(work).await.map_err(join_error)?
 }
 
-/// What is on its way to a new store may hold at least so much: a shard of the usual size.
+/// Minimum memory limit of uploads to a new store: one shard of the usual size.
 const MIN_UPLOAD_BYTES: u64 = 64 << 20;
-/// The file of rows is written from at most so much memory.
+/// Maximum memory for writing the spool file.
 const MAX_SPOOL_BYTES: u64 = 256 << 20;
-/// Rows that one transaction takes: it holds them in memory.
-const MAX_ROWS_OF_A_TRANSACTION: u64 = 1_000_000;
+/// Maximum rows of one transaction, which holds them in memory.
+const MAX_TRANSACTION_ROWS: u64 = 1_000_000;
 
+/// Runs one line of a transaction, as in the input of `zvf edit`.
 fn append(store: &StoreHandle, line: &serde_json::Value) -> Result<()> {
     use zvf::edit::{CommitOptions, EditError, Editor, Place};
-    let failed = |error: EditError| DataFusionError::External(Box::new(error));
-    let place = Place::open(store.address().path(), &store.open_options()).map_err(failed)?;
-    let mut editor =
-        Editor::open(place, Path::new(""), CommitOptions::default()).map_err(failed)?;
-    editor.line(1, &line.to_string()).map_err(failed)?;
-    editor.finish().map_err(failed)
+    let wrap = |error: EditError| DataFusionError::External(Box::new(error));
+    let place = Place::open(store.address().path(), &store.open_options()).map_err(wrap)?;
+    let mut editor = Editor::open(place, Path::new(""), CommitOptions::default()).map_err(wrap)?;
+    editor.line(1, &line.to_string()).map_err(wrap)?;
+    editor.finish().map_err(wrap)
 }
 
 #[cfg(test)]
@@ -439,13 +443,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_store_is_written_as_the_session_opens_stores() {
+    fn writes_a_new_store_with_the_options_of_the_session() {
         let open = OpenOptions { budget_bytes: 32 << 20, ..OpenOptions::default() };
         let open = open.with_storage_option("aws_region", "here");
         let small: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(8 << 20));
         assert_eq!(free_bytes(small.as_ref()), 8 << 20);
-        let held = MemoryConsumer::new("a sort").register(&small);
-        held.try_grow(3 << 20).unwrap();
+        let reservation = MemoryConsumer::new("a sort").register(&small);
+        reservation.try_grow(3 << 20).unwrap();
         assert_eq!(free_bytes(small.as_ref()), 5 << 20);
         let memory = free_bytes(&UnboundedMemoryPool::default()).min(open.budget_bytes);
         assert_eq!(memory, 32 << 20);
@@ -457,20 +461,20 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_added_under_their_own_names() {
+    fn appends_attributes_under_their_own_names() {
         let mut layout = Layout::default();
-        layout.push("x", DataType::Float32, false, Origin::Axis { axis: 0, named: false });
+        layout.push("x", DataType::Float32, false, Origin::Axis { axis: 0, is_named: false });
         layout.push("object", DataType::Int64, true, Origin::Object(0));
         layout.push("chunk", DataType::Utf8, true, Origin::Chunk(0));
         for (shown, own) in [("vertex.x", "x"), ("vertex.chunk", "chunk"), ("mass", "mass")] {
             layout.push(shown, DataType::Int32, false, Origin::Attribute(own.to_owned()));
         }
-        let appended = Appended::new(&layout, zvf::Kind::PointCloud);
-        assert_eq!(appended.positions, ["_x"]);
-        assert_eq!(appended.object.as_deref(), Some("object"));
-        assert_eq!(appended.attributes, ["x", "chunk", "mass"]);
-        assert_eq!(appended.columns, ["_x", "object", "_chunk", "x", "chunk", "mass"]);
-        let schema = plain(&layout.schema(), Some(&appended.columns));
+        let append = AppendColumns::new(&layout, zvf::Kind::PointCloud);
+        assert_eq!(append.positions, ["_x"]);
+        assert_eq!(append.object.as_deref(), Some("object"));
+        assert_eq!(append.attributes, ["x", "chunk", "mass"]);
+        assert_eq!(append.columns, ["_x", "object", "_chunk", "x", "chunk", "mass"]);
+        let schema = spool_schema(&layout.schema(), Some(&append.columns));
         assert_eq!(schema.field(4).name(), "chunk");
         assert_eq!(schema.field(4).data_type(), &DataType::Int32);
     }

@@ -1,7 +1,7 @@
-//! The leaf of a plan: files whose rows are tasks of a scan.
+//! `ZvfSource`: the file source of a scan, the leaf of a plan.
 //!
-//! A "file" is a [`Task`]; nothing is read through the object store of the engine. Batches are cut to the size that the
-//! engine wants, and what one holds is taken from its memory pool while it is passed on.
+//! A "file" is a [`Task`]; the object store of the engine is not used. Batches are sliced to the batch size of the engine, and
+//! their bytes are reserved in its memory pool while they are passed on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,45 +30,45 @@ use zvf::OpenOptions;
 use zvf::format::num::saturating_usize;
 
 use crate::handle::{StoreAddress, StoreHandle};
-use crate::join_filter::{self, Narrowed};
-use crate::read::{Reading, Rows};
+use crate::join_filter::{self, JoinSelection};
+use crate::read::{Rows, ScanContext};
 use crate::scan::{Scan, Task};
 
-/// What reads the tasks of a [`Scan`].
+/// The file source that reads the tasks of a [`Scan`].
 #[derive(Clone)]
 pub struct ZvfSource {
     address: StoreAddress,
-    /// Ready with the first task: another process opens the store only then.
-    reading: Arc<OnceCell<Reading>>,
+    /// Created by the first task: a process that only forwards the plan does not open the store.
+    context: Arc<OnceCell<ScanContext>>,
     opened: Option<StoreHandle>,
     scan: Arc<Scan>,
     schema: TableSchema,
     metrics: ExecutionPlanMetricsSet,
     pool: Option<Arc<dyn MemoryPool>>,
     batch_size: usize,
-    /// Chunks that planning left out.
+    /// Number of chunks that planning pruned.
     pruned_cells: u64,
-    /// Whether rows are found by the object that they have.
-    finds_objects: bool,
-    /// Conditions on the object that joins fill in while the plan runs, and what they leave.
+    /// Whether the source accepts dynamic filters on the object.
+    takes_join_filters: bool,
+    /// Dynamic filters on the object, which joins update while the plan runs.
     join_filters: Vec<Arc<dyn PhysicalExpr>>,
-    narrowed: Arc<OnceCell<Narrowed>>,
+    join_selection: Arc<OnceCell<JoinSelection>>,
 }
 
 impl ZvfSource {
-    /// A source of `scan`, whose columns are those of `schema`, from a store that is open.
+    /// Creates a source of `scan` with the columns of `schema` from an open store.
     #[must_use]
     pub fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Self {
         let address = store.address().clone();
         Self { opened: Some(store), ..Self::at(address, scan, schema) }
     }
 
-    /// The same of the store at `address`, opened with the first task.
+    /// Creates a source of the store at `address`, which the first task opens.
     #[must_use]
     pub fn at(address: StoreAddress, scan: Scan, schema: SchemaRef) -> Self {
         Self {
             address,
-            reading: Arc::default(),
+            context: Arc::default(),
             opened: None,
             scan: Arc::new(scan),
             schema: TableSchema::from(schema),
@@ -76,24 +76,24 @@ impl ZvfSource {
             pool: None,
             batch_size: 8192,
             pruned_cells: 0,
-            finds_objects: false,
+            takes_join_filters: false,
             join_filters: Vec::new(),
-            narrowed: Arc::default(),
+            join_selection: Arc::default(),
         }
     }
 
-    /// Takes what batches hold from `pool`.
+    /// Reserves the bytes of batches in `pool`.
     #[must_use]
     pub fn with_pool(self, pool: Arc<dyn MemoryPool>) -> Self {
         Self { pool: Some(pool), ..self }
     }
 
-    /// Lets joins say which objects they want: rows have one object at most.
-    pub(crate) fn finding_objects(self) -> Self {
-        Self { finds_objects: true, ..self }
+    /// Accepts dynamic filters on the object; requires that each row has at most one object.
+    pub(crate) fn with_join_filters(self) -> Self {
+        Self { takes_join_filters: true, ..self }
     }
 
-    /// Where the store is.
+    /// The address of the store.
     #[must_use]
     pub const fn address(&self) -> &StoreAddress {
         &self.address
@@ -105,26 +105,27 @@ impl ZvfSource {
         self.schema.table_schema()
     }
 
-    /// What is read.
+    /// The scan.
     #[must_use]
     pub fn scan(&self) -> &Scan {
         &self.scan
     }
 
-    /// Lets `EXPLAIN ANALYZE` show that planning left out so many chunks.
+    /// Sets the number of chunks that planning pruned, for `EXPLAIN ANALYZE`.
     #[must_use]
     pub fn with_pruned_cells(self, cells: u64) -> Self {
         Self { pruned_cells: cells, ..self }
     }
 
-    /// Chunks that planning left out.
+    /// Number of chunks that planning pruned.
     #[must_use]
     pub const fn pruned_cells(&self) -> u64 {
         self.pruned_cells
     }
 
-    async fn reading(&self) -> Result<Reading> {
-        let ready = self.reading.get_or_try_init(|| async {
+    /// Returns the context for reading tasks; opens the store if necessary.
+    async fn open_context(&self) -> Result<ScanContext> {
+        let context = self.context.get_or_try_init(|| async {
             let store = match &self.opened {
                 Some(store) => store.clone(),
                 None => {
@@ -133,23 +134,23 @@ impl ZvfSource {
                 }
             };
             let schema = Arc::clone(self.schema.table_schema());
-            Reading::new(store, self.scan.as_ref().clone(), schema).await
+            ScanContext::new(store, self.scan.as_ref().clone(), schema).await
         });
-        ready.await.cloned()
+        context.await.cloned()
     }
 
-    /// What joins leave of the scan, once they say it.
-    async fn narrowed(&self, reading: &Reading) -> Result<Option<Narrowed>> {
+    /// Returns the objects that joins select; `None` as long as the dynamic filters are not filled in.
+    async fn join_selection(&self, context: &ScanContext) -> Result<Option<JoinSelection>> {
         if self.join_filters.is_empty() {
             return Ok(None);
         }
-        if let Some(known) = self.narrowed.get() {
-            return Ok(Some(known.clone()));
+        if let Some(selection) = self.join_selection.get() {
+            return Ok(Some(selection.clone()));
         }
-        let found = Narrowed::read(&reading.store, &reading.scan, &self.join_filters).await?;
-        // Another partition may have been as fast: both found what is true.
-        Ok(match found {
-            Some(found) => Some(self.narrowed.get_or_init(|| async { found }).await.clone()),
+        let read = JoinSelection::read(&context.store, &context.scan, &self.join_filters).await?;
+        // Partitions may race here; all of them read a valid selection.
+        Ok(match read {
+            Some(new) => Some(self.join_selection.get_or_init(|| async { new }).await.clone()),
             None => None,
         })
     }
@@ -164,10 +165,10 @@ impl fmt::Debug for ZvfSource {
     }
 }
 
-/// The plan node that reads `groups` of tasks of `source`, each group a partition.
+/// Returns the plan node that reads `groups` of tasks of `source`, each group a partition.
 ///
-/// With `keeps_partitions` a task is read by the partition it is in: needed wherever partitions of one plan are run by
-/// several processes, of which none sees what another one took.
+/// With `keeps_partitions` each task is read by its own partition (no work stealing). This is necessary if several processes
+/// run the partitions of one plan, because a process does not see which tasks another one has taken.
 #[must_use]
 pub fn data_source(
     source: ZvfSource,
@@ -218,7 +219,7 @@ impl FileSource for ZvfSource {
             pruned: counter("cells_pruned"),
         };
         if partition == 0 {
-            // Once for the whole plan, whose partitions may run in several processes.
+            // Count them once per plan, whose partitions may run in several processes.
             counters.pruned.add(saturating_usize(self.pruned_cells));
         }
         Ok(Arc::new(ZvfOpener { source: self.clone(), counters }))
@@ -268,20 +269,20 @@ impl FileSource for ZvfSource {
         filters: Vec<Arc<dyn PhysicalExpr>>,
         _config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
-        // Whatever is made of them, the engine asks again.
-        let answered = vec![PushedDown::No; filters.len()];
-        let found = FilterPushdownPropagation::with_parent_pushdown_result(answered);
-        // Rows that a limit counts are those before any condition.
-        if !self.finds_objects || self.scan.limit.is_some() {
-            return Ok(found);
+        // The engine tests all filters again.
+        let results = vec![PushedDown::No; filters.len()];
+        let propagation = FilterPushdownPropagation::with_parent_pushdown_result(results);
+        // A limit counts the rows before these filters.
+        if !self.takes_join_filters || self.scan.limit.is_some() {
+            return Ok(propagation);
         }
-        let usable = join_filter::usable(&filters);
+        let usable = join_filter::select_usable(&filters);
         if usable.is_empty() {
-            return Ok(found);
+            return Ok(propagation);
         }
-        let mut source = Self { narrowed: Arc::default(), ..self.clone() };
+        let mut source = Self { join_selection: Arc::default(), ..self.clone() };
         source.join_filters.extend(usable);
-        Ok(found.with_updated_node(Arc::new(source)))
+        Ok(propagation.with_updated_node(Arc::new(source)))
     }
 
     fn supports_repartitioning(&self) -> bool {
@@ -292,7 +293,7 @@ impl FileSource for ZvfSource {
         &self,
         visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        // A join fills in a condition only where it finds it again here.
+        // A join updates a dynamic filter only if it finds the filter in a leaf.
         for filter in &self.join_filters {
             if visit(filter)? == TreeNodeRecursion::Stop {
                 return Ok(TreeNodeRecursion::Stop);
@@ -302,7 +303,7 @@ impl FileSource for ZvfSource {
     }
 }
 
-/// What one partition counts.
+/// The metrics of one partition.
 #[derive(Clone, Debug)]
 struct Counters {
     cells: Count,
@@ -324,47 +325,49 @@ impl FileOpener for ZvfOpener {
             task.ok_or_else(|| crate::bad_request("a part of a scan", "a task", "a file"))?;
         let (source, counters) = (self.source.clone(), self.counters.clone());
         Ok(Box::pin(async move {
-            let mut reading = source.reading().await?;
+            let mut context = source.open_context().await?;
             let mut cells = task.cells();
-            if let Some(narrowed) = source.narrowed(&reading).await? {
-                if let Some(kept) = narrowed.cells(&task)? {
+            if let Some(selection) = source.join_selection(&context).await? {
+                if let Some(kept) = selection.count_cells(&task)? {
                     counters.pruned.add(saturating_usize(cells.saturating_sub(kept)));
                     cells = kept;
                 }
-                reading.scan.objects = Some(narrowed.objects);
+                context.scan.objects = Some(selection.objects);
             }
             counters.cells.add(saturating_usize(cells));
             if cells == 0 && task.cells() > 0 {
                 return Ok(stream::empty().boxed());
             }
-            let store = reading.store.clone();
-            let rows = reading.rows(&task).await?;
-            let held = source.pool.as_ref().map(|pool| MemoryConsumer::new("zvf").register(pool));
-            let passing = Passing { rows, store, counters, held, batch_size: source.batch_size };
-            Ok(stream::unfold(passing, Passing::next).flat_map(stream::iter).boxed())
+            let store = context.store.clone();
+            let rows = context.rows(&task).await?;
+            let reservation =
+                source.pool.as_ref().map(|pool| MemoryConsumer::new("zvf").register(pool));
+            let batch_size = source.batch_size;
+            let slicer = BatchSlicer { rows, store, counters, reservation, batch_size };
+            Ok(stream::unfold(slicer, BatchSlicer::next).flat_map(stream::iter).boxed())
         }))
     }
 }
 
-/// Rows on their way to the engine.
-struct Passing {
+/// Slices record batches to the batch size of the engine, updates the metrics and reserves memory.
+struct BatchSlicer {
     rows: Rows,
     store: StoreHandle,
     counters: Counters,
-    held: Option<MemoryReservation>,
+    reservation: Option<MemoryReservation>,
     batch_size: usize,
 }
 
-impl Passing {
-    /// The next batch in slices of the size wanted.
+impl BatchSlicer {
+    /// Returns the next batch in slices of at most `batch_size` rows.
     async fn next(mut self) -> Option<(Vec<Result<RecordBatch>>, Self)> {
         let next = self.rows.next().await;
         let (requests, bytes) = self.store.take_io();
         self.counters.requests.add(saturating_usize(requests));
         self.counters.bytes.add(saturating_usize(bytes));
         let slices = match next? {
-            Ok(batch) => match self.hold(&batch) {
-                Ok(()) => slices(&batch, self.batch_size),
+            Ok(batch) => match self.reserve(&batch) {
+                Ok(()) => slice_batch(&batch, self.batch_size),
                 Err(error) => vec![Err(error)],
             },
             Err(error) => vec![Err(error)],
@@ -372,15 +375,15 @@ impl Passing {
         Some((slices, self))
     }
 
-    fn hold(&mut self, batch: &RecordBatch) -> Result<()> {
-        match &mut self.held {
-            Some(held) => held.try_resize(batch.get_array_memory_size()),
+    fn reserve(&mut self, batch: &RecordBatch) -> Result<()> {
+        match &mut self.reservation {
+            Some(reservation) => reservation.try_resize(batch.get_array_memory_size()),
             None => Ok(()),
         }
     }
 }
 
-fn slices(batch: &RecordBatch, rows: usize) -> Vec<Result<RecordBatch>> {
+fn slice_batch(batch: &RecordBatch, rows: usize) -> Vec<Result<RecordBatch>> {
     let starts = (0..batch.num_rows()).step_by(rows);
     starts.map(|start| Ok(batch.slice(start, rows.min(batch.num_rows() - start)))).collect()
 }

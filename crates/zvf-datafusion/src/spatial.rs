@@ -1,4 +1,4 @@
-//! Functions of space that those of the ecosystem lack: theirs look at two axes, these at all.
+//! SQL functions for distances and lengths over all axes; those of `geodatafusion` use two axes.
 //!
 //! ```text
 //! st_3ddistance(point, point)    between two points
@@ -18,12 +18,12 @@ use datafusion::logical_expr::{
 
 use crate::bad_request;
 
-/// All of them.
+/// Returns all functions of this module.
 pub(crate) fn functions() -> [ScalarUDF; 2] {
     let new = |measure: Measure| {
         let arguments = if measure == Measure::Distance { 2 } else { 1 };
         let signature = Signature::any(arguments, Volatility::Immutable);
-        ScalarUDF::new_from_impl(InSpace { measure, signature })
+        ScalarUDF::new_from_impl(SpatialFunction { measure, signature })
     };
     [new(Measure::Distance), new(Measure::Length)]
 }
@@ -36,12 +36,12 @@ enum Measure {
 
 /// A function over coordinates of all axes.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct InSpace {
+struct SpatialFunction {
     measure: Measure,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for InSpace {
+impl ScalarUDFImpl for SpatialFunction {
     fn name(&self) -> &str {
         match self.measure {
             Measure::Distance => "st_3ddistance",
@@ -60,7 +60,7 @@ impl ScalarUDFImpl for InSpace {
                 _ => data_type,
             };
             let found = data_type.to_string();
-            axes_of(point)
+            axis_count(point)
                 .ok_or_else(|| bad_request(self.name(), "a GeoArrow point or line", &found))
         };
         let axes = types.iter().map(axes).collect::<Result<Vec<_>>>()?;
@@ -88,8 +88,8 @@ impl ScalarUDFImpl for InSpace {
     }
 }
 
-/// How many axes points of a type have.
-fn axes_of(point: &DataType) -> Option<usize> {
+/// Returns the number of axes of a point type.
+fn axis_count(point: &DataType) -> Option<usize> {
     match point {
         DataType::FixedSizeList(item, axes) if item.data_type() == &DataType::Float64 => {
             usize::try_from(*axes).ok()
@@ -102,45 +102,45 @@ fn axes_of(point: &DataType) -> Option<usize> {
     }
 }
 
-/// Points whose coordinates lie together or apart.
+/// GeoArrow points, with interleaved or separated coordinates.
 enum Points<'a> {
-    Together(&'a FixedSizeListArray, &'a Float64Array, usize),
-    Apart(&'a StructArray, Vec<&'a Float64Array>),
+    Interleaved(&'a FixedSizeListArray, &'a Float64Array, usize),
+    Separated(&'a StructArray, Vec<&'a Float64Array>),
 }
 
 impl<'a> Points<'a> {
     fn new(points: &'a dyn Array) -> Option<Self> {
-        let axes = axes_of(points.data_type())?;
+        let axes = axis_count(points.data_type())?;
         Some(match points.as_struct_opt() {
             Some(columns) => {
                 let axes = columns.columns().iter().map(|axis| axis.as_primitive::<Float64Type>());
-                Self::Apart(columns, axes.collect())
+                Self::Separated(columns, axes.collect())
             }
             None => {
                 let lists = points.as_fixed_size_list_opt()?;
-                Self::Together(lists, lists.values().as_primitive_opt::<Float64Type>()?, axes)
+                Self::Interleaved(lists, lists.values().as_primitive_opt::<Float64Type>()?, axes)
             }
         })
     }
 
     fn is_valid(&self, row: usize) -> bool {
         match self {
-            Self::Together(lists, ..) => lists.is_valid(row),
-            Self::Apart(columns, _) => columns.is_valid(row),
+            Self::Interleaved(lists, ..) => lists.is_valid(row),
+            Self::Separated(columns, _) => columns.is_valid(row),
         }
     }
 
     const fn axes(&self) -> usize {
         match self {
-            Self::Together(_, _, axes) => *axes,
-            Self::Apart(_, axes) => axes.len(),
+            Self::Interleaved(_, _, axes) => *axes,
+            Self::Separated(_, axes) => axes.len(),
         }
     }
 
     fn coordinate(&self, row: usize, axis: usize) -> Option<f64> {
         match self {
-            Self::Together(_, numbers, axes) => numbers.values().get(row * axes + axis).copied(),
-            Self::Apart(_, axes) => axes.get(axis)?.values().get(row).copied(),
+            Self::Interleaved(_, numbers, axes) => numbers.values().get(row * axes + axis).copied(),
+            Self::Separated(_, axes) => axes.get(axis)?.values().get(row).copied(),
         }
     }
 }
@@ -182,7 +182,7 @@ mod tests {
     use datafusion::prelude::SessionContext;
 
     #[tokio::test]
-    async fn points_of_other_axes_are_refused() {
+    async fn refuses_points_with_different_axes() {
         let context = SessionContext::new();
         super::functions().into_iter().for_each(|function| context.register_udf(function));
         let point = |axes: &str| format!("named_struct({axes})");

@@ -1,17 +1,17 @@
-//! What is known of a table before it is read: for the optimizer, which orders and turns joins by it.
+//! Statistics of a table for the optimizer, which chooses the order and the sides of joins by them.
 //!
 //! ```text
 //! rows        exact    groups; objects, where no table can add rows to them
 //!             about    vertices and links by the documents (writers have left them wrong); members; levels
-//! least and   exact    "row" of objects, "group" of groups
-//! greatest    about    axes, by the bounds that the store declares; "group" of members
+//! min, max    exact    "row" of objects, "group" of groups
+//!             about    axes, by the bounds that the store declares; "group" of members
 //! distinct    exact    "row" of objects, "group" of groups
 //!             about    ids of objects by the size of the index, keys of chunks, "group" of members
 //! no nulls    exact    columns that cannot have any
 //! ```
 //!
-//! The engine answers `min`, `max` and `count` from what is exact without reading: only what the format promises is. Where
-//! conditions leave rows out, all is about.
+//! The engine answers `min`, `max` and `count` from exact statistics without reading, so only what the format guarantees is
+//! exact. With conditions on rows, all statistics are estimates ("about").
 
 use arrow_schema::DataType;
 use datafusion::common::stats::Precision;
@@ -26,18 +26,18 @@ use crate::columns::{Layout, Origin, TableColumn};
 use crate::external;
 use crate::table::TableName;
 
-/// What is known of a table.
+/// The statistics of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct TableStatistics {
     pub(crate) rows: Precision<usize>,
     /// Rows of the object index.
     pub(crate) objects: Option<u64>,
-    /// Of each column, by its place in the table.
+    /// Of each column, in the order of the table.
     columns: Vec<ColumnStatistics>,
 }
 
 impl TableStatistics {
-    /// What is known of a table of a level.
+    /// Reads the statistics of a table of a level.
     pub(crate) async fn read(
         level: &LevelReader,
         table: TableName,
@@ -49,14 +49,14 @@ impl TableStatistics {
         Ok(Self { rows: counts.rows, objects: counts.objects, columns })
     }
 
-    /// What is known of the levels of a store.
-    pub(crate) fn of_levels(levels: usize, layout: &Layout) -> Self {
-        let columns = layout.columns.iter().map(|column| no_nulls(&column.field)).collect();
-        // A level has a row for each kind of geometry on it.
+    /// Returns the statistics of the table of levels.
+    pub(crate) fn for_levels(levels: usize, layout: &Layout) -> Self {
+        let columns = layout.columns.iter().map(|column| null_statistics(&column.field)).collect();
+        // A level has one row for each of its kinds of geometry.
         Self { rows: Precision::Inexact(levels), objects: None, columns }
     }
 
-    /// That of the table, or of some of its columns, in that order.
+    /// Returns the statistics of the columns of `projection`, by default of all.
     pub(crate) fn project(&self, projection: Option<&[usize]>) -> Statistics {
         let column_statistics = match projection {
             None => self.columns.clone(),
@@ -69,8 +69,8 @@ impl TableStatistics {
     }
 }
 
-/// The same where conditions leave about `kept` of `all` parts of the rows.
-pub(crate) fn filtered(statistics: Statistics, kept: u64, all: u64) -> Statistics {
+/// Scales the statistics to conditions that keep about `kept` of `all` rows.
+pub(crate) fn scale(statistics: Statistics, kept: u64, all: u64) -> Statistics {
     let mut statistics = statistics.to_inexact();
     let rows = statistics.num_rows.get_value().copied().map(to_u64);
     let share = |rows: u64| u128::from(rows) * u128::from(kept) / u128::from(all.max(1));
@@ -79,10 +79,10 @@ pub(crate) fn filtered(statistics: Statistics, kept: u64, all: u64) -> Statistic
     statistics
 }
 
-/// What documents and indexes say of a level.
+/// The counts of a level, from its documents and indexes.
 struct Counts {
     rows: Precision<usize>,
-    /// Whether the rows of objects and groups are those that are counted here.
+    /// Whether the numbers of objects and groups are exact.
     is_exact: bool,
     objects: Option<u64>,
     groups: Option<u64>,
@@ -97,17 +97,17 @@ impl Counts {
         };
         let groups = groups.map(|groups| groups.len());
         let meta = level.node().meta();
-        // Rows may be added to points, by a table that shares the store.
-        let grows = table == TableName::Objects && level.kinds().contains(&Kind::PointCloud);
+        // INSERT can add objects to point clouds through a table that shares the store.
+        let can_grow = table == TableName::Objects && level.kinds().contains(&Kind::PointCloud);
         let rows = match table {
             TableName::Vertices if meta.is_additive() => Precision::Absent,
             TableName::Vertices => {
                 u64::try_from(meta.vertex_count).map_or(Precision::Absent, inexact)
             }
-            TableName::Objects if grows => inexact(objects.unwrap_or_default()),
+            TableName::Objects if can_grow => inexact(objects.unwrap_or_default()),
             TableName::Objects => exact(objects.unwrap_or_default()),
             TableName::Groups => exact(groups.unwrap_or_default()),
-            // As many as objects, as if each were in one group.
+            // An estimate: one group for each object.
             TableName::Members => {
                 objects.filter(|_| groups.is_some()).map_or(Precision::Absent, inexact)
             }
@@ -117,7 +117,7 @@ impl Counts {
             }
             TableName::Levels => Precision::Absent,
         };
-        Ok(Self { rows, is_exact: !grows, objects, groups })
+        Ok(Self { rows, is_exact: !can_grow, objects, groups })
     }
 
     fn column(
@@ -126,19 +126,19 @@ impl Counts {
         table: TableName,
         column: &TableColumn,
     ) -> ColumnStatistics {
-        let known = no_nulls(&column.field);
+        let known = null_statistics(&column.field);
         let name = column.field.name().as_str();
         match (&column.origin, table, name) {
-            (Origin::Axis { axis, .. }, ..) => bounds(level, *axis, column, known),
+            (Origin::Axis { axis, .. }, ..) => axis_statistics(level, *axis, column, known),
             (Origin::Object(_), ..) => {
                 let distinct_count = self.objects.map_or(Precision::Absent, inexact);
                 ColumnStatistics { distinct_count, ..known }
             }
             (Origin::Own, TableName::Objects, "row") => {
-                numbered(self.objects, self.is_exact, known)
+                id_statistics(self.objects, self.is_exact, known)
             }
-            (Origin::Own, TableName::Groups, "group") => numbered(self.groups, true, known),
-            (Origin::Own, TableName::Members, "group") => numbered(self.groups, false, known),
+            (Origin::Own, TableName::Groups, "group") => id_statistics(self.groups, true, known),
+            (Origin::Own, TableName::Members, "group") => id_statistics(self.groups, false, known),
             _ => known,
         }
     }
@@ -152,7 +152,8 @@ fn inexact(count: u64) -> Precision<usize> {
     exact(count).to_inexact()
 }
 
-fn no_nulls(field: &arrow_schema::Field) -> ColumnStatistics {
+/// Returns statistics that only tell whether the column can hold nulls.
+fn null_statistics(field: &arrow_schema::Field) -> ColumnStatistics {
     let unknown = ColumnStatistics::new_unknown();
     match field.is_nullable() {
         true => unknown,
@@ -160,8 +161,8 @@ fn no_nulls(field: &arrow_schema::Field) -> ColumnStatistics {
     }
 }
 
-/// A column of the numbers below `count`.
-fn numbered(count: Option<u64>, is_exact: bool, known: ColumnStatistics) -> ColumnStatistics {
+/// Returns the statistics of a column of the ids below `count`.
+fn id_statistics(count: Option<u64>, is_exact: bool, known: ColumnStatistics) -> ColumnStatistics {
     let Some(last) = count.and_then(|count| count.checked_sub(1)) else { return known };
     let own = ColumnStatistics {
         min_value: Precision::Exact(ScalarValue::UInt64(Some(0))),
@@ -172,8 +173,8 @@ fn numbered(count: Option<u64>, is_exact: bool, known: ColumnStatistics) -> Colu
     if is_exact { own } else { own.to_inexact() }
 }
 
-/// An axis between the bounds that the store declares.
-fn bounds(
+/// Returns the statistics of an axis, with the bounds that the store declares.
+fn axis_statistics(
     level: &LevelReader,
     axis: usize,
     column: &TableColumn,
@@ -188,7 +189,7 @@ fn bounds(
     ColumnStatistics { min_value: value(low), max_value: value(high), ..known }
 }
 
-/// The bound in the type of the column, where it has fractions.
+/// Converts a bound to the type of the column, if that is a float.
 fn scalar(data_type: &DataType, bound: f64) -> Option<ScalarValue> {
     match data_type {
         DataType::Float32 | DataType::Float64 => {
@@ -203,17 +204,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_make_all_of_it_about() {
+    fn scaled_statistics_are_inexact() {
         let known = ColumnStatistics::new_unknown();
         let table = TableStatistics {
             rows: Precision::Exact(1000),
             objects: None,
-            columns: vec![numbered(Some(8), true, known)],
+            columns: vec![id_statistics(Some(8), true, known)],
         };
-        let some = filtered(table.project(None), 1, 4);
+        let some = scale(table.project(None), 1, 4);
         assert_eq!(some.num_rows, Precision::Inexact(250));
         assert_eq!(some.column_statistics[0].distinct_count, Precision::Inexact(8));
-        assert_eq!(filtered(table.project(None), 0, 0).num_rows, Precision::Inexact(1));
+        assert_eq!(scale(table.project(None), 0, 0).num_rows, Precision::Inexact(1));
         let last = Precision::Exact(ScalarValue::UInt64(Some(7)));
         assert_eq!(table.project(Some(&[0])).column_statistics[0].max_value, last);
     }

@@ -1,4 +1,4 @@
-//! Which table of a store, and which columns of it.
+//! The name of a table and the options that select its level, kind and columns.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use zvf::Kind;
 
 use crate::bad_request;
 
-/// A table of a store.
+/// The name of a table of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -34,7 +34,7 @@ impl TableName {
     pub const ALL: &'static [Self] =
         &[Self::Vertices, Self::Objects, Self::Groups, Self::Members, Self::Links, Self::Levels];
 
-    /// The word for it.
+    /// The name of the table in SQL.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl FromStr for TableName {
     }
 }
 
-/// Which table of a store: by default the vertices of level 0, of its first kind of geometry.
+/// Options that select a table: by default the vertices of level 0, of its first kind of geometry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableOptions {
     /// The table.
@@ -83,10 +83,10 @@ pub struct TableOptions {
 }
 
 impl TableOptions {
-    /// The words that ask for more columns.
+    /// The words that add columns.
     pub const COLUMNS: [&'static str; 3] = ["geometry", "fragment_attributes", "group_attributes"];
 
-    /// Asks for the columns that `word` names; whether there are such.
+    /// Adds the columns that `word` names; returns whether there are such columns.
     ///
     /// ```
     /// let mut options = zvf_datafusion::TableOptions::default();
@@ -103,7 +103,7 @@ impl TableOptions {
         true
     }
 
-    /// The words for the columns that are asked for beside those that a table has by itself.
+    /// Returns the words for the columns that are added to the default ones.
     ///
     /// ```
     /// let mut options = zvf_datafusion::TableOptions::default();
@@ -111,7 +111,7 @@ impl TableOptions {
     /// assert_eq!(options.more_columns().collect::<Vec<_>>(), ["group_attributes"]);
     /// ```
     pub fn more_columns(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let wanted = [self.geometry, self.fragment_attributes, self.group_attributes];
-        Self::COLUMNS.into_iter().zip(wanted).filter_map(|(word, wanted)| wanted.then_some(word))
+        let flags = [self.geometry, self.fragment_attributes, self.group_attributes];
+        Self::COLUMNS.into_iter().zip(flags).filter_map(|(word, is_on)| is_on.then_some(word))
     }
 }

@@ -1,4 +1,4 @@
-//! The values of attributes as arrays.
+//! Attribute values as Arrow arrays.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use datafusion::arrow::compute::nullif;
 use datafusion::error::Result;
 use zvf::model::RowAttribute;
 
-use crate::columns::rows_of;
+use crate::columns::batch_from_fields;
 use crate::external;
 
-/// The values of attributes that rows have, null where they are absent.
+/// Reads the values of an attribute for `rows`, null where they are absent.
 pub(crate) async fn attribute_values(attribute: &RowAttribute, rows: &[u64]) -> Result<ArrayRef> {
     let values = attribute.rows(rows).await.map_err(external)?;
     let field = attribute.field(values.column().clone());
-    let batch = rows_of(vec![field], rows.len())?;
+    let batch = batch_from_fields(vec![field], rows.len())?;
     let batch = zvf::convert::record_batch(&batch).map_err(external)?;
     let array = Arc::clone(batch.column(1));
     if values.absent().is_empty() {
         return Ok(array);
     }
-    let absent = (0..rows.len()).map(|row| Some(!values.is_present(row)));
-    let absent: BooleanArray = absent.collect();
-    Ok(nullif(&array, &absent)?)
+    let is_absent = (0..rows.len()).map(|row| Some(!values.is_present(row)));
+    let is_absent: BooleanArray = is_absent.collect();
+    Ok(nullif(&array, &is_absent)?)
 }

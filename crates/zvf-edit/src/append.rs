@@ -1,4 +1,4 @@
-//! Files that are appended: read as `zvf create` reads them, and added object by object.
+//! The operation `append`: reads a file as `zvf create` reads it, and adds it object by object.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -13,9 +13,9 @@ use crate::fields::{self, Fields};
 use crate::numbers::{NONE, Vid};
 use crate::transaction::{Done, Transaction};
 
-/// The vertices and values of one object of a file, or of its vertices without an object.
+/// The vertices and values of one object of a file, or of all its vertices without an object.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered {
+pub(crate) struct ObjectData {
     pub(crate) positions: Vec<Json>,
     pub(crate) attributes: BTreeMap<String, Vec<Json>>,
     pub(crate) values: Fields,
@@ -23,8 +23,8 @@ pub(crate) struct Gathered {
     pub(crate) parents: BTreeMap<usize, usize>,
 }
 
-impl Gathered {
-    /// The fields of `object.add` or `vertex.add`.
+impl ObjectData {
+    /// Returns the fields of an `object.add` or `vertex.add`.
     pub(crate) fn fields(&self, kind: Kind) -> Fields {
         let mut fields = Map::new();
         fields.insert("positions".to_owned(), json!(self.positions));
@@ -43,7 +43,7 @@ impl Gathered {
     }
 }
 
-/// A value as a script has it.
+/// Converts a value to JSON as scripts write it.
 pub(crate) fn to_json(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -70,8 +70,8 @@ impl Transaction {
         if self.kinds.len() > 1 && !fields.contains_key("kind") {
             return Err(EditError::invalid("the store has several kinds: say \"kind\""));
         }
-        let kind = self.kind_named(fields.get("kind"))?;
-        let what = self.kinds[kind].kind;
+        let kind = self.find_kind(fields.get("kind"))?;
+        let kind_type = self.kinds[kind].kind;
         let path = self.folder.join(&file);
         if !path.is_file() {
             return Err(EditError::new(Class::NotFound, format!("{file}: there is no such file")));
@@ -93,7 +93,7 @@ impl Transaction {
             fields: words("columns")?,
             types: Vec::new(),
         };
-        let options = ReadOptions { kind: Some(what), columns, ..ReadOptions::default() };
+        let options = ReadOptions { kind: Some(kind_type), columns, ..ReadOptions::default() };
         let fault = |error: zvf_convert::ConvertError| {
             let message = join_causes(format!("{file}: {error}"), error.source());
             EditError::new(error.class(), message)
@@ -101,31 +101,31 @@ impl Transaction {
         let reader =
             read::open(Input::path(&path), format.transpose()?, &options).map_err(fault)?;
         let keep = fields::flag(fields, "keep_ids")?.unwrap_or(false);
-        let with_objects = self.kinds[kind].objects.is_some() || what != Kind::PointCloud;
-        let mut contents = Contents::new(&file, what, with_objects);
+        let with_objects = self.kinds[kind].objects.is_some() || kind_type != Kind::PointCloud;
+        let mut contents = FileContents::new(&file, kind_type, with_objects);
         for piece in reader {
             contents.take(piece.map_err(fault)?)?;
         }
-        let Contents { objects, place, links, .. } = contents;
+        let FileContents { objects, place, links, .. } = contents;
         let shift = if keep { 0 } else { self.id_shift(&objects, &file)? };
         let mut done = Done::default();
-        let mut made: BTreeMap<Option<i64>, Vec<Vid>> = BTreeMap::new();
-        for (owner, own) in &objects {
-            if own.positions.is_empty() {
+        let mut new_vertices: BTreeMap<Option<i64>, Vec<Vid>> = BTreeMap::new();
+        for (owner, data) in &objects {
+            if data.positions.is_empty() {
                 continue;
             }
             let id = match owner.filter(|_| with_objects) {
                 Some(id) => Some(id.checked_add(shift).ok_or_else(|| id_overflow(&file, id))?),
                 None => None,
             };
-            let vertices = self.add_gathered(kind, id, own)?;
+            let vertices = self.add_object_data(kind, id, data)?;
             done.changed += num::to_u64(vertices.len());
             done.ids.extend(id);
-            made.insert(*owner, vertices);
+            new_vertices.insert(*owner, vertices);
         }
         let vertex = |number: &usize| {
             let (owner, n) = place.get(*number)?;
-            made.get(owner)?.get(*n).copied()
+            new_vertices.get(owner)?.get(*n).copied()
         };
         for (ends, values) in links {
             let ends: Option<Vec<Vid>> = ends.iter().map(vertex).collect();
@@ -139,25 +139,25 @@ impl Transaction {
         Ok(done)
     }
 
-    /// What is added to the ids of a file, so that all of them are new: those below 0 too.
-    fn id_shift(&self, objects: &BTreeMap<Option<i64>, Gathered>, file: &str) -> Result<i64> {
+    /// Returns the number to add to all ids of a file, negative ones included, so that they are new in the store.
+    fn id_shift(&self, objects: &BTreeMap<Option<i64>, ObjectData>, file: &str) -> Result<i64> {
         let lowest = objects.keys().flatten().min().map_or(0, |id| (*id).min(0));
         self.next_id.checked_sub(lowest).ok_or_else(|| id_overflow(file, lowest))
     }
 
-    /// Adds what was gathered of an object, or vertices without one.
-    pub(crate) fn add_gathered(
+    /// Adds an object, or vertices without one where there is no `id`.
+    pub(crate) fn add_object_data(
         &mut self,
         kind: usize,
         id: Option<i64>,
-        own: &Gathered,
+        data: &ObjectData,
     ) -> Result<Vec<Vid>> {
-        let what = self.kinds[kind].kind;
-        let fields = own.fields(what);
+        let kind_type = self.kinds[kind].kind;
+        let fields = data.fields(kind_type);
         match id {
             None => self.make_vertices(kind, NONE, &fields),
             Some(id) => {
-                let id = self.allot(Some(id))?;
+                let id = self.allocate_id(Some(id))?;
                 let object = self.new_object(kind, id)?;
                 self.fill_object(kind, object, &fields)
             }
@@ -165,7 +165,7 @@ impl Transaction {
     }
 }
 
-/// The vertices that a link of a file joins, by their place in it, and its values by column.
+/// A link of a file: the vertices that it joins, by their index in the file, and its values by column.
 type LinkRow = (Vec<usize>, Vec<(String, Json)>);
 
 fn id_overflow(file: &str, id: i64) -> EditError {
@@ -175,20 +175,20 @@ fn id_overflow(file: &str, id: i64) -> EditError {
     )
 }
 
-/// What a file holds, by object.
-struct Contents<'a> {
+/// The contents of a file, by object.
+struct FileContents<'a> {
     file: &'a str,
     kind: Kind,
     /// Whether the store has objects of this kind.
     with_objects: bool,
-    /// What each object has, and what vertices without one have.
-    objects: BTreeMap<Option<i64>, Gathered>,
-    /// The owner of each vertex of the file, and its place among those of the owner.
+    /// The data of each object, and of the vertices without one.
+    objects: BTreeMap<Option<i64>, ObjectData>,
+    /// The owner of each vertex of the file, and the index of the vertex within the owner.
     place: Vec<(Option<i64>, usize)>,
     links: Vec<LinkRow>,
 }
 
-impl<'a> Contents<'a> {
+impl<'a> FileContents<'a> {
     fn new(file: &'a str, kind: Kind, with_objects: bool) -> Self {
         let (objects, place, links) = (BTreeMap::new(), Vec::new(), Vec::new());
         Self { file, kind, with_objects, objects, place, links }
@@ -224,7 +224,7 @@ impl<'a> Contents<'a> {
             let own = self.objects.entry(owner).or_default();
             self.place.push((owner, own.positions.len()));
             let axes = 0..num::usize_from_u32(batch.positions().width());
-            // What is no number is refused as a position.
+            // `encode_position` refuses NaN.
             let position = axes.map(|c| batch.positions().float(i, c).unwrap_or(f64::NAN));
             own.positions.push(position.map(|x| to_json(&Value::Float(x))).collect());
             for field in batch.fields() {
@@ -250,7 +250,7 @@ impl<'a> Contents<'a> {
         Ok(())
     }
 
-    /// The object of each vertex of a batch. A file that names no objects is one object.
+    /// Returns the object of each vertex of a batch. A file that names no objects is one object.
     fn vertex_owners(&self, batch: &Batch) -> Result<Vec<Option<i64>>> {
         if let Some(owners) = batch.vertex_objects() {
             let has_structure = self.kind.is_chain() || self.kind == Kind::Skeleton;
@@ -280,7 +280,7 @@ impl<'a> Contents<'a> {
         Ok(owners)
     }
 
-    /// The vertices of an element, by their place in the file.
+    /// Returns the vertices of an element, by their index in the file.
     fn element(&self, rows: &Column, n: usize) -> Result<Vec<usize>> {
         let end = |c: usize| {
             let found = rows.value(n, c);
@@ -301,13 +301,13 @@ impl<'a> Contents<'a> {
     }
 }
 
-/// The values of a row by the name of their column.
+/// Returns the values of row `i`, each with the name of its column.
 fn named_values(fields: &[Field], i: usize) -> Vec<(String, Json)> {
     fields.iter().map(|field| (field.name.to_string(), row_value(field, i))).collect()
 }
 
 fn row_value(field: &Field, i: usize) -> Json {
-    // A code without a category is refused when the value is encoded.
+    // `encode` refuses a code without a category later.
     let one = |c: usize| field.value(i, c).map_or(Json::Null, |value| to_json(&value));
     match field.column.width() {
         1 => one(0),
@@ -321,17 +321,17 @@ mod tests {
 
     use super::*;
 
-    /// Takes one element of two ends into what a file holds.
+    /// Adds one element with two ends to the contents of a file, and returns its ends.
     fn take(dtype: Dtype, ends: [[u8; 8]; 2]) -> std::result::Result<Vec<usize>, String> {
         let rows = Column::new(dtype, 2, ends.concat().into()).unwrap();
-        let mut contents = Contents::new("a.npz", Kind::Graph, true);
+        let mut contents = FileContents::new("a.npz", Kind::Graph, true);
         let taken = contents.take(Piece::Elements { rows, fields: Vec::new() });
         taken.map_err(|error| error.message)?;
         Ok(contents.links.remove(0).0)
     }
 
     #[test]
-    fn elements_name_vertices_by_whole_numbers_and_lose_none() {
+    fn reads_vertex_numbers_of_elements_exactly() {
         let wrong = |found: &str| {
             Err(format!("a.npz: element 0: expected the number of a vertex, found {found}"))
         };
@@ -346,13 +346,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_has_no_edge_to_another_tree() {
+    fn refuses_an_edge_between_trees() {
         let place = Column::new(Dtype::INT64, 1, [1_i64, 2].map(i64::to_le_bytes).concat().into());
         let batch = Batch::new(Kind::Skeleton, place.unwrap());
         let owners = [4, 5].map(|id| Some(zvf_model::ObjectId(id))).to_vec();
         let edges = zvf_model::Elements::new(2, vec![1, 0]).unwrap();
         let batch = batch.with_vertex_objects(owners).unwrap().with_elements(edges).unwrap();
-        let mut contents = Contents::new("a.swc", Kind::Skeleton, true);
+        let mut contents = FileContents::new("a.swc", Kind::Skeleton, true);
         let error = contents.take(Piece::Vertices(batch)).unwrap_err();
         assert_eq!(
             error.message,

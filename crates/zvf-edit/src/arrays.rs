@@ -1,11 +1,11 @@
-//! The arrays of a store as an edit needs them: a document, the parts that are read, and the parts that change.
+//! Arrays of a store during an edit: the document, cells that are read, and cells that are staged for the commit.
 //!
 //! ```text
-//! CellArray    one payload for each chunk of space: vertices, fragments, attributes, links
-//! RowArray     rows of any length: manifests, groups
+//! CellArray    one payload for each spatial chunk: vertices, fragments, attributes, links
+//! RowArray     variable-length rows: manifests, groups
 //! ```
 //!
-//! A document is kept as JSON, so that what is not understood stays as it is. Not here: what a payload means.
+//! Documents are kept as JSON, so that unknown fields are preserved. Not here: what a payload means.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -23,10 +23,10 @@ use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::snapshot::Snapshot;
 
-/// A chunk of space, by its absolute coordinates.
+/// The absolute coordinates of a spatial chunk.
 pub(crate) type Chunk = Vec<i64>;
 
-/// The document of a node, none when there is no such node.
+/// Reads the document of a node. Returns `None` when there is no such node.
 pub(crate) fn read_doc(snap: &Snapshot, path: &str) -> Result<Option<Json>> {
     let key = doc_key(path);
     let Some(text) = snap.get(&key)? else { return Ok(None) };
@@ -37,17 +37,17 @@ pub(crate) fn doc_key(path: &str) -> String {
     if path.is_empty() { "zarr.json".to_owned() } else { format!("{path}/zarr.json") }
 }
 
-/// The bytes of a document.
+/// Serializes a document.
 pub(crate) fn doc_bytes(doc: &Json) -> Result<Bytes> {
     Ok(serde_json::to_vec(doc)?.into())
 }
 
-/// A group without attributes.
+/// Returns the document of a group without attributes.
 pub(crate) fn plain_group() -> Json {
     json!({ "attributes": {}, "zarr_format": 3, "node_type": "group" })
 }
 
-/// The text of a chunk.
+/// Formats the coordinates of a chunk as in `nonempty_chunks`.
 pub(crate) fn chunk_text(chunk: &[i64]) -> String {
     let parts: Vec<String> = chunk.iter().map(i64::to_string).collect();
     parts.join(".")
@@ -73,20 +73,20 @@ fn attributes(doc: &mut Json) -> Option<&mut Map<String, Json>> {
     doc.get_mut("attributes")?.as_object_mut()
 }
 
-/// How chunks of an array become stored bytes.
+/// The encoding of the chunks of an array.
 #[derive(Clone, Debug)]
 pub(crate) struct Coding {
     pub(crate) codecs: CodecPipeline,
-    pub(crate) big: bool,
-    checksum: bool, // of the index of shards
+    pub(crate) is_big_endian: bool,
+    checksum: bool, // whether the shard index has one
 }
 
 impl Coding {
-    /// That of the array at `path` with this document; and the shape of a shard, in chunks, where it has shards.
+    /// Returns the encoding that a document declares, and the shape of a shard in chunks where the array is sharded.
     pub(crate) fn open(path: &str, doc: &ArrayDoc) -> Result<(Self, Option<Vec<i64>>)> {
         let sharding = doc.sharding();
         let list = sharding.map_or(&doc.codecs, |sharding| &sharding.codecs);
-        let mut big = false;
+        let mut is_big_endian = false;
         let mut steps = Vec::new();
         for codec in list {
             let kind = codec.kind();
@@ -96,7 +96,7 @@ impl Coding {
                 )));
             }
             if let CodecKind::Bytes { big_endian } = kind {
-                big = *big_endian == Some(true);
+                is_big_endian = *big_endian == Some(true);
             } else if !matches!(kind, CodecKind::VlenBytes) {
                 steps.push(codec.clone());
             }
@@ -104,7 +104,7 @@ impl Coding {
         let codecs = CodecPipeline::from_specs(&steps)
             .map_err(|error| EditError::from(error).with_place(path))?;
         let Some(sharding) = sharding else {
-            return Ok((Self { codecs, big, checksum: true }, None));
+            return Ok((Self { codecs, is_big_endian, checksum: true }, None));
         };
         if sharding.index_at_start {
             return Err(EditError::unsupported(format!(
@@ -113,24 +113,24 @@ impl Coding {
         }
         let checksum =
             sharding.index_codecs.iter().any(|codec| matches!(codec.kind(), CodecKind::Crc32c));
-        // A shard is the chunk of the array.
+        // The chunk of a sharded array is the shard.
         let shape: Option<Vec<i64>> =
             doc.chunk_shape.iter().map(|n| i64::try_from(*n).ok()).collect();
         let shape = shape.ok_or_else(|| {
             EditError::unsupported(format!("{path}: shards of more than 2^63 chunks"))
         })?;
-        Ok((Self { codecs, big, checksum }, Some(shape)))
+        Ok((Self { codecs, is_big_endian, checksum }, Some(shape)))
     }
 }
 
-/// A document of an array, as it is typed.
+/// Parses the document of the array at `path`.
 pub(crate) fn parse_array_doc(path: &str, text: &[u8]) -> Result<ArrayDoc> {
     ArrayDoc::parse(text).map_err(|error| {
         EditError::new(Class::Encoding, format!("{path}: {error}")).caused_by(error)
     })
 }
 
-/// An array with one payload for each chunk of space.
+/// An array with one payload for each spatial chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct CellArray {
     pub(crate) path: String,
@@ -141,7 +141,8 @@ pub(crate) struct CellArray {
     coding: Coding,
     present: BTreeSet<Chunk>,
     staged: BTreeMap<Chunk, Option<Bytes>>,
-    old_grid: Option<(Vec<i64>, BTreeSet<Chunk>)>, // origin and presence before the origin changed
+    /// The origin and the stored chunks from before the origin changed.
+    old_grid: Option<(Vec<i64>, BTreeSet<Chunk>)>,
     is_new: bool,
     changed: bool,
 }
@@ -198,7 +199,7 @@ impl CellArray {
         }))
     }
 
-    /// An array that is not there yet, with the grid and the codecs of `like`.
+    /// Creates an empty array with the grid and the codecs of `like`.
     pub(crate) fn create(like: &Self, path: &str, attrs: Json) -> Self {
         let mut doc = like.doc.clone();
         doc["attributes"] = attrs;
@@ -214,8 +215,8 @@ impl CellArray {
         }
     }
 
-    /// The same cells under another name.
-    pub(crate) fn renamed(&self, snap: &Snapshot, path: &str) -> Result<Self> {
+    /// Copies all cells to a new array at `path`.
+    pub(crate) fn copy_to(&self, snap: &Snapshot, path: &str) -> Result<Self> {
         let mut other = Self::create(self, path, self.doc["attributes"].clone());
         for chunk in self.chunks() {
             other.put(&chunk, self.read(snap, &chunk)?.unwrap_or_default());
@@ -223,7 +224,7 @@ impl CellArray {
         Ok(other)
     }
 
-    /// The chunks that hold something, changes included, ascending.
+    /// Returns the nonempty chunks, staged changes included, ascending.
     pub(crate) fn chunks(&self) -> Vec<Chunk> {
         let mut all = self.present.clone();
         for (chunk, bytes) in &self.staged {
@@ -242,8 +243,8 @@ impl CellArray {
         }
     }
 
-    /// The bytes that are stored of a chunk before the edit; `None` when nothing is.
-    pub(crate) fn stored(&self, snap: &Snapshot, chunk: &[i64]) -> Result<Option<Bytes>> {
+    /// Reads the payload that a chunk had before the edit. Returns `None` for an empty chunk.
+    pub(crate) fn read_stored(&self, snap: &Snapshot, chunk: &[i64]) -> Result<Option<Bytes>> {
         if self.is_new || !self.present.contains(chunk) {
             return Ok(None);
         }
@@ -255,14 +256,14 @@ impl CellArray {
                 let bytes = snap.get(&key)?.ok_or_else(|| EditError::new(Class::NotFound, format!("{key}: nonempty_chunks names the chunk, but nothing is stored; run \"zvf repair\"")))?;
                 self.coding
                     .codecs
-                    .unpack(bytes, CELL_CAP)
+                    .unpack(bytes, MAX_CELL_BYTES)
                     .map_err(|error| EditError::from(error).with_place(&key))?
             }
             Some(shard) => {
                 let (outer, inner) = split_by_shard(&at, shard);
                 let cells = self.read_shard(snap, &outer)?;
                 match cells.get(inner).cloned().flatten() {
-                    Some(bytes) => self.coding.codecs.unpack(bytes, CELL_CAP)?,
+                    Some(bytes) => self.coding.codecs.unpack(bytes, MAX_CELL_BYTES)?,
                     None => return Ok(None),
                 }
             }
@@ -272,11 +273,11 @@ impl CellArray {
         Ok(Some(plain.slice_ref(cell.payload())))
     }
 
-    /// The bytes of a chunk, changes included.
+    /// Reads the payload of a chunk, staged changes included.
     pub(crate) fn read(&self, snap: &Snapshot, chunk: &[i64]) -> Result<Option<Bytes>> {
         match self.staged.get(chunk) {
             Some(bytes) => Ok(bytes.clone()),
-            None => self.stored(snap, chunk),
+            None => self.read_stored(snap, chunk),
         }
     }
 
@@ -292,18 +293,18 @@ impl CellArray {
         Ok((0..count).map(|i| index.get(i).map(|span| bytes.slice(to_usize(&span)))).collect())
     }
 
-    /// Stages the bytes of a chunk; no bytes make it empty.
+    /// Stages the payload of a chunk. An empty payload removes the chunk.
     pub(crate) fn put(&mut self, chunk: &[i64], payload: impl Into<Bytes>) {
         let payload: Bytes = payload.into();
         self.staged.insert(chunk.to_vec(), (!payload.is_empty()).then_some(payload));
     }
 
-    /// Marks a chunk as absent, where its bytes are removed elsewhere.
+    /// Removes a chunk from the list of stored chunks. The caller removes its bytes.
     pub(crate) fn forget(&mut self, chunk: &[i64]) {
         self.changed |= self.present.remove(chunk);
     }
 
-    /// The shard a chunk lies in: the origin of shards, their shape, and which one; none where there are no shards.
+    /// Returns the origin and the shape of the shard grid; `None` where the array is not sharded.
     pub(crate) fn shards(&self) -> Option<(&[i64], &[i64])> {
         Some((&self.origin, self.shard.as_deref()?))
     }
@@ -316,7 +317,7 @@ impl CellArray {
         for axis in 0..rank {
             let missing = origin[axis] - low[axis];
             if missing > 0 {
-                // Whole shards, so that their contents stay together.
+                // The origin moves by whole shards, so that each shard keeps its chunks.
                 origin[axis] -= (missing + unit[axis] - 1) / unit[axis] * unit[axis];
             }
         }
@@ -334,7 +335,7 @@ impl CellArray {
         }
     }
 
-    /// The grid, as the first chunk and the one behind the last.
+    /// Whether the grid contains all chunks from `low` to `high`, both included.
     pub(crate) fn covers(&self, low: &[i64], high: &[i64]) -> bool {
         (0..self.shape.len()).all(|axis| {
             low[axis] >= self.origin[axis] && high[axis] < self.origin[axis] + self.shape[axis]
@@ -352,7 +353,7 @@ impl CellArray {
         }
     }
 
-    /// Adds what changed to `out`.
+    /// Adds the changes of the array to `out`.
     pub(crate) fn flush(&mut self, snap: &Snapshot, out: &mut Changes) -> Result<()> {
         let mut staged = std::mem::take(&mut self.staged);
         let mut now = self.present.clone();
@@ -363,10 +364,10 @@ impl CellArray {
             };
         }
         if let Some((_, present)) = &self.old_grid {
-            // Another origin gives every cell another name.
+            // A new origin gives every cell a new key.
             for chunk in present.clone() {
                 if let std::collections::btree_map::Entry::Vacant(free) = staged.entry(chunk) {
-                    let bytes = self.stored(snap, free.key())?;
+                    let bytes = self.read_stored(snap, free.key())?;
                     free.insert(bytes);
                 }
             }
@@ -405,7 +406,7 @@ impl CellArray {
             let key = cell_key(&self.path, &at(chunk, &self.origin));
             match bytes {
                 Some(bytes) => {
-                    if moved.is_none() && self.stored(snap, chunk)?.as_ref() == Some(bytes) {
+                    if moved.is_none() && self.read_stored(snap, chunk)?.as_ref() == Some(bytes) {
                         continue;
                     }
                     let framed = encode_cell(bytes)?;
@@ -489,7 +490,7 @@ impl CellArray {
         }
     }
 
-    /// Removes the array.
+    /// Adds the removal of the array to `out`.
     pub(crate) fn erase(&self, out: &mut Changes) {
         if self.is_new {
             return;
@@ -508,7 +509,7 @@ impl CellArray {
 }
 
 fn to_usize(span: &Range<u64>) -> Range<usize> {
-    // Spans were checked against the bytes at hand.
+    // Spans were checked against the length of the shard.
     saturating_usize(span.start)..saturating_usize(span.end)
 }
 
@@ -517,7 +518,7 @@ fn cell_key(path: &str, at: &[i64]) -> String {
     format!("{path}/c/{}", parts.join("/"))
 }
 
-/// Cells of a shard.
+/// Returns the number of cells of a shard.
 fn count_cells(shard: &[i64]) -> Result<usize> {
     let count = shard.iter().try_fold(1_i64, |all, side| all.checked_mul(*side));
     let count = count.and_then(|count| usize::try_from(count).ok());
@@ -535,23 +536,23 @@ fn split_by_shard(at: &[i64], shard: &[i64]) -> (Vec<i64>, usize) {
     (outer, usize::try_from(inner).unwrap_or(0)) // remainders are not negative
 }
 
-/// Decoded bytes of one cell at most: what the format allows.
-pub(crate) const CELL_CAP: u64 = 1 << 32;
+/// Maximum length of a decoded cell in bytes, the limit of the format.
+pub(crate) const MAX_CELL_BYTES: u64 = 1 << 32;
 
-/// An array of rows of any length.
+/// An array of variable-length rows, held in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct RowArray {
     pub(crate) path: String,
     pub(crate) doc: Json,
     coding: Coding,
-    chunk: usize,
+    chunk_rows: usize,
     pub(crate) rows: Vec<Bytes>,
-    old: Vec<Bytes>,
+    old_rows: Vec<Bytes>,
     is_new: bool,
     pub(crate) changed: bool,
 }
 
-/// The rows of an array, and those of a chunk.
+/// Returns the number of rows of an array, and of rows of a chunk.
 pub(crate) fn row_shape(path: &str, doc: &Json) -> Result<(usize, usize)> {
     let chunk = &doc["chunk_grid"]["configuration"]["chunk_shape"][0];
     let number = |value: &Json| value.as_u64().and_then(|n| usize::try_from(n).ok());
@@ -577,7 +578,7 @@ impl RowArray {
                 Some(bytes) => {
                     let plain = coding
                         .codecs
-                        .unpack(bytes, CELL_CAP)
+                        .unpack(bytes, MAX_CELL_BYTES)
                         .map_err(|error| EditError::from(error).with_place(path))?;
                     let items = VlenRows::parse(&plain, to_u64(chunk))
                         .map_err(|error| EditError::from(error).with_place(path))?;
@@ -589,8 +590,8 @@ impl RowArray {
             path: path.to_owned(),
             doc,
             coding,
-            chunk,
-            old: rows.clone(),
+            chunk_rows: chunk,
+            old_rows: rows.clone(),
             rows,
             is_new: false,
             changed: false,
@@ -611,56 +612,59 @@ impl RowArray {
             path: path.to_owned(),
             doc,
             coding,
-            chunk: 1,
+            chunk_rows: 1,
             rows: Vec::new(),
-            old: Vec::new(),
+            old_rows: Vec::new(),
             is_new: true,
             changed: true,
         })
     }
 
-    /// Drops rows behind the stated number of rows.
+    /// Drops all rows behind the first `count`.
     pub(crate) fn truncate(&mut self, count: usize) {
         self.rows.truncate(count);
-        self.old.truncate(count);
+        self.old_rows.truncate(count);
     }
 
-    /// Adds what changed; a single chunk grows with the array up to `largest` rows.
-    pub(crate) fn flush(&mut self, out: &mut Changes, largest: usize) -> Result<()> {
-        let same = self.rows == self.old;
+    /// Adds the changes of the array to `out`. A single chunk grows with the array up to `max_chunk_rows` rows.
+    pub(crate) fn flush(&mut self, out: &mut Changes, max_chunk_rows: usize) -> Result<()> {
+        let same = self.rows == self.old_rows;
         if same && !self.changed && !self.is_new {
             return Ok(());
         }
-        let (count, old_chunk) = (self.rows.len(), self.chunk);
-        if count > self.chunk && self.chunk < largest || self.is_new || largest == usize::MAX {
-            self.chunk = count.clamp(1, largest);
+        let (count, old_chunk) = (self.rows.len(), self.chunk_rows);
+        let grows = count > self.chunk_rows && self.chunk_rows < max_chunk_rows;
+        if grows || self.is_new || max_chunk_rows == usize::MAX {
+            self.chunk_rows = count.clamp(1, max_chunk_rows);
         }
-        let parts = count.div_ceil(self.chunk);
-        if !same || old_chunk != self.chunk {
+        let parts = count.div_ceil(self.chunk_rows);
+        if !same || old_chunk != self.chunk_rows {
             for part in 0..parts {
-                let span = part * self.chunk..(part * self.chunk + self.chunk).min(count);
-                let unchanged = old_chunk == self.chunk
-                    && self.old.get(span.clone()) == self.rows.get(span.clone());
-                if unchanged && span.len() == self.chunk && !self.is_new {
+                let first = part * self.chunk_rows;
+                let span = first..(first + self.chunk_rows).min(count);
+                let unchanged = old_chunk == self.chunk_rows
+                    && self.old_rows.get(span.clone()) == self.rows.get(span.clone());
+                if unchanged && span.len() == self.chunk_rows && !self.is_new {
                     continue;
                 }
                 let rows: Vec<&[u8]> = self.rows[span].iter().map(AsRef::as_ref).collect();
-                let plain = encode_rows(&rows, u32::try_from(self.chunk).unwrap_or(u32::MAX))?; // at most 2^26 rows
+                let chunk_rows = u32::try_from(self.chunk_rows).unwrap_or(u32::MAX); // at most 2^26 rows
+                let plain = encode_rows(&rows, chunk_rows)?;
                 out.insert(
                     format!("{}/c/{part}", self.path),
                     Some(self.coding.codecs.pack(plain.into())?),
                 );
             }
             if !self.is_new {
-                for part in parts..self.old.len().div_ceil(old_chunk) {
+                for part in parts..self.old_rows.len().div_ceil(old_chunk) {
                     out.insert(format!("{}/c/{part}", self.path), None);
                 }
             }
         }
         self.doc["shape"] = json!([count]);
-        self.doc["chunk_grid"]["configuration"]["chunk_shape"] = json!([self.chunk]);
+        self.doc["chunk_grid"]["configuration"]["chunk_shape"] = json!([self.chunk_rows]);
         out.insert(doc_key(&self.path), Some(doc_bytes(&self.doc)?));
-        self.old = self.rows.clone();
+        self.old_rows = self.rows.clone();
         (self.is_new, self.changed) = (false, false);
         Ok(())
     }

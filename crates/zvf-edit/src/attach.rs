@@ -1,4 +1,4 @@
-//! Columns of objects from a table: text with commas or tabs, joined by id or by a column.
+//! The command `attach`: joins the columns of a CSV or TSV table to objects, by id or by a column.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -13,24 +13,24 @@ use crate::error::{EditError, Result};
 use crate::new_column::NewColumn;
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::scalar::{Scalar, Type};
+use crate::scalar::{ColumnType, Scalar};
 use crate::script::{commit, open_journal, report};
 use crate::transaction::Transaction;
 
 /// How a table is joined.
 #[derive(Clone, Debug, Default)]
 pub struct Join {
-    /// The column of the table that says which object a row is of.
+    /// The key column of the table, which names the object of each row.
     pub key: String,
-    /// The column of objects it is compared with; their ids when not given.
+    /// The column of objects that the key is compared with; `None` for their ids.
     pub on: Option<String>,
-    /// The columns to join; all others when not given.
+    /// The columns to join; `None` for all but the key.
     pub columns: Option<Vec<String>>,
     /// The prefix of the names of new columns.
     pub prefix: String,
     /// Whether columns of the same name are replaced.
     pub replace: bool,
-    /// Whether a row without an object is a fault.
+    /// Whether a row without an object is an error.
     pub strict: bool,
 }
 
@@ -38,49 +38,49 @@ pub struct Join {
 ///
 /// # Errors
 ///
-/// When the table cannot be read, a key is there twice, or a column is there already.
+/// When the table cannot be read, a key occurs twice, or a column exists already.
 pub fn attach(
     store: impl Into<Place>,
     table: &Path,
     join: &Join,
     options: &CommitOptions,
 ) -> Result<Json> {
-    let own = open_journal(&store.into(), options)?;
+    let journal = open_journal(&store.into(), options)?;
     let parsed = Table::read(table)?;
     let key = parsed.column_index(&join.key)?;
-    let wanted: Vec<usize> = match &join.columns {
+    let columns: Vec<usize> = match &join.columns {
         Some(list) => list.iter().map(|name| parsed.column_index(name)).collect::<Result<_>>()?,
         None => (0..parsed.names.len()).filter(|i| *i != key).collect(),
     };
-    let mut transaction = Transaction::begin(&own, Path::new("."))?;
+    let mut transaction = Transaction::begin(&journal, Path::new("."))?;
     let by_key = transaction.objects_by_key(join.on.as_deref())?;
     let (matched, unmatched) = parsed.join(key, &by_key, join.strict)?;
-    for at in wanted {
+    for at in columns {
         transaction.attach_column(&parsed, at, join, &matched)?;
     }
     transaction.operations =
         vec![json!({"op": "attach", "table": table.to_string_lossy(), "key": join.key})];
     let mut own_options = options.clone();
     own_options.if_head = Some(transaction.head());
-    let committed = commit(&own, transaction, &own_options)?;
+    let committed = commit(&journal, transaction, &own_options)?;
     let mut notices = committed.notices;
     if unmatched > 0 {
         notices.push(json!({"code": "rows_without_object", "text": format!("{unmatched} rows of the table have no object")}));
     }
     let commits: Vec<Json> = committed.report.into_iter().collect();
-    Ok(report(&own, own.head()?, options.dry_run, &commits, &notices, None))
+    Ok(report(&journal, journal.head()?, options.dry_run, &commits, &notices, None))
 }
 
-/// A kind, and an object of it.
+/// The index of a kind, and the number of an object of it.
 type ObjectPlace = (usize, u32);
 
-/// A table as text.
+/// A table whose fields are text.
 struct Table {
     names: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
-/// Rows of a table, each with the object that it names, and how many rows name none.
+/// The rows of a table that name an object, each with it, and the number of rows that name none.
 type Matched<'a> = (Vec<(ObjectPlace, &'a [String])>, u64);
 
 impl Table {
@@ -105,9 +105,9 @@ impl Table {
         Ok(Self { names, rows })
     }
 
-    /// The place of a column.
+    /// Returns the index of a column.
     fn column_index(&self, name: &str) -> Result<usize> {
-        self.names.iter().position(|known| known == name).ok_or_else(|| {
+        self.names.iter().position(|other| other == name).ok_or_else(|| {
             EditError::invalid(format!(
                 "the table has no column {name:?}; it has {}",
                 self.names.join(", ")
@@ -115,7 +115,7 @@ impl Table {
         })
     }
 
-    /// The rows whose column `key` names an object, each with it, and how many do not.
+    /// Joins rows to objects by the column `key`. With `strict`, refuses a row without an object.
     fn join(
         &self,
         key: usize,
@@ -123,11 +123,11 @@ impl Table {
         strict: bool,
     ) -> Result<Matched<'_>> {
         let mut matched = Vec::new();
-        let mut seen: HashMap<String, usize> = HashMap::new();
+        let mut rows_by_key: HashMap<String, usize> = HashMap::new();
         let mut unmatched = 0;
         for (n, row) in self.rows.iter().enumerate() {
             let text = normalize_key(&row[key]);
-            if let Some(earlier) = seen.insert(text.clone(), n) {
+            if let Some(earlier) = rows_by_key.insert(text.clone(), n) {
                 return Err(EditError::invalid(format!(
                     "rows {} and {} of the table have the same key {text}",
                     earlier + 1,
@@ -150,7 +150,7 @@ impl Table {
 }
 
 impl Transaction {
-    /// The objects by their id, or by their value in the column `on`.
+    /// Returns the objects by their id, or by their value in the column `on`.
     fn objects_by_key(&mut self, on: Option<&str>) -> Result<BTreeMap<String, ObjectPlace>> {
         let mut by_key = BTreeMap::new();
         for id in self.object_ids() {
@@ -178,7 +178,7 @@ impl Transaction {
         Ok(by_key)
     }
 
-    /// Adds the column `at` of a table to the objects of all kinds.
+    /// Adds the column with the index `at` of a table to the objects of all kinds.
     fn attach_column(
         &mut self,
         table: &Table,
@@ -187,7 +187,7 @@ impl Transaction {
         matched: &[(ObjectPlace, &[String])],
     ) -> Result<()> {
         let name = format!("{}{}", join.prefix, table.names[at]);
-        let scalar = type_of(table.rows.iter().map(|row| row[at].as_str()));
+        let scalar = infer_type(table.rows.iter().map(|row| row[at].as_str()));
         for kind in 0..self.kinds.len() {
             if self.kinds[kind].objects.is_none() {
                 continue;
@@ -204,14 +204,14 @@ impl Transaction {
                     self.column_drop(fields)?;
                 }
             }
-            let mut ty = Type::plain(scalar);
+            let mut ty = ColumnType::plain(scalar);
             let attrs = json!({"name": name, "dtype": scalar.name()});
             let column =
                 NewColumn { name: name.clone(), ty: ty.clone(), fill: ty.sentinel(), attrs };
             self.create_column("object", kind, column)?;
-            self.write_item(format!("column:object:{name}:{}", self.kinds[kind].kind));
+            self.mark_written(format!("column:object:{name}:{}", self.kinds[kind].kind));
             for ((of, object), row) in matched.iter().filter(|((of, _), _)| *of == kind) {
-                let Some(value) = value_of(scalar, &row[at]) else { continue };
+                let Some(value) = parse_value(scalar, &row[at]) else { continue };
                 if let Some(bytes) = ty.encode(&value)? {
                     self.kinds[*of].object_mut(*object)?.values.insert(name.clone(), bytes);
                 }
@@ -221,8 +221,8 @@ impl Transaction {
     }
 }
 
-/// A field of a table as a value of this type; nothing where it is empty and no text.
-fn value_of(scalar: Scalar, text: &str) -> Option<Json> {
+/// Parses a field of a table as a value of this type. Returns `None` for an empty field, unless the type is text.
+fn parse_value(scalar: Scalar, text: &str) -> Option<Json> {
     match (scalar, text.trim()) {
         (Scalar::Text(_), text) => Some(json!(text)),
         (_, "") => None,
@@ -240,7 +240,7 @@ fn json_float(text: &str) -> Json {
     }
 }
 
-/// A key as objects have it: numbers without needless signs and zeros.
+/// Normalizes a key, so that different spellings of a number are equal.
 fn normalize_key(text: &str) -> String {
     let text = text.trim();
     match (text.parse::<i128>(), text.parse::<f64>()) {
@@ -250,24 +250,24 @@ fn normalize_key(text: &str) -> String {
     }
 }
 
-/// The type that holds all of a column.
-fn type_of<'a>(values: impl Iterator<Item = &'a str>) -> Scalar {
-    let (mut whole, mut unsigned, mut number, mut longest) = (true, true, true, 1);
+/// Returns the simplest type that holds all values of a column.
+fn infer_type<'a>(values: impl Iterator<Item = &'a str>) -> Scalar {
+    let (mut is_int, mut is_uint, mut is_float, mut longest) = (true, true, true, 1);
     for text in values {
         let text = text.trim();
         longest = longest.max(text.chars().count());
         if text.is_empty() {
             continue;
         }
-        whole &= text.parse::<i64>().is_ok();
-        unsigned &= text.parse::<u64>().is_ok();
-        // A whole number that a float would round, such as an id, stays what it is as text.
-        number &= match text.parse::<i128>() {
+        is_int &= text.parse::<i64>().is_ok();
+        is_uint &= text.parse::<u64>().is_ok();
+        // An integer that `f64` would round, such as an id, is kept exactly as text.
+        is_float &= match text.parse::<i128>() {
             Ok(n) => n as f64 as i128 == n,
             Err(_) => text.parse::<f64>().is_ok(),
         };
     }
-    match (whole, unsigned, number) {
+    match (is_int, is_uint, is_float) {
         (true, ..) => Scalar::Int(8),
         (_, true, _) => Scalar::UInt(8),
         (_, _, true) => Scalar::Float(8),
@@ -275,7 +275,7 @@ fn type_of<'a>(values: impl Iterator<Item = &'a str>) -> Scalar {
     }
 }
 
-/// The fields of a table, with quotes as RFC 4180 has them.
+/// Splits a table into fields, with quotes as in RFC 4180.
 fn parse(text: &str, separator: char) -> Result<Vec<Vec<String>>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut rows = Vec::new();
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_a_float_would_round_stay_apart() {
+    fn keeps_keys_beyond_f64_apart() {
         assert_eq!(normalize_key(" +007 "), "7");
         assert_eq!(normalize_key("18446744073709551615"), "18446744073709551615");
         assert_ne!(normalize_key("9223372036854775809"), normalize_key("9223372036854775810"));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_told_apart_as_spreadsheets_write_them() {
+    fn parses_fields_as_spreadsheets_write_them() {
         let parsed = |text: &str| parse(text, ',').unwrap();
         assert_eq!(parsed("a,b\n1,\"x, \"\"y\"\"\"\n"), [["a", "b"], ["1", "x, \"y\""]]);
         assert_eq!(parsed("a\r\n1\r\n\r\n2"), [["a"], ["1"], ["2"]]);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_has_the_simplest_type_that_holds_it() {
+    fn infers_the_simplest_type_of_a_column() {
         for (values, scalar) in [
             (&["1", "", "-3"][..], Scalar::Int(8)),
             (&["1", "2.5"][..], Scalar::Float(8)),
@@ -344,7 +344,7 @@ mod tests {
             (&["-1.5", "1152921504606846976"][..], Scalar::Float(8)),
             (&["-1", "99999999999999999999", "0"][..], Scalar::Text(20)),
         ] {
-            assert_eq!(type_of(values.iter().copied()), scalar, "{values:?}");
+            assert_eq!(infer_type(values.iter().copied()), scalar, "{values:?}");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Whether a journal is whole, and whether the store holds what it says.
+//! Checks a journal, and the store against it.
 //!
 //! ```text
-//! records      each parses, has its checksum, and names the one before it by its checksum
-//! staged       the new bytes of commits that are not applied are there
-//! store        every key holds what the last commit that wrote it wrote
-//! ids          the next id is above every one that commits gave
+//! records      each parses, has a valid checksum, and links to its predecessor by checksum
+//! staged       the new bytes of pending commits exist
+//! store        every key holds the bytes of the last commit that wrote it
+//! ids          the next id is above all ids that commits allocated
 //! ```
 //!
-//! Nothing is changed. Not here: what the store's bytes mean, which validation of the store checks.
+//! The check changes nothing. Not here: what the store's bytes mean, which `zvf validate` checks.
 
 use std::collections::BTreeMap;
 
@@ -16,26 +16,26 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 
 use crate::error::{EditError, Result};
-use crate::history::journal;
+use crate::history::open_store_journal;
 use crate::journal::Journal;
 use crate::place::Place;
-use crate::record::{Entry, Record, Span};
+use crate::record::{CommitRecord, Entry, Span};
 
-/// Something that is wrong with a journal.
+/// A fault of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalFinding {
-    /// The commit it is about.
+    /// The commit that has the fault.
     pub commit: u64,
-    /// The key of the store or of the journal.
+    /// The key in the store or in the journal.
     pub key: String,
     /// The kind of fault.
     pub class: Class,
-    /// What is wrong, and what to do.
+    /// A description of the fault, and what to do.
     pub message: String,
 }
 
 impl JournalFinding {
-    /// The finding as one JSON object.
+    /// Returns the finding as one JSON object.
     #[must_use]
     pub fn to_json(&self) -> Json {
         json!({
@@ -51,15 +51,15 @@ impl std::fmt::Display for JournalFinding {
     }
 }
 
-/// What is wrong with the journal of a store; nothing where there is none. How many records were looked at.
+/// Checks the journal of a store. Returns the number of records checked, and the findings; none without a journal.
 ///
 /// # Errors
 ///
 /// When there is no store, or the journal cannot be read.
 pub fn check_journal(store: impl Into<Place>) -> Result<(u64, Vec<JournalFinding>)> {
-    let journal = journal(&store.into())?;
+    let journal = open_store_journal(&store.into())?;
     if journal.pinned.is_some() {
-        return Ok((0, Vec::new())); // the history is the repository's
+        return Ok((0, Vec::new())); // the repository has the history
     }
     let mut audit =
         Audit { journal: &journal, last: BTreeMap::new(), found: Vec::new(), next_id: 0 };
@@ -74,7 +74,7 @@ pub fn check_journal(store: impl Into<Place>) -> Result<(u64, Vec<JournalFinding
 
 struct Audit<'a> {
     journal: &'a Journal,
-    /// The last commit that wrote a key: what it wrote, and whether it is applied.
+    /// By key: the last commit that wrote it, the span of the new bytes, and whether the commit is applied.
     last: BTreeMap<String, (u64, Option<Span>, bool)>,
     found: Vec<JournalFinding>,
     next_id: i64,
@@ -94,13 +94,13 @@ impl Audit<'_> {
         let key = format!("log/{seq:020}");
         let record = match self.journal.record(seq) {
             Ok(Some(record)) => record,
-            Ok(None) => return Ok(()), // gone since it was listed
+            Ok(None) => return Ok(()), // removed since it was listed
             Err(EditError { class, message, .. }) => {
                 self.report(seq, &key, class, message);
                 return Ok(());
             }
         };
-        // Records below the first that is kept are not there to be compared with.
+        // The predecessor of the oldest record that is kept does not exist.
         let before = self.journal.link_to(seq.saturating_sub(1))?; // the first record links to number 0
         let named = &record.body["previous"];
         if !before.is_null() && *named != before {
@@ -114,7 +114,7 @@ impl Audit<'_> {
         }
         let ids = record.body["ids"].as_array().into_iter().flatten().filter_map(Json::as_i64);
         self.next_id = ids.fold(self.next_id, |next, id| next.max(id.saturating_add(1))); // the last id has none above
-        // Only numbering all objects anew writes everything and cannot be taken back.
+        // Only `renumber` is irreversible and writes everything.
         if record.body["report"]["irreversible"] == true && record.body["written"][0] == "*" {
             self.next_id = 0;
         }
@@ -124,12 +124,12 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// The bytes of a commit that are not in the store yet.
-    fn check_staged(&mut self, record: &Record) -> Result<()> {
+    /// Checks the staged bytes of a pending commit.
+    fn check_staged(&mut self, record: &CommitRecord) -> Result<()> {
         let key = format!("txn/{}/new", record.txid());
-        let whole = self.journal.side.get(&key)?.unwrap_or_default();
+        let staged = self.journal.side.get(&key)?.unwrap_or_default();
         for entry in record.entries() {
-            if let Some(Err(error)) = entry.new.map(|span| span.slice(&whole, &key)) {
+            if let Some(Err(error)) = entry.new.map(|span| span.slice(&staged, &key)) {
                 let text = format!("{}: {}", entry.key, error.message);
                 self.report(record.seq, &key, error.class, text);
             }
@@ -142,7 +142,7 @@ impl Audit<'_> {
         for (key, (seq, new, is_applied)) in &last {
             let now = self.journal.store.get(key)?;
             let entry = Entry { key, new: *new, old: None };
-            if *is_applied && !entry.is_done(now.as_deref()) {
+            if *is_applied && !entry.is_applied(now.as_deref()) {
                 let text = "it is not what the commit wrote: something that does not know the journal changed the store, or it was damaged; look at it, then edit with --accept-foreign to go on from what is there";
                 self.report(*seq, key, Class::Conflict, text);
             }

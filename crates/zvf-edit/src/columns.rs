@@ -1,4 +1,4 @@
-//! Operations on columns of every scope, and on values of fragments.
+//! Operations that drop and rename columns of every scope, and set values of fragments.
 
 use serde_json::{Value as Json, json};
 use zvf_format::num;
@@ -8,23 +8,23 @@ use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::geometry::Geometry;
-use crate::groups::COLUMNS;
+use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
 use crate::transaction::{Done, Transaction};
 
 const SCOPES: [&str; 5] = ["vertex", "object", "link", "group", "fragment"];
 
 impl Transaction {
-    /// The scope, kind and name of the column that the fields name; notes that the column is written.
+    /// Returns the scope, kind and name of the column that the fields name, and marks it as written.
     pub(crate) fn need_scope(&mut self, fields: &Fields) -> Result<(String, usize, String)> {
         let scope = fields::word(fields, "scope", &SCOPES)?.unwrap_or_else(|| "vertex".to_owned());
         let name = fields::text(fields, "name")?
             .ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
-        let kind = self.kind_named(fields.get("kind"))?;
+        let kind = self.find_kind(fields.get("kind"))?;
         if scope == "group" {
-            self.write_item(format!("column:group:{name}"));
+            self.mark_written(format!("column:group:{name}"));
         } else {
-            self.write_item(format!("column:{scope}:{name}:{}", self.kinds[kind].kind));
+            self.mark_written(format!("column:{scope}:{name}:{}", self.kinds[kind].kind));
         }
         Ok((scope, kind, name))
     }
@@ -62,7 +62,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The root document, to be changed.
+    /// Returns the root document for a change.
     pub(crate) fn root_changes(&mut self) -> &mut Json {
         self.new_root.get_or_insert_with(|| self.root.clone())
     }
@@ -74,16 +74,17 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         match scope.as_str() {
             "vertex" => {
-                let column = take_named(&mut geometry.columns, |column| column.name == name);
-                geometry.erased.extend(column.map(|(_, column)| column.array));
+                let column = take_column(&mut geometry.columns, |column| column.name == name);
+                geometry.erased_arrays.extend(column.map(|(_, column)| column.array));
             }
             "fragment" => {
                 let columns = &mut geometry.fragment_columns;
-                let column = take_named(columns, |column| column.name == name);
-                geometry.erased.extend(column.map(|(_, column)| column.array));
+                let column = take_column(columns, |column| column.name == name);
+                geometry.erased_arrays.extend(column.map(|(_, column)| column.array));
             }
             "object" => {
-                let column = take_named(&mut geometry.object_columns, |column| column.name == name);
+                let columns = &mut geometry.object_columns;
+                let column = take_column(columns, |column| column.name == name);
                 geometry.erased_rows.extend(column.map(|(_, column)| column.array));
                 for object in
                     geometry.objects.iter_mut().flat_map(|objects| objects.list.iter_mut())
@@ -94,18 +95,18 @@ impl Transaction {
             "link" => {
                 let path = geometry.path.clone();
                 let Some(family) = &mut geometry.links else { return Ok(Done::default()) };
-                let column = take_named(&mut family.columns, |column| column.name == name);
+                let column = take_column(&mut family.columns, |column| column.name == name);
                 let Some((at, column)) = column else { return Ok(Done::default()) };
                 for record in &mut family.records {
                     record.values.remove(at);
                 }
-                geometry.erased.extend(column.arrays.into_values());
+                geometry.erased_arrays.extend(column.arrays.into_values());
                 geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}/0")));
                 geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}")));
             }
             _ => {
-                let column = take_named(&mut self.groups.columns, |column| column.name == name);
-                self.groups.erased.extend(column.map(|(_, column)| column.array));
+                let column = take_column(&mut self.groups.columns, |column| column.name == name);
+                self.groups.erased_columns.extend(column.map(|(_, column)| column.array));
             }
         }
         let specs = &mut self.root_changes()["attributes"]["zarr_vectors"]["attribute_specs"];
@@ -122,7 +123,7 @@ impl Transaction {
             .ok_or_else(|| EditError::invalid("the field \"to\" is missing"))?;
         self.need_column(&scope, kind, &name)?;
         self.refuse_taken_name(&scope, kind, &to)?;
-        self.write_item(match scope.as_str() {
+        self.mark_written(match scope.as_str() {
             "group" => format!("column:group:{to}"),
             _ => format!("column:{scope}:{to}:{}", self.kinds[kind].kind),
         });
@@ -146,10 +147,10 @@ impl Transaction {
         let Some(column) = self.groups.columns.iter_mut().find(|column| column.name == name) else {
             return;
         };
-        self.groups.erased.push(column.rename(&format!("{COLUMNS}/{to}"), to));
+        self.groups.erased_columns.push(column.rename(&format!("{GROUP_COLUMNS_PATH}/{to}"), to));
     }
 
-    /// The fragment that the fields name, by object and index or by chunk and number; its kind, chunk and number.
+    /// Finds the fragment that the fields name, by object and index or by chunk and number. Returns its kind, chunk and number.
     fn need_fragment(&mut self, fields: &Fields) -> Result<(usize, u32, u32)> {
         match (fields::int(fields, "object")?, fields.get("chunk")) {
             (Some(id), None) => self.need_fragment_of_object(id, fields),
@@ -162,7 +163,7 @@ impl Transaction {
 
     fn need_fragment_of_object(&mut self, id: i64, fields: &Fields) -> Result<(usize, u32, u32)> {
         let (kind, object) = self.need_object(id)?;
-        self.write_item(format!("object:{id}"));
+        self.mark_written(format!("object:{id}"));
         let references = self.kinds[kind].references(object)?;
         let n = fields::int(fields, "index")?
             .ok_or_else(|| EditError::invalid("the field \"index\" is missing"))?;
@@ -177,7 +178,7 @@ impl Transaction {
         chunk: &Json,
         fields: &Fields,
     ) -> Result<(usize, u32, u32)> {
-        let kind = self.kind_named(fields.get("kind"))?;
+        let kind = self.find_kind(fields.get("kind"))?;
         let key: Option<Vec<i64>> =
             chunk.as_array().and_then(|parts| parts.iter().map(Json::as_i64).collect());
         let key = key.ok_or_else(|| {
@@ -193,7 +194,7 @@ impl Transaction {
         let fragment = fragment
             .ok_or_else(|| EditError::invalid(format!("chunk {key:?} has no fragment {n}")))?;
         let kind_name = self.kinds[kind].kind;
-        self.write_item(format!("chunk:{kind_name}:{}", crate::arrays::chunk_text(&key)));
+        self.mark_written(format!("chunk:{kind_name}:{}", crate::arrays::chunk_text(&key)));
         Ok((kind, number, fragment))
     }
 
@@ -231,9 +232,9 @@ impl Transaction {
 }
 
 impl RowColumn {
-    /// Gives the column another name and array, and returns the array it had.
+    /// Moves the column to another name and array. Returns the old array.
     fn rename(&mut self, path: &str, to: &str) -> DenseArray {
-        let mut array = self.array.renamed(path);
+        let mut array = self.array.copy_to(path);
         array.doc["attributes"]["name"] = json!(to);
         to.clone_into(&mut self.name);
         std::mem::replace(&mut self.array, array)
@@ -241,9 +242,9 @@ impl RowColumn {
 }
 
 impl Geometry {
-    /// The array as the same column has it under the name `to`.
+    /// Copies the array of a column to `path`, with the name `to`.
     fn rename_array(&self, array: &CellArray, path: &str, to: &str) -> Result<CellArray> {
-        let mut array = array.renamed(&self.snap, &format!("{}/{path}", self.path))?;
+        let mut array = array.copy_to(&self.snap, &format!("{}/{path}", self.path))?;
         array.set_attribute("name", json!(to));
         Ok(array)
     }
@@ -256,7 +257,7 @@ impl Geometry {
         let array = self.rename_array(&self.columns[at].array, &path, to)?;
         let column = &mut self.columns[at];
         to.clone_into(&mut column.name);
-        self.erased.push(std::mem::replace(&mut column.array, array));
+        self.erased_arrays.push(std::mem::replace(&mut column.array, array));
         Ok(())
     }
 
@@ -268,7 +269,7 @@ impl Geometry {
         let array = self.rename_array(&self.fragment_columns[at].array, &path, to)?;
         let column = &mut self.fragment_columns[at];
         to.clone_into(&mut column.name);
-        self.erased.push(std::mem::replace(&mut column.array, array));
+        self.erased_arrays.push(std::mem::replace(&mut column.array, array));
         Ok(())
     }
 
@@ -298,19 +299,19 @@ impl Geometry {
         column.is_new = true;
         for (offsets, array) in &old {
             let path = format!("{}/link_attributes/{to}/0/{offsets}", self.path);
-            let mut new = array.renamed(&self.snap, &path)?;
+            let mut new = array.copy_to(&self.snap, &path)?;
             new.set_attribute("name", json!(to));
             column.arrays.insert(offsets.clone(), new);
         }
-        self.erased.extend(old.into_values());
+        self.erased_arrays.extend(old.into_values());
         self.erased_keys.push(doc_key(&format!("{}/link_attributes/{name}/0", self.path)));
         self.erased_keys.push(doc_key(&format!("{}/link_attributes/{name}", self.path)));
         Ok(())
     }
 }
 
-/// Takes the column for which `is_wanted` holds out of a list; its place and itself.
-fn take_named<C>(columns: &mut Vec<C>, is_wanted: impl Fn(&C) -> bool) -> Option<(usize, C)> {
-    let at = columns.iter().position(is_wanted)?;
+/// Removes the first column that matches from a list. Returns its index and itself.
+fn take_column<C>(columns: &mut Vec<C>, matches: impl Fn(&C) -> bool) -> Option<(usize, C)> {
+    let at = columns.iter().position(matches)?;
     Some((at, columns.remove(at)))
 }

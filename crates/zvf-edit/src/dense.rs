@@ -1,4 +1,4 @@
-//! Arrays of rows of one length: ids, columns of objects and groups. They are held whole, and written chunk by chunk.
+//! Arrays of fixed-length rows: ids, columns of objects and groups. They are held in memory and written chunk by chunk.
 
 use std::ops::Range;
 
@@ -7,25 +7,25 @@ use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::ArrayDoc;
 
-use crate::arrays::{CELL_CAP, Coding, doc_bytes, doc_key, parse_array_doc, row_shape};
+use crate::arrays::{Coding, MAX_CELL_BYTES, doc_bytes, doc_key, parse_array_doc, row_shape};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
 
-/// An array of rows of one length, held whole.
+/// An array of fixed-length rows, held in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct DenseArray {
     pub(crate) path: String,
     pub(crate) doc: Json,
     coding: Coding,
-    chunk: usize,
+    chunk_rows: usize,
     /// Bytes of a row.
     pub(crate) size: usize,
-    item: usize, // bytes of one value, whose order may be turned
+    value_bytes: usize, // bytes of one value, the unit of byte swapping
     pub(crate) bytes: Vec<u8>,
-    old: Vec<u8>,
-    /// The bytes of a row that was never written.
+    old_bytes: Vec<u8>,
+    /// The fill value of a row.
     pub(crate) fill: Vec<u8>,
     is_new: bool,
     pub(crate) changed: bool,
@@ -54,7 +54,7 @@ impl DenseArray {
                 Some(stored) => {
                     let plain = coding
                         .codecs
-                        .unpack(stored, CELL_CAP)
+                        .unpack(stored, MAX_CELL_BYTES)
                         .map_err(|error| EditError::from(error).with_place(path))?;
                     if plain.len() != chunk * size {
                         return Err(EditError::new(
@@ -70,17 +70,17 @@ impl DenseArray {
                 }
             }
         }
-        if coding.big && scalar.size() > 1 {
+        if coding.is_big_endian && scalar.size() > 1 {
             bytes.chunks_exact_mut(scalar.size()).for_each(<[u8]>::reverse);
         }
         Ok(Some(Self {
             path: path.to_owned(),
             doc,
             coding,
-            chunk,
+            chunk_rows: chunk,
             size,
-            item: scalar.size(),
-            old: bytes.clone(),
+            value_bytes: scalar.size(),
+            old_bytes: bytes.clone(),
             bytes,
             fill,
             is_new: false,
@@ -126,20 +126,26 @@ impl DenseArray {
             path: path.to_owned(),
             doc,
             coding,
-            chunk,
+            chunk_rows: chunk,
             size,
-            item: scalar.size(),
+            value_bytes: scalar.size(),
             bytes: Vec::new(),
-            old: Vec::new(),
+            old_bytes: Vec::new(),
             fill: fill.1,
             is_new: true,
             changed: true,
         })
     }
 
-    /// The same rows under another name.
-    pub(crate) fn renamed(&self, path: &str) -> Self {
-        Self { path: path.to_owned(), old: Vec::new(), is_new: true, changed: true, ..self.clone() }
+    /// Copies all rows to a new array at `path`.
+    pub(crate) fn copy_to(&self, path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            old_bytes: Vec::new(),
+            is_new: true,
+            changed: true,
+            ..self.clone()
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -154,7 +160,7 @@ impl DenseArray {
         self.bytes[i * self.size..(i + 1) * self.size].copy_from_slice(row);
     }
 
-    /// Adds absent rows until there are `count`.
+    /// Appends fill rows or drops rows, so that there are `count`.
     pub(crate) fn resize(&mut self, count: usize) {
         while self.len() < count {
             self.bytes.extend_from_slice(&self.fill.clone());
@@ -162,31 +168,33 @@ impl DenseArray {
         self.bytes.truncate(count * self.size);
     }
 
-    /// Adds what changed; `whole` when the array has one chunk that grows with it.
-    pub(crate) fn flush(&mut self, out: &mut Changes, whole: bool) -> Result<()> {
-        if self.bytes == self.old && !self.changed && !self.is_new {
+    /// Adds the changes of the array to `out`. With `single_chunk`, the array is one chunk that grows with it.
+    pub(crate) fn flush(&mut self, out: &mut Changes, single_chunk: bool) -> Result<()> {
+        if self.bytes == self.old_bytes && !self.changed && !self.is_new {
             return Ok(());
         }
         let count = self.len();
-        let old_chunk = self.chunk;
-        if whole {
-            self.chunk = count.max(1);
+        let old_chunk = self.chunk_rows;
+        if single_chunk {
+            self.chunk_rows = count.max(1);
         }
         let rank = self.doc["shape"].as_array().map_or(1, Vec::len);
-        let old_count = self.old.len() / self.size.max(1);
-        let parts = count.div_ceil(self.chunk);
+        let old_count = self.old_bytes.len() / self.size.max(1);
+        let parts = count.div_ceil(self.chunk_rows);
         for part in 0..parts {
             let span = |count: usize, chunk: usize| part * chunk..(part * chunk + chunk).min(count);
-            let new = &self.bytes[bytes_of_rows(&span(count, self.chunk), self.size)];
-            let old = (old_chunk == self.chunk && part * old_chunk < old_count && !self.is_new)
-                .then(|| &self.old[bytes_of_rows(&span(old_count, old_chunk), self.size)]);
+            let new = &self.bytes[bytes_of_rows(&span(count, self.chunk_rows), self.size)];
+            let old = (old_chunk == self.chunk_rows
+                && part * old_chunk < old_count
+                && !self.is_new)
+                .then(|| &self.old_bytes[bytes_of_rows(&span(old_count, old_chunk), self.size)]);
             if old == Some(new) {
                 continue;
             }
             let mut plain = new.to_vec();
-            plain.extend(self.fill.repeat(self.chunk - new.len() / self.size.max(1)));
-            if self.coding.big && self.item > 1 {
-                plain.chunks_exact_mut(self.item).for_each(<[u8]>::reverse);
+            plain.extend(self.fill.repeat(self.chunk_rows - new.len() / self.size.max(1)));
+            if self.coding.is_big_endian && self.value_bytes > 1 {
+                plain.chunks_exact_mut(self.value_bytes).for_each(<[u8]>::reverse);
             }
             out.insert(
                 dense_key(&self.path, part, rank),
@@ -199,24 +207,24 @@ impl DenseArray {
             }
         }
         self.doc["shape"][0] = json!(count);
-        self.doc["chunk_grid"]["configuration"]["chunk_shape"][0] = json!(self.chunk);
+        self.doc["chunk_grid"]["configuration"]["chunk_shape"][0] = json!(self.chunk_rows);
         if self.doc["attributes"].get("shape").is_some() {
             self.doc["attributes"]["shape"] = self.doc["shape"].clone();
         }
         out.insert(doc_key(&self.path), Some(doc_bytes(&self.doc)?));
-        self.old = self.bytes.clone();
+        self.old_bytes = self.bytes.clone();
         (self.is_new, self.changed) = (false, false);
         Ok(())
     }
 
-    /// Removes the array.
+    /// Adds the removal of the array to `out`.
     pub(crate) fn erase(&self, out: &mut Changes) {
         if self.is_new {
             return;
         }
         let rank = self.doc["shape"].as_array().map_or(1, Vec::len);
-        let count = self.old.len() / self.size.max(1);
-        for part in 0..count.div_ceil(self.chunk) {
+        let count = self.old_bytes.len() / self.size.max(1);
+        for part in 0..count.div_ceil(self.chunk_rows) {
             out.insert(dense_key(&self.path, part, rank), None);
         }
         out.insert(doc_key(&self.path), None);
@@ -231,11 +239,11 @@ fn dense_key(path: &str, part: usize, rank: usize) -> String {
     format!("{path}/c/{part}{}", "/0".repeat(rank.saturating_sub(1))) // a rank is at least 1
 }
 
-/// The bytes of a fill value.
+/// Encodes the fill value of an array.
 ///
 /// # Errors
 ///
-/// When it is no value of the type that the rows have.
+/// When it is not a value of the type of the rows.
 fn fill_bytes(path: &str, doc: &ArrayDoc, scalar: Scalar) -> Result<Vec<u8>> {
     scalar.encode_fill(doc.fill_value.fill()).map_err(|error| {
         let message = format!("{path}: fill_value is not read as {}", scalar.name());

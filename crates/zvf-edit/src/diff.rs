@@ -1,10 +1,10 @@
-//! What differs between two stores, or between a store at two of its heads.
+//! The command `diff`: compares two stores, or one store at two heads.
 //!
-//! Objects are compared by id: their vertices with the columns that both sides have, their links, their own columns
-//! and their groups. Vertices of ordered kinds are compared in order, those of others as a multiset; points without
-//! objects are one multiset. Where something is stored, and in which order, is no difference.
+//! Objects are matched by id. Compared are their vertices with the columns that both sides have, their links, columns
+//! and groups. Vertices of ordered kinds are compared in order, those of other kinds as a multiset; points without
+//! objects are one multiset. The place and the order in storage do not matter.
 //!
-//! Not here: differences of coarser levels, and of how bytes are arranged.
+//! Not here: differences of coarser levels and of the storage layout.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -13,20 +13,20 @@ use serde_json::{Value as Json, json};
 
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
-use crate::history::journal;
+use crate::history::open_store_journal;
 use crate::links::End;
 use crate::numbers::{NONE, Vid};
 use crate::place::Place;
-use crate::scalar::Type;
+use crate::scalar::ColumnType;
 use crate::stores::row_json;
 use crate::transaction::Transaction;
 
-/// A store, at one of its heads or as it is now.
+/// One side of a comparison: a store at one of its heads.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// Its place.
+    /// The place of the store.
     pub place: Place,
-    /// The head; its last one when not given.
+    /// The head; `None` for the last one.
     pub head: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub struct Side {
 ///
 /// # Errors
 ///
-/// When there is no such store or head, `gc` removed what is needed, or the axes differ.
+/// When there is no such store or head, `gc` removed bytes that the head needs, or the axes differ.
 pub fn diff(before: &Side, after: &Side) -> Result<Json> {
     let (mut old, mut new) = (open(before)?, open(after)?);
     let axes = |side: &Transaction| side.kinds.first().map_or(0, |kind| kind.axes);
@@ -46,8 +46,9 @@ pub fn diff(before: &Side, after: &Side) -> Result<Json> {
         )));
     }
     let shared = shared_columns(&old, &new);
-    let (left, right) = (Content::read(&mut old, &shared)?, Content::read(&mut new, &shared)?);
-    let mut report = compare(&left, &right);
+    let before_content = StoreContent::read(&mut old, &shared)?;
+    let after_content = StoreContent::read(&mut new, &shared)?;
+    let mut report = compare(&before_content, &after_content);
     report["columns"] = column_differences(&old, &new);
     report["groups"] = group_differences(&old, &new);
     let bounds = |side: &Transaction| side.root["attributes"]["zarr_vectors"]["bounds"].clone();
@@ -69,7 +70,7 @@ pub fn diff(before: &Side, after: &Side) -> Result<Json> {
 }
 
 fn open(side: &Side) -> Result<Transaction> {
-    let journal = journal(&side.place)?;
+    let journal = open_store_journal(&side.place)?;
     let _held = crate::history::hold_for_reading(&side.place)?;
     match side.head {
         None => Transaction::begin(&journal, Path::new(".")),
@@ -77,9 +78,9 @@ fn open(side: &Side) -> Result<Transaction> {
     }
 }
 
-/// One object as it is compared; what has no object is one as well.
+/// The compared content of an object, or of all vertices without an object.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Compared {
+struct ObjectContent {
     kind: String,
     vertices: Vec<Vec<u8>>,
     links: Vec<Vec<u8>>,
@@ -87,15 +88,15 @@ struct Compared {
     groups: BTreeSet<String>,
 }
 
-/// All of a store.
+/// The compared content of a store.
 #[derive(Debug, Default)]
-struct Content {
-    objects: BTreeMap<i64, Compared>,
-    rest: Compared,
+struct StoreContent {
+    objects: BTreeMap<i64, ObjectContent>,
+    rest: ObjectContent,
 }
 
-/// Names of columns that both sides have, by kind: of vertices and of links.
-type Shared = HashMap<String, [BTreeSet<String>; 2]>;
+/// By kind: the columns of vertices and of links that both sides have.
+type SharedColumns = HashMap<String, [BTreeSet<String>; 2]>;
 
 fn vertex_columns(kind: &Geometry) -> BTreeSet<String> {
     kind.columns.iter().map(|column| column.name.clone()).collect()
@@ -106,8 +107,8 @@ fn link_columns(kind: &Geometry) -> BTreeSet<String> {
     columns.map(|column| column.name.clone()).collect()
 }
 
-fn shared_columns(old: &Transaction, new: &Transaction) -> Shared {
-    let mut shared = Shared::new();
+fn shared_columns(old: &Transaction, new: &Transaction) -> SharedColumns {
+    let mut shared = SharedColumns::new();
     for kind in &old.kinds {
         let Some(other) = new.kinds.iter().find(|other| other.kind == kind.kind) else { continue };
         let both = |columns: fn(&Geometry) -> BTreeSet<String>| {
@@ -118,11 +119,11 @@ fn shared_columns(old: &Transaction, new: &Transaction) -> Shared {
     shared
 }
 
-impl Content {
-    fn read(store: &mut Transaction, shared: &Shared) -> Result<Self> {
+impl StoreContent {
+    fn read(store: &mut Transaction, shared: &SharedColumns) -> Result<Self> {
         let mut content = Self::default();
         for kind in 0..store.kinds.len() {
-            let vertices = store.kinds[kind].everything()?;
+            let vertices = store.kinds[kind].all_vertices()?;
             store.kinds[kind].load_all_links()?;
             let own = shared.get(&store.kinds[kind].kind.to_string()).cloned().unwrap_or_default();
             content.take(store, kind, &vertices, &own);
@@ -143,15 +144,15 @@ impl Content {
         let geometry = &store.kinds[kind];
         let ids = |object: u32| geometry.object(object).map(|object| object.id);
         for (id, number) in geometry.existing_objects() {
-            self.objects.insert(id, values_of(store, kind, number, id));
+            self.objects.insert(id, read_object(store, kind, number, id));
         }
         for v in vertices {
-            let mut print = geometry.vertex_fingerprint(*v, &shared[0]);
+            let mut fingerprint = geometry.vertex_fingerprint(*v, &shared[0]);
             let parent = geometry.parent[*v as usize];
             if parent != NONE {
-                print.extend(geometry.vertex_fingerprint(parent, &shared[0]));
+                fingerprint.extend(geometry.vertex_fingerprint(parent, &shared[0]));
             }
-            self.entry(ids(geometry.owner[*v as usize])).vertices.push(print);
+            self.entry(ids(geometry.owner[*v as usize])).vertices.push(fingerprint);
         }
         if !geometry.is_ordered() {
             let all = self.objects.values_mut().chain([&mut self.rest]);
@@ -171,17 +172,17 @@ impl Content {
                 true => rotate_to_smallest(&mut ends),
                 false => ends.sort_unstable(),
             }
-            let mut print = ends.concat();
+            let mut fingerprint = ends.concat();
             for (column, row) in family.columns.iter().zip(&record.values) {
                 if shared[1].contains(&column.name) {
-                    print.extend(value_bytes(&column.ty, row));
+                    fingerprint.extend(value_bytes(&column.ty, row));
                 }
             }
-            self.entry(owner).links.push(print);
+            self.entry(owner).links.push(fingerprint);
         }
     }
 
-    fn entry(&mut self, id: Option<i64>) -> &mut Compared {
+    fn entry(&mut self, id: Option<i64>) -> &mut ObjectContent {
         match id {
             Some(id) => self.objects.entry(id).or_default(),
             None => &mut self.rest,
@@ -189,7 +190,7 @@ impl Content {
     }
 }
 
-/// Turns a face so that its smallest vertex comes first; its winding stays.
+/// Rotates a face so that its smallest vertex comes first. The winding stays.
 fn rotate_to_smallest(ends: &mut [Vec<u8>]) {
     let first = (0..ends.len()).min_by(|a, b| {
         let turned = |from: usize| ends[from..].iter().chain(&ends[..from]);
@@ -198,8 +199,8 @@ fn rotate_to_smallest(ends: &mut [Vec<u8>]) {
     ends.rotate_left(first.unwrap_or(0)); // a face without vertices stays as it is
 }
 
-/// An object without its vertices.
-fn values_of(store: &Transaction, kind: usize, object: u32, id: i64) -> Compared {
+/// Reads the kind, the values and the groups of an object.
+fn read_object(store: &Transaction, kind: usize, object: u32, id: i64) -> ObjectContent {
     let geometry = &store.kinds[kind];
     let mut values = BTreeMap::new();
     for column in &geometry.object_columns {
@@ -209,54 +210,54 @@ fn values_of(store: &Transaction, kind: usize, object: u32, id: i64) -> Compared
         }
     }
     let groups = store.groups.with_member(id).into_iter().map(|group| store.groups.name(group));
-    Compared {
+    ObjectContent {
         kind: geometry.kind.token().to_owned(),
         values,
         groups: groups.collect(),
-        ..Compared::default()
+        ..ObjectContent::default()
     }
 }
 
 impl Geometry {
-    /// The position of a vertex and its values in these columns, as bytes that are compared.
+    /// Returns the position of a vertex and its values in `columns` as bytes to compare.
     fn vertex_fingerprint(&self, v: Vid, columns: &BTreeSet<String>) -> Vec<u8> {
-        let mut print: Vec<u8> =
+        let mut bytes: Vec<u8> =
             self.position(v).iter().flat_map(|x| x.to_bits().to_le_bytes()).collect();
         for column in self.columns.iter().filter(|column| columns.contains(&column.name)) {
             let size = column.ty.size();
             let row = &column.data[v as usize * size..(v as usize + 1) * size];
-            print.extend(value_bytes(&column.ty, row));
+            bytes.extend(value_bytes(&column.ty, row));
         }
-        print
+        bytes
     }
 }
 
-fn value_bytes(ty: &Type, row: &[u8]) -> Vec<u8> {
+fn value_bytes(ty: &ColumnType, row: &[u8]) -> Vec<u8> {
     match ty.categories {
         None => row.to_vec(),
         Some(_) => row_json(ty, row).to_string().into_bytes(),
     }
 }
 
-/// How many of each side the other one does not have.
+/// Returns the sizes of the multiset differences: entries added in `new`, and removed from `old`.
 fn count_differences(old: &[Vec<u8>], new: &[Vec<u8>]) -> [u64; 2] {
-    let mut held: HashMap<&[u8], i64> = HashMap::new();
-    for print in old {
-        *held.entry(print).or_default() -= 1;
+    let mut balance: HashMap<&[u8], i64> = HashMap::new();
+    for item in old {
+        *balance.entry(item).or_default() -= 1;
     }
-    for print in new {
-        *held.entry(print).or_default() += 1;
+    for item in new {
+        *balance.entry(item).or_default() += 1;
     }
-    let sum = |sign: i64| held.values().map(|n| (n * sign).max(0).unsigned_abs()).sum();
+    let sum = |sign: i64| balance.values().map(|n| (n * sign).max(0).unsigned_abs()).sum();
     [sum(1), sum(-1)]
 }
 
-fn compare(old: &Content, new: &Content) -> Json {
-    let nothing = Compared::default();
+fn compare(old: &StoreContent, new: &StoreContent) -> Json {
+    let nothing = ObjectContent::default();
     let ids: BTreeSet<i64> = old.objects.keys().chain(new.objects.keys()).copied().collect();
     let (mut added, mut removed, mut changed) = (Vec::new(), Vec::new(), Vec::new());
     let (mut vertices, mut links) = ([0_u64; 2], [0_u64; 2]);
-    let mut sum = |a: &Compared, b: &Compared| {
+    let mut sum = |a: &ObjectContent, b: &ObjectContent| {
         let (v, l) =
             (count_differences(&a.vertices, &b.vertices), count_differences(&a.links, &b.links));
         for side in 0..2 {
@@ -298,11 +299,11 @@ fn compare(old: &Content, new: &Content) -> Json {
         }
     }
     sum(&old.rest, &new.rest);
-    let total = |side: &Content, what: fn(&Compared) -> usize| -> usize {
+    let total = |side: &StoreContent, what: fn(&ObjectContent) -> usize| -> usize {
         side.objects.values().chain([&side.rest]).map(what).sum()
     };
-    let points = |one: &Compared| one.vertices.len();
-    let joins = |one: &Compared| one.links.len();
+    let points = |one: &ObjectContent| one.vertices.len();
+    let joins = |one: &ObjectContent| one.links.len();
     json!({
         "objects": {"added": added, "removed": removed, "changed": changed},
         "vertices": {"added": vertices[0], "removed": vertices[1], "before": total(old, points), "after": total(new, points)},
@@ -310,7 +311,7 @@ fn compare(old: &Content, new: &Content) -> Json {
     })
 }
 
-/// Columns that one side has alone, as `scope.kind.name`.
+/// Returns the columns that only one side has, as `scope.kind.name`.
 fn column_differences(old: &Transaction, new: &Transaction) -> Json {
     let names = |side: &Transaction| -> BTreeSet<String> {
         let mut names = BTreeSet::new();

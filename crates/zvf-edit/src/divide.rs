@@ -1,17 +1,17 @@
-//! A vacuum, divided between processes: shares of chunks are written again by tasks, and one commit takes them over.
+//! A vacuum, divided between processes: tasks rewrite shares of the chunks, and one commit takes over the results.
 //!
 //! ```text
-//! plan_vacuum      chunks of each kind, in shares of whole shards: no two tasks write one key
-//! run_vacuum       a share -> its cells, and where rows and fragments lie now, as bytes
-//! finish_vacuum    those of all shares -> one commit at the head of the plan
+//! plan_vacuum      chunks of each kind, in shares of whole shards: no two tasks write the same key
+//! run_vacuum       a share -> its new cells and the new numbers of rows and fragments, as bytes
+//! finish_vacuum    the results of all shares -> one commit at the head of the plan
 //! ```
 //!
-//! The bytes of a task are only for the build that made them:
+//! Only the build that wrote the result of a task reads it:
 //!
 //! ```text
 //! u64    length of the header
 //! JSON   {"chunks": [[chunk, rows, fragments, [held now, before], removed], ...], "cells": [[key, length or null], ...]}
-//! u32    what rows and fragments of each chunk became
+//! u32    new numbers of the rows and fragments of each chunk
 //! bytes  cells
 //! ```
 
@@ -28,41 +28,41 @@ use zvf_format::num::to_u64;
 use crate::arrays::Chunk;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
-use crate::history::journal;
+use crate::history::open_store_journal;
 use crate::journal::Journal;
 use crate::place::Place;
 use crate::rebuild::{RebuiltChunk, RebuiltRows};
 use crate::transaction::Transaction;
 use crate::vacuum::{commit_rebuilt, report_vacuum};
 
-/// Chunks of one kind of a store, which one task of a vacuum writes again.
+/// The chunks of one kind of a store that one task of a vacuum rewrites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct VacuumShare {
-    /// The kind, as the store names it.
+    /// The token of the kind.
     pub kind: String,
-    /// How many chunks these are.
+    /// The number of chunks.
     pub chunks: usize,
-    /// The first and the last.
+    /// The first and the last chunk.
     pub span: [Vec<i64>; 2],
-    /// Which shards, or chunks where there are none: the first, and the one behind the last.
+    /// The range of shards, or of chunks where arrays are not sharded.
     shards: [usize; 2],
 }
 
-/// Divides a vacuum into about `shares` shares; the head that they are of.
+/// Divides a vacuum into about `shares` shares. Returns the head of the plan, and the shares.
 ///
 /// # Errors
 ///
 /// When there is no store, or it lies in a repository of versions.
 pub fn plan_vacuum(store: impl Into<Place>, shares: usize) -> Result<(u64, Vec<VacuumShare>)> {
-    let own = journal(&store.into())?;
-    if own.pinned.is_some() {
+    let journal = open_store_journal(&store.into())?;
+    if journal.pinned.is_some() {
         return Err(EditError::unsupported(format!(
             "{}: a vacuum of a repository of versions is not divided; run \"zvf vacuum\"",
-            own.place
+            journal.place
         )));
     }
-    let transaction = Transaction::begin(&own, Path::new("."))?;
+    let transaction = Transaction::begin(&journal, Path::new("."))?;
     let kinds: Vec<Vec<Vec<Chunk>>> = transaction.kinds.iter().map(Geometry::shards).collect();
     let all: usize = kinds.iter().flatten().map(Vec::len).sum();
     let size = all.div_ceil(shares.max(1)).max(1);
@@ -88,15 +88,15 @@ pub fn plan_vacuum(store: impl Into<Place>, shares: usize) -> Result<(u64, Vec<V
     Ok((transaction.head(), list))
 }
 
-/// Writes the chunks of a share again that hold waste: what [`finish_vacuum`] takes over. The store stays as it is.
+/// Rewrites the chunks of a share that hold waste. Returns bytes for [`finish_vacuum`], and does not change the store.
 ///
 /// # Errors
 ///
-/// `Conflict` when the store is not at `head` any longer; when a chunk cannot be read.
+/// `Conflict` when the store is no longer at `head`; when a chunk cannot be read.
 pub fn run_vacuum(store: impl Into<Place>, head: u64, share: &VacuumShare) -> Result<Bytes> {
-    let own = journal(&store.into())?;
+    let own = open_store_journal(&store.into())?;
     let mut transaction = begin_at(&own, head)?;
-    let kind = transaction.kind_named(Some(&json!(share.kind)))?;
+    let kind = transaction.find_kind(Some(&json!(share.kind)))?;
     let geometry = &mut transaction.kinds[kind];
     let [from, to] = share.shards;
     let shards = geometry.shards();
@@ -106,40 +106,39 @@ pub fn run_vacuum(store: impl Into<Place>, head: u64, share: &VacuumShare) -> Re
     geometry.rebuild_rows(&wasted)?.to_bytes()
 }
 
-/// Takes over what tasks wrote of all shares, in one commit at `head`, which names the plan by `digest`: the report of the
-/// command.
+/// Commits the results of all shares at `head`. The commit names the plan by `digest`. Returns the report of the command.
 ///
 /// # Errors
 ///
-/// `Conflict` when the store is not at `head` any longer; when `parts` are not those of tasks.
+/// `Conflict` when the store is no longer at `head`; when `parts` are not results of tasks.
 pub fn finish_vacuum(
     store: impl Into<Place>,
     (head, digest): (u64, &str),
     parts: impl IntoIterator<Item = (VacuumShare, Bytes)>,
 ) -> Result<Json> {
-    let own = journal(&store.into())?;
-    let transaction = begin_at(&own, head)?;
+    let journal = open_store_journal(&store.into())?;
+    let transaction = begin_at(&journal, head)?;
     let mut rebuilt: Vec<RebuiltRows> = Vec::new();
     rebuilt.resize_with(transaction.kinds.len(), RebuiltRows::default);
     for (share, bytes) in parts {
-        let kind = transaction.kind_named(Some(&json!(share.kind)))?;
+        let kind = transaction.find_kind(Some(&json!(share.kind)))?;
         let part = RebuiltRows::parse(&bytes)
             .ok_or_else(|| plan_mismatch("what a task wrote", &share.kind))?;
         rebuilt[kind].chunks.extend(part.chunks);
         rebuilt[kind].cells.extend(part.cells);
     }
-    let committed = commit_rebuilt(&own, transaction, rebuilt, operation(digest), false)?;
-    report_vacuum(&own, false, committed)
+    let committed = commit_rebuilt(&journal, transaction, rebuilt, operation(digest), false)?;
+    report_vacuum(&journal, false, committed)
 }
 
-/// Whether the plan that `digest` names was committed after `head`.
+/// Whether the commit after `head` is the vacuum of the plan that `digest` names.
 ///
 /// # Errors
 ///
 /// When there is no store, or its log cannot be read.
 pub fn is_vacuumed(store: impl Into<Place>, (head, digest): (u64, &str)) -> Result<bool> {
-    let own = journal(&store.into())?;
-    let Some(record) = own.record(head + 1)? else { return Ok(false) };
+    let journal = open_store_journal(&store.into())?;
+    let Some(record) = journal.record(head + 1)? else { return Ok(false) };
     Ok(record.operations()? == json!([operation(digest)]))
 }
 
@@ -147,8 +146,8 @@ fn operation(digest: &str) -> Json {
     json!({"op": "vacuum", "plan": digest})
 }
 
-fn begin_at(own: &Arc<Journal>, head: u64) -> Result<Transaction> {
-    let transaction = Transaction::begin(own, Path::new("."))?;
+fn begin_at(journal: &Arc<Journal>, head: u64) -> Result<Transaction> {
+    let transaction = Transaction::begin(journal, Path::new("."))?;
     if transaction.head() == head {
         return Ok(transaction);
     }
@@ -156,7 +155,7 @@ fn begin_at(own: &Arc<Journal>, head: u64) -> Result<Transaction> {
     Err(EditError::conflict(
         format!(
             "{}: expected head {head}, which was planned for, found {found}; plan again",
-            own.place
+            journal.place
         ),
         vec![format!("head:{found}")],
     ))
@@ -170,7 +169,7 @@ fn plan_mismatch(what: &str, kind: &str) -> EditError {
 }
 
 impl Geometry {
-    /// All chunks, those of a shard together. Arrays with different shards make one of all.
+    /// Returns all chunks, grouped by shard. Where arrays have different shards, all chunks are one group.
     fn shards(&self) -> Vec<Vec<Chunk>> {
         let columns = self.columns.iter().map(|column| &column.array);
         let beside = self.fragment_columns.iter().map(|column| &column.array);
@@ -193,7 +192,7 @@ impl Geometry {
     }
 }
 
-/// What the bytes of a task begin with.
+/// The header of the result of a task.
 #[derive(Deserialize, Serialize)]
 struct Header {
     chunks: Vec<(Chunk, usize, usize, [u64; 2], u64)>,
@@ -226,7 +225,7 @@ impl RebuiltRows {
         Ok(all.into())
     }
 
-    /// Those that [`to_bytes`](Self::to_bytes) wrote; none where these are others.
+    /// Parses the bytes that [`to_bytes`](Self::to_bytes) wrote. Returns `None` for other bytes.
     fn parse(all: &Bytes) -> Option<Self> {
         let mut rest = all.clone();
         let mut take = |count: usize| (count <= rest.len()).then(|| rest.split_to(count));

@@ -1,6 +1,6 @@
-//! The documents of a kind at a level, as an edit leaves them: groups that are needed, columns of fragments, the level.
+//! Writes the documents of a kind at a level: missing groups, columns of fragments, the level.
 //!
-//! Not here: documents of arrays, which change with their chunks.
+//! Not here: documents of arrays, which are written with their chunks.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::geometry::Geometry;
 
 impl Geometry {
-    /// Adds the group of this name, where it is not there.
+    /// Adds the document of the group `name` if it does not exist.
     pub(crate) fn ensure_group(&self, name: &str, out: &mut Changes) -> Result<()> {
         let path = format!("{}/{name}", self.path);
         if read_doc(&self.snap, &path)?.is_none() {
@@ -19,7 +19,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// The document of the level: counts and claims.
+    /// Writes the columns of fragments and the document of the level: counts and claims.
     pub(crate) fn write_level(&mut self, out: &mut Changes) -> Result<()> {
         for column in &mut self.fragment_columns {
             column.array.flush(&self.snap, out)?;
@@ -34,14 +34,14 @@ impl Geometry {
         if let Some(list) =
             self.doc["attributes"]["zarr_vectors_level"]["arrays_present"].as_array_mut()
         {
-            for (name, there) in [
+            for (name, is_present) in [
                 ("object_index", has_objects),
                 (
                     "vertex_attributes",
                     has_columns && list.iter().any(|name| name == "vertex_attributes"),
                 ),
             ] {
-                if there && !list.iter().any(|known| known == name) {
+                if is_present && !list.iter().any(|other| other == name) {
                     list.push(json!(name));
                 }
             }

@@ -1,13 +1,13 @@
-//! One writer at a time: who says so takes the next epoch, and the one before it is fenced.
+//! Fencing of writers by epochs: a single writer takes the next epoch, which fences the writer before it.
 //!
 //! ```text
 //! epoch/<E>      {"writer", "time"}; created only if absent where the backend can
-//! epoch/<E>.end  the writer is done
+//! epoch/<E>.end  the writer has ended
 //! ```
 //!
-//! An epoch that is not ended and younger than ten minutes refuses the next one. Whoever finds a higher epoch than its
-//! own before it commits ends with `WriterFenced`. Where a backend cannot create conditionally, the writer looks again
-//! after it wrote its epoch: of two that began at once, the one whose text stayed goes on.
+//! An epoch that has not ended holds a lease of ten minutes; the next writer is refused meanwhile. A writer that finds a
+//! higher epoch than its own before it commits fails with `WriterFenced`. Where the backend has no conditional puts, a
+//! writer reads its epoch back: of two that began at the same time, the one whose text was kept goes on.
 //!
 //! Not here: the journal.
 
@@ -19,9 +19,9 @@ use zvf_format::Class;
 
 use crate::error::{EditError, Result};
 use crate::medium::Medium;
-use crate::stamp::{new_txid, writer};
+use crate::stamp::{new_txid, writer_name};
 
-/// The right to write alone.
+/// The exclusive right to write.
 #[derive(Debug)]
 pub(crate) struct Epoch {
     pub(crate) number: u64,
@@ -37,7 +37,7 @@ impl Epoch {
             && let Some(text) = side.get(&key(last))?
         {
             let held: Json = serde_json::from_slice(&text)?;
-            // One without a time is old, one of the future was just taken.
+            // An epoch without a time is old; one from the future counts as just taken.
             let age = seconds_since_1970().saturating_sub(held["time"].as_u64().unwrap_or(0));
             if age < EPOCH_LEASE.as_secs() {
                 let text = format!(
@@ -48,14 +48,14 @@ impl Epoch {
                 return Err(EditError::new(Class::WriterFenced, text));
             }
         }
-        let writer = format!("{} {}", writer(), new_txid());
+        let writer = format!("{} {}", writer_name(), new_txid());
         let text: Bytes =
             serde_json::to_vec(&json!({"writer": writer, "time": seconds_since_1970()}))?.into();
         let number = last + 1;
-        let made = side.create(&key(number), &text)?;
+        let is_created = side.create(&key(number), &text)?;
         side.sync([key(number).as_str()].into_iter())?;
-        if !made || side.get(&key(number))?.as_ref() != Some(&text) {
-            return Err(superseded(number));
+        if !is_created || side.get(&key(number))?.as_ref() != Some(&text) {
+            return Err(superseded_error(number));
         }
         Ok(Self { number, side: side.clone() })
     }
@@ -63,7 +63,7 @@ impl Epoch {
     /// Refuses to go on when another writer took a later epoch.
     pub(crate) fn check(&self) -> Result<()> {
         match find_highest(&self.side)? {
-            later if later > self.number => Err(superseded(later)),
+            later if later > self.number => Err(superseded_error(later)),
             _ => Ok(()),
         }
     }
@@ -71,7 +71,7 @@ impl Epoch {
 
 impl Drop for Epoch {
     fn drop(&mut self) {
-        // Without it the next writer waits until the epoch is old.
+        // Without this object, the next writer waits until the lease ends.
         let _ = self.side.put(&end_key(self.number), &Bytes::new());
     }
 }
@@ -79,14 +79,14 @@ impl Drop for Epoch {
 fn find_highest(side: &Medium) -> Result<u64> {
     let names = side.list("epoch")?;
     let mut last = names.iter().filter_map(|name| name.parse().ok()).max().unwrap_or(0); // 0 before the first epoch
-    // A list may be old: what follows its last name is asked for by its own.
+    // A listing may be stale, so the epochs after its last one are probed by name.
     while side.exists(&key(last + 1))? {
         last += 1;
     }
     Ok(last)
 }
 
-fn superseded(later: u64) -> EditError {
+fn superseded_error(later: u64) -> EditError {
     EditError::new(
         Class::WriterFenced,
         format!("another writer took epoch {later}; read the store again"),
@@ -105,5 +105,5 @@ fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// How long an epoch that was not ended keeps other writers away.
+/// How long an epoch that has not ended refuses other writers.
 const EPOCH_LEASE: Duration = Duration::from_secs(600);

@@ -1,4 +1,4 @@
-//! What can go wrong with an edit: one type, with the class that the command's exit code follows from.
+//! The error type of edits, with the class that determines the exit code of the command.
 
 use std::error::Error;
 use std::io;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use zvf_format::{Class, Diagnose, Diagnosis, FormatError};
 use zvf_store::StoreError;
 
-/// Why an edit was not made.
+/// The error of an edit.
 ///
-/// Where another error is passed on, the message has its words, [`cause`](Self::cause) is the error, and
-/// [`source`](Error::source) is what caused that one.
+/// Where it wraps another error, the message contains the text of that error, [`cause`](Self::cause) is that error, and
+/// [`source`](Error::source) is its source.
 ///
 /// ```
 /// use std::error::Error as _;
@@ -26,20 +26,20 @@ use zvf_store::StoreError;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EditError {
-    /// The kind of fault, by its stable name.
+    /// The class of the error.
     pub class: Class,
-    /// What, where, expected, found, and what to do; one line.
+    /// The message in one line: what, where, expected, found, and what to do.
     pub message: String,
-    /// The line of the script that is to blame, from 1.
+    /// The line of the script, from 1.
     pub line: Option<u64>,
     /// The operation on that line.
     pub op: Option<String>,
-    /// What collided, for a conflict.
+    /// The conflicting items of a conflict.
     pub conflicts: Vec<String>,
     cause: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// Equal are errors that say the same; what caused them is not compared.
+/// Compares all fields but the cause.
 impl PartialEq for EditError {
     fn eq(&self, other: &Self) -> bool {
         let Self { class, message, line, op, conflicts, cause: _ } = self;
@@ -50,49 +50,49 @@ impl PartialEq for EditError {
 
 impl Eq for EditError {}
 
-/// The answer of everything here that can fail.
+/// The result of an edit.
 pub type Result<T> = std::result::Result<T, EditError>;
 
 impl EditError {
-    /// A fault of a class, in words.
+    /// Creates an error of a class.
     pub fn new(class: Class, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { class, message, line: None, op: None, conflicts: Vec::new(), cause: None }
     }
 
-    /// The same fault, whose message has the words of `cause`.
+    /// Returns the error with `cause`, whose text the message contains.
     #[must_use]
     pub fn caused_by(self, cause: impl Error + Send + Sync + 'static) -> Self {
         Self { cause: Some(Arc::new(cause)), ..self }
     }
 
-    /// The error that this one passes on.
+    /// Returns the error that this one wraps.
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.cause.as_deref()
     }
 
-    /// A request that makes no sense.
+    /// Creates an error for an invalid argument.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Class::InvalidArgument, message)
     }
 
-    /// Something that this build does not do.
+    /// Creates an error for something that this build does not support.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(Class::Unsupported, message)
     }
 
-    /// A check of the script that does not hold.
+    /// Creates an error for an expectation of a script that does not hold.
     pub fn expectation(message: impl Into<String>) -> Self {
         Self::new(Class::ExpectationFailed, message)
     }
 
-    /// Another writer changed the same items.
+    /// Creates an error for items that another writer changed as well.
     pub fn conflict(message: impl Into<String>, conflicts: Vec<String>) -> Self {
         Self { conflicts, ..Self::new(Class::Conflict, message) }
     }
 
-    /// The fault as reports have it.
+    /// Returns the error as reports contain it.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         serde_json::json!({
             "line": self.line, "op": self.op, "class": self.class.name(), "message": self.message,
@@ -100,7 +100,7 @@ impl EditError {
         })
     }
 
-    /// The same fault, at a line of the script.
+    /// Returns the error with the line of the script, unless it has one.
     #[must_use]
     pub fn at(mut self, line: u64, op: Option<&str>) -> Self {
         if self.line.is_none() {
@@ -110,7 +110,7 @@ impl EditError {
         self
     }
 
-    /// The same fault, with the array or file it is in.
+    /// Returns the error with an array or file in front of the message.
     #[must_use]
     pub fn with_place(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
@@ -136,7 +136,7 @@ impl std::fmt::Display for EditError {
 }
 
 impl Error for EditError {
-    /// What caused the error that this one passes on, whose own words are in the message.
+    /// Returns the source of the wrapped error, whose own text is in the message.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.cause.as_deref()?.source()
     }
@@ -166,7 +166,7 @@ impl From<serde_json::Error> for EditError {
     }
 }
 
-/// Something changed the store past its journal.
+/// Creates an error for a key that was changed without the journal.
 pub(crate) fn foreign_change(key: &str) -> EditError {
     EditError::conflict(
         format!(
@@ -176,8 +176,8 @@ pub(crate) fn foreign_change(key: &str) -> EditError {
     )
 }
 
-/// A journal whose store is another one by now.
-pub(crate) fn store_replaced(name: &str) -> EditError {
+/// Creates an error for a journal whose store was replaced.
+pub(crate) fn replaced_store(name: &str) -> EditError {
     EditError::new(
         Class::Conflict,
         format!(
@@ -186,10 +186,10 @@ pub(crate) fn store_replaced(name: &str) -> EditError {
     )
 }
 
-/// The class of a fault of the operating system.
+/// Returns the class of an I/O error.
 pub(crate) fn io_class(error: &io::Error) -> Class {
     use io::ErrorKind;
-    let known = [
+    let classes = [
         (ErrorKind::NotFound, Class::NotFound),
         (ErrorKind::AlreadyExists, Class::AlreadyExists),
         (ErrorKind::PermissionDenied, Class::PermissionDenied),
@@ -197,7 +197,7 @@ pub(crate) fn io_class(error: &io::Error) -> Class {
         (ErrorKind::StorageFull, Class::NoSpace),
         (ErrorKind::QuotaExceeded, Class::NoSpace),
     ];
-    let found = known.into_iter().find(|(kind, _)| *kind == error.kind());
+    let found = classes.into_iter().find(|(kind, _)| *kind == error.kind());
     found.map_or(Class::Io, |(_, class)| class)
 }
 
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_a_store_stay_what_they_are() {
+    fn wraps_store_errors_unchanged() {
         let inside = StoreError::io(zvf_store::Op::Read, io::Error::from(io::ErrorKind::NotFound));
         let words = inside.to_string();
         let error = EditError::from(inside);

@@ -1,4 +1,4 @@
-//! Checks of a script, on what the lines before left.
+//! The operation `expect`: checks of a script on the state after the lines before it.
 
 use serde_json::Value as Json;
 
@@ -11,15 +11,15 @@ use zvf_format::num::to_u64;
 
 impl Transaction {
     pub(crate) fn expect(&mut self, fields: &Fields) -> Result<Done> {
-        let known = ["vertices", "object", "group", "column"];
-        let asked: Vec<&str> =
-            known.into_iter().filter(|name| fields.contains_key(*name)).collect();
-        match asked[..] {
+        let all_subjects = ["vertices", "object", "group", "column"];
+        let subjects: Vec<&str> =
+            all_subjects.into_iter().filter(|name| fields.contains_key(*name)).collect();
+        match subjects[..] {
             ["vertices"] => self.expect_vertices(fields),
             ["object"] => self.expect_object(fields),
             ["group"] => self.expect_group(fields),
             ["column"] => self.expect_column(fields),
-            _ => Err(EditError::invalid(format!("one of {} is wanted", known.join(", ")))),
+            _ => Err(EditError::invalid(format!("one of {} is wanted", all_subjects.join(", ")))),
         }
     }
 
@@ -79,8 +79,8 @@ impl Transaction {
                 selection.vertices.iter().zip(need_list_of(&Json::Array(list), n, "positions")?)
             {
                 let geometry = &self.kinds[selection.kind];
-                let wanted = geometry.encode_position(&fields::floats(position, "positions")?)?;
-                let widened: Vec<f64> = wanted
+                let expected = geometry.encode_position(&fields::floats(position, "positions")?)?;
+                let widened: Vec<f64> = expected
                     .chunks_exact(geometry.scalar.size())
                     .map(|x| geometry.scalar.to_f64(x))
                     .collect();
@@ -99,15 +99,15 @@ impl Transaction {
         fields::refuse_unknown(fields, &["object", "exists", "count", "values"])?;
         let id = fields::int(fields, "object")?
             .ok_or_else(|| EditError::invalid("object: expected a whole number"))?;
-        let wanted = fields::flag(fields, "exists")?.unwrap_or(true);
-        self.read.insert(format!("object:{id}"));
+        let should_exist = fields::flag(fields, "exists")?.unwrap_or(true);
+        self.read_items.insert(format!("object:{id}"));
         let Some((kind, object)) = self.find_object(id) else {
-            return match wanted {
+            return match should_exist {
                 true => Err(EditError::expectation(format!("object {id} is not there"))),
                 false => Ok(Done::default()),
             };
         };
-        if !wanted {
+        if !should_exist {
             return Err(EditError::expectation(format!("object {id} is there")));
         }
         if let Some(count) = fields::int(fields, "count")? {
@@ -139,20 +139,20 @@ impl Transaction {
 
     fn expect_group(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["group", "exists", "members"])?;
-        let asked = fields::need(fields, "group")?;
-        let wanted = fields::flag(fields, "exists")?.unwrap_or(true);
-        if let Some(name) = asked.as_str() {
-            self.read.insert(format!("group_name:{name}"));
+        let selector = fields::need(fields, "group")?;
+        let should_exist = fields::flag(fields, "exists")?.unwrap_or(true);
+        if let Some(name) = selector.as_str() {
+            self.read_items.insert(format!("group_name:{name}"));
         }
-        let Some(group) = self.groups.find(asked) else {
-            return match wanted {
-                true => Err(EditError::expectation(format!("group {asked} is not there"))),
+        let Some(group) = self.groups.find(selector) else {
+            return match should_exist {
+                true => Err(EditError::expectation(format!("group {selector} is not there"))),
                 false => Ok(Done::default()),
             };
         };
-        self.read.insert(format!("group:{group}"));
-        if !wanted {
-            return Err(EditError::expectation(format!("group {asked} is there")));
+        self.read_items.insert(format!("group:{group}"));
+        if !should_exist {
+            return Err(EditError::expectation(format!("group {selector} is there")));
         }
         if let Some(mut members) = fields::ids(fields, "members")? {
             let mut found = self.groups.list[group].members.clone();
@@ -160,7 +160,7 @@ impl Transaction {
             members.sort_unstable();
             if found != members {
                 return Err(EditError::expectation(format!(
-                    "group {asked} has the members {found:?}, expected {members:?}"
+                    "group {selector} has the members {found:?}, expected {members:?}"
                 )));
             }
         }
@@ -174,23 +174,23 @@ impl Transaction {
         let scope =
             fields::word(fields, "scope", &["vertex", "object", "link", "group", "fragment"])?
                 .unwrap_or_else(|| "vertex".to_owned());
-        let kind = self.kind_named(fields.get("kind"))?;
-        self.read.insert(match scope.as_str() {
+        let kind = self.find_kind(fields.get("kind"))?;
+        self.read_items.insert(match scope.as_str() {
             "group" => format!("column:group:{name}"),
             _ => format!("column:{scope}:{name}:{}", self.kinds[kind].kind),
         });
-        let wanted = fields::flag(fields, "exists")?.unwrap_or(true);
-        let found = self.column_exists(&scope, kind, &name);
-        if found != wanted {
-            let text = if found { "is there" } else { "is not there" };
+        let should_exist = fields::flag(fields, "exists")?.unwrap_or(true);
+        let exists = self.column_exists(&scope, kind, &name);
+        if exists != should_exist {
+            let text = if exists { "is there" } else { "is not there" };
             return Err(EditError::expectation(format!("column {name:?} of {scope}s {text}")));
         }
         Ok(Done { selected: 1, changed: 0, ids: Vec::new() })
     }
 }
 
-/// Whether two rows hold the same values; every NaN is alike.
-fn is_same_value(a: &[u8], b: &[u8], ty: &crate::scalar::Type) -> bool {
+/// Whether two rows hold the same values. All NaN are equal.
+fn is_same_value(a: &[u8], b: &[u8], ty: &crate::scalar::ColumnType) -> bool {
     if a == b {
         return true;
     }

@@ -1,13 +1,13 @@
-//! The fields of an operation: taken by name and type, and no others than those it has.
+//! Typed access to the fields of an operation; unknown fields are refused.
 
 use serde_json::{Map, Value as Json};
 
 use crate::error::{EditError, Result};
 
-/// One line of a script.
+/// The fields of one line of a script.
 pub(crate) type Fields = Map<String, Json>;
 
-/// Refuses fields that the operation does not have.
+/// Refuses fields that are not in `known`.
 pub(crate) fn refuse_unknown(fields: &Fields, known: &[&str]) -> Result<()> {
     match fields.keys().find(|name| *name != "op" && !known.contains(&name.as_str())) {
         Some(name) => Err(EditError::invalid(format!(
@@ -76,7 +76,7 @@ pub(crate) fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>> {
     ids.map(Some)
 }
 
-/// A list of numbers.
+/// Parses a list of numbers.
 pub(crate) fn floats(value: &Json, name: &str) -> Result<Vec<f64>> {
     let items = value.as_array().ok_or_else(|| wrong_value(name, "a list of numbers", value))?;
     items
@@ -85,7 +85,7 @@ pub(crate) fn floats(value: &Json, name: &str) -> Result<Vec<f64>> {
         .collect()
 }
 
-/// One of a few words.
+/// Returns a field whose value is one of `words`.
 pub(crate) fn word(fields: &Fields, name: &str, words: &[&str]) -> Result<Option<String>> {
     match text(fields, name)? {
         Some(text) if !words.contains(&text.as_str()) => Err(EditError::invalid(format!(
@@ -96,7 +96,7 @@ pub(crate) fn word(fields: &Fields, name: &str, words: &[&str]) -> Result<Option
     }
 }
 
-/// The place in a list of `length` items that a script names: from 0, or from the end where it is negative.
+/// Converts an index of a script to one in a list of `length` items. Negative indices count from the end.
 pub(crate) fn checked_index(n: i64, length: usize) -> Option<usize> {
     let place = if n < 0 { n.checked_add(i64::try_from(length).ok()?)? } else { n };
     usize::try_from(place).ok().filter(|place| *place < length)

@@ -1,5 +1,5 @@
-//! Links that follow from objects: between the runs of a chain, between the ends of a line, from a vertex of a tree to the
-//! one above it. They are made anew for the objects that changed, and written with the rows of the chunks that were.
+//! Links implied by objects: between the runs of a chain, between the ends of a line, from a vertex of a tree to its
+//! parent. An edit recreates those of the changed objects, and writes them with the rows of the rebuilt chunks.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -9,44 +9,44 @@ use crate::arrays::Chunk;
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
-use crate::links::{End, Family, Record};
+use crate::links::{End, LinkFamily, Record};
 use crate::numbers::{NONE, Vid};
-use crate::rebuild::{ChangedObject, Rebuilt, Tally};
+use crate::rebuild::{ChangedObject, RebuildResult, Tally};
 
 impl Geometry {
-    /// The links that follow from the order of vertices or from parents.
-    pub(crate) fn follow_links(
+    /// Updates the links that are implied by the order of vertices or by parents.
+    pub(crate) fn update_implied_links(
         &mut self,
         rebuilt: &BTreeSet<u32>,
         changed: &[ChangedObject],
     ) -> Result<()> {
         match self.kind {
-            Kind::Polyline | Kind::Streamline => self.follow_chains(changed),
-            Kind::Line => self.follow_lines(rebuilt),
-            Kind::Skeleton => self.follow_trees(changed),
+            Kind::Polyline | Kind::Streamline => self.update_chain_links(changed),
+            Kind::Line => self.update_line_links(rebuilt),
+            Kind::Skeleton => self.update_tree_links(changed),
             Kind::PointCloud | Kind::Graph | Kind::Mesh => Ok(()),
             _ => Err(EditError::unsupported(format!("the kind {} is not edited", self.kind))),
         }
     }
 
-    /// Between two runs of a chain lies a record.
-    fn follow_chains(&mut self, changed: &[ChangedObject]) -> Result<()> {
+    /// Updates the records that join two runs of a chain.
+    fn update_chain_links(&mut self, changed: &[ChangedObject]) -> Result<()> {
         let needs = changed.iter().any(|(_, pieces)| pieces.len() > 1);
         if self.links.is_none() && needs {
-            self.links = Some(Family::create(&self.path, 2, self.axes)?);
+            self.links = Some(LinkFamily::create(&self.path, 2, self.axes)?);
         }
         let Some(mut family) = self.links.take() else { return Ok(()) };
-        // Vertices may have gone from one object to another: all of them are looked at together.
-        let mut wanted: HashSet<[Vid; 2]> = HashSet::new();
+        // Vertices may have moved between objects, so the changed objects are processed together.
+        let mut missing: HashSet<[Vid; 2]> = HashSet::new();
         let mut old: BTreeSet<u32> = BTreeSet::new();
         for (object, pieces) in changed {
             let state = self.object(*object).cloned().unwrap_or_default();
             for pair in pieces.windows(2) {
                 if let (Some(a), Some(b)) = (pair[0].1.last(), pair[1].1.first()) {
-                    wanted.insert([*a, *b]);
+                    missing.insert([*a, *b]);
                 }
             }
-            for v in state.before.iter().chain(&state.vertices) {
+            for v in state.vertices_before.iter().chain(&state.vertices) {
                 old.extend(family.records_at(*v));
             }
         }
@@ -57,13 +57,13 @@ impl Geometry {
                 .iter()
                 .filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
                 .collect();
-            let known = <[Vid; 2]>::try_from(ends).is_ok_and(|pair| wanted.remove(&pair));
-            record.alive = known;
+            let is_implied = <[Vid; 2]>::try_from(ends).is_ok_and(|pair| missing.remove(&pair));
+            record.alive = is_implied;
         }
         let blank: Vec<Vec<u8>> = family.columns.iter().map(|column| column.fill.clone()).collect();
-        let mut wanted: Vec<[Vid; 2]> = wanted.into_iter().collect();
-        wanted.sort_unstable();
-        for [a, b] in wanted {
+        let mut missing: Vec<[Vid; 2]> = missing.into_iter().collect();
+        missing.sort_unstable();
+        for [a, b] in missing {
             family.insert(Record {
                 ends: vec![End::Vertex(a), End::Vertex(b)],
                 cell: None,
@@ -76,14 +76,14 @@ impl Geometry {
         Ok(())
     }
 
-    /// A line in two chunks has a record; those of the chunks in question are made anew.
-    fn follow_lines(&mut self, rebuilt: &BTreeSet<u32>) -> Result<()> {
+    /// Recreates the records of the rebuilt chunks: one for each line whose ends lie in two chunks.
+    fn update_line_links(&mut self, rebuilt: &BTreeSet<u32>) -> Result<()> {
         if rebuilt.is_empty() {
             return Ok(());
         }
         let keys: BTreeSet<Chunk> =
             rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
-        let mut lines = self.lines.clone();
+        let mut lines = self.line_objects.clone();
         let is_touched = |object: &u32| self.object(*object).is_some_and(|state| state.touched);
         lines.extend(self.object_numbers().filter(is_touched));
         let mut pairs = Vec::new();
@@ -91,14 +91,14 @@ impl Geometry {
             self.load_object(object)?;
             let Some(state) = self.object(object).filter(|state| state.exists) else { continue };
             if let [a, b] = state.vertices[..] {
-                let (from, to) = (self.at[a as usize], self.at[b as usize]);
+                let (from, to) = (self.new_chunk[a as usize], self.new_chunk[b as usize]);
                 if from != to && (rebuilt.contains(&from) || rebuilt.contains(&to)) {
                     pairs.push([a, b]);
                 }
             }
         }
         if self.links.is_none() && !pairs.is_empty() {
-            self.links = Some(Family::create(&self.path, 2, self.axes)?);
+            self.links = Some(LinkFamily::create(&self.path, 2, self.axes)?);
         }
         if let Some(family) = &mut self.links {
             family.load_counts(&self.snap, &keys)?;
@@ -118,16 +118,16 @@ impl Geometry {
         Ok(())
     }
 
-    /// Edges of trees that do not follow from the order of rows.
-    fn follow_trees(&mut self, changed: &[ChangedObject]) -> Result<()> {
+    /// Updates the edges of trees that are not implied by the order of rows.
+    fn update_tree_links(&mut self, changed: &[ChangedObject]) -> Result<()> {
         let Some(mut family) = self.links.take() else { return Ok(()) };
         let explicit = self.convention == "explicit";
-        // Vertices may have gone from one object to another: all of them are looked at together.
+        // Vertices may have moved between objects, so the changed objects are processed together.
         let mut by_child: HashMap<Vid, u32> = HashMap::new();
-        let mut kept: HashSet<u32> = HashSet::new();
+        let mut used_records: HashSet<u32> = HashSet::new();
         for (object, _) in changed {
             let state = self.object(*object).cloned().unwrap_or_default();
-            for v in state.before.iter().chain(&state.vertices) {
+            for v in state.vertices_before.iter().chain(&state.vertices) {
                 for number in family.records_at(*v) {
                     if let End::Vertex(child) = family.records[number as usize].ends[0]
                         && child == *v
@@ -156,7 +156,7 @@ impl Geometry {
                                 record.ends[1] = End::Vertex(parent);
                                 record.changed = true;
                             }
-                            kept.insert(number);
+                            used_records.insert(number);
                         }
                         None => {
                             let values =
@@ -168,14 +168,14 @@ impl Geometry {
                                 alive: true,
                                 changed: true,
                             });
-                            kept.insert(number);
+                            used_records.insert(number);
                         }
                     }
                 }
             }
         }
         for number in by_child.into_values() {
-            if !kept.contains(&number) {
+            if !used_records.contains(&number) {
                 family.records[number as usize].alive = false;
             }
         }
@@ -183,7 +183,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// The groups of links within changed chunks are written as one, and new fragments get none.
+    /// Removes the claim that links are grouped by fragment: rewritten cells have one group, and new fragments have none.
     pub(crate) fn withdraw_link_groups(&mut self) {
         let level = self.doc.pointer_mut("/attributes/zarr_vectors_level");
         if let Some(level) = level.and_then(serde_json::Value::as_object_mut) {
@@ -191,10 +191,10 @@ impl Geometry {
         }
     }
 
-    /// Writes records, and notes what the edges and faces that came, went or changed belong to.
+    /// Writes the records of links, and notes the chunks and objects of changed edges and faces.
     pub(crate) fn write_links(
         &mut self,
-        result: &mut Rebuilt,
+        result: &mut RebuildResult,
         tally: &mut Tally,
         out: &mut Changes,
     ) -> Result<()> {
@@ -234,11 +234,12 @@ impl Geometry {
     }
 
     /// Notes the chunks and the objects of the ends of a record.
-    fn note_link(&self, record: &Record, result: &mut Rebuilt) {
+    fn note_link(&self, record: &Record, result: &mut RebuildResult) {
         for end in &record.ends {
             let End::Vertex(v) = end else { continue };
             let (home, _) = self.home[*v as usize];
-            let chunks = [home, self.at[*v as usize]].into_iter().filter(|chunk| *chunk != NONE);
+            let chunks = [home, self.new_chunk[*v as usize]].into_iter();
+            let chunks = chunks.filter(|chunk| *chunk != NONE);
             result
                 .linked_chunks
                 .extend(chunks.map(|chunk| self.chunk_keys[chunk as usize].clone()));
@@ -247,7 +248,7 @@ impl Geometry {
         }
     }
 
-    /// Values of fragments that were set, and columns of fragments that are new.
+    /// Writes new columns of fragments, and the values of fragments that were set.
     pub(crate) fn write_fragment_columns(&mut self, rebuilt: &BTreeSet<u32>) -> Result<()> {
         let mut columns = std::mem::take(&mut self.fragment_columns);
         for column in &mut columns {

@@ -1,9 +1,9 @@
-//! One kind of a store as an edit sees it: vertices by number, objects as lists of them, read as they are needed.
+//! One kind of a store during an edit: vertices by number and objects as lists of vertices, loaded on demand.
 //!
-//! A vertex gets its number when its chunk is read; the number stays the same wherever the vertex goes. What it
-//! was is in the chunk (`home`), what it is in the columns here. Nothing is written before the commit.
+//! A vertex gets its number when its chunk is read, and keeps it when it moves. `home` is its chunk and row before the
+//! edit; positions and columns here hold the state after it. Nothing is written before the commit.
 //!
-//! Not here: which changes are allowed (`ops`), how cells are written again (`rebuild`).
+//! Not here: which changes are allowed (`objects`, `vertices`), how chunks are rebuilt (`rebuild`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -19,29 +19,29 @@ use zvf_model::Kind;
 use crate::arrays::{CellArray, Chunk, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
-use crate::indexes::{Object, Objects, RowColumn, list_children, open_row_column, scalar_of};
-use crate::links::Family;
+use crate::indexes::{Object, Objects, RowColumn, list_children, open_row_column, parse_scalar};
+use crate::links::LinkFamily;
 use crate::numbers::{NONE, Vid, vertex_number};
-use crate::scalar::{Scalar, Type};
+use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::Snapshot;
-use crate::widths::{check_size, column_of, count_fragments, first_rows};
+use crate::widths::{check_size, count_fragments, first_rows, resolve_column_type};
 
 /// A column of vertices.
 #[derive(Debug)]
 pub(crate) struct VertexColumn {
     pub(crate) name: String,
     pub(crate) array: CellArray,
-    pub(crate) ty: Type,
-    /// Rows of the vertices read so far.
+    pub(crate) ty: ColumnType,
+    /// The rows of all vertices loaded so far.
     pub(crate) data: Vec<u8>,
-    /// The value of rows that no chunk holds.
+    /// The value of new rows.
     pub(crate) fill: Option<Vec<u8>>,
-    /// Whether it came with this transaction, and every chunk must be written.
+    /// Whether this transaction added it, so that every chunk must be written.
     pub(crate) is_new: bool,
 }
 
 impl VertexColumn {
-    /// Adds the rows of a chunk of `count` vertices.
+    /// Appends the rows of a chunk of `count` vertices.
     fn append_rows(&mut self, snap: &Snapshot, key: &Chunk, count: usize) -> Result<()> {
         match self.array.read(snap, key)? {
             Some(bytes) => {
@@ -71,37 +71,37 @@ impl VertexColumn {
 pub(crate) struct FragmentColumn {
     pub(crate) name: String,
     pub(crate) array: CellArray,
-    pub(crate) ty: Type,
-    /// Values set by (chunk number, fragment).
+    pub(crate) ty: ColumnType,
+    /// The values that were set, by chunk number and fragment.
     pub(crate) set: HashMap<(u32, u32), Vec<u8>>,
     pub(crate) fill: Vec<u8>,
     pub(crate) is_new: bool,
 }
 
 impl FragmentColumn {
-    /// The rows that are stored for the fragments of a chunk.
+    /// Reads the stored rows of the fragments of a chunk.
     ///
     /// # Errors
     ///
-    /// When they are not as many as there are fragments.
+    /// When the number of rows is not the number of fragments.
     pub(crate) fn stored_rows(
         &self,
         snap: &Snapshot,
         chunk: &[i64],
         fragments: usize,
     ) -> Result<Option<Bytes>> {
-        let Some(bytes) = self.array.stored(snap, chunk)? else { return Ok(None) };
+        let Some(bytes) = self.array.read_stored(snap, chunk)? else { return Ok(None) };
         check_size(&self.array.path, chunk, bytes.len(), fragments * self.ty.size())?;
         Ok(Some(bytes))
     }
 }
 
-/// A chunk that was read.
+/// The vertices of a chunk that was read.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkState {
     /// The vertex of each row.
     pub(crate) rows: Vec<Vid>,
-    /// Those of each fragment.
+    /// The vertices of each fragment.
     pub(crate) fragments: Vec<Vec<Vid>>,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct ChunkState {
 #[derive(Debug)]
 pub(crate) struct Geometry {
     pub(crate) kind: Kind,
-    /// The group of its arrays at level 0: `0`, or `0/<kind>`.
+    /// The path of its group at level 0: `0`, or `0/<kind>`.
     pub(crate) path: String,
     pub(crate) snap: Rc<Snapshot>,
     pub(crate) doc: Json,
@@ -124,9 +124,9 @@ pub(crate) struct Geometry {
     pub(crate) fragment_columns: Vec<FragmentColumn>,
     pub(crate) object_columns: Vec<RowColumn>,
     pub(crate) objects: Option<Objects>,
-    pub(crate) links: Option<Family>,
-    /// Arrays that go: their keys are removed before anything is written.
-    pub(crate) erased: Vec<CellArray>,
+    pub(crate) links: Option<LinkFamily>,
+    /// Arrays to remove. Their keys are removed before anything is written.
+    pub(crate) erased_arrays: Vec<CellArray>,
     pub(crate) erased_rows: Vec<DenseArray>,
     pub(crate) erased_keys: Vec<String>,
 
@@ -135,30 +135,32 @@ pub(crate) struct Geometry {
     pub(crate) chunks: HashMap<u32, ChunkState>,
 
     pub(crate) positions: Vec<u8>,
+    /// The chunk and row of each vertex before the edit; the chunk is `NONE` for a new vertex.
     pub(crate) home: Vec<(u32, u32)>,
-    pub(crate) at: Vec<u32>,
+    /// The chunk of each vertex after the edit.
+    pub(crate) new_chunk: Vec<u32>,
     pub(crate) alive: Vec<bool>,
-    /// Whether a fragment held it before the edit.
-    pub(crate) was: Vec<bool>,
+    /// Whether a fragment held the vertex before the edit.
+    pub(crate) existed: Vec<bool>,
     pub(crate) owner: Vec<u32>,
     /// For skeletons: the parent of each vertex.
     pub(crate) parent: Vec<Vid>,
     pub(crate) changed_chunks: HashSet<u32>,
-    /// Lines with an end in a chunk that is written again.
-    pub(crate) lines: BTreeSet<u32>,
-    /// Objects in which vertices have other parents than before.
+    /// Objects of kind line with an end in a chunk that is rebuilt.
+    pub(crate) line_objects: BTreeSet<u32>,
+    /// Objects in which the parent of a vertex changed.
     pub(crate) parents_changed: HashSet<u32>,
-    /// Vertices without objects that came, went or moved.
+    /// Vertices without objects that were added, removed or moved.
     pub(crate) free_changed: BTreeSet<Vid>,
     pub(crate) all_loaded: bool,
-    /// Chunks to be written again whatever changed.
+    /// Chunks to rebuild unconditionally.
     pub(crate) forced: BTreeSet<u32>,
-    shared: bool,
+    has_shared_fragments: bool,
     pub(crate) owners: Option<HashMap<(u32, u32), Vec<u32>>>,
 }
 
 impl Geometry {
-    /// Opens one kind of level 0.
+    /// Opens one kind of a store at level 0.
     pub(crate) fn open(snap: &Rc<Snapshot>, root: &Json, kind: Kind, path: &str) -> Result<Self> {
         let zv = &root["attributes"]["zarr_vectors"];
         let doc = read_doc(snap, path)?.ok_or_else(|| {
@@ -177,7 +179,7 @@ impl Geometry {
                 "{path}/vertices: Draco chunks are not edited"
             )));
         }
-        let (scalar, _) = scalar_of(vertices.attribute("dtype"), "float32")?;
+        let (scalar, _) = parse_scalar(vertices.attribute("dtype"), "float32")?;
         let convention = level["links_convention"]
             .as_str()
             .or_else(|| zv["links_convention"].as_str())
@@ -195,8 +197,8 @@ impl Geometry {
             )?);
         }
         let objects = Objects::open(snap, &format!("{path}/object_index"), axes)?;
-        let links = Family::open(snap, path, 0, axes)?;
-        let shared = level["shared_fragments"] == true;
+        let links = LinkFamily::open(snap, path, 0, axes)?;
+        let has_shared_fragments = level["shared_fragments"] == true;
         Ok(Self {
             kind,
             path: path.to_owned(),
@@ -214,7 +216,7 @@ impl Geometry {
             object_columns,
             objects,
             links,
-            erased: Vec::new(),
+            erased_arrays: Vec::new(),
             erased_rows: Vec::new(),
             erased_keys: Vec::new(),
             chunk_keys: Vec::new(),
@@ -222,33 +224,33 @@ impl Geometry {
             chunks: HashMap::new(),
             positions: Vec::new(),
             home: Vec::new(),
-            at: Vec::new(),
+            new_chunk: Vec::new(),
             alive: Vec::new(),
-            was: Vec::new(),
+            existed: Vec::new(),
             owner: Vec::new(),
             parent: Vec::new(),
             changed_chunks: HashSet::new(),
-            lines: BTreeSet::new(),
+            line_objects: BTreeSet::new(),
             parents_changed: HashSet::new(),
             free_changed: BTreeSet::new(),
             all_loaded: false,
             forced: BTreeSet::new(),
-            shared,
+            has_shared_fragments,
             owners: None,
         })
     }
 
-    /// Whether each object is a list of vertices in order.
+    /// Whether the vertices of an object have an order.
     pub(crate) fn is_ordered(&self) -> bool {
         matches!(self.kind, Kind::Line | Kind::Polyline | Kind::Streamline)
     }
 
-    /// Whether links are records of their own.
+    /// Whether links are stored explicitly, rather than implied by objects.
     pub(crate) fn has_links(&self) -> bool {
         matches!(self.kind, Kind::Graph | Kind::Mesh)
     }
 
-    /// The number of a chunk.
+    /// Returns the number of a chunk, a new one for a new chunk.
     pub(crate) fn chunk_number(&mut self, key: &[i64]) -> u32 {
         if let Some(number) = self.chunk_numbers.get(key) {
             return *number;
@@ -259,13 +261,13 @@ impl Geometry {
         number
     }
 
-    /// The position of a vertex, widened.
+    /// Returns the position of a vertex, widened to `f64`.
     pub(crate) fn position(&self, v: Vid) -> Vec<f64> {
         let size = self.scalar.size();
         self.position_bytes(v).chunks_exact(size).map(|value| self.scalar.to_f64(value)).collect()
     }
 
-    /// The same as the shortest decimals that are stored as these bytes.
+    /// Returns the position of a vertex as the shortest decimals that encode to the stored bytes.
     pub(crate) fn decimal_position(&self, v: Vid) -> Vec<f64> {
         let size = self.scalar.size();
         self.position_bytes(v)
@@ -279,7 +281,7 @@ impl Geometry {
         &self.positions[v as usize * size..(v as usize + 1) * size]
     }
 
-    /// A position of a script as it is stored.
+    /// Encodes a position of a script.
     pub(crate) fn encode_position(&self, values: &[f64]) -> Result<Vec<u8>> {
         if values.len() != self.axes {
             return Err(EditError::invalid(format!(
@@ -302,7 +304,7 @@ impl Geometry {
         Ok(bytes)
     }
 
-    /// The chunk a position lies in, and its bin where there are no objects.
+    /// Returns the chunk of a position, and its bin where there are no objects.
     pub(crate) fn locate(&self, position: &[f64]) -> Result<(Chunk, u64)> {
         if self.objects.is_none() {
             let (chunk, bin) = self.bins.locate(position)?;
@@ -311,7 +313,7 @@ impl Geometry {
         Ok((self.shape.chunk_of(position)?.components().to_vec(), 0))
     }
 
-    /// Gives a vertex another position.
+    /// Moves a vertex to an encoded position.
     pub(crate) fn move_vertex(&mut self, v: Vid, position: &[u8]) -> Result<()> {
         if self.position_bytes(v) == position {
             return Ok(());
@@ -323,13 +325,13 @@ impl Geometry {
         self.mark_changed(v)?;
         if self.objects.is_none() {
             self.free_changed.insert(v);
-        } else if number != self.at[v as usize] {
+        } else if number != self.new_chunk[v as usize] {
             self.touch_owner(v)?;
             if self.owner[v as usize] == NONE {
                 self.free_changed.insert(v);
             }
         }
-        self.at[v as usize] = number;
+        self.new_chunk[v as usize] = number;
         Ok(())
     }
 
@@ -358,16 +360,16 @@ impl Geometry {
         if owner != NONE { self.touch(owner) } else { Ok(()) }
     }
 
-    /// Adds a vertex; its values are those for absent.
+    /// Adds a vertex whose values are the fill values.
     pub(crate) fn new_vertex(&mut self, position: &[u8], owner: u32) -> Result<Vid> {
         let v = vertex_number(self.home.len())?;
         self.positions.extend_from_slice(position);
         let (chunk, _) = self.locate(&self.position(v))?;
         let number = self.chunk_number(&chunk);
         self.home.push((NONE, 0));
-        self.at.push(number);
+        self.new_chunk.push(number);
         self.alive.push(true);
-        self.was.push(false);
+        self.existed.push(false);
         self.owner.push(owner);
         self.parent.push(NONE);
         for column in &mut self.columns {
@@ -380,7 +382,7 @@ impl Geometry {
         Ok(v)
     }
 
-    /// Adds a vertex with the position and the values of another.
+    /// Adds a copy of a vertex, with its position and values.
     pub(crate) fn copy_vertex(&mut self, v: Vid, owner: u32) -> Result<Vid> {
         let position = self.position_bytes(v).to_vec();
         let copy = self.new_vertex(&position, owner)?;
@@ -396,13 +398,13 @@ impl Geometry {
         }
     }
 
-    /// Reads a chunk, once.
+    /// Loads a chunk, unless it is loaded.
     pub(crate) fn load_chunk(&mut self, number: u32) -> Result<()> {
         if self.chunks.contains_key(&number) {
             return Ok(());
         }
         let key = self.chunk_keys[number as usize].clone();
-        let Some(positions) = self.vertices.stored(&self.snap, &key)? else {
+        let Some(positions) = self.vertices.read_stored(&self.snap, &key)? else {
             self.chunks.insert(number, ChunkState::default());
             return Ok(());
         };
@@ -417,13 +419,13 @@ impl Geometry {
             }
         }
         for v in state.fragments.iter().flatten() {
-            self.was[*v as usize] = true;
+            self.existed[*v as usize] = true;
         }
         self.chunks.insert(number, state);
         Ok(())
     }
 
-    /// Gives numbers to the rows of a chunk, with their positions and the values of their columns.
+    /// Numbers the rows of a chunk as vertices, and appends their positions and values.
     fn append_rows(
         &mut self,
         key: &Chunk,
@@ -455,17 +457,17 @@ impl Geometry {
             column.append_rows(&self.snap, key, count)?;
         }
         self.home.extend((0..end - base).map(|row| (number, row)));
-        self.at.resize(self.home.len(), number);
+        self.new_chunk.resize(self.home.len(), number);
         self.alive.resize(self.home.len(), false);
-        self.was.resize(self.home.len(), false);
+        self.existed.resize(self.home.len(), false);
         self.owner.resize(self.home.len(), NONE);
         self.parent.resize(self.home.len(), NONE);
         Ok(base..end)
     }
 
-    /// Reads the fragments of a chunk. A row that several of them hold becomes a vertex for each.
+    /// Reads the fragments of a chunk. A row that several fragments hold becomes one vertex for each.
     fn read_fragments(&mut self, key: &Chunk, state: &mut ChunkState) -> Result<()> {
-        let blob = self.fragments.stored(&self.snap, key)?.unwrap_or_default();
+        let blob = self.fragments.read_stored(&self.snap, key)?.unwrap_or_default();
         if blob.is_empty() {
             return Ok(());
         }
@@ -492,13 +494,13 @@ impl Geometry {
         Ok(())
     }
 
-    /// Every chunk that holds vertices, ascending.
+    /// Returns all chunks that hold vertices, ascending.
     pub(crate) fn all_chunks(&mut self) -> Vec<u32> {
         let keys = self.vertices.chunks();
         keys.iter().map(|key| self.chunk_number(key)).collect()
     }
 
-    /// Reads everything.
+    /// Loads all chunks and objects.
     pub(crate) fn load_all(&mut self) -> Result<()> {
         if self.all_loaded {
             return Ok(());
@@ -513,7 +515,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// Reads the vertices of an object, once.
+    /// Loads the vertices of an object, unless they are loaded.
     pub(crate) fn load_object(&mut self, object: u32) -> Result<()> {
         let Some(objects) = &self.objects else { return Ok(()) };
         if objects.list[object as usize].loaded {
@@ -539,14 +541,14 @@ impl Geometry {
                 ));
             };
             let list = list.clone();
-            let shared = self.shared
+            let is_shared = self.has_shared_fragments
                 && self
                     .load_owners()?
                     .get(&(*chunk, *fragment))
                     .is_some_and(|owners| owners.len() > 1);
             for v in list {
-                // Vertices that several objects share are copied before a change, so that each has its own.
-                let v = if shared
+                // Vertices that several objects share are copied, so that each object has its own.
+                let v = if is_shared
                     || self.owner[v as usize] != NONE && self.owner[v as usize] != object
                 {
                     let position = self.position_bytes(v).to_vec();
@@ -567,19 +569,19 @@ impl Geometry {
         if let Some(objects) = &mut self.objects {
             let state = &mut objects.list[object as usize];
             state.loaded = true;
-            state.before = vertices.clone();
+            state.vertices_before = vertices.clone();
             state.vertices = vertices;
             state.refs = refs;
         }
         Ok(())
     }
 
-    /// The object a vertex belongs to.
+    /// Returns the object of a vertex, and loads it; `NONE` for a vertex without one.
     pub(crate) fn owner_of(&mut self, v: Vid) -> Result<u32> {
-        let known = self.owner[v as usize];
+        let owner = self.owner[v as usize];
         let (chunk, _) = self.home[v as usize];
-        if known != NONE || chunk == NONE || self.objects.is_none() || self.all_loaded {
-            return Ok(known);
+        if owner != NONE || chunk == NONE || self.objects.is_none() || self.all_loaded {
+            return Ok(owner);
         }
         let fragments = &self.chunks[&chunk].fragments;
         let Some((fragment, _)) = (0_u32..).zip(fragments).find(|(_, list)| list.contains(&v))
@@ -593,7 +595,7 @@ impl Geometry {
         Ok(self.owner[v as usize])
     }
 
-    /// Marks an object whose vertices change in number, order or chunk.
+    /// Marks an object as changed in the number, order or chunks of its vertices.
     pub(crate) fn touch(&mut self, object: u32) -> Result<()> {
         self.load_object(object)?;
         if let Some(objects) = &mut self.objects {
@@ -602,7 +604,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// The number of the object with an id, when it exists.
+    /// Returns the number of the object with an id, if it exists.
     pub(crate) fn find(&self, id: i64) -> Option<u32> {
         let objects = self.objects.as_ref()?;
         let object = *objects.by_id.get(&id)?;
@@ -613,12 +615,12 @@ impl Geometry {
         self.objects.as_ref()?.list.get(object as usize)
     }
 
-    /// The numbers of all objects, of those that are gone as well.
+    /// Returns the numbers of all objects, removed ones included.
     pub(crate) fn object_numbers(&self) -> Range<u32> {
         0..num::saturating_u32_from_usize(self.objects.as_ref().map_or(0, |all| all.list.len()))
     }
 
-    /// The vertices of an object in their order; none for a number that no object has.
+    /// Returns the vertices of an object in order; none for an unknown number.
     pub(crate) fn vertices_of(&self, object: u32) -> Vec<Vid> {
         self.object(object).map(|object| object.vertices.clone()).unwrap_or_default()
     }
@@ -629,13 +631,13 @@ impl Geometry {
         objects.ok_or_else(|| EditError::invalid("there are no objects"))
     }
 
-    /// The fragments of an object by the chunks they lie in, after the edit: those that its vertices form.
+    /// Returns the fragments that the vertices of an object form after the edit, each with its chunk.
     pub(crate) fn pieces(&self, object: u32) -> Vec<(u32, Vec<Vid>)> {
         let Some(state) = self.object(object) else { return Vec::new() };
         if self.is_ordered() {
             let mut runs: Vec<(u32, Vec<Vid>)> = Vec::new();
             for v in &state.vertices {
-                let chunk = self.at[*v as usize];
+                let chunk = self.new_chunk[*v as usize];
                 match runs.last_mut() {
                     Some((last, run)) if *last == chunk => run.push(*v),
                     _ => runs.push((chunk, vec![*v])),
@@ -649,7 +651,7 @@ impl Geometry {
             false => state.vertices.clone(),
         };
         for (place, v) in order.iter().enumerate() {
-            let chunk = self.at[*v as usize];
+            let chunk = self.new_chunk[*v as usize];
             let (home, row) = self.home[*v as usize];
             let stays = home == chunk && self.kind != Kind::Skeleton;
             let key = if stays { row as usize } else { place };
@@ -667,7 +669,7 @@ impl Geometry {
     }
 }
 
-/// Refuses levels that edits do not know.
+/// Refuses levels that edits do not support.
 fn refuse_level(path: &str, level: &Json) -> Result<()> {
     for name in ["chunk_dims", "chunk_attribute_name"] {
         if level.get(name).is_some_and(|value| !value.is_null()) {
@@ -684,7 +686,7 @@ fn refuse_level(path: &str, level: &Json) -> Result<()> {
     Ok(())
 }
 
-/// The chunks and bins of level 0, which the level or the root states.
+/// Reads the chunk and bin shapes of level 0 from the level or the root.
 fn read_grid(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
     let sizes = |value: &Json, name: &str| -> Result<Option<Vec<f64>>> {
         if value.is_null() {
@@ -723,7 +725,7 @@ fn need_array(snap: &Snapshot, path: &str, name: &str) -> Result<CellArray> {
     })
 }
 
-/// The columns of vertices, whose positions are rows of so many bytes.
+/// Opens the columns of vertices. A position has `row_bytes` bytes.
 fn open_vertex_columns(
     snap: &Snapshot,
     path: &str,
@@ -735,7 +737,7 @@ fn open_vertex_columns(
     let first = if names.is_empty() { None } else { first_rows(snap, vertices, rows) };
     let open = |name: String| {
         let array = need_array(snap, path, &format!("vertex_attributes/{name}"))?;
-        let ty = column_of(snap, &array, first.as_ref())?;
+        let ty = resolve_column_type(snap, &array, first.as_ref())?;
         Ok(VertexColumn { name, array, ty, data: Vec::new(), fill: None, is_new: false })
     };
     names.into_iter().map(open).collect()
@@ -750,7 +752,7 @@ fn open_fragment_columns(
     let first = if names.is_empty() { None } else { first_rows(snap, fragments, count_fragments) };
     let open = |name: String| {
         let array = need_array(snap, path, &format!("fragment_attributes/{name}"))?;
-        let ty = column_of(snap, &array, first.as_ref())?;
+        let ty = resolve_column_type(snap, &array, first.as_ref())?;
         let fill = ty.sentinel();
         Ok(FragmentColumn { name, array, ty, set: HashMap::new(), fill, is_new: false })
     };

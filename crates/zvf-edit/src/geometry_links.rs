@@ -1,4 +1,4 @@
-//! The links of one kind of a store, read for the chunks that they name.
+//! Loads the links of one kind of a store.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -9,14 +9,14 @@ use zvf_model::Kind;
 use crate::arrays::Chunk;
 use crate::error::Result;
 use crate::geometry::Geometry;
-use crate::links::{End, no_such_row};
+use crate::links::{End, missing_row};
 use crate::numbers::Vid;
 
 impl Geometry {
-    /// Reads the links that name these chunks.
+    /// Loads the links with an end in one of the chunks.
     pub(crate) fn load_links(&mut self, chunks: &[u32]) -> Result<()> {
         if self.kind == Kind::Line {
-            return Ok(()); // made anew from the objects
+            return Ok(()); // recreated from the objects
         }
         let Some(mut family) = self.links.take() else { return Ok(()) };
         let keys: BTreeSet<Chunk> = chunks
@@ -25,7 +25,7 @@ impl Geometry {
             .collect();
         let snap = Rc::clone(&self.snap);
         let before = family.records.len();
-        let loaded = family.load_naming(&snap, &keys, &|_| true, &mut |chunk, row| {
+        let loaded = family.load_cells_naming(&snap, &keys, &|_| true, &mut |chunk, row| {
             self.vertex_at(chunk, row).map(End::Vertex)
         });
         let fresh = before..family.records.len();
@@ -37,7 +37,7 @@ impl Geometry {
                     .filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
                     .collect();
                 if ends.len() == 2 {
-                    let (child, parent) = match family.family.is_directed() {
+                    let (child, parent) = match family.policy.is_directed() {
                         true => self.order_child_first(ends[0], ends[1]),
                         false => (ends[0], ends[1]),
                     };
@@ -50,7 +50,7 @@ impl Geometry {
         loaded
     }
 
-    /// Reads every link.
+    /// Loads all links.
     pub(crate) fn load_all_links(&mut self) -> Result<()> {
         let chunks = self.all_chunks();
         self.load_links(&chunks)?;
@@ -60,7 +60,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// Records of directed families come in either order: the child is the first row of a fragment.
+    /// Orders the ends of an edge, as directed families store them in either order: the child is the first row of a fragment.
     fn order_child_first(&self, a: Vid, b: Vid) -> (Vid, Vid) {
         let is_first = |v: Vid| {
             let (chunk, _) = self.home[num::usize_from_u32(v)];
@@ -71,12 +71,12 @@ impl Geometry {
         if is_first(b) && !is_first(a) { (b, a) } else { (a, b) }
     }
 
-    /// The vertex of a row of a chunk.
+    /// Returns the vertex of a row of a chunk.
     pub(crate) fn vertex_at(&mut self, chunk: &[i64], row: u64) -> Result<Vid> {
         let number = self.chunk_number(chunk);
         self.load_chunk(number)?;
         let rows = &self.chunks[&number].rows;
         let found = num::checked_usize(row).and_then(|row| rows.get(row)).copied();
-        found.ok_or_else(|| no_such_row(&self.path, chunk, row, rows.len()))
+        found.ok_or_else(|| missing_row(&self.path, chunk, row, rows.len()))
     }
 }

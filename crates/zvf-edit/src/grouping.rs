@@ -1,4 +1,4 @@
-//! The operations on groups: members, names and values of their columns.
+//! Operations on groups: members, names and values of columns.
 
 use std::collections::HashSet;
 
@@ -13,27 +13,27 @@ use crate::transaction::{Done, Transaction};
 impl Transaction {
     /// Adds an object to a group.
     pub(crate) fn join_group(&mut self, group: usize, id: i64) -> bool {
-        self.read.insert(format!("object:{id}"));
+        self.read_items.insert(format!("object:{id}"));
         let joined = self.groups.join(group, id);
-        // The number of a new group is its own only after the commit.
-        if joined && group < self.groups.before && !self.fresh.contains(&id) {
-            self.write_item(format!("member:{group}:{id}"));
+        // The number of a new group is final only after the commit.
+        if joined && group < self.groups.count_before && !self.unrequested_ids.contains(&id) {
+            self.mark_written(format!("member:{group}:{id}"));
         }
         joined
     }
 
     pub(crate) fn leave_group(&mut self, group: usize, id: i64) -> bool {
-        let left = self.groups.leave(group, id);
-        if left && group < self.groups.before {
-            self.write_item(format!("member:{group}:{id}"));
+        let was_member = self.groups.leave(group, id);
+        if was_member && group < self.groups.count_before {
+            self.mark_written(format!("member:{group}:{id}"));
         }
-        left
+        was_member
     }
 
     fn set_group_values(&mut self, group: usize, values: &Map<String, Json>) -> Result<bool> {
         let mut changed = false;
         for (name, value) in values {
-            self.read.insert(format!("column:group:{name}"));
+            self.read_items.insert(format!("column:group:{name}"));
             let column = self.groups.columns.iter_mut().find(|column| column.name == *name);
             let column = column
                 .ok_or_else(|| EditError::invalid(format!("groups have no column {name:?}")))?;
@@ -59,7 +59,7 @@ impl Transaction {
         fields::refuse_unknown(fields, &["name", "members", "values"])?;
         let name = fields::text(fields, "name")?;
         if let Some(name) = &name {
-            self.write_item(format!("group_name:{name}"));
+            self.mark_written(format!("group_name:{name}"));
             if self.groups.find(&json!(name)).is_some() {
                 return Err(EditError::invalid(format!("the group name {name:?} is taken")));
             }
@@ -83,13 +83,13 @@ impl Transaction {
         let group = self.groups.need(fields::need(fields, "group")?)?;
         let mut changed = 0;
         if let Some(set) = fields::ids(fields, "set")? {
-            self.write_item(format!("group:{group}"));
+            self.mark_written(format!("group:{group}"));
             for id in &set {
                 self.need_object(*id)?;
             }
-            let wanted: HashSet<i64> = set.iter().copied().collect();
+            let new_members: HashSet<i64> = set.iter().copied().collect();
             for id in self.groups.list[group].members.clone() {
-                if !wanted.contains(&id) {
+                if !new_members.contains(&id) {
                     changed += u64::from(self.leave_group(group, id));
                 }
             }
@@ -102,12 +102,12 @@ impl Transaction {
             changed += u64::from(self.join_group(group, id));
         }
         for id in fields::ids(fields, "remove")?.unwrap_or_default() {
-            let known = self
+            let exists = self
                 .kinds
                 .iter()
                 .filter_map(|kind| kind.objects.as_ref())
                 .any(|objects| objects.by_id.contains_key(&id));
-            if !known {
+            if !exists {
                 return Err(EditError::invalid(format!("object {id} is not there")));
             }
             changed += u64::from(self.leave_group(group, id));
@@ -123,8 +123,8 @@ impl Transaction {
         if self.groups.find(&json!(name)).is_some_and(|other| other != group) {
             return Err(EditError::invalid(format!("the group name {name:?} is taken")));
         }
-        self.write_item(format!("group:{group}"));
-        self.write_item(format!("group_name:{name}"));
+        self.mark_written(format!("group:{group}"));
+        self.mark_written(format!("group_name:{name}"));
         let changed = self.groups.name(group) != name;
         if changed {
             self.groups.list[group].name = Some(name);
@@ -136,7 +136,7 @@ impl Transaction {
     pub(crate) fn group_set(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["group", "values"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
-        self.write_item(format!("group:{group}"));
+        self.mark_written(format!("group:{group}"));
         let values = fields::map(fields, "values")?
             .ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
         let changed = self.set_group_values(group, values)?;
@@ -146,7 +146,7 @@ impl Transaction {
     pub(crate) fn group_remove(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["group"])?;
         let group = self.groups.need(fields::need(fields, "group")?)?;
-        self.write_item(format!("group:{group}"));
+        self.mark_written(format!("group:{group}"));
         let before = self.groups.list[group].clone();
         self.groups.list[group] = Group::default();
         let changed = before != Group::default();

@@ -1,4 +1,4 @@
-//! Groups of objects: names, members and columns, kept at level 0 and read whole.
+//! Groups of objects: names, members and columns, stored at level 0 and held in memory.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::error::{EditError, Result};
 use crate::indexes::{RowColumn, list_children, open_row_column};
 use crate::snapshot::Snapshot;
 
-/// The members of a group that is kept as a range of ids.
+/// Expands the members of a group that is stored as a range of ids.
 fn range_members(number: usize, start: &Json, stop: &Json) -> Result<Vec<i64>> {
     let ends = start.as_i64().zip(stop.as_i64());
     let ends = ends.filter(|(start, stop)| stop.saturating_sub(*start) <= MAX_RANGE_MEMBERS);
@@ -28,7 +28,7 @@ fn range_members(number: usize, start: &Json, stop: &Json) -> Result<Vec<i64>> {
     Ok((start..stop).collect())
 }
 
-/// Members of a group that is kept as a range: they are held as a list.
+/// Maximum number of members of a group that is stored as a range, as they are expanded in memory.
 const MAX_RANGE_MEMBERS: i64 = 1 << 28;
 
 /// The groups of a store.
@@ -37,10 +37,10 @@ pub(crate) struct Groups {
     array: Option<RowArray>,
     pub(crate) list: Vec<Group>,
     pub(crate) columns: Vec<RowColumn>,
-    pub(crate) erased: Vec<DenseArray>,
+    pub(crate) erased_columns: Vec<DenseArray>,
     pub(crate) changed: bool,
-    /// How many there were before the edit.
-    pub(crate) before: usize,
+    /// The number of groups before the edit.
+    pub(crate) count_before: usize,
 }
 
 /// One group.
@@ -72,20 +72,20 @@ impl Groups {
             }
         }
         let mut columns = Vec::new();
-        for name in list_children(snap, COLUMNS)? {
-            columns.extend(open_row_column(snap, &format!("{COLUMNS}/{name}"), &name)?);
+        for name in list_children(snap, GROUP_COLUMNS_PATH)? {
+            columns.extend(open_row_column(snap, &format!("{GROUP_COLUMNS_PATH}/{name}"), &name)?);
         }
-        let before = list.len();
-        Ok(Self { array, list, columns, erased: Vec::new(), changed: false, before })
+        let count_before = list.len();
+        Ok(Self { array, list, columns, erased_columns: Vec::new(), changed: false, count_before })
     }
 
-    /// The name a group answers to.
+    /// Returns the name of a group; `group_<number>` for one without.
     pub(crate) fn name(&self, number: usize) -> String {
         let own = self.list.get(number).and_then(|group| group.name.clone());
         own.unwrap_or_else(|| format!("group_{number}"))
     }
 
-    /// The number of a group, by number or name.
+    /// Finds the number of a group that is given by number or name.
     pub(crate) fn find(&self, group: &Json) -> Option<usize> {
         if let Some(name) = group.as_str() {
             return (0..self.list.len()).find(|number| self.name(*number) == name);
@@ -97,7 +97,7 @@ impl Groups {
         self.find(group).ok_or_else(|| EditError::invalid(format!("there is no group {group}")))
     }
 
-    /// Adds a group without members.
+    /// Adds a group without members, and returns its number.
     pub(crate) fn push(&mut self, name: Option<String>) -> usize {
         self.list.push(Group { name, members: Vec::new() });
         for column in &mut self.columns {
@@ -110,7 +110,7 @@ impl Groups {
         self.list.len() - 1
     }
 
-    /// Adds a member; whether it was none.
+    /// Adds a member. Returns whether it is new.
     pub(crate) fn join(&mut self, group: usize, id: i64) -> bool {
         let members = &mut self.list[group].members;
         if members.contains(&id) {
@@ -121,7 +121,7 @@ impl Groups {
         true
     }
 
-    /// Removes a member; whether it was one.
+    /// Removes a member. Returns whether it existed.
     pub(crate) fn leave(&mut self, group: usize, id: i64) -> bool {
         let members = &mut self.list[group].members;
         let before = members.len();
@@ -130,7 +130,7 @@ impl Groups {
         members.len() != before
     }
 
-    /// Gives members the ids that `new` has for them; members that it does not have leave.
+    /// Maps the ids of members by `new`, and removes members without a new id.
     pub(crate) fn renumber(&mut self, new: &HashMap<i64, i64>) {
         for group in &mut self.list {
             let members: Vec<i64> =
@@ -140,13 +140,13 @@ impl Groups {
         }
     }
 
-    /// The groups an object is in.
+    /// Returns the groups of an object.
     pub(crate) fn with_member(&self, id: i64) -> Vec<usize> {
         (0..self.list.len()).filter(|group| self.list[*group].members.contains(&id)).collect()
     }
 
     pub(crate) fn flush(&mut self, snap: &Snapshot, out: &mut Changes) -> Result<()> {
-        for array in std::mem::take(&mut self.erased) {
+        for array in std::mem::take(&mut self.erased_columns) {
             array.erase(out);
         }
         if self.array.is_none() && !self.list.is_empty() {
@@ -168,12 +168,12 @@ impl Groups {
             let before = attrs.clone();
             attrs["num_groups"] = json!(self.list.len());
             if let Some(attrs) = attrs.as_object_mut() {
-                // Ranges are written as lists once a group changes.
+                // Once a group changes, ranges are written as lists.
                 attrs.shift_remove("group_ranges");
                 if self.list.iter().any(|group| group.name.is_some())
                     || attrs.contains_key("group_names")
                 {
-                    // A group without a name is listed under the one it answers to: not every reader takes an empty text for none.
+                    // A group without a name gets its default name, as not every reader takes an empty one for none.
                     let names: Vec<String> = self
                         .list
                         .iter()
@@ -189,8 +189,8 @@ impl Groups {
             array.flush(out, usize::MAX)?;
             self.changed = false;
         }
-        if !self.columns.is_empty() && read_doc(snap, COLUMNS)?.is_none() {
-            out.insert(doc_key(COLUMNS), Some(doc_bytes(&plain_group())?));
+        if !self.columns.is_empty() && read_doc(snap, GROUP_COLUMNS_PATH)?.is_none() {
+            out.insert(doc_key(GROUP_COLUMNS_PATH), Some(doc_bytes(&plain_group())?));
         }
         for column in &mut self.columns {
             column.array.flush(out, true)?;
@@ -200,14 +200,14 @@ impl Groups {
 }
 
 const GROUPS_PATH: &str = "0/groups";
-pub(crate) const COLUMNS: &str = "0/group_attributes";
+pub(crate) const GROUP_COLUMNS_PATH: &str = "0/group_attributes";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_two_ids_of_few_enough_objects() {
+    fn reads_ranges_of_two_ids_within_the_limit() {
         assert_eq!(range_members(0, &json!(-1), &json!(2)).unwrap(), [-1, 0, 1]);
         assert!(range_members(0, &json!(5), &json!(5)).unwrap().is_empty());
         for (start, stop) in

@@ -1,4 +1,4 @@
-//! The history of a store: what was committed, and taking it back.
+//! The history of a store: the log of commits, undo, and the state of the head.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,30 +15,31 @@ use crate::error::{EditError, Result, foreign_change};
 use crate::journal::{Guard, Journal};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::script::{open_existing, open_journal, record, report};
+use crate::script::{commit_changes, open_existing, open_journal, report};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
-/// Which commits to take back.
+/// The commits to undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undo {
-    /// So many, from the last on.
+    /// The last commits, by number.
     Last(u64),
-    /// All after this head.
+    /// All commits after this head.
     To(u64),
 }
 
-pub(crate) fn journal(store: &Place) -> Result<Arc<Journal>> {
+/// Opens the journal of a store that exists.
+pub(crate) fn open_store_journal(store: &Place) -> Result<Arc<Journal>> {
     Ok(Arc::new(open_existing(store)?))
 }
 
-/// The commits of the store in a folder, newest first, at most `limit`.
+/// Returns the commits of a store, newest first, at most `limit`.
 ///
 /// # Errors
 ///
 /// When there is no store, or a record cannot be read.
 pub fn log(store: impl Into<Place>, limit: Option<u64>) -> Result<Vec<Json>> {
-    let journal = journal(&store.into())?;
+    let journal = open_store_journal(&store.into())?;
     if let Some(pinned) = &journal.pinned {
         return pinned.log(limit);
     }
@@ -57,7 +58,7 @@ pub fn log(store: impl Into<Place>, limit: Option<u64>) -> Result<Vec<Json>> {
     Ok(list)
 }
 
-/// The number of the last commit, none for a store without a journal.
+/// Returns the number of the last commit; `None` for a store without a journal.
 ///
 /// # Errors
 ///
@@ -67,14 +68,14 @@ pub fn head(store: impl Into<Place>) -> Result<Option<u64>> {
     Ok((head > 0).then_some(head))
 }
 
-/// One commit with all that its record says, but for the places of its bytes.
+/// Returns one commit with all fields of its record, except for the spans of its bytes.
 ///
 /// # Errors
 ///
 /// When there is no store or no such commit.
 pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
     let place = store.into();
-    let journal = journal(&place)?;
+    let journal = open_store_journal(&place)?;
     if let (Some(pinned), Some((_, options))) = (&journal.pinned, place.versions()) {
         return pinned.show(head, options);
     }
@@ -95,12 +96,12 @@ pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
     Ok(body)
 }
 
-/// Waits until what is committed is applied, and keeps writers from applying more until the guard is dropped. None
-/// for a store without a journal.
+/// Applies pending commits, and keeps writers from applying others until the guard is dropped. Returns `None` for a store
+/// without a journal.
 ///
 /// # Errors
 ///
-/// When something is committed that cannot be applied.
+/// When a pending commit cannot be applied.
 pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
     let journal = Journal::open(&store.into())?;
     if journal.side.is_folder() && !journal.side.exists("log")? {
@@ -109,7 +110,7 @@ pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
     for _ in 0..3 {
         let guard = match journal.lock(false, Duration::from_secs(30)) {
             Ok(guard) => guard,
-            // A medium that cannot be written: no process applies anything either.
+            // On a medium that cannot be written, no other process applies anything either.
             Err(error)
                 if error.class == Class::PermissionDenied || error.class == Class::NotFound =>
             {
@@ -129,11 +130,11 @@ pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
     ))
 }
 
-/// Applies what is committed to a store behind a URL and not applied; its head, and whether there was anything.
+/// Applies the pending commits of a store behind a URL. Returns its head, and whether any commit was pending.
 ///
 /// # Errors
 ///
-/// When something is committed that cannot be applied, by a process that may only read for example.
+/// When a pending commit cannot be applied, for example by a process that may only read.
 pub fn settle(place: &Place) -> Result<(u64, bool)> {
     if place.versions().is_some() {
         return Ok((head(place)?.unwrap_or(0), false));
@@ -143,7 +144,7 @@ pub fn settle(place: &Place) -> Result<(u64, bool)> {
     Ok((journal.settle()?, was_behind))
 }
 
-/// Refuses what was read from a store to which another process committed meanwhile.
+/// Refuses a read during which another process committed to the store.
 ///
 /// # Errors
 ///
@@ -161,26 +162,26 @@ pub fn check_head(place: &Place, head: u64) -> Result<()> {
     }
 }
 
-/// Whether the vertices of a kind belong to objects; of the first kind without one.
+/// Whether the vertices of a kind belong to objects. `None` is the first kind.
 ///
 /// # Errors
 ///
 /// When there is no store or no such kind.
 pub fn has_objects(place: &Place, kind: Option<&str>) -> Result<bool> {
-    let transaction = Transaction::begin(&journal(place)?, std::path::Path::new("."))?;
+    let transaction = Transaction::begin(&open_store_journal(place)?, std::path::Path::new("."))?;
     let token = kind.map(Json::from);
-    let kind = &transaction.kinds[transaction.kind_named(token.as_ref())?];
+    let kind = &transaction.kinds[transaction.find_kind(token.as_ref())?];
     Ok(kind.objects.is_some() || kind.kind != zvf_model::Kind::PointCloud)
 }
 
-/// Takes commits back by a new one. The report is that of [`crate::Editor::report`].
+/// Undoes commits by a new commit. The report is that of [`crate::Editor::report`].
 ///
 /// # Errors
 ///
-/// When bytes that are needed were removed by `gc`, or another process commits meanwhile.
+/// When `gc` removed bytes that are needed, or another process commits meanwhile.
 pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Result<Json> {
     let journal = open_journal(&store.into(), options)?;
-    let snap = Snapshot::now(&journal)?;
+    let snap = Snapshot::open(&journal)?;
     let head = snap.head;
     let target = match what {
         Undo::Last(n) if n > head => {
@@ -208,7 +209,7 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
         return Ok(report(&journal, head, true, &[text], &[], None));
     }
     let body = json!({"ids": [], "read": [], "written": sum.written});
-    match record(&journal, &changes, &before, text, (body, &[]), head + 1, &own)? {
+    match commit_changes(&journal, &changes, &before, text, (body, &[]), head + 1, &own)? {
         Some((done, late)) => Ok(report(
             &journal,
             head + 1,
@@ -224,18 +225,18 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     }
 }
 
-/// What commits that are taken back did, the other way round.
-pub(crate) struct Sum {
+/// The report and the written items of an undo.
+pub(crate) struct UndoSummary {
     pub(crate) report: Json,
     written: BTreeSet<String>,
 }
 
-/// The keys that differ from what they were at a head, with the bytes of then; `next_id` stays.
+/// Returns the changes that restore the state at `target`, the bytes before these changes, and a summary. `next_id` stays.
 pub(crate) fn plan_undo(
     journal: &Journal,
     snap: &Snapshot,
     target: u64,
-) -> Result<(Changes, HashMap<String, Option<Bytes>>, Sum)> {
+) -> Result<(Changes, HashMap<String, Option<Bytes>>, UndoSummary)> {
     let (then, reversed) = reverse_commits(journal, snap, target)?;
     let keys: BTreeSet<&str> = then.keys().map(String::as_str).collect();
     if !journal.place.accepts_foreign
@@ -260,16 +261,16 @@ pub(crate) fn plan_undo(
             changes.insert(key, bytes);
         }
     }
-    Ok((changes, before, reversed.into_sum(bounds)))
+    Ok((changes, before, reversed.into_summary(bounds)))
 }
 
-/// The root as it was at a head, but for what the edits keep in it.
+/// The root document of an earlier head, with the current attributes of edits.
 struct RestoredRoot {
     doc: Json,
     bytes: Bytes,
 }
 
-/// The root document of then, with the attributes of edits of now.
+/// Combines the root document of an earlier head with the current attributes of edits.
 fn restore_root(then: &[u8], now: &Bytes) -> Result<RestoredRoot> {
     let (mut doc, current): (Json, Json) =
         (serde_json::from_slice(then)?, serde_json::from_slice(now)?);
@@ -278,7 +279,7 @@ fn restore_root(then: &[u8], now: &Bytes) -> Result<RestoredRoot> {
     Ok(RestoredRoot { doc, bytes })
 }
 
-/// The bytes of every key before the commits after `target`, and what taking these commits back does.
+/// Returns the bytes that every changed key had at `target`, and the reversed reports of the commits since.
 fn reverse_commits(
     journal: &Journal,
     snap: &Snapshot,
@@ -288,19 +289,19 @@ fn reverse_commits(
     let mut then: HashMap<String, Option<Bytes>> = HashMap::new();
     let pinned = journal.pinned.as_ref().zip(journal.place.versions());
     if let Some((pinned, (_, options))) = pinned {
-        let (contents, bodies) = pinned.kept_since(target, options)?;
+        let (contents, bodies) = pinned.contents_since(target, options)?;
         bodies.iter().for_each(|body| reversed.add(body));
         return Ok((contents, reversed));
     }
     for seq in (target + 1..snap.head + 1).rev() {
-        let gone = || {
+        let unavailable = || {
             EditError::unsupported(format!(
                 "commit {seq} cannot be taken back: gc removed what it needs"
             ))
         };
-        let record = journal.record(seq)?.ok_or_else(gone)?;
-        if record.body["report"]["irreversible"] == true || !journal.keeps(&record)? {
-            return Err(gone());
+        let record = journal.record(seq)?.ok_or_else(unavailable)?;
+        if record.body["report"]["irreversible"] == true || !journal.has_old_bytes(&record)? {
+            return Err(unavailable());
         }
         then.extend(journal.read_before(&record)?);
         reversed.add(&record.body);
@@ -308,7 +309,7 @@ fn reverse_commits(
     Ok((then, reversed))
 }
 
-/// The reports of commits, with added and removed exchanged.
+/// The reports of commits, with added and removed swapped.
 #[derive(Debug, Default)]
 struct ReversedCommits {
     written: BTreeSet<String>,
@@ -329,16 +330,16 @@ impl ReversedCommits {
         self.added.extend(ids("removed"));
         self.removed.extend(ids("added"));
         self.changed.extend(ids("changed"));
-        for (at, (part, name)) in COUNTS.into_iter().enumerate() {
+        for (at, (part, name)) in REPORT_COUNTS.into_iter().enumerate() {
             self.counts[at] += report[part][name].as_i64().unwrap_or(0); // an absent count is 0
         }
         let items = body["written"].as_array().into_iter().flatten();
         self.written.extend(items.filter_map(|item| item.as_str().map(str::to_owned)));
     }
 
-    fn into_sum(self, bounds: Json) -> Sum {
+    fn into_summary(self, bounds: Json) -> UndoSummary {
         let Self { written, added, removed, changed, counts } = self;
-        // An object that came and went is in neither list.
+        // An object that was added and removed is in neither list.
         let only_added: Vec<i64> = added.difference(&removed).copied().collect();
         let only_removed: Vec<i64> = removed.difference(&added).copied().collect();
         let report = json!({
@@ -348,12 +349,12 @@ impl ReversedCommits {
             "objects": {"added": only_added, "removed": only_removed, "changed": changed},
             "groups": [], "columns": [], "chunks": 0, "levels_stale": [], "levels_refreshed": [], "bounds": bounds,
         });
-        Sum { report, written }
+        UndoSummary { report, written }
     }
 }
 
-/// The counts that a report has, by part and name.
-const COUNTS: [(&str, &str); 7] = [
+/// The counts of a report, by part and name.
+const REPORT_COUNTS: [(&str, &str); 7] = [
     ("vertices", "added"),
     ("vertices", "removed"),
     ("vertices", "moved"),
@@ -363,12 +364,12 @@ const COUNTS: [(&str, &str); 7] = [
     ("links", "changed"),
 ];
 
-/// The report of a command that failed.
+/// Returns the report of a command that failed.
 pub fn failure(store: impl Into<Place>, error: &EditError) -> Json {
     let place = store.into();
     let Ok(journal) = Journal::open(&place) else {
         return json!({"store": place.to_string(), "head": 0, "changed": false, "error": error.to_json()});
     };
-    let head = journal.head().unwrap_or(0); // the fault that hides it is the one reported
+    let head = journal.head().unwrap_or(0); // the error that hides it is reported
     report(&journal, head, false, &[], &[], Some(error))
 }

@@ -1,4 +1,4 @@
-//! The index of objects, its columns, and what the documents of columns say of their types.
+//! Reads the index of objects, columns of objects and groups, and the types of columns.
 
 use std::collections::HashMap;
 
@@ -12,24 +12,24 @@ use crate::arrays::{Chunk, RowArray, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::numbers::{NONE, Vid};
-use crate::scalar::{Categories, Scalar, Type};
+use crate::scalar::{Categories, ColumnType, Scalar};
 use crate::snapshot::Snapshot;
 
-/// One object.
+/// One object during an edit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object {
     pub(crate) id: i64,
-    /// Its row in the index; none for one that came with this transaction.
+    /// Its row in the index; `None` for an object that this transaction added.
     pub(crate) row: Option<u32>,
     pub(crate) exists: bool,
     pub(crate) existed: bool,
     pub(crate) loaded: bool,
     pub(crate) touched: bool,
     pub(crate) vertices: Vec<Vid>,
-    pub(crate) before: Vec<Vid>,
-    /// Chunk number and fragment, in the order of the manifest.
+    pub(crate) vertices_before: Vec<Vid>,
+    /// The fragments of its manifest in order, each as chunk number and fragment number.
     pub(crate) refs: Vec<(u32, u32)>,
-    /// Values set, by column.
+    /// The values that were set, by column.
     pub(crate) values: HashMap<String, Vec<u8>>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Objects {
 pub(crate) struct RowColumn {
     pub(crate) name: String,
     pub(crate) array: DenseArray,
-    pub(crate) ty: Type,
+    pub(crate) ty: ColumnType,
 }
 
 impl Objects {
@@ -100,7 +100,7 @@ impl Objects {
             let row = num::usize_from_u32(number);
             let id = match &ids {
                 Some(ids) => i64_from_le(ids.row(row)),
-                None => number.into(), // rows stand for ids
+                None => number.into(), // the row is the id
             };
             let exists = has_references(&manifests.rows[row]);
             by_id.insert(id, number);
@@ -115,7 +115,7 @@ impl Objects {
         Ok(Some(Self { doc, is_new: false, manifests, ids, list, by_id, rank }))
     }
 
-    /// An index without objects.
+    /// Creates an index without objects.
     pub(crate) fn create(path: &str, axes: usize) -> Result<Self> {
         let doc = serde_json::json!({"attributes": {"zv_array": "object_index", "num_objects": 0, "num_present": 0, "sid_ndim": axes,
             "layout": "vlen_manifests_v2", "object_ids_sorted": true}, "zarr_format": 3, "node_type": "group"});
@@ -140,11 +140,11 @@ impl Objects {
     }
 }
 
-/// A number of a document; none where it is not stated.
+/// Reads a count of a document. Returns `None` where it is absent.
 ///
 /// # Errors
 ///
-/// When something else is stated.
+/// When the value is not a count.
 pub(crate) fn read_count(path: &str, attrs: &Json, name: &str) -> Result<Option<usize>> {
     let value = &attrs[name];
     if value.is_null() {
@@ -157,11 +157,11 @@ pub(crate) fn read_count(path: &str, attrs: &Json, name: &str) -> Result<Option<
     })
 }
 
-/// The number of the object behind `count` others.
+/// Returns the number of the next object after `count` others.
 ///
 /// # Errors
 ///
-/// When there is none: [`NONE`] is no object.
+/// When the numbers are used up: [`NONE`] is not a number of an object.
 pub(crate) fn object_number(count: usize) -> Result<u32> {
     u32::try_from(count).ok().filter(|number| *number != NONE).ok_or_else(|| {
         let text = format!("expected a store of fewer than {NONE} objects, found more");
@@ -173,7 +173,7 @@ fn i64_from_le(bytes: &[u8]) -> i64 {
     bytes.first_chunk::<8>().map_or(0, |bytes| i64::from_le_bytes(*bytes)) // rows have 8 bytes
 }
 
-/// The arrays of a group, by name.
+/// Lists the names of the child nodes of a group.
 pub(crate) fn list_children(snap: &Snapshot, path: &str) -> Result<Vec<String>> {
     let mut names = snap.list(path)?;
     names.retain(|name| name != "zarr.json");
@@ -186,8 +186,8 @@ pub(crate) fn list_children(snap: &Snapshot, path: &str) -> Result<Vec<String>> 
     Ok(found)
 }
 
-/// The type that a document names, and its default where it names none.
-pub(crate) fn scalar_of(dtype: &Json, default: &str) -> Result<(Scalar, bool)> {
+/// Parses the type that a document names, or `default` where it names none. Returns it, and whether it is big-endian.
+pub(crate) fn parse_scalar(dtype: &Json, default: &str) -> Result<(Scalar, bool)> {
     let name = if dtype.is_null() { Some(default) } else { dtype.as_str() };
     let (scalar, big) = Scalar::parse(name.ok_or_else(|| {
         let text = format!("dtype: expected the name of a type, found {dtype}");
@@ -201,14 +201,14 @@ pub(crate) fn scalar_of(dtype: &Json, default: &str) -> Result<(Scalar, bool)> {
     Ok((scalar, big))
 }
 
-/// The type of a column from the attributes of its array, with the width that they declare.
-pub(crate) fn column_type(attrs: &Json, width: u32) -> Result<Type> {
-    let (scalar, _) = scalar_of(&attrs["dtype"], "float32")?;
+/// Returns the type of a column from the attributes of its array, with a given width.
+pub(crate) fn column_type(attrs: &Json, width: u32) -> Result<ColumnType> {
+    let (scalar, _) = parse_scalar(&attrs["dtype"], "float32")?;
     let categories = (attrs["encoding"] == "dictionary").then(|| Categories {
         values: attrs["categories"].as_array().cloned().unwrap_or_default(),
         missing: attrs["_FillValue"].as_i64(),
     });
-    Ok(Type { scalar, width, categories })
+    Ok(ColumnType { scalar, width, categories })
 }
 
 /// Opens a column of objects or groups.
@@ -238,13 +238,13 @@ pub(crate) fn open_row_column(
         }
     };
     let width = row_width(path, &doc)?;
-    let mut ty = Type::plain(scalar);
+    let mut ty = ColumnType::plain(scalar);
     ty.width = width;
     let array = DenseArray::open(snap, path, scalar, width)?;
     Ok(array.map(|array| RowColumn { name: name.to_owned(), array, ty }))
 }
 
-/// How many values a row of an array has: the second of its two sizes, and one where it has one size.
+/// Reads the number of values in a row: the second dimension of an array, or 1 where there is none.
 fn row_width(path: &str, doc: &Json) -> Result<u32> {
     let sizes = doc["shape"].as_array().map(Vec::as_slice).unwrap_or_default();
     match sizes {
@@ -261,12 +261,12 @@ fn row_width(path: &str, doc: &Json) -> Result<u32> {
     })
 }
 
-/// Whether a manifest names any fragment: it begins with their number.
+/// Whether a manifest names any fragment. Its first four bytes are their number.
 pub(crate) fn has_references(manifest: &[u8]) -> bool {
     manifest.get(..4).is_some_and(|count| count != [0; 4])
 }
 
-/// The bytes of a manifest that names these fragments.
+/// Encodes a manifest that names these fragments.
 pub(crate) fn manifest_bytes(rank: usize, references: &[(Chunk, u32)]) -> Result<Bytes> {
     let mut builder = ManifestBuilder::new(num::to_u64(rank))?;
     for (chunk, fragment) in references {

@@ -1,25 +1,25 @@
-//! The journal of a store: who may change it, in which order, and what was there before.
+//! The journal of a store: a write-ahead log that orders commits and keeps the old bytes for undo.
 //!
 //! ```text
 //! <root>.zvf/lock              folders: flock, exclusive while a record is applied, shared while a process reads
-//! <root>.zvf/staging           folders: flock, shared while a commit is staged, exclusive while gc removes what was
-//! <root>.zvf/txn/<txid>/new    the new bytes of every changed key, one after the other
-//! <root>.zvf/txn/<txid>/old    the bytes they had before
-//! <root>.zvf/log/<seq>         the commit point: created only if absent; 20 digits
-//! <root>.zvf/done/<seq>        applied to the store
-//! <root>.zvf/epoch/<E>         one writer at a time: who
-//! <root>.zvf/probe             whether the backend refuses to create what is there
+//! <root>.zvf/staging           folders: flock, shared while a commit is staged, exclusive while gc removes staged files
+//! <root>.zvf/txn/<txid>/new    the new bytes of every changed key, concatenated
+//! <root>.zvf/txn/<txid>/old    the old bytes of these keys
+//! <root>.zvf/log/<seq>         the record, which is the commit point: created only if absent; 20 digits
+//! <root>.zvf/done/<seq>        marks a record that is applied to the store
+//! <root>.zvf/epoch/<E>         the epoch of a single writer
+//! <root>.zvf/probe             tests whether the backend has conditional puts
 //! ```
 //!
-//! A commit stages its bytes, syncs them, and creates the next record of the log. In a folder the files of the store are
-//! written before that as well, and only get their names afterwards: a full disk is met while nothing is decided. From then on it is decided: whoever
-//! opens the store for writing applies what is committed and not done, in order. A key is only replaced while it holds
-//! what the record says it held: what something else wrote is never overwritten.
+//! A commit stages its bytes, syncs them, and creates the next record of the log. In a folder it also writes the files of
+//! the store before the record, and renames them after it, so that a full disk fails before the commit point. After the
+//! commit point, every process that opens the store for writing applies the pending records in order. A key is only
+//! replaced while it holds the old bytes of the record, so that bytes of other programs are never overwritten.
 //!
-//! In a folder the first record is created under the lock of the target, so that no command that replaces the whole
-//! folder meets a journal that it did not see.
+//! In a folder the first record is created under the target lock, so that a command that replaces the whole folder cannot
+//! miss a new journal.
 //!
-//! Not here: what the keys mean; reading as of a head (`snapshot`); one writer at a time (`epoch`).
+//! Not here: what the keys mean; reads at a head (`snapshot`); fencing of writers (`epoch`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
@@ -36,32 +36,32 @@ use zvf_publish::{KeyedFolder, PublishError, TargetLock};
 
 use crate::changes::Changes;
 use crate::epoch::Epoch;
-use crate::error::{EditError, Result, foreign_change, store_replaced};
-use crate::medium::{Medium, Prepared, Put};
+use crate::error::{EditError, Result, foreign_change, replaced_store};
+use crate::medium::{Medium, PreparedFiles, PutRequest};
 use crate::place::Place;
-use crate::record::{Entry, Record, Span, StagedKeys};
+use crate::record::{CommitRecord, Entry, Span, StagedKeys};
 use crate::versions::Pinned;
 
-/// The store and its journal.
+/// A store with its journal.
 #[derive(Debug)]
 pub(crate) struct Journal {
     pub(crate) place: Place,
     pub(crate) store: Medium,
     pub(crate) side: Medium,
-    /// The right to write alone, once it was taken.
+    /// The exclusive right to write, once it was taken.
     epoch: OnceLock<Option<Epoch>>,
-    /// The version that is read, where the store lies in a repository of them; that has the history then.
+    /// The version that is read, where the store lies in a repository of versions, which then has the history.
     pub(crate) pinned: Option<Pinned>,
 }
 
-/// What was written for a commit that is not decided.
+/// The staged files of a commit before its commit point.
 #[derive(Debug)]
 pub(crate) struct Staged {
-    /// What the record says of each key.
+    /// The entries of the record, one for each key.
     pub(crate) keys: Vec<Json>,
     names: [String; 2],
     new: Bytes,
-    prepared: Prepared,
+    prepared: PreparedFiles,
 }
 
 /// The lock of a journal, held until it is dropped.
@@ -71,17 +71,17 @@ pub struct Guard {
 }
 
 impl Journal {
-    /// The journal of the store at a place.
+    /// Opens the journal of the store at a place.
     pub(crate) fn open(place: &Place) -> Result<Self> {
         if let Some((versions, _)) = place.versions() {
-            return Self::of_version(place, Pinned::latest(versions)?);
+            return Self::from_version(place, Pinned::latest(versions)?);
         }
         let (store, side) = place.media()?;
         Ok(Self::with_media(place, (store, side), None))
     }
 
-    /// The journal of the store at a version of its repository.
-    pub(crate) fn of_version(place: &Place, pinned: Pinned) -> Result<Self> {
+    /// Opens the journal of a store at a version of its repository.
+    pub(crate) fn from_version(place: &Place, pinned: Pinned) -> Result<Self> {
         let Some((_, options)) = place.versions() else { return Self::open(place) };
         Ok(Self::with_media(place, pinned.media(options)?, Some(pinned)))
     }
@@ -91,28 +91,28 @@ impl Journal {
         Self { place, store, side, epoch, pinned }
     }
 
-    /// The journal of the store as it was at a head; of a plain store the same one.
-    pub(crate) fn at(&self, number: u64) -> Result<Self> {
+    /// Opens the journal at the version of an earlier head. Outside of repositories it is the same journal.
+    pub(crate) fn open_at(&self, number: u64) -> Result<Self> {
         match &self.pinned {
-            Some(pinned) => Self::of_version(&self.place, pinned.at(number)?),
+            Some(pinned) => Self::from_version(&self.place, pinned.open_at(number)?),
             None => Self::open(&self.place),
         }
     }
 
-    /// The journal as it is now: a repository of versions is looked at again.
-    pub(crate) fn reopened(self: &Arc<Self>) -> Result<Arc<Self>> {
+    /// Opens the journal at the latest version of a repository. Outside of repositories it is the same journal.
+    pub(crate) fn reopen(self: &Arc<Self>) -> Result<Arc<Self>> {
         match &self.pinned {
-            Some(pinned) => Ok(Arc::new(Self::of_version(&self.place, pinned.reopened()?)?)),
+            Some(pinned) => Ok(Arc::new(Self::from_version(&self.place, pinned.reopen()?)?)),
             None => Ok(Arc::clone(self)),
         }
     }
 
-    /// The journal of the store in the folder `store`.
+    /// Opens the journal of the store in the folder `store`.
     pub(crate) fn open_beside(store: &Path) -> Result<Self> {
         Self::open(&Place::from(store))
     }
 
-    /// The number of the last record, 0 before the first.
+    /// Returns the number of the last record; 0 before the first.
     pub(crate) fn head(&self) -> Result<u64> {
         if let Some(pinned) = &self.pinned {
             return pinned.head();
@@ -120,12 +120,12 @@ impl Journal {
         Ok(self.list_numbers("log")?.last().copied().unwrap_or(0)) // 0 before the first commit
     }
 
-    /// The numbers of the records that are there.
+    /// Lists the numbers of the files in `log` or `done`.
     pub(crate) fn list_numbers(&self, folder: &str) -> Result<Vec<u64>> {
         let mut numbers: Vec<u64> =
             self.side.list(folder)?.iter().filter_map(|name| name.parse().ok()).collect();
         if let (false, Some(last)) = (self.side.is_folder(), numbers.last().copied()) {
-            // A list may be old: what follows its last name is asked for by its own.
+            // A listing may be stale, so the numbers after its last one are probed by name.
             let mut next = last + 1;
             while self.side.exists(&numbered(folder, next))? {
                 numbers.push(next);
@@ -146,18 +146,18 @@ impl Journal {
         self.side.exists(&log_key(seq))
     }
 
-    pub(crate) fn record(&self, seq: u64) -> Result<Option<Record>> {
+    pub(crate) fn record(&self, seq: u64) -> Result<Option<CommitRecord>> {
         let text = self.side.get(&log_key(seq))?;
-        text.map(|text| Record::parse(seq, &text)).transpose()
+        text.map(|text| CommitRecord::parse(seq, &text)).transpose()
     }
 
-    /// What a record says of its keys, without the rest of it.
+    /// Reads only the keys of a record.
     pub(crate) fn staged_keys(&self, seq: u64) -> Result<Option<StagedKeys>> {
         let text = self.side.get(&log_key(seq))?;
         text.map(|text| StagedKeys::parse(seq, &text)).transpose()
     }
 
-    /// Waits for the lock of the journal; object stores have none.
+    /// Waits for the lock of the journal. Object stores have none.
     pub(crate) fn lock(&self, exclusive: bool, wait: Duration) -> Result<Option<Guard>> {
         self.lock_file("lock", exclusive, wait)
     }
@@ -177,7 +177,7 @@ impl Journal {
             true => FlockOperation::NonBlockingLockExclusive,
             false => FlockOperation::NonBlockingLockShared,
         };
-        let begun = Instant::now();
+        let start = Instant::now();
         loop {
             match flock(&file, operation) {
                 Ok(()) => return Ok(Some(Guard { _file: Some(file) })),
@@ -190,21 +190,21 @@ impl Journal {
                     return Err(EditError::unsupported(text));
                 }
             }
-            if begun.elapsed() >= wait {
+            if start.elapsed() >= wait {
                 return Ok(None);
             }
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// The records that are committed and not applied.
+    /// Returns the pending records: committed and not applied.
     pub(crate) fn pending(&self) -> Result<Vec<u64>> {
         Ok(self.log_and_pending()?.1)
     }
 
     fn log_and_pending(&self) -> Result<(u64, Vec<u64>)> {
         if let Some(pinned) = &self.pinned {
-            return Ok((pinned.head()?, Vec::new())); // a commit is there as a whole
+            return Ok((pinned.head()?, Vec::new())); // commits of a repository are atomic
         }
         let mut log = self.list_numbers("log")?;
         let head = log.last().copied().unwrap_or(0); // 0 before the first commit
@@ -216,23 +216,23 @@ impl Journal {
         Ok((head, log))
     }
 
-    /// Refuses a store that was replaced by something that does not know its journal.
+    /// Refuses a store that another program replaced without its journal.
     fn check_mark(&self) -> Result<()> {
         let Some(text) = self.store.get("zarr.json")? else { return Ok(()) };
         let root: Json = serde_json::from_slice(&text)?;
         match root["attributes"]["zvf"]["journal"].is_null() {
-            true => Err(store_replaced(&self.place.to_string())),
+            true => Err(replaced_store(&self.place.to_string())),
             false => Ok(()),
         }
     }
 
-    /// Applies what is committed and not applied; the head. Waits until no process reads.
+    /// Applies the pending records once no process reads. Returns the head.
     pub(crate) fn settle(&self) -> Result<u64> {
         self.apply_pending(None)
     }
 
-    /// The same, where the files of one record are written already.
-    fn apply_pending(&self, mut own: Option<(Record, Staged)>) -> Result<u64> {
+    /// Applies the pending records. The files of the record in `own` are written already.
+    fn apply_pending(&self, mut own: Option<(CommitRecord, Staged)>) -> Result<u64> {
         let (head, pending) = self.log_and_pending()?;
         if self.pinned.is_none() && head > 0 && to_u64(pending.len()) != head {
             self.check_mark()?;
@@ -240,8 +240,8 @@ impl Journal {
         if pending.is_empty() {
             return Ok(head);
         }
-        let Some(_guard) = self.lock(true, LOCK_WAIT)? else {
-            return Err(self.is_busy("is being read or written"));
+        let Some(_guard) = self.lock(true, LOCK_TIMEOUT)? else {
+            return Err(self.busy_error("is being read or written"));
         };
         let (head, pending) = self.log_and_pending()?;
         for seq in pending {
@@ -256,20 +256,20 @@ impl Journal {
         Ok(head)
     }
 
-    /// Puts the bytes of a record in their places: cells, then indexes, then documents, the root last; what goes, last of all.
-    fn apply(&self, record: &Record, head: u64, own: Option<Staged>) -> Result<()> {
+    /// Applies a record: puts cells, then indexes, then documents, the root last; then removes keys.
+    fn apply(&self, record: &CommitRecord, head: u64, own: Option<Staged>) -> Result<()> {
         let mut entries: Vec<Entry<'_>> = record.entries().collect();
         entries.sort_by_key(|entry| (entry.new.is_none(), order(entry.key)));
         let staged = format!("txn/{}/new", record.txid());
-        let (whole, mut prepared) = match own {
+        let (new_bytes, mut prepared) = match own {
             Some(own) => (own.new, own.prepared),
-            None => (self.side.get(&staged)?.unwrap_or_default(), Prepared::new()),
+            None => (self.side.get(&staged)?.unwrap_or_default(), PreparedFiles::new()),
         };
         for class in entries.chunk_by(|a, b| self.is_one_step(a, b)) {
             let mut tries = 0;
-            while !self.apply_step(record, class, (&whole, &staged), (head, &mut prepared))? {
+            while !self.apply_step(record, class, (&new_bytes, &staged), (head, &mut prepared))? {
                 tries += 1;
-                if tries == APPLY_TRIES {
+                if tries == MAX_APPLY_TRIES {
                     let text =
                         format!("{}: others change it without a pause; try again", self.place);
                     return Err(EditError::new(Class::Unavailable, text));
@@ -278,11 +278,11 @@ impl Journal {
         }
         self.store.sync(entries.iter().map(|entry| entry.key))?;
         let done = numbered("done", record.seq);
-        // Lost, it is applied again, which has no effect.
+        // If the mark is lost, the record is applied again without effect.
         self.side.mark(&done, &Bytes::new())
     }
 
-    /// Whether two keys are put at the same time. In a folder all are: they are renamed in order.
+    /// Whether two keys belong to one step. In a folder all puts do, as files are renamed in order.
     fn is_one_step(&self, a: &Entry<'_>, b: &Entry<'_>) -> bool {
         let step = |entry: &Entry<'_>| (entry.new.is_none(), order(entry.key));
         match self.store.is_folder() {
@@ -291,57 +291,58 @@ impl Journal {
         }
     }
 
-    /// Puts or removes these keys; false when one of them changed meanwhile.
+    /// Puts or removes these keys. Returns false when one of them changed meanwhile.
     fn apply_step(
         &self,
-        record: &Record,
+        record: &CommitRecord,
         entries: &[Entry<'_>],
-        (whole, staged): (&Bytes, &str),
-        (head, prepared): (u64, &mut Prepared),
+        (new_bytes, staged): (&Bytes, &str),
+        (head, prepared): (u64, &mut PreparedFiles),
     ) -> Result<bool> {
         let keys: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
         let current = self.store.get_all(&keys)?;
-        let (mut puts, mut gone) = (Vec::new(), Vec::new());
+        let (mut puts, mut removed) = (Vec::new(), Vec::new());
         for (entry, current) in entries.iter().zip(current) {
             let now = current.as_ref().map(|current| current.bytes.as_ref());
-            // What is to go may be said to be gone once, and be there.
-            let is_doubted = entry.new.is_none() && entry.old.is_some() && !self.store.is_folder();
-            if entry.is_done(now) && !(is_doubted && self.store.exists(entry.key)?) {
+            // A backend may report a key to remove as missing although it exists.
+            let is_removal = entry.new.is_none() && entry.old.is_some();
+            let may_still_exist = is_removal && !self.store.is_folder();
+            if entry.is_applied(now) && !(may_still_exist && self.store.exists(entry.key)?) {
                 continue;
             }
-            // Without a lock, this one may be slow and others far ahead. Asked after reading: what was read is older than
-            // any later record, and is only replaced while it is there.
-            let is_before = entry.is_before(now);
-            if (!is_before || !self.store.is_folder())
+            // Without a lock, other processes may have applied later records. The check follows the read: bytes read
+            // before it are older than any later record, and are only replaced while they are unchanged.
+            let is_unapplied = entry.is_unapplied(now);
+            if (!is_unapplied || !self.store.is_folder())
                 && self.is_written_later(entry.key, record.seq, head)?
             {
                 continue;
             }
-            // What is not there at all can be put without overwriting anything.
-            if !is_before
+            // A missing key can be put without overwriting anything.
+            if !is_unapplied
                 && !self.place.accepts_foreign
                 && let Some(now) = now
-                && !self.is_of_journal(entry.key, now, head)?
+                && !self.is_from_journal(entry.key, now, head)?
             {
                 return Err(foreign_change(entry.key)
                     .with_place(&format!("commit {} stands and is not applied", record.seq)));
             }
             match entry.new {
                 Some(span) => {
-                    let bytes = span.slice(whole, staged)?;
-                    puts.push(Put { key: entry.key, bytes, current });
+                    let bytes = span.slice(new_bytes, staged)?;
+                    puts.push(PutRequest { key: entry.key, bytes, current });
                 }
-                None => gone.push(entry.key),
+                None => removed.push(entry.key),
             }
         }
         if !puts.is_empty() && !self.store.replace_all(puts, prepared)? {
             return Ok(false);
         }
-        self.store.delete(&gone)?;
+        self.store.delete(&removed)?;
         Ok(true)
     }
 
-    /// Whether a later record writes the key: then what is there is for that one to judge.
+    /// Whether a later record writes the key; then that record decides what to do with the bytes.
     fn is_written_later(&self, key: &str, seq: u64, head: u64) -> Result<bool> {
         let mut later = seq + 1;
         loop {
@@ -353,43 +354,47 @@ impl Journal {
         }
     }
 
-    /// Whether the bytes are what some commit found or left under the key: a slow writer may have been there.
-    fn is_of_journal(&self, key: &str, bytes: &[u8], head: u64) -> Result<bool> {
+    /// Whether the bytes are the old or new bytes of a recent commit, which a slow writer may have put back.
+    fn is_from_journal(&self, key: &str, bytes: &[u8], head: u64) -> Result<bool> {
         if self.store.is_folder() {
-            return Ok(false); // there is a lock: no writer without one can be slow
+            return Ok(false); // the lock excludes slow writers
         }
-        for seq in (head.saturating_sub(REMEMBERED_COMMITS)..=head).rev() {
+        for seq in (head.saturating_sub(MAX_REMEMBERED_COMMITS)..=head).rev() {
             let Some(record) = self.record(seq)? else { continue };
-            let known = |entry: Entry<'_>| {
-                entry.key == key && (entry.is_done(Some(bytes)) || entry.is_before(Some(bytes)))
+            let has_bytes = |entry: Entry<'_>| {
+                entry.key == key
+                    && (entry.is_applied(Some(bytes)) || entry.is_unapplied(Some(bytes)))
             };
-            if record.entries().any(known) {
+            if record.entries().any(has_bytes) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// What the keys of a record held before it.
-    pub(crate) fn read_before(&self, record: &Record) -> Result<HashMap<String, Option<Bytes>>> {
+    /// Reads the old bytes of the keys of a record.
+    pub(crate) fn read_before(
+        &self,
+        record: &CommitRecord,
+    ) -> Result<HashMap<String, Option<Bytes>>> {
         let staged = format!("txn/{}/old", record.txid());
-        let gone = || {
+        let unavailable = || {
             EditError::unsupported(format!(
                 "the bytes before commit {} were removed by gc",
                 record.seq
             ))
         };
         let mut before = HashMap::new();
-        let mut whole: Option<Bytes> = None;
+        let mut old_bytes: Option<Bytes> = None;
         for entry in record.entries() {
             let bytes = match entry.old {
                 None => None,
                 Some(span) => {
-                    if whole.is_none() {
-                        whole = Some(self.side.get(&staged)?.ok_or_else(gone)?);
+                    if old_bytes.is_none() {
+                        old_bytes = Some(self.side.get(&staged)?.ok_or_else(unavailable)?);
                     }
-                    let whole = whole.as_ref().ok_or_else(gone)?;
-                    Some(span.slice(whole, &staged)?)
+                    let old_bytes = old_bytes.as_ref().ok_or_else(unavailable)?;
+                    Some(span.slice(old_bytes, &staged)?)
                 }
             };
             before.insert(entry.key.to_owned(), bytes);
@@ -397,31 +402,32 @@ impl Journal {
         Ok(before)
     }
 
-    /// Whether what a record kept is still there.
-    pub(crate) fn keeps(&self, record: &Record) -> Result<bool> {
+    /// Whether the old bytes of a record still exist.
+    pub(crate) fn has_old_bytes(&self, record: &CommitRecord) -> Result<bool> {
         let needed = record.entries().any(|entry| entry.old.is_some());
         Ok(!needed || self.side.exists(&format!("txn/{}/old", record.txid()))?)
     }
 
-    /// Keeps `gc` away from what is about to be staged. On a file system without locks it fails, before anything is
+    /// Keeps `gc` from removing files while a commit is staged. Fails on a file system without locks, before anything is
     /// written.
     pub(crate) fn lock_for_staging(&self) -> Result<Guard> {
-        self.lock_file("staging", false, LOCK_WAIT)?
-            .ok_or_else(|| self.is_busy("is being collected"))
+        self.lock_file("staging", false, LOCK_TIMEOUT)?
+            .ok_or_else(|| self.busy_error("is being collected"))
     }
 
-    /// Keeps everybody from staging.
+    /// Keeps writers from staging commits.
     pub(crate) fn lock_for_gc(&self) -> Result<Guard> {
-        self.lock_file("staging", true, LOCK_WAIT)?.ok_or_else(|| self.is_busy("is being written"))
+        self.lock_file("staging", true, LOCK_TIMEOUT)?
+            .ok_or_else(|| self.busy_error("is being written"))
     }
 
-    fn is_busy(&self, what: &str) -> EditError {
-        let text =
-            format!("{} {what} for longer than {} s; try again", self.place, LOCK_WAIT.as_secs());
+    fn busy_error(&self, what: &str) -> EditError {
+        let seconds = LOCK_TIMEOUT.as_secs();
+        let text = format!("{} {what} for longer than {seconds} s; try again", self.place);
         EditError::new(Class::Unavailable, text)
     }
 
-    /// Refuses to write where that is not safe: a backend without conditional puts, unless one writer says that it is alone.
+    /// Refuses to write to a backend without conditional puts, unless the caller declares a single writer.
     pub(crate) fn begin_writing(&self) -> Result<Option<&Epoch>> {
         if let Some(pinned) = &self.pinned {
             return match pinned.read_only() {
@@ -438,7 +444,7 @@ impl Journal {
                 }
                 (_, true) => Some(Epoch::take(&self.side)?),
             };
-            // Another thread that was faster took one as well; the lower one is fenced.
+            // A faster thread may have taken an epoch as well; the lower one is fenced.
             let _ = self.epoch.set(epoch);
         }
         Ok(self.epoch.get().and_then(Option::as_ref))
@@ -454,7 +460,7 @@ impl Journal {
         )))
     }
 
-    /// Whether an object that is there is not created again.
+    /// Whether the backend refuses to create an object that exists.
     pub(crate) fn has_conditions(&self) -> Result<bool> {
         match &self.side {
             Medium::Folder(_) => Ok(true),
@@ -462,7 +468,7 @@ impl Journal {
         }
     }
 
-    /// The lock of the whole folder, while the first record is made.
+    /// Locks the whole folder while the first record is created. Returns `None` where a journal exists.
     pub(crate) fn lock_for_first(&self) -> Result<Option<TargetLock>> {
         let Some(folder) = self.store.folder() else { return Ok(None) };
         if self.side.exists("log")? {
@@ -478,13 +484,13 @@ impl Journal {
         Ok(Some(lock))
     }
 
-    /// Waits for the lock of the whole folder; none when another process made the journal meanwhile.
+    /// Waits for the lock of the whole folder. Returns `None` when another process created the journal meanwhile.
     fn wait_for_target(&self, folder: &KeyedFolder) -> Result<Option<TargetLock>> {
-        let begun = Instant::now();
+        let start = Instant::now();
         loop {
             match TargetLock::acquire(folder.disk(), folder.root()) {
                 Ok(lock) => return Ok(Some(lock)),
-                Err(PublishError::Busy { .. }) if begun.elapsed() < LOCK_WAIT => {}
+                Err(PublishError::Busy { .. }) if start.elapsed() < LOCK_TIMEOUT => {}
                 Err(error) => {
                     let text = format!("{}: {error}; try again", self.place);
                     return Err(EditError::new(Class::Conflict, text));
@@ -497,7 +503,7 @@ impl Journal {
         }
     }
 
-    /// Writes what a commit changes under its own name, so that the record can point at it.
+    /// Writes the new and old bytes of a commit to staged files, which its record refers to.
     pub(crate) fn stage(
         &self,
         txid: &str,
@@ -522,12 +528,12 @@ impl Journal {
             let new = bytes[0].clone();
             let Some(side) = self.side.folder() else {
                 let puts = names.iter().zip(bytes);
-                let puts = puts.map(|(key, bytes)| Put { key, bytes, current: None });
-                if !self.side.replace_all(puts.collect(), &mut Prepared::new())? {
+                let puts = puts.map(|(key, bytes)| PutRequest { key, bytes, current: None });
+                if !self.side.replace_all(puts.collect(), &mut PreparedFiles::new())? {
                     let text = format!("txn/{txid} is there already");
                     return Err(EditError::new(Class::Conflict, text));
                 }
-                return Ok(Staged { keys, names, new, prepared: Prepared::new() });
+                return Ok(Staged { keys, names, new, prepared: PreparedFiles::new() });
             };
             for (name, bytes) in names.iter().zip(bytes) {
                 side.disk().create(&side.path(name), &[bytes])?;
@@ -539,21 +545,21 @@ impl Journal {
         stage().inspect_err(|_first| self.unstage(txid))
     }
 
-    /// Removes what was staged for a commit that did not happen.
+    /// Removes the staged files of a commit that did not happen.
     pub(crate) fn unstage(&self, txid: &str) {
-        // Garbage that stays is for gc.
+        // `gc` removes what remains.
         let _ = self.side.delete_below(&format!("txn/{txid}"));
     }
 
-    /// Creates the record `seq`; false when there is one. In a folder everything that the commit needs is synced at once,
-    /// then the record gets its name.
+    /// Creates the record `seq`. Returns false when it exists. In a folder, all files of the commit are synced before the
+    /// record is renamed into place.
     pub(crate) fn append(
         &self,
         seq: u64,
         (body, operations): (&Json, &[Json]),
         staged: &Staged,
     ) -> Result<bool> {
-        let (key, text) = (log_key(seq), Record::encode(body, operations)?);
+        let (key, text) = (log_key(seq), CommitRecord::encode(body, operations)?);
         let Some(side) = self.side.folder() else { return self.side.create(&key, &text) };
         let record = side.prepare(&key, text)?;
         let names = staged.names.iter().map(String::as_str).chain([key.as_str()]);
@@ -568,29 +574,29 @@ impl Journal {
         Ok(won)
     }
 
-    /// Applies the record `seq`, whose files were prepared.
-    pub(crate) fn apply_own(&self, record: Record, staged: Staged) -> Result<u64> {
+    /// Applies a record whose files are prepared, and those pending before it.
+    pub(crate) fn apply_record(&self, record: CommitRecord, staged: Staged) -> Result<u64> {
         self.apply_pending(Some((record, staged)))
     }
 
-    /// The checksum of a record, for the next to name.
+    /// Returns the checksum of a record, to which the next record links; null where there is none.
     pub(crate) fn link_to(&self, seq: u64) -> Result<Json> {
         let text = self.side.get(&log_key(seq))?;
         Ok(text.map_or(Json::Null, |text| json!(format!("{:08x}", crc32c::crc32c(&text)))))
     }
 
-    /// Keys that are not what the last commit that wrote them wrote, of the commits after `from`.
+    /// Finds one of `keys` that does not hold the bytes of the last commit that wrote it, among the commits after `from`.
     pub(crate) fn find_foreign(&self, from: u64, keys: &BTreeSet<&str>) -> Result<Option<String>> {
         let mut last: HashMap<String, Option<Span>> = HashMap::new();
         for seq in from + 1..=self.head()? {
-            for entry in self.record(seq)?.iter().flat_map(Record::entries) {
+            for entry in self.record(seq)?.iter().flat_map(CommitRecord::entries) {
                 last.insert(entry.key.to_owned(), entry.new);
             }
         }
         for (key, span) in last.into_iter().filter(|(key, _)| keys.contains(key.as_str())) {
             let now = self.store.get(&key)?;
             let entry = Entry { key: &key, new: span, old: None };
-            if !entry.is_done(now.as_deref()) {
+            if !entry.is_applied(now.as_deref()) {
                 return Ok(Some(key));
             }
         }
@@ -606,7 +612,7 @@ fn numbered(folder: &str, seq: u64) -> String {
     format!("{folder}/{seq:020}")
 }
 
-/// The order in which keys are put, so that no reader finds a reference to something missing.
+/// Returns the step in which a key is put, so that no reader finds a reference to a missing key.
 fn order(key: &str) -> u8 {
     let document = key.ends_with("zarr.json");
     let names = |part: &str| key.split('/').any(|name| name == part);
@@ -621,16 +627,16 @@ fn order(key: &str) -> u8 {
     }
 }
 
-/// How long a writer waits for readers and other writers.
-const LOCK_WAIT: Duration = Duration::from_secs(30);
+/// How long a writer waits for a lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Commits whose bytes are known again.
-const REMEMBERED_COMMITS: u64 = 32;
+/// Number of recent commits whose bytes are recognized.
+const MAX_REMEMBERED_COMMITS: u64 = 32;
 
-/// How often keys that others put at the same time are looked at again.
-const APPLY_TRIES: usize = 20;
+/// How often a step is retried when other processes change its keys.
+const MAX_APPLY_TRIES: usize = 20;
 
-/// The bytes of an object that a list named.
+/// Returns the bytes of an object that a listing named, or refuses a missing one.
 pub(crate) fn need_listed(key: &str, bytes: Option<Bytes>) -> Result<Bytes> {
     bytes.ok_or_else(|| {
         let text = format!("{key}: expected the object that was listed, found none; try again");

@@ -1,10 +1,10 @@
-//! Coarser levels: what an edit of level 0 does to them at once, and how it is written down that they are behind.
+//! Coarser levels in a commit: what an edit of level 0 updates at once, and how levels are marked as stale.
 //!
 //! ```text
-//! index          of levels that keep ids: grows with level 0, and objects that go are emptied there too (`owners`)
-//! links          between the levels: rows of level 0 that moved are named anew, those that went are dropped
+//! index          of levels that keep ids: grows with level 0, and removed objects are emptied (`owners`)
+//! links          between the levels: ends that moved get new rows, links with a removed end are dropped
 //! stale          zvf.stale of the level: since which head, in which boxes, which objects
-//! columns        zvf.columns_changed of the level: vertices or links of level 0 got or lost columns
+//! columns        zvf.columns_changed of the level: level 0 has more or fewer columns of vertices or links
 //! ```
 
 use serde_json::{Value as Json, json};
@@ -16,15 +16,15 @@ use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{has_references, list_children, manifest_bytes, open_row_column};
-use crate::links::{End, Family, moved_end};
+use crate::links::{End, LinkFamily, moved_end};
 use crate::numbers::{NONE, Vid};
 use crate::owners::withdraw_owners;
-use crate::rebuild::{Rebuilt, Tally};
+use crate::rebuild::{RebuildResult, Tally};
 use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
-/// The numbers of the levels above level 0.
+/// Lists the numbers of the coarser levels.
 pub(crate) fn list_coarser(snap: &Snapshot) -> Result<Vec<u32>> {
     let mut levels: Vec<u32> = Vec::new();
     for name in snap.list("")? {
@@ -40,10 +40,10 @@ pub(crate) fn list_coarser(snap: &Snapshot) -> Result<Vec<u32>> {
 }
 
 impl Transaction {
-    /// Keeps coarser levels consistent with what changed; those that are behind now.
-    pub(crate) fn follow_levels(
+    /// Updates coarser levels for the changes of level 0. Returns the levels that are stale now.
+    pub(crate) fn update_levels(
         &self,
-        rebuilt: &[Rebuilt],
+        rebuilt: &[RebuildResult],
         tally: &Tally,
         changes: &mut Changes,
     ) -> Result<Vec<u32>> {
@@ -56,9 +56,9 @@ impl Transaction {
                 if read_doc(&self.snap, &path)?.is_none() {
                     continue;
                 }
-                self.follow_index(geometry, &path, changes)?;
+                self.update_level_index(geometry, &path, changes)?;
                 if !kind.chunks.is_empty() {
-                    self.follow_crossings(geometry, kind, level, &path, changes)?;
+                    self.update_cross_level_links(geometry, kind, level, &path, changes)?;
                 }
             }
             if geometric {
@@ -73,7 +73,7 @@ impl Transaction {
             let columns = |item: &String| {
                 item.starts_with("column:vertex:") || item.starts_with("column:link:")
             };
-            if self.written.iter().any(columns) {
+            if self.written_items.iter().any(columns) {
                 let mut doc = self.level_doc(&level.to_string(), changes)?;
                 doc["attributes"]["zvf"][COLUMNS_CHANGED] = json!(true);
                 changes.insert(doc_key(&level.to_string()), Some(doc_bytes(&doc)?));
@@ -82,7 +82,7 @@ impl Transaction {
         Ok(stale)
     }
 
-    /// The document of a level as it is going to be.
+    /// Reads the document of a level, `changes` included.
     pub(crate) fn level_doc(&self, path: &str, changes: &Changes) -> Result<Json> {
         match changes.get(&doc_key(path)) {
             Some(Some(bytes)) => Ok(serde_json::from_slice(bytes)?),
@@ -93,7 +93,7 @@ impl Transaction {
     fn mark_stale(
         &self,
         path: &str,
-        rebuilt: &[Rebuilt],
+        rebuilt: &[RebuildResult],
         tally: &Tally,
         changes: &mut Changes,
     ) -> Result<()> {
@@ -113,7 +113,7 @@ impl Transaction {
                     chunk.iter().zip(sizes).map(|(c, s)| num::f64_from_i64(*c) * s).collect();
                 let high: Vec<f64> =
                     chunk.iter().zip(sizes).map(|(c, s)| num::f64_from_i64(*c + 1) * s).collect();
-                if !boxes.iter().any(|known| *known == [low.clone(), high.clone()]) {
+                if !boxes.iter().any(|other| *other == [low.clone(), high.clone()]) {
                     boxes.push([low, high]);
                 }
             }
@@ -140,8 +140,13 @@ impl Transaction {
         Ok(())
     }
 
-    /// The index of a level that keeps ids has the rows of level 0.
-    fn follow_index(&self, geometry: &Geometry, path: &str, changes: &mut Changes) -> Result<()> {
+    /// Gives the index of a level that keeps ids the same rows as level 0.
+    fn update_level_index(
+        &self,
+        geometry: &Geometry,
+        path: &str,
+        changes: &mut Changes,
+    ) -> Result<()> {
         let (Some(objects), Some(mut level)) = (&geometry.objects, read_doc(&self.snap, path)?)
         else {
             return Ok(());
@@ -166,15 +171,15 @@ impl Transaction {
         while manifests.rows.len() < count {
             manifests.rows.push(empty.clone());
         }
-        let mut gone = Vec::new();
+        let mut removed = Vec::new();
         for object in objects.list.iter().filter(|object| object.existed && !object.exists) {
             if let Some(row) = object.row
                 && let Some(blob) = manifests.rows.get_mut(row as usize)
             {
-                gone.push(std::mem::replace(blob, empty.clone()));
+                removed.push(std::mem::replace(blob, empty.clone()));
             }
         }
-        withdraw_owners(&self.snap, objects, path, (&gone, &manifests.rows), changes)?;
+        withdraw_owners(&self.snap, objects, path, (&removed, &manifests.rows), changes)?;
         if let Some(ids) = &mut ids {
             ids.resize(count);
             for object in &objects.list {
@@ -207,7 +212,7 @@ impl Transaction {
                 }
             }
             level["attributes"]["zarr_vectors_level"]["inherited_num_objects"] = json!(count);
-            // Empty rows before these are of objects that the level was built without.
+            // Empty rows before `built_rows` are objects that the level was built without.
             if level["attributes"]["zvf"]["built_rows"].is_null() {
                 level["attributes"]["zvf"]["built_rows"] = json!(before);
             }
@@ -216,11 +221,11 @@ impl Transaction {
         Ok(())
     }
 
-    /// Records between level 0 and another, in both directions.
-    fn follow_crossings(
+    /// Updates the links between level 0 and another level, in both directions.
+    fn update_cross_level_links(
         &self,
         geometry: &Geometry,
-        rebuilt: &Rebuilt,
+        rebuilt: &RebuildResult,
         level: u32,
         path: &str,
         changes: &mut Changes,
@@ -254,7 +259,7 @@ impl Transaction {
                 .position(|key| key == chunk)
                 .and_then(|number| geometry.chunks.get(&u32::try_from(number).ok()?));
             let found = found.and_then(|state| state.rows.get(num::checked_usize(row)?)).copied();
-            // Rows of chunks that were not read stay where they are, which is what NONE is taken for below.
+            // The cells that are read name rebuilt chunks, which are loaded.
             found.map(End::Vertex).ok_or_else(|| {
                 EditError::new(
                     zvf_format::Class::OutOfBounds,
@@ -263,17 +268,17 @@ impl Transaction {
             })
         };
         let (low, high) = bounding_chunks(&rebuilt.chunks);
-        if let Some(family) = Family::open(&self.snap, &geometry.path, delta, geometry.axes)? {
+        if let Some(family) = LinkFamily::open(&self.snap, &geometry.path, delta, geometry.axes)? {
             let mut family = family.move_across(delta, &geometry.shape, &other, &root_shape)?;
             family.grow(&low, &high);
-            family.load_naming(&self.snap, &rebuilt.chunks, &|place| place == 0, &mut end)?;
+            family.load_cells_naming(&self.snap, &rebuilt.chunks, &|place| place == 0, &mut end)?;
             family.flush(&self.snap, &geometry.vertices, &place, changes)?;
         }
-        if let Some(family) = Family::open(&self.snap, path, -delta, geometry.axes)?
+        if let Some(family) = LinkFamily::open(&self.snap, path, -delta, geometry.axes)?
             && let Some(like) = CellArray::open(&self.snap, &format!("{path}/vertices"))?
         {
             let mut family = family.move_across(-delta, &other, &geometry.shape, &root_shape)?;
-            family.load_naming(&self.snap, &rebuilt.chunks, &|place| place > 0, &mut end)?;
+            family.load_cells_naming(&self.snap, &rebuilt.chunks, &|place| place > 0, &mut end)?;
             family.flush(&self.snap, &like, &place, changes)?;
         }
         Ok(())
@@ -281,7 +286,7 @@ impl Transaction {
 }
 
 impl Geometry {
-    /// The group of this kind at a level.
+    /// Returns the path of the group of this kind at a level.
     pub(crate) fn group_at_level(&self, level: u32) -> String {
         match self.path.split_once('/') {
             Some((_, kind)) => format!("{level}/{kind}"),
@@ -290,7 +295,7 @@ impl Geometry {
     }
 }
 
-/// A box of what is stale.
+/// Parses a box of a stale mark.
 pub(crate) fn read_box(value: &Json) -> Option<[Vec<f64>; 2]> {
     let corner =
         |value: &Json| -> Option<Vec<f64>> { value.as_array()?.iter().map(Json::as_f64).collect() };
@@ -309,7 +314,7 @@ fn bounding_chunks(chunks: &std::collections::BTreeSet<Chunk>) -> (Chunk, Chunk)
     (low, high)
 }
 
-/// The mark of levels that were built before columns came or went.
+/// The field that marks levels built before columns were added or dropped.
 pub(crate) const COLUMNS_CHANGED: &str = "columns_changed";
-/// Boxes that a level lists before they become one.
+/// Maximum number of boxes of a stale mark; more are merged into one.
 const MAX_BOXES: usize = 64;

@@ -1,27 +1,27 @@
-//! Changes to stores that never lose a vertex: transactions, history, undo.
+//! Transactional edits of stores, with history and undo.
 //!
 //! ```text
-//! script line -> operation on a Transaction    reads what it needs, as of its head
-//!             -> Plan                          new bytes of every key that changes, and the old ones
-//!             -> record in the log             staged, synced, created only if absent: the commit
-//!             -> store                         applied in an order that no reader is misled by
+//! script line -> operation on a Transaction    reads the store as of its head, on demand
+//!             -> Plan                          new and old bytes of every key that changes
+//!             -> record in the log             staged, synced, created only if absent: the commit point
+//!             -> store                         applied in an order that keeps readers consistent
 //! ```
 //!
-//! **Reading.** A transaction sees the store as of its head: bytes that a later commit replaces are taken from what that
-//! commit kept. Chunks, manifests and links are read when an operation needs them, so that one moved vertex costs one chunk.
+//! **Reading.** A transaction reads a snapshot of the store at its head: bytes that a later commit replaced come from the
+//! old bytes of that commit. Chunks, manifests and links are loaded on demand, so that moving one vertex reads one chunk.
 //!
-//! **Vertices by number.** A vertex has a number from when its chunk is read until the commit, wherever it goes. Objects are
-//! lists of numbers, links join numbers. Rows and fragments come back only when chunks are written again.
+//! **Vertices by number.** A vertex keeps one number from the load of its chunk to the commit, even when it moves. Objects
+//! are lists of numbers, and links join numbers. The commit converts them to rows and fragments of the rebuilt chunks.
 //!
-//! **Chunks written again.** Only those in which the rows of an object changed; where only values changed, rows stay. Objects
-//! that did not change get new fragment numbers where they must; links of every family that name such a chunk follow.
+//! **Rebuilt chunks.** A chunk is rebuilt only if the rows of an object changed; if only values changed, rows stay. Other
+//! objects of a rebuilt chunk may get new fragment numbers, and all links that name the chunk are updated.
 //!
-//! **Items.** Two transactions conflict by what they mean (objects, members of groups, columns), never by the keys they
-//! share. Who loses a race without such a conflict does its operations again on the new head.
+//! **Items.** Two transactions conflict if they change the same items (objects, members of groups, columns), not the same
+//! keys. A transaction that loses a race without a conflict repeats its operations on the new head.
 //!
-//! **Repositories of versions.** There the history is the repository's: the log, undo and the commit go to it (`versions`).
+//! **Repositories of versions.** The log, undo and commits use the history of the repository (`versions`).
 //!
-//! Not here: other ways to store a history; how arguments become scripts.
+//! Not here: other ways to store a history; the conversion of arguments to scripts.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod append;

@@ -8,18 +8,18 @@ use zvf_model::Kind;
 
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
-use crate::links::{End, Family, Record};
+use crate::links::{End, LinkFamily, Record};
 use crate::numbers::Vid;
 use crate::transaction::{Done, Transaction};
 use crate::vertices::need_list_of;
 
 impl Transaction {
-    /// The vertices of each link that a list of selectors names.
+    /// Returns the kind and the ends of each link in the field `links`.
     fn link_ends(&mut self, fields: &Fields) -> Result<(usize, Vec<Vec<Vid>>)> {
         let links = fields::list(fields, "links")?
             .ok_or_else(|| EditError::invalid("the field \"links\" is missing"))?;
         let mut kind = match fields.get("kind") {
-            Some(token) => Some(self.kind_named(Some(token))?),
+            Some(token) => Some(self.find_kind(Some(token))?),
             None => None,
         };
         let mut all = Vec::with_capacity(links.len());
@@ -47,11 +47,11 @@ impl Transaction {
             all.push(list);
         }
         let kind = kind.unwrap_or(0); // the first kind, where no vertex names one
-        self.takes_links(kind)?;
+        self.check_takes_links(kind)?;
         Ok((kind, all))
     }
 
-    fn takes_links(&self, kind: usize) -> Result<()> {
+    fn check_takes_links(&self, kind: usize) -> Result<()> {
         if self.kinds[kind].has_links() {
             return Ok(());
         }
@@ -64,35 +64,35 @@ impl Transaction {
     pub(crate) fn link_add(&mut self, fields: &Fields) -> Result<Done> {
         fields::refuse_unknown(fields, &["links", "attributes", "kind"])?;
         if let Some(token) = fields.get("kind") {
-            let kind = self.kind_named(Some(token))?;
-            self.takes_links(kind)?;
+            let kind = self.find_kind(Some(token))?;
+            self.check_takes_links(kind)?;
         } else if self.kinds.len() == 1 {
-            self.takes_links(0)?;
+            self.check_takes_links(0)?;
         }
         let (kind, links) = self.link_ends(fields)?;
         let ends: Vec<Vid> = links.concat();
-        self.write_owners(kind, &ends)?;
+        self.mark_owners_written(kind, &ends)?;
         let count = to_u64(links.len());
         self.add_records(kind, links, fields::map(fields, "attributes")?)?;
         Ok(Done { selected: to_u64(ends.len()), changed: count, ids: Vec::new() })
     }
 
-    /// The records that join vertices, in any order.
+    /// Finds the records that join exactly these vertices, in any order.
     fn records_between(&mut self, kind: usize, ends: &[Vid]) -> Result<Vec<u32>> {
         self.kinds[kind].load_links_of(ends)?;
-        let mut wanted = ends.to_vec();
-        wanted.sort_unstable();
+        let mut sorted_ends = ends.to_vec();
+        sorted_ends.sort_unstable();
         let Some(family) = &self.kinds[kind].links else { return Ok(Vec::new()) };
-        let first = wanted.first().copied().unwrap_or_default();
+        let first = sorted_ends.first().copied().unwrap_or_default();
         let mut found = family.records_at(first);
         found.retain(|number| {
-            let mut own: Vec<Vid> = family.records[*number as usize]
+            let mut record_ends: Vec<Vid> = family.records[*number as usize]
                 .ends
                 .iter()
                 .filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
                 .collect();
-            own.sort_unstable();
-            own == wanted
+            record_ends.sort_unstable();
+            record_ends == sorted_ends
         });
         if found.is_empty() {
             return Err(EditError::invalid("no link joins these vertices"));
@@ -100,7 +100,7 @@ impl Transaction {
         Ok(found)
     }
 
-    fn write_ends(&mut self, kind: usize, numbers: &[u32]) -> Result<()> {
+    fn mark_ends_written(&mut self, kind: usize, numbers: &[u32]) -> Result<()> {
         let Some(family) = &self.kinds[kind].links else { return Ok(()) };
         let ends: Vec<Vid> = numbers
             .iter()
@@ -111,7 +111,7 @@ impl Transaction {
                     .filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
             })
             .collect();
-        self.write_owners(kind, &ends)
+        self.mark_owners_written(kind, &ends)
     }
 
     pub(crate) fn link_remove(&mut self, fields: &Fields) -> Result<Done> {
@@ -123,7 +123,7 @@ impl Transaction {
             }
             Some(selector) => {
                 let selection = self.select(selector)?;
-                self.takes_links(selection.kind)?;
+                self.check_takes_links(selection.kind)?;
                 self.kinds[selection.kind].load_links_of(&selection.vertices)?;
                 if let Some(family) = &self.kinds[selection.kind].links {
                     let touched: HashSet<Vid> = selection.vertices.iter().copied().collect();
@@ -142,7 +142,7 @@ impl Transaction {
             }
         };
         let numbers: Vec<u32> = numbers.into_iter().collect();
-        self.write_ends(kind, &numbers)?;
+        self.mark_ends_written(kind, &numbers)?;
         if let Some(family) = &mut self.kinds[kind].links {
             for number in &numbers {
                 family.records[*number as usize].alive = false;
@@ -159,8 +159,8 @@ impl Transaction {
         fields::refuse_unknown(fields, &["links", "all", "values", "each", "kind"])?;
         let mut groups: Vec<Vec<u32>> = Vec::new();
         let kind = if fields::flag(fields, "all")? == Some(true) {
-            let kind = self.kind_named(fields.get("kind"))?;
-            self.takes_links(kind)?;
+            let kind = self.find_kind(fields.get("kind"))?;
+            self.check_takes_links(kind)?;
             self.kinds[kind].load_all()?;
             self.kinds[kind].load_all_links()?;
             if let Some(family) = &self.kinds[kind].links {
@@ -183,14 +183,14 @@ impl Transaction {
         if values.is_none() && each.is_none() {
             return Err(EditError::invalid("\"values\" or \"each\" is missing"));
         }
-        self.write_ends(kind, &groups.concat())?;
-        let what = self.kinds[kind].kind;
+        self.mark_ends_written(kind, &groups.concat())?;
+        let kind_type = self.kinds[kind].kind;
         let mut changed: HashSet<u32> = HashSet::new();
         let Some(family) = &mut self.kinds[kind].links else { return Ok(Done::default()) };
         let mut set = |name: &str, value: &Json, numbers: &[u32]| -> Result<()> {
             let at = family.columns.iter().position(|column| column.name == name);
             let at = at.ok_or_else(|| {
-                EditError::invalid(format!("links of {what} have no column {name:?}"))
+                EditError::invalid(format!("links of {kind_type} have no column {name:?}"))
             })?;
             let row = link_value(&mut family.columns[at].ty, name, value)?;
             for number in numbers {
@@ -204,13 +204,13 @@ impl Transaction {
             Ok(())
         };
         for (name, value) in values.into_iter().flatten() {
-            self.read.insert(format!("column:link:{name}:{what}"));
+            self.read_items.insert(format!("column:link:{name}:{kind_type}"));
             for numbers in &groups {
                 set(name, value, numbers)?;
             }
         }
         for (name, list) in each.into_iter().flatten() {
-            self.read.insert(format!("column:link:{name}:{what}"));
+            self.read_items.insert(format!("column:link:{name}:{kind_type}"));
             for (numbers, value) in groups.iter().zip(need_list_of(list, groups.len(), name)?) {
                 set(name, value, numbers)?;
             }
@@ -218,7 +218,7 @@ impl Transaction {
         Ok(Done { selected: to_u64(groups.len()), changed: to_u64(changed.len()), ids: Vec::new() })
     }
 
-    /// Adds records between vertices.
+    /// Adds links between vertices.
     pub(crate) fn add_records(
         &mut self,
         kind: usize,
@@ -230,17 +230,17 @@ impl Transaction {
         geometry.load_links_of(&ends)?;
         if geometry.links.is_none() {
             let width = if geometry.kind == Kind::Mesh { 3 } else { 2 };
-            geometry.links = Some(Family::create(&geometry.path, width, geometry.axes)?);
+            geometry.links = Some(LinkFamily::create(&geometry.path, width, geometry.axes)?);
         }
-        let (mesh, what) = (geometry.kind == Kind::Mesh, geometry.kind);
+        let (is_mesh, kind_type) = (geometry.kind == Kind::Mesh, geometry.kind);
         let Some(family) = &mut geometry.links else { return Ok(()) };
-        let width = family.family.link_width();
+        let width = family.policy.link_width();
         let mut columns: Vec<Option<Vec<Vec<u8>>>> = vec![None; family.columns.len()];
         for (name, list) in attributes.into_iter().flatten() {
-            self.read.insert(format!("column:link:{name}:{what}"));
+            self.read_items.insert(format!("column:link:{name}:{kind_type}"));
             let at = family.columns.iter().position(|column| column.name == *name);
             let at = at.ok_or_else(|| {
-                EditError::invalid(format!("links of {what} have no column {name:?}"))
+                EditError::invalid(format!("links of {kind_type} have no column {name:?}"))
             })?;
             let mut rows = Vec::new();
             for value in need_list_of(list, records.len(), name)? {
@@ -260,11 +260,11 @@ impl Transaction {
         for (n, ends) in records.into_iter().enumerate() {
             if ends.len() != width {
                 return Err(EditError::invalid(format!(
-                    "a link of this {what} has {width} ends, found {}",
+                    "a link of this {kind_type} has {width} ends, found {}",
                     ends.len()
                 )));
             }
-            if mesh && ends.iter().collect::<HashSet<_>>().len() != width {
+            if is_mesh && ends.iter().collect::<HashSet<_>>().len() != width {
                 return Err(EditError::invalid("a face needs different vertices"));
             }
             let values = columns
@@ -286,9 +286,9 @@ impl Transaction {
     }
 }
 
-/// A value of a script, as a column of links holds it.
+/// Encodes a value of a script for a column of links.
 pub(crate) fn link_value(
-    ty: &mut crate::scalar::Type,
+    ty: &mut crate::scalar::ColumnType,
     name: &str,
     value: &Json,
 ) -> Result<Vec<u8>> {

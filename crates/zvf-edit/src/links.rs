@@ -1,12 +1,12 @@
-//! The records of one family of links, by vertex instead of by row: what a change of rows does to them follows.
+//! The records of one family of links during an edit. Ends are vertices rather than rows, so that they follow moves.
 //!
 //! ```text
-//! delta 0     every end is a vertex of level 0
-//! delta +n    of level 0: the first end is, the others stay where they are
-//! delta -n    of level n: the first end stays, the others are vertices of level 0
+//! delta 0     all ends are vertices of level 0
+//! delta +n    stored at level 0: the first end is a vertex of level 0, the others are rows of level n
+//! delta -n    stored at level n: the first end is a row of level n, the others are vertices of level 0
 //! ```
 //!
-//! Only cells that name a chunk in question are read. Not here: which links there should be (`ops`).
+//! Only cells that name a chunk of interest are read. Not here: which links exist (`linking`, `follow`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,9 +20,9 @@ use zvf_format::{Class, num};
 use crate::arrays::{CellArray, Chunk, doc_bytes, doc_key, plain_group, read_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::indexes::{column_type, list_children, read_count, scalar_of};
+use crate::indexes::{column_type, list_children, parse_scalar, read_count};
 use crate::numbers::{NONE, Vid};
-use crate::scalar::{Scalar, Type};
+use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::Snapshot;
 use crate::widths;
 
@@ -31,46 +31,46 @@ use crate::widths;
 pub(crate) enum End {
     /// A vertex of level 0.
     Vertex(Vid),
-    /// A row of another level, or one that has its place already.
+    /// A row of another level, or one whose new number is known.
     At(Chunk, u64),
-    /// A row that is gone.
-    Gone,
+    /// A row that was removed.
+    Removed,
 }
 
-/// Where rows lie now: by chunk that was written again, for each row it had the new one, `NONE` where it went.
+/// By rebuilt chunk: the new row of each old row, `NONE` where it was removed.
 pub(crate) type RowMoves = BTreeMap<Chunk, Vec<u32>>;
 
-/// The end that a row of level 0 has come to be.
+/// Maps a row of level 0 to its end after the moves.
 pub(crate) fn moved_end(path: &str, moves: &RowMoves, chunk: &Chunk, row: u64) -> Result<End> {
-    let Some(rows) = moves.get(chunk) else { return Ok(End::At(chunk.clone(), row)) };
+    let Some(rows) = moves.get(chunk) else { return Ok(End::Row(chunk.clone(), row)) };
     match usize::try_from(row).ok().and_then(|row| rows.get(row)) {
-        Some(&NONE) => Ok(End::Gone),
-        Some(now) => Ok(End::At(chunk.clone(), u64::from(*now))),
-        None => Err(no_such_row(path, chunk, row, rows.len())),
+        Some(&NONE) => Ok(End::Removed),
+        Some(now) => Ok(End::Row(chunk.clone(), u64::from(*now))),
+        None => Err(missing_row(path, chunk, row, rows.len())),
     }
 }
 
-pub(crate) fn no_such_row(path: &str, chunk: &[i64], row: u64, count: usize) -> EditError {
+pub(crate) fn missing_row(path: &str, chunk: &[i64], row: u64, count: usize) -> EditError {
     EditError::new(
         Class::OutOfBounds,
         format!("{path}/links: a record names row {row} of chunk {chunk:?}, which has {count}"),
     )
 }
 
-/// One record.
+/// One link.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) ends: Vec<End>,
-    /// Where it was stored: array, chunk, row.
+    /// The array, chunk and row where it is stored; `None` for a new link.
     pub(crate) cell: Option<(String, Chunk, u32)>,
-    /// One row a column.
+    /// Its row of each column.
     pub(crate) values: Vec<Vec<u8>>,
     pub(crate) alive: bool,
     pub(crate) changed: bool,
 }
 
 impl Record {
-    /// Whether it came, went or changed.
+    /// Whether it was added, removed or changed.
     pub(crate) fn differs(&self) -> bool {
         match self.cell {
             None => self.alive,
@@ -83,24 +83,24 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct LinkColumn {
     pub(crate) name: String,
-    pub(crate) ty: Type,
+    pub(crate) ty: ColumnType,
     pub(crate) attrs: Json,
     pub(crate) arrays: BTreeMap<String, CellArray>,
     pub(crate) fill: Vec<u8>,
     pub(crate) is_new: bool,
 }
 
-/// A record with what it is sorted by: whether it is new, the row it had, and its number.
+/// A record with its sort key: whether it is new in the cell and its old row, then its number.
 type PlacedRecord = ((bool, u32), usize, LinkRecord);
 
 /// A family of links.
 #[derive(Debug)]
-pub(crate) struct Family {
+pub(crate) struct LinkFamily {
     pub(crate) path: String,
     delta_text: String,
     pub(crate) doc: Json,
     is_new: bool,
-    pub(crate) family: link::LinkPolicy,
+    pub(crate) policy: link::LinkPolicy,
     pub(crate) arrays: BTreeMap<String, CellArray>,
     pub(crate) columns: Vec<LinkColumn>,
     pub(crate) fragments: Option<CellArray>,
@@ -110,7 +110,7 @@ pub(crate) struct Family {
     pub(crate) by_vertex: HashMap<Vid, Vec<u32>>,
 }
 
-impl Family {
+impl LinkFamily {
     /// Opens the family between a level and the one `delta` away.
     pub(crate) fn open(
         snap: &Snapshot,
@@ -122,12 +122,12 @@ impl Family {
         let group = format!("{path}/links/{delta_text}");
         let Some(doc) = read_doc(snap, &group)? else { return Ok(None) };
         let attrs = &doc["attributes"];
-        // Links join two vertices where the document does not say how many.
+        // The default width is 2.
         let width = read_count(&group, attrs, "link_width")?.unwrap_or(2);
         let rank = read_count(&group, attrs, "sid_ndim")?.unwrap_or(axes);
-        let mut family = link::LinkPolicy::new(width, rank)?;
+        let mut policy = link::LinkPolicy::new(width, rank)?;
         if attrs["directed"] == true {
-            family = family.directed();
+            policy = policy.directed();
         }
         if attrs["store"] == "duplicate" {
             return Err(EditError::unsupported(format!(
@@ -158,7 +158,7 @@ impl Family {
                 |array: &CellArray| array.doc["attributes"].clone(),
             );
             let width =
-                widths::declared_of_links(&attrs).map_err(|error| error.with_place(&inner))?;
+                widths::declared_link_width(&attrs).map_err(|error| error.with_place(&inner))?;
             let ty = column_type(&attrs, width)?;
             let fill = ty.sentinel();
             columns.push(LinkColumn { name, ty, attrs, arrays: own, fill, is_new: false });
@@ -173,7 +173,7 @@ impl Family {
             delta_text,
             doc,
             is_new: false,
-            family,
+            policy,
             arrays,
             columns,
             fragments,
@@ -184,7 +184,7 @@ impl Family {
         }))
     }
 
-    /// The family of another level, whose chunks have another size.
+    /// Sets the delta and the anchor of a family between levels with different chunks.
     pub(crate) fn move_across(
         mut self,
         delta: i32,
@@ -195,13 +195,13 @@ impl Family {
         let anchor = Anchor::between_levels(
             &own.ratio_to(root)?,
             &other.ratio_to(root)?,
-            self.family.sid_ndim(),
+            self.policy.sid_ndim(),
         )?;
-        self.family = self.family.with_delta(Delta(delta), anchor)?;
+        self.policy = self.policy.with_delta(Delta(delta), anchor)?;
         Ok(self)
     }
 
-    /// A family without records.
+    /// Creates a family without records.
     pub(crate) fn create(path: &str, width: usize, axes: usize) -> Result<Self> {
         let doc = json!({"zarr_format": 3, "node_type": "group", "attributes": {"zv_array": "links_family", "level_delta": 0,
             "link_width": width, "directed": false, "store": "canonical", "sid_ndim": axes, "num_links": 0, "num_physical_records": 0}});
@@ -210,7 +210,7 @@ impl Family {
             delta_text: "0".to_owned(),
             doc,
             is_new: true,
-            family: link::LinkPolicy::new(width, axes)?,
+            policy: link::LinkPolicy::new(width, axes)?,
             arrays: BTreeMap::new(),
             columns: Vec::new(),
             fragments: None,
@@ -222,7 +222,7 @@ impl Family {
     }
 
     fn element(array: &CellArray) -> Result<LinkInteger> {
-        match scalar_of(array.attribute("dtype"), "int64")?.0 {
+        match parse_scalar(array.attribute("dtype"), "int64")?.0 {
             Scalar::Int(bytes) => Ok(LinkInteger::new(bytes, true)?),
             Scalar::UInt(bytes) => Ok(LinkInteger::new(bytes, false)?),
             other @ (Scalar::Float(_) | Scalar::Bool | Scalar::Text(_) | Scalar::Bytes(_)) => {
@@ -232,7 +232,7 @@ impl Family {
         }
     }
 
-    /// Reads the records of a cell, once. `end` finds what a row of level 0 is.
+    /// Loads the records of a cell, unless they are loaded. `end` maps a row of level 0 to an end.
     fn load_cell(
         &mut self,
         snap: &Snapshot,
@@ -246,18 +246,18 @@ impl Family {
             return Ok(());
         }
         let array = &self.arrays[offsets];
-        let Some(bytes) = array.stored(snap, source)? else {
+        let Some(bytes) = array.read_stored(snap, source)? else {
             self.loaded.insert(cell, 0);
             return Ok(());
         };
-        let (width, rank) = (self.family.link_width(), self.family.sid_ndim());
+        let (width, rank) = (self.policy.link_width(), self.policy.sid_ndim());
         let parsed = Offsets::parse(offsets, rank, width)?;
-        let intra = self.family.delta() == Delta::SAME && parsed.are_zero();
-        let (body, shape) = (self.family.body(intra), self.row_shape(array, intra)?);
+        let intra = self.policy.delta() == Delta::SAME && parsed.are_zero();
+        let (body, shape) = (self.policy.body(intra), self.row_shape(array, intra)?);
         let records = LinkCell::parse(&bytes, body, shape)
             .map_err(|error| EditError::from(error).with_place(&array.path))?;
         let key = ChunkKey::new(source)?;
-        let anchor = self.family.anchor().map_chunk(&key)?;
+        let anchor = self.policy.anchor().map_chunk(&key)?;
         let place_chunk = |place: usize| -> Chunk {
             match place {
                 0 => source.clone(),
@@ -270,7 +270,7 @@ impl Family {
         let mut values: Vec<Option<bytes::Bytes>> = Vec::new();
         for column in &self.columns {
             let own = column.arrays.get(offsets);
-            let stored = own.map_or(Ok(None), |array| array.stored(snap, source))?;
+            let stored = own.map_or(Ok(None), |array| array.read_stored(snap, source))?;
             if let (Some(array), Some(bytes)) = (own, &stored) {
                 let expected = records.records().count() * column.ty.size();
                 widths::check_size(&array.path, source, bytes.len(), expected)?;
@@ -282,7 +282,7 @@ impl Family {
             let mut ends = Vec::with_capacity(width);
             for (place, at) in record.in_input_order() {
                 let chunk = place_chunk(place);
-                ends.push(if level_zero(place) { end(&chunk, at)? } else { End::At(chunk, at) });
+                ends.push(if level_zero(place) { end(&chunk, at)? } else { End::Row(chunk, at) });
             }
             let mut own = Vec::with_capacity(self.columns.len());
             for (column, bytes) in self.columns.iter().zip(&values) {
@@ -306,7 +306,7 @@ impl Family {
         Ok(())
     }
 
-    /// Adds a record.
+    /// Adds a record, and returns its number.
     pub(crate) fn insert(&mut self, record: Record) -> u32 {
         let number = num::saturating_u32_from_usize(self.records.len()); // of 2^32 records no memory is large enough
         for end in &record.ends {
@@ -321,24 +321,24 @@ impl Family {
         number
     }
 
-    /// The records at a vertex.
+    /// Returns the records with an end at a vertex.
     pub(crate) fn records_at(&self, v: Vid) -> Vec<u32> {
         let all = self.by_vertex.get(&v).into_iter().flatten();
         all.copied().filter(|record| self.records[num::usize_from_u32(*record)].alive).collect()
     }
 
-    /// The sources whose cells name one of the chunks, at one of the places that are level 0.
-    fn cells_naming(
+    /// Finds the cells that name one of the chunks at an end of level 0.
+    fn find_cells(
         &self,
         offsets: &str,
         chunks: &BTreeSet<Chunk>,
         level_zero: &dyn Fn(usize) -> bool,
     ) -> Result<Vec<Chunk>> {
-        let (width, rank) = (self.family.link_width(), self.family.sid_ndim());
+        let (width, rank) = (self.policy.link_width(), self.policy.sid_ndim());
         let parsed = Offsets::parse(offsets, rank, width)?;
         let array = &self.arrays[offsets];
         let mut sources = BTreeSet::new();
-        if self.family.delta() == Delta::SAME {
+        if self.policy.delta() == Delta::SAME {
             for chunk in chunks {
                 for place in 0..width {
                     let source: Chunk = match place {
@@ -357,7 +357,7 @@ impl Family {
             return Ok(sources.into_iter().collect());
         }
         for source in array.chunks() {
-            let anchor = self.family.anchor().map_chunk(&ChunkKey::new(&source)?)?;
+            let anchor = self.policy.anchor().map_chunk(&ChunkKey::new(&source)?)?;
             let names = (0..width).filter(|place| level_zero(*place)).any(|place| {
                 let chunk: Chunk = match place {
                     0 => source.clone(),
@@ -377,8 +377,8 @@ impl Family {
         Ok(sources.into_iter().collect())
     }
 
-    /// Reads every cell that names one of the chunks.
-    pub(crate) fn load_naming(
+    /// Loads all cells that name one of the chunks.
+    pub(crate) fn load_cells_naming(
         &mut self,
         snap: &Snapshot,
         chunks: &BTreeSet<Chunk>,
@@ -387,14 +387,14 @@ impl Family {
     ) -> Result<()> {
         let names: Vec<String> = self.arrays.keys().cloned().collect();
         for offsets in names {
-            for source in self.cells_naming(&offsets, chunks, level_zero)? {
+            for source in self.find_cells(&offsets, chunks, level_zero)? {
                 self.load_cell(snap, &offsets, &source, level_zero, end)?;
             }
         }
         Ok(())
     }
 
-    /// Makes room for chunks from `low` to `high` in every array.
+    /// Extends all arrays to chunks from `low` to `high`, both included.
     pub(crate) fn grow(&mut self, low: &[i64], high: &[i64]) {
         let own = self.columns.iter_mut().flat_map(|column| column.arrays.values_mut());
         for array in self.arrays.values_mut().chain(own).chain(self.fragments.iter_mut()) {
@@ -402,18 +402,18 @@ impl Family {
         }
     }
 
-    /// Forgets what is stored in the cells that were read: the records are about to be made anew.
+    /// Removes all loaded records, which the caller recreates.
     pub(crate) fn clear_records(&mut self) {
         self.records.clear();
         self.by_vertex.clear();
     }
 
-    /// Marks the cells naming these chunks as read, without their records.
+    /// Loads the cells that name these chunks for their counts only.
     pub(crate) fn load_counts(&mut self, snap: &Snapshot, chunks: &BTreeSet<Chunk>) -> Result<()> {
-        self.load_naming(snap, chunks, &|_| false, &mut |_, _| Ok(End::Gone))
+        self.load_cells_naming(snap, chunks, &|_| false, &mut |_, _| Ok(End::Removed))
     }
 
-    /// Writes the cells that were read or get records, where they differ; whether anything did.
+    /// Writes the loaded cells and new ones, where they differ. Returns whether any did.
     pub(crate) fn flush(
         &mut self,
         snap: &Snapshot,
@@ -425,7 +425,7 @@ impl Family {
         let (mut before, mut after) = (0, 0);
         for ((offsets, source), mut list) in self.place_records(place)? {
             list.sort_by_key(|(key, number, _)| (*key, *number));
-            // Cells that were not read had no records.
+            // A cell that was not loaded had no records.
             let old = self.loaded.get(&(offsets.clone(), source.clone())).copied().unwrap_or(0);
             before += num::to_u64(old);
             after += num::to_u64(list.len());
@@ -441,7 +441,7 @@ impl Family {
         }
         for column in &mut self.columns {
             if column.is_new || before != after {
-                column.write_documents(snap, &self.path, (self.family.delta(), &self.doc), out)?;
+                column.write_documents(snap, &self.path, (self.policy.delta(), &self.doc), out)?;
             }
             for array in column.arrays.values_mut() {
                 array.flush(snap, out)?;
@@ -453,26 +453,26 @@ impl Family {
         Ok(changed || before != after)
     }
 
-    /// The records of each cell that was read or gets some. Those with an end that is gone are left out.
+    /// Assigns records to cells; every loaded cell has an entry. Records with a removed end are dropped.
     fn place_records(
         &self,
         place: &dyn Fn(Vid) -> Option<(Chunk, u64)>,
     ) -> Result<BTreeMap<(String, Chunk), Vec<PlacedRecord>>> {
-        let width = self.family.link_width();
+        let width = self.policy.link_width();
         let mut cells: BTreeMap<(String, Chunk), Vec<PlacedRecord>> =
             self.loaded.keys().map(|cell| (cell.clone(), Vec::new())).collect();
         for (number, record) in self.records.iter().enumerate().filter(|(_, record)| record.alive) {
             let found = record.ends.iter().map(|end| match end {
                 End::Vertex(v) => place(*v),
-                End::At(chunk, row) => Some((chunk.clone(), *row)),
-                End::Gone => None,
+                End::Row(chunk, row) => Some((chunk.clone(), *row)),
+                End::Removed => None,
             });
             let Some(found) = found.collect::<Option<Vec<_>>>() else { continue };
             let ends = found.iter().map(|(chunk, row)| Ok((ChunkKey::new(chunk)?, *row)));
             let ends = ends.collect::<Result<Vec<_>>>()?;
             let ends: Vec<Endpoint<'_>> =
                 ends.iter().map(|(chunk, row)| Endpoint { chunk, row: *row }).collect();
-            for placement in self.family.place(&ends)? {
+            for placement in self.policy.place(&ends)? {
                 let offsets = match width {
                     1 => "self".to_owned(),
                     _ => placement.offsets().to_string(),
@@ -488,7 +488,7 @@ impl Family {
         Ok(cells)
     }
 
-    /// Writes the records of a cell with their values; whether the records differ from those that are stored.
+    /// Writes the records of a cell and their values. Returns whether the records differ from the stored ones.
     fn write_cell(
         &mut self,
         snap: &Snapshot,
@@ -496,9 +496,9 @@ impl Family {
         (offsets, source): (&str, &Chunk),
         list: &[PlacedRecord],
     ) -> Result<bool> {
-        let (width, rank) = (self.family.link_width(), self.family.sid_ndim());
+        let (width, rank) = (self.policy.link_width(), self.policy.sid_ndim());
         let parsed = Offsets::parse(offsets, rank, width)?;
-        let intra = self.family.delta() == Delta::SAME && parsed.are_zero();
+        let intra = self.policy.delta() == Delta::SAME && parsed.are_zero();
         let mut array = match self.arrays.remove(offsets) {
             Some(array) => array,
             None => self.create_array(like, offsets, (&parsed, intra)),
@@ -516,23 +516,23 @@ impl Family {
         Ok(differs)
     }
 
-    /// An array for records whose ends lie these steps apart.
+    /// Creates the array of the records with these offsets.
     fn create_array(
         &self,
         like: &CellArray,
         offsets: &str,
         (parsed, intra): (&Offsets, bool),
     ) -> CellArray {
-        let width = self.family.link_width();
+        let width = self.policy.link_width();
         let path = format!("{}/links/{}/{offsets}", self.path, self.delta_text);
         let steps: Vec<Vec<i64>> =
             (1..width).map(|k| parsed.get(k).unwrap_or_default().to_vec()).collect();
         let attrs = json!({"nonempty_chunks": [], "zv_array": "links", "dtype": "int64", "offsets": steps,
-            "has_perm": self.family.has_perm(intra), "link_width": width, "level_delta": self.family.delta().0});
+            "has_perm": self.policy.has_perm(intra), "link_width": width, "level_delta": self.policy.delta().0});
         CellArray::create(like, &path, attrs)
     }
 
-    /// Puts records into a cell of an array, unless they are there; whether they were not.
+    /// Writes records to a cell, unless the same are stored. Returns whether they differ.
     fn write_records(
         &self,
         snap: &Snapshot,
@@ -541,10 +541,10 @@ impl Family {
         list: &[PlacedRecord],
     ) -> Result<bool> {
         let shape = self.row_shape(array, intra)?;
-        let body = self.family.body(intra);
+        let body = self.policy.body(intra);
         let rows: Vec<LinkRecord> = list.iter().map(|(.., record)| *record).collect();
         let bytes = if rows.is_empty() { Vec::new() } else { link::encode(&[&rows], body, shape)? };
-        let stored = array.stored(snap, source)?;
+        let stored = array.read_stored(snap, source)?;
         let same = stored.as_deref().unwrap_or_default() == bytes
             || stored.as_deref().is_some_and(|stored| same_records(stored, &rows, body, shape));
         if !same {
@@ -553,16 +553,16 @@ impl Family {
         Ok(!same)
     }
 
-    /// What the rows of an array are: with a permutation where its document says so.
+    /// Returns the row shape of an array, with a permutation where its document declares one.
     fn row_shape(&self, array: &CellArray, intra: bool) -> Result<link::RowShape> {
         let element = Self::element(array)?;
         Ok(match array.attribute("has_perm").as_bool() {
-            Some(has_perm) => link::RowShape::new(element, self.family.link_width(), has_perm)?,
-            None => self.family.row_shape(element, intra),
+            Some(has_perm) => link::RowShape::new(element, self.policy.link_width(), has_perm)?,
+            None => self.policy.row_shape(element, intra),
         })
     }
 
-    /// Puts the values of the records of a cell into the column `at`.
+    /// Writes the values of the records of a cell to the column `at`.
     fn write_column(
         &mut self,
         snap: &Snapshot,
@@ -588,7 +588,7 @@ impl Family {
             attrs["zv_array"] = json!("link_attribute");
             attrs["name"] = json!(column.name);
             attrs["offsets"] = steps.clone();
-            attrs["level_delta"] = json!(self.family.delta().0);
+            attrs["level_delta"] = json!(self.policy.delta().0);
             if let Some(attrs) = attrs.as_object_mut() {
                 attrs.shift_remove("chunk_grid_origin");
             }
@@ -602,7 +602,7 @@ impl Family {
         Ok(())
     }
 
-    /// Makes the records within a chunk one fragment.
+    /// Writes one fragment with all records within a chunk.
     fn write_fragments(&mut self, like: &CellArray, source: &Chunk, count: usize) -> Result<()> {
         let path = format!("{}/link_fragments", self.path);
         let fragments = self.fragments.get_or_insert_with(|| {
@@ -615,7 +615,7 @@ impl Family {
         Ok(())
     }
 
-    /// Writes the document of the family; of the records that it counts, `before` became `after`.
+    /// Writes the document of the family, after `before` of its records became `after`.
     fn write_document(
         &mut self,
         snap: &Snapshot,
@@ -623,7 +623,7 @@ impl Family {
         out: &mut Changes,
     ) -> Result<()> {
         for name in ["num_links", "num_physical_records"] {
-            // A count that the document does not state stays unstated.
+            // A count that is absent stays absent.
             let place = format!("{}/links/{}", self.path, self.delta_text);
             let Some(old) = read_count(&place, &self.doc["attributes"], name)? else { continue };
             let all = num::to_u64(old).checked_add(after);
@@ -646,7 +646,7 @@ impl Family {
 }
 
 impl LinkColumn {
-    /// Writes the documents above the arrays of a column of the family with the document `family`.
+    /// Writes the documents of the groups above the arrays of a column. `family` is the document of the family.
     fn write_documents(
         &self,
         snap: &Snapshot,
@@ -679,7 +679,7 @@ fn same_records(
     body: link::Body,
     shape: link::RowShape,
 ) -> bool {
-    // One group for each write is as good as one for all.
+    // The grouping of records within a cell does not matter.
     LinkCell::parse(stored, body, shape)
         .is_ok_and(|cell| cell.len() == rows.len() && cell.records().eq(rows.iter().copied()))
 }

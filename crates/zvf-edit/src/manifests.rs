@@ -1,4 +1,4 @@
-//! The index of objects as it is written: manifests, ids, columns, and what the document of the index says of them.
+//! Writes the index of objects: manifests, ids, columns, and the document of the index.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,18 +13,18 @@ use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{Objects, has_references, manifest_bytes, object_number};
 
-use crate::rebuild::{ChangedObject, Numbers, Tally};
+use crate::rebuild::{ChangedObject, FragmentNumbers, Tally};
 use crate::scalar::Scalar;
 
-/// Manifests by object.
+/// The encoded manifests of objects.
 type Manifests = Vec<(u32, Bytes)>;
 
 impl Geometry {
-    /// Writes manifests, ids and columns of objects: those of `changed`, and of others whose fragments got other `numbers`.
+    /// Writes manifests, ids and columns of objects: of the `changed` objects, and of those with renumbered fragments.
     pub(crate) fn write_objects(
         &mut self,
         changed: &[ChangedObject],
-        numbers: Numbers,
+        numbers: FragmentNumbers,
         keep_rows: bool,
         tally: &mut Tally,
         out: &mut Changes,
@@ -51,12 +51,12 @@ impl Geometry {
         Ok(())
     }
 
-    /// Those of objects that did not change, but whose fragments got other numbers.
+    /// Encodes the manifests of unchanged objects whose fragments were renumbered.
     fn renumbered_manifests(
         &mut self,
         rank: usize,
         changed: &[ChangedObject],
-        numbers: &Numbers,
+        numbers: &FragmentNumbers,
     ) -> Result<Manifests> {
         let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
         let mut others: BTreeMap<u32, HashMap<(u32, u32), u32>> = BTreeMap::new();
@@ -82,12 +82,12 @@ impl Geometry {
         Ok(manifests)
     }
 
-    /// Those of objects that changed.
+    /// Encodes the manifests of changed objects.
     fn changed_manifests(
         &self,
         rank: usize,
         changed: &[ChangedObject],
-        numbers: &Numbers,
+        numbers: &FragmentNumbers,
     ) -> Result<Manifests> {
         let mut manifests = Vec::new();
         for (object, pieces) in changed {
@@ -100,7 +100,7 @@ impl Geometry {
                     .and_then(|list| list.iter().find(|(_, piece, _)| *piece == Some(n)));
                 let fragment = match found {
                     Some((_, _, new)) => *new,
-                    // The chunk was not rebuilt: the piece is one of those that were there.
+                    // The chunk was not rebuilt, so the piece is one of its old fragments.
                     None => {
                         let place = unmoved.iter().position(|(at, fragment)| {
                             at == chunk
@@ -124,7 +124,7 @@ impl Geometry {
         Ok(manifests)
     }
 
-    /// Writes the values of objects into the rows of columns; those of an object that went become the fill value.
+    /// Writes the values of objects to the rows of columns, and the fill value for removed objects.
     fn set_object_columns(&mut self, objects: &Objects, grew: bool, tally: &mut Tally) {
         let count = objects.manifests.rows.len();
         for column in &mut self.object_columns {
@@ -147,10 +147,10 @@ impl Geometry {
 }
 
 impl Objects {
-    /// Gives new objects rows at the end; whether there were any.
+    /// Appends rows for new objects. Returns whether there were any.
     ///
-    /// They get them in the order in which they came, also those that went again: ids ascend with rows, as they do at levels
-    /// that are built of these.
+    /// Rows are in the order of creation, including objects that were removed again, so that ids ascend with rows as they
+    /// do at levels built from these.
     fn add_rows(&mut self, path: &str, keep_rows: bool) -> Result<bool> {
         let keep_rows =
             keep_rows || self.list.iter().any(|state| state.row.is_none() && state.exists);
@@ -168,15 +168,15 @@ impl Objects {
         Ok(self.manifests.rows.len() > before)
     }
 
-    /// States the id of the last row, which is new.
+    /// Sets the id of the last row, which is new.
     fn set_id(&mut self, path: &str, row: u32, id: i64) -> Result<()> {
         if self.ids.is_none() && id == i64::from(row) {
-            return Ok(()); // rows stand for ids
+            return Ok(()); // the row is the id
         }
         let ids = match &mut self.ids {
             Some(ids) => ids,
             None => {
-                // Rows stand for ids no longer: from now on the ids are listed.
+                // From this row on, ids differ from rows: create the list of ids.
                 let path = format!("{path}/object_index/object_ids");
                 let fill = (json!(0), vec![0; 8]);
                 let mut ids = DenseArray::create(&path, Scalar::Int(8), 1, 1, fill, json!({}))?;
@@ -193,7 +193,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Writes manifests and ids, and what the document of the index says of them.
+    /// Writes manifests, ids, and the document of the index.
     fn flush(&mut self, path: &str, out: &mut Changes) -> Result<()> {
         let before = self.doc.clone();
         let count = self.manifests.rows.len();
@@ -215,7 +215,7 @@ impl Objects {
             out.insert(doc_key(&format!("{path}/object_index")), Some(doc_bytes(&self.doc)?));
         }
         if count > 0 || !self.is_new {
-            self.manifests.flush(out, LARGEST_INDEX_CHUNK)?;
+            self.manifests.flush(out, MAX_INDEX_CHUNK_ROWS)?;
             if let Some(ids) = &mut self.ids {
                 ids.flush(out, true)?;
             }
@@ -224,5 +224,5 @@ impl Objects {
     }
 }
 
-/// Rows of a chunk of the object index at most, as the reference writes it.
-const LARGEST_INDEX_CHUNK: usize = 16384;
+/// Maximum rows in a chunk of the object index, as the reference implementation writes it.
+const MAX_INDEX_CHUNK_ROWS: usize = 16384;

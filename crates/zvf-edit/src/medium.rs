@@ -1,11 +1,11 @@
-//! The objects of a store or of its journal, by key, wherever they lie.
+//! The storage of a store or its journal: objects by key, in a folder or an object store.
 //!
 //! ```text
-//! folder     files; changed under the lock of the journal, synced where it matters
-//! backend    objects; replaced only where they still are what was seen
+//! folder     files; changed under the lock of the journal, synced for durability
+//! backend    objects; replaced only if they still have the version that was read
 //! ```
 //!
-//! Not here: which changes belong together (`journal`).
+//! Not here: atomicity of several changes (`journal`).
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -30,23 +30,23 @@ pub(crate) enum Medium {
     Objects(Objects),
 }
 
-/// What is under a key, and which version it is.
+/// The bytes of an object, with their version where the medium has versions.
 #[derive(Clone, Debug)]
-pub(crate) struct Current {
+pub(crate) struct CurrentObject {
     pub(crate) bytes: Bytes,
     version: Option<SeenVersion>,
 }
 
-/// What is put under a key, and what is there now.
+/// New bytes of a key, with the object that they replace.
 #[derive(Debug)]
-pub(crate) struct Put<'a> {
+pub(crate) struct PutRequest<'a> {
     pub(crate) key: &'a str,
     pub(crate) bytes: Bytes,
-    pub(crate) current: Option<Current>,
+    pub(crate) current: Option<CurrentObject>,
 }
 
-/// Files of the store that are written and synced, and get their names once the record is there.
-pub(crate) type Prepared = HashMap<String, PreparedFile>;
+/// Files that are written and are renamed into place once the record exists.
+pub(crate) type PreparedFiles = HashMap<String, PreparedFile>;
 
 fn with_key(key: &str) -> impl Fn(std::io::Error) -> EditError + '_ {
     move |error| EditError::new(io_class(&error), format!("{key}: {error}")).caused_by(error)
@@ -57,7 +57,7 @@ impl Medium {
         matches!(self, Self::Folder(_))
     }
 
-    /// The folder, where it is one.
+    /// Returns the folder; `None` for an object store.
     pub(crate) const fn folder(&self) -> Option<&KeyedFolder> {
         match self {
             Self::Folder(folder) => Some(folder),
@@ -65,7 +65,7 @@ impl Medium {
         }
     }
 
-    /// All of an object, or none.
+    /// Reads an object. Returns `None` for a missing one.
     pub(crate) fn get(&self, key: &str) -> Result<Option<Bytes>> {
         match self {
             Self::Folder(folder) => folder.get(key).map_err(with_key(key)),
@@ -73,7 +73,7 @@ impl Medium {
         }
     }
 
-    /// The same, where a backend that says once that there is nothing is asked a second time.
+    /// Reads an object, twice where the backend first reports it as missing although it exists.
     pub(crate) fn get_twice(&self, key: &str) -> Result<Option<Bytes>> {
         match self.get(key)? {
             None if !self.is_folder() && self.exists(key)? => self.get(key),
@@ -81,20 +81,21 @@ impl Medium {
         }
     }
 
-    /// The same for many keys.
-    pub(crate) fn get_all(&self, keys: &[&str]) -> Result<Vec<Option<Current>>> {
+    /// Reads several objects with their versions.
+    pub(crate) fn get_all(&self, keys: &[&str]) -> Result<Vec<Option<CurrentObject>>> {
         match self {
             Self::Folder(folder) => keys
                 .iter()
                 .map(|key| {
                     let bytes = folder.get(key).map_err(with_key(key))?;
-                    Ok(bytes.map(|bytes| Current { bytes, version: None }))
+                    Ok(bytes.map(|bytes| CurrentObject { bytes, version: None }))
                 })
                 .collect(),
             Self::Objects(objects) => wait(
                 stream::iter(keys.iter().map(|key| async move {
                     let found = objects.read_versioned(key).await?;
-                    Ok(found.map(|(bytes, version)| Current { bytes, version: Some(version) }))
+                    Ok(found
+                        .map(|(bytes, version)| CurrentObject { bytes, version: Some(version) }))
                 }))
                 .buffered(MAX_REQUESTS)
                 .try_collect(),
@@ -102,7 +103,7 @@ impl Medium {
         }
     }
 
-    /// Whether there is an object.
+    /// Whether an object exists.
     pub(crate) fn exists(&self, key: &str) -> Result<bool> {
         match self {
             Self::Folder(folder) => Ok(folder.exists(key)),
@@ -110,7 +111,7 @@ impl Medium {
         }
     }
 
-    /// The names directly below a prefix, sorted.
+    /// Lists the names directly below a prefix, sorted.
     pub(crate) fn list(&self, key: &str) -> Result<Vec<String>> {
         match self {
             Self::Folder(folder) => folder.list(key).map_err(with_key(key)),
@@ -118,7 +119,7 @@ impl Medium {
         }
     }
 
-    /// Every key below a prefix, sorted.
+    /// Lists all keys below a prefix, sorted.
     pub(crate) fn walk(&self, prefix: &str) -> Result<Vec<String>> {
         match self {
             Self::Folder(folder) => folder.walk(prefix).map_err(with_key(prefix)),
@@ -133,7 +134,7 @@ impl Medium {
         }
     }
 
-    /// The length of an object, and when it was last put.
+    /// Returns the length and the modification time of an object.
     pub(crate) fn metadata(&self, key: &str) -> Result<Option<(u64, SystemTime)>> {
         match self {
             Self::Folder(folder) => match folder.path(key).metadata() {
@@ -145,7 +146,7 @@ impl Medium {
         }
     }
 
-    /// Makes an object where there is none; false when there is one.
+    /// Creates an object. Returns false if it exists.
     pub(crate) fn create(&self, key: &str, bytes: &Bytes) -> Result<bool> {
         match self {
             Self::Folder(folder) => folder.create(key, bytes.clone()).map_err(with_key(key)),
@@ -153,7 +154,7 @@ impl Medium {
         }
     }
 
-    /// Makes or replaces an object, whatever is there.
+    /// Creates or replaces an object unconditionally.
     pub(crate) fn put(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match self {
             Self::Folder(folder) => folder.put(key, bytes.clone()).map_err(with_key(key)),
@@ -161,7 +162,7 @@ impl Medium {
         }
     }
 
-    /// The same for an object whose loss does no harm.
+    /// Creates or replaces an object that may be lost in a crash.
     pub(crate) fn mark(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match self {
             Self::Folder(folder) => folder.mark(key, bytes.clone()).map_err(with_key(key)),
@@ -169,21 +170,25 @@ impl Medium {
         }
     }
 
-    /// Makes or replaces objects that still are what was seen; false when one of them was changed meanwhile. Those that
-    /// are prepared only get their names.
-    pub(crate) fn replace_all(&self, puts: Vec<Put<'_>>, prepared: &mut Prepared) -> Result<bool> {
+    /// Creates or replaces objects that are unchanged since they were read. Returns false when one was changed meanwhile.
+    /// Prepared files are only renamed.
+    pub(crate) fn replace_all(
+        &self,
+        puts: Vec<PutRequest<'_>>,
+        prepared: &mut PreparedFiles,
+    ) -> Result<bool> {
         match self {
             Self::Folder(folder) => {
                 let mut rest: Vec<(&str, Bytes)> = Vec::new();
                 for put in puts {
-                    // In the order of the record: what was not prepared up to here comes before what was.
+                    // Keep the order of the puts: flush the files that are not prepared first.
                     let Some(file) = prepared.remove(put.key) else {
                         rest.push((put.key, put.bytes));
                         continue;
                     };
                     folder.put_all(&std::mem::take(&mut rest)).map_err(with_key("store"))?;
                     match file.put() {
-                        // Somebody took it for garbage.
+                        // Another process removed the temporary file as garbage.
                         Err(error) if error.kind() == ErrorKind::NotFound => {
                             folder.put(put.key, put.bytes).map_err(with_key(put.key))?;
                         }
@@ -202,7 +207,7 @@ impl Medium {
         }
     }
 
-    /// Removes objects; one that is not there is no fault.
+    /// Removes objects. Missing ones are no error.
     pub(crate) fn delete(&self, keys: &[&str]) -> Result<()> {
         match self {
             Self::Folder(folder) => {
@@ -227,12 +232,12 @@ impl Medium {
         }
     }
 
-    /// Writes files that get their names later; nothing where there are no names to be given.
+    /// Writes files to be renamed into place later. Object stores have none.
     pub(crate) fn prepare<'a>(
         &self,
         files: impl Iterator<Item = (&'a str, Bytes)>,
-    ) -> Result<Prepared> {
-        let Self::Folder(folder) = self else { return Ok(Prepared::new()) };
+    ) -> Result<PreparedFiles> {
+        let Self::Folder(folder) = self else { return Ok(PreparedFiles::new()) };
         files
             .map(|(key, bytes)| {
                 Ok((key.to_owned(), folder.prepare(key, bytes).map_err(with_key(key))?))
@@ -240,20 +245,20 @@ impl Medium {
             .collect()
     }
 
-    /// Waits until the names of these objects would survive a loss of power.
+    /// Syncs the folders of these objects, so that their names survive a power loss.
     pub(crate) fn sync<'a>(&self, keys: impl Iterator<Item = &'a str>) -> Result<()> {
         match self {
             Self::Folder(folder) => folder.sync_folders(keys).map_err(with_key("store")),
-            Self::Objects(_) => Ok(()), // a put that was answered is there
+            Self::Objects(_) => Ok(()), // a confirmed put is durable
         }
     }
 }
 
-/// Puts one object where there still is what was seen; false when there is something else by now.
-async fn replace(objects: &Objects, put: Put<'_>) -> Result<bool> {
+/// Puts one object if it is unchanged since it was read. Returns false if it is not.
+async fn replace(objects: &Objects, put: PutRequest<'_>) -> Result<bool> {
     let done = match put.current.and_then(|current| current.version) {
         Some(version) => match objects.replace(put.key, &put.bytes, &version).await {
-            // Without such puts there is one writer; readers go by the checksums in the log.
+            // Without conditional puts there is a single writer, and readers verify checksums of the log.
             Err(error) if error.class() == Class::Unsupported => {
                 objects.put(put.key, &put.bytes).await.map(|()| true)
             }
@@ -267,13 +272,13 @@ async fn replace(objects: &Objects, put: Put<'_>) -> Result<bool> {
     }
 }
 
-/// Waits on this thread for what the object store answers.
+/// Blocks this thread until the future is ready.
 ///
-/// Inside a task of tokio the work would share the task's budget of steps: once that is used up, everything says that it is
-/// not ready and wakes at once, for ever, since the task itself never gets to an end. So it has none.
+/// The future is exempt from the cooperative budget of a tokio task. As the surrounding task never yields, an exhausted
+/// budget would make every poll return `Pending` forever.
 pub(crate) fn wait<F: Future>(work: F) -> F::Output {
     let mut work = std::pin::pin!(unconstrained(work));
-    let waker = Waker::from(Arc::new(Parked(thread::current())));
+    let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
         match work.as_mut().poll(&mut context) {
@@ -283,19 +288,19 @@ pub(crate) fn wait<F: Future>(work: F) -> F::Output {
     }
 }
 
-/// Wakes the thread that waits.
-struct Parked(Thread);
+/// A waker that unparks a thread.
+struct ThreadWaker(Thread);
 
-impl Wake for Parked {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
 }
 
-/// What it is called when an object is not what was seen.
+/// The error classes of a failed condition of a put.
 const CHANGED_CLASSES: [Class; 3] = [Class::FileChanged, Class::Conflict, Class::AlreadyExists];
 
-/// Requests under way at once.
+/// Maximum number of concurrent requests.
 const MAX_REQUESTS: usize = 16;
 
 #[cfg(test)]
@@ -303,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_may_wait_for_more_than_its_budget_of_steps() {
+    fn wait_ignores_the_budget_of_the_task() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let steps = runtime.block_on(async {
             let door = tokio::sync::Semaphore::new(1);

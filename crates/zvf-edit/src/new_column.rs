@@ -1,4 +1,4 @@
-//! New columns of every scope: the operation, the declaration in the root, and the arrays.
+//! The operation `column.add`: new columns of every scope, their declaration in the root, and their arrays.
 
 use std::collections::HashMap;
 
@@ -11,21 +11,21 @@ use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::geometry::{FragmentColumn, VertexColumn};
-use crate::groups::COLUMNS;
+use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
-use crate::links::{Family, LinkColumn};
-use crate::scalar::{Scalar, Type};
+use crate::links::{LinkColumn, LinkFamily};
+use crate::scalar::{ColumnType, Scalar};
 use crate::transaction::{Done, Transaction};
 
 /// Rows in a chunk of a new column of objects.
 const OBJECT_COLUMN_CHUNK_ROWS: usize = 65_536;
 
-/// A column that is created.
+/// A column to create.
 #[derive(Debug)]
 pub(crate) struct NewColumn {
     pub(crate) name: String,
-    pub(crate) ty: Type,
-    /// What every row is at first.
+    pub(crate) ty: ColumnType,
+    /// The initial value of every row.
     pub(crate) fill: Vec<u8>,
     /// The attributes of its array that do not depend on the scope.
     pub(crate) attrs: Json,
@@ -36,7 +36,7 @@ impl NewColumn {
         if self.ty.width > 1 { json!([self.ty.width]) } else { json!([]) }
     }
 
-    /// The attributes of an array of cells that holds this column.
+    /// Returns the attributes of a cell array for this column.
     fn cell_attrs(&self, tag: &str) -> Json {
         let mut attrs = self.attrs.clone();
         attrs["nonempty_chunks"] = json!([]);
@@ -49,7 +49,7 @@ impl NewColumn {
         attrs
     }
 
-    /// A dense array of `count` rows that are absent, with the attributes in `attrs`.
+    /// Creates a dense array with `count` absent rows.
     fn create_dense(
         &self,
         path: &str,
@@ -57,7 +57,7 @@ impl NewColumn {
         count: usize,
         attrs: Json,
     ) -> Result<DenseArray> {
-        let Type { scalar, width, categories: _ } = self.ty;
+        let ColumnType { scalar, width, categories: _ } = self.ty;
         let fill = (zarr_fill(scalar), self.ty.sentinel());
         let mut array = DenseArray::create(path, scalar, width, chunk_rows, fill, attrs)?;
         array.resize(count);
@@ -90,9 +90,9 @@ impl Transaction {
         if text && !matches!(scope.as_str(), "object") {
             return Err(EditError::invalid(format!("{scope}s have no columns of text")));
         }
-        let mut ty = Type { scalar, width, categories: None };
+        let mut ty = ColumnType { scalar, width, categories: None };
         let by_row = matches!(scope.as_str(), "object" | "group");
-        let given = match fields.get("fill") {
+        let fill_value = match fields.get("fill") {
             None | Some(Json::Null) => None,
             Some(Json::Array(list)) => ty.encode(&Json::Array(list.clone()))?,
             Some(one) if width > 1 => {
@@ -101,13 +101,13 @@ impl Transaction {
             Some(one) => ty.encode(one)?,
         };
         let needed = scalar == Scalar::Bool || !by_row && !scalar.is_float();
-        if given.is_none() && needed {
+        if fill_value.is_none() && needed {
             return Err(EditError::invalid(format!(
                 "a column of {} needs \"fill\"",
                 scalar.name()
             )));
         }
-        let fill = given.unwrap_or_else(|| ty.sentinel());
+        let fill = fill_value.unwrap_or_else(|| ty.sentinel());
         let mut attrs = json!({"name": name, "dtype": scalar.name()});
         for word in ["unit", "description"] {
             if let Some(text) = fields::text(fields, word)? {
@@ -120,7 +120,7 @@ impl Transaction {
         Ok(Done { selected: 0, changed: 1, ids: Vec::new() })
     }
 
-    /// Declares a column in the root, where columns are declared.
+    /// Declares a column in the root, if the root declares columns.
     fn declare_column(
         &mut self,
         scope: &str,
@@ -145,7 +145,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Adds a column whose rows are all `fill`.
+    /// Adds a column with the fill value in every row.
     pub(crate) fn create_column(
         &mut self,
         scope: &str,
@@ -199,7 +199,7 @@ impl Transaction {
             )));
         }
         if geometry.links.is_none() {
-            geometry.links = Some(Family::create(&geometry.path, 2, geometry.axes)?);
+            geometry.links = Some(LinkFamily::create(&geometry.path, 2, geometry.axes)?);
         }
         let Some(family) = &mut geometry.links else { return Ok(()) };
         let row_shape = column.row_shape();
@@ -213,7 +213,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Stores every edge of a skeleton as a record: edges with values are records, all of them.
+    /// Stores all edges of a skeleton as records, which edges with values require.
     fn store_every_edge(&mut self, kind: usize) -> Result<()> {
         let geometry = &mut self.kinds[kind];
         geometry.convention = "explicit".to_owned();
@@ -256,7 +256,7 @@ impl Transaction {
 
     fn create_group_column(&mut self, column: NewColumn) -> Result<()> {
         let count = self.groups.list.len();
-        let path = format!("{COLUMNS}/{}", column.name);
+        let path = format!("{GROUP_COLUMNS_PATH}/{}", column.name);
         let mut attrs = column.attrs.clone();
         attrs["zv_array"] = json!("groupings_attribute");
         attrs["shape"] = json!([]);
@@ -270,7 +270,7 @@ impl Transaction {
     }
 }
 
-/// The sentinel as an array document has it.
+/// Returns the sentinel as the `fill_value` of an array document.
 fn zarr_fill(scalar: Scalar) -> Json {
     match scalar {
         Scalar::Float(_) => json!("NaN"),

@@ -1,18 +1,18 @@
-//! Numbers of vertices within an edit, and the one that stands for none.
+//! Numbers of vertices within an edit, and the sentinel for none.
 
 use crate::error::{EditError, Result};
 
 /// The number of a vertex within its kind.
 pub(crate) type Vid = u32;
 
-/// No chunk, no object.
+/// The sentinel for no vertex, chunk, object or row.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The number of the vertex behind `count` others.
+/// Returns the number of the next vertex after `count` others.
 ///
 /// # Errors
 ///
-/// When there is none: [`NONE`] is no vertex.
+/// When the numbers are used up: [`NONE`] is not a number of a vertex.
 pub(crate) fn vertex_number(count: usize) -> Result<Vid> {
     u32::try_from(count).ok().filter(|number| *number != NONE).ok_or_else(|| {
         EditError::new(
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_vertex_has_the_number_of_none() {
+    fn vertex_numbers_exclude_none() {
         assert_eq!(vertex_number(4_294_967_294), Ok(4_294_967_294));
         for count in [4_294_967_295, 4_294_967_296, 4_294_967_299] {
             let class = vertex_number(count).unwrap_err().class;

@@ -16,7 +16,7 @@ use crate::scalar::Scalar;
 use crate::transaction::{Done, Transaction};
 use crate::vertices::need_list_of;
 
-/// The merging of objects that a script asks for.
+/// The arguments of `object.merge`.
 #[derive(Debug)]
 struct ObjectMerge {
     ids: Vec<i64>,
@@ -81,7 +81,7 @@ impl ObjectMerge {
 }
 
 impl Transaction {
-    /// A new object without vertices.
+    /// Adds an object without vertices, and returns its number.
     pub(crate) fn new_object(&mut self, kind: usize, id: i64) -> Result<u32> {
         let geometry = &mut self.kinds[kind];
         if geometry.objects.is_none() {
@@ -134,13 +134,13 @@ impl Transaction {
         if self.kinds.len() > 1 && !fields.contains_key("kind") {
             return Err(EditError::invalid("the store has several kinds: say \"kind\""));
         }
-        let kind = self.kind_named(fields.get("kind"))?;
+        let kind = self.find_kind(fields.get("kind"))?;
         self.need_objects(kind)?;
         let groups = self.group_numbers(fields)?;
-        let id = self.allot(fields::int(fields, "id")?)?;
+        let id = self.allocate_id(fields::int(fields, "id")?)?;
         let object = self.new_object(kind, id)?;
-        let made = self.fill_object(kind, object, fields)?;
-        self.name(fields, kind, &made)?;
+        let new_vertices = self.fill_object(kind, object, fields)?;
+        self.name_vertices(fields, kind, &new_vertices)?;
         for group in groups {
             self.join_group(group, id);
         }
@@ -151,43 +151,44 @@ impl Transaction {
         let mut numbers = Vec::new();
         for group in fields::list(fields, "groups")?.unwrap_or_default() {
             let number = self.groups.need(group)?;
-            self.read.insert(format!("group:{number}"));
+            self.read_items.insert(format!("group:{number}"));
             numbers.push(number);
         }
         Ok(numbers)
     }
 
-    /// Gives an object its vertices, links and values.
+    /// Adds the vertices, links and values of an object. Returns the vertices.
     pub(crate) fn fill_object(
         &mut self,
         kind: usize,
         object: u32,
         fields: &Fields,
     ) -> Result<Vec<Vid>> {
-        let what = self.kinds[kind].kind;
+        let kind_type = self.kinds[kind].kind;
         if fields.contains_key("links") && !self.kinds[kind].has_links()
             || fields.contains_key("link_attributes") && !fields.contains_key("links")
         {
-            return Err(EditError::invalid(format!("a {what} takes no links")));
+            return Err(EditError::invalid(format!("a {kind_type} takes no links")));
         }
-        if fields.contains_key("parents") != (what == Kind::Skeleton) {
+        if fields.contains_key("parents") != (kind_type == Kind::Skeleton) {
             return Err(EditError::invalid(
                 "\"parents\" belongs to skeletons, one for each vertex",
             ));
         }
-        let made = self.make_vertices(kind, object, fields)?;
-        match (what, made.len()) {
+        let new_vertices = self.make_vertices(kind, object, fields)?;
+        match (kind_type, new_vertices.len()) {
             (_, 0) => return Err(EditError::invalid("an object has at least one vertex")),
             (Kind::Line, n) if n != 2 => {
                 return Err(EditError::invalid(format!("a line has two vertices, found {n}")));
             }
             _ => {}
         }
-        if what == Kind::Skeleton {
-            let parents = need_list_of(fields::need(fields, "parents")?, made.len(), "parents")?;
-            self.kinds[kind].set_parents(&made, parents)?;
+        if kind_type == Kind::Skeleton {
+            let parents = fields::need(fields, "parents")?;
+            let parents = need_list_of(parents, new_vertices.len(), "parents")?;
+            self.kinds[kind].set_parents(&new_vertices, parents)?;
         }
-        self.kinds[kind].object_mut(object)?.vertices = made.clone();
+        self.kinds[kind].object_mut(object)?.vertices = new_vertices.clone();
         if let Some(links) = fields::list(fields, "links")? {
             let mut records: Vec<Vec<Vid>> = Vec::new();
             for link in links {
@@ -196,7 +197,7 @@ impl Transaction {
                     .ok_or_else(|| EditError::invalid(format!("links: {link} is no list")))?;
                 let ends: Option<Vec<Vid>> = ends
                     .iter()
-                    .map(|i| made.get(usize::try_from(i.as_u64()?).ok()?).copied())
+                    .map(|i| new_vertices.get(usize::try_from(i.as_u64()?).ok()?).copied())
                     .collect();
                 records.push(ends.ok_or_else(|| {
                     EditError::invalid(format!("links: {link} names no vertex of the object"))
@@ -210,13 +211,13 @@ impl Transaction {
                 self.kinds[kind].object_mut(object)?.values.insert(name.clone(), row);
             }
         }
-        Ok(made)
+        Ok(new_vertices)
     }
 
-    /// A value of a script, as a column of objects holds it.
+    /// Encodes a value of a script for a column of objects.
     fn object_column_value(&mut self, kind: usize, name: &str, value: &Json) -> Result<Vec<u8>> {
         let geometry = &mut self.kinds[kind];
-        self.read.insert(format!("column:object:{name}:{}", geometry.kind));
+        self.read_items.insert(format!("column:object:{name}:{}", geometry.kind));
         let column = geometry.object_columns.iter_mut().find(|column| column.name == name);
         let column =
             column.ok_or_else(|| EditError::invalid(format!("objects have no column {name:?}")))?;
@@ -246,7 +247,7 @@ impl Transaction {
         let id = fields::int(fields, "id")?
             .ok_or_else(|| EditError::invalid("the field \"id\" is missing"))?;
         let (kind, object) = self.need_object(id)?;
-        self.write_item(format!("object:{id}"));
+        self.mark_written(format!("object:{id}"));
         self.kinds[kind].touch(object)?;
         let old: HashSet<Vid> = self.kinds[kind]
             .object(object)
@@ -256,12 +257,12 @@ impl Transaction {
         for v in old {
             self.kinds[kind].alive[v as usize] = false;
         }
-        let made = self.fill_object(kind, object, fields)?;
-        self.name(fields, kind, &made)?;
+        let new_vertices = self.fill_object(kind, object, fields)?;
+        self.name_vertices(fields, kind, &new_vertices)?;
         Ok(Done { selected: 1, changed: 1, ids: Vec::new() })
     }
 
-    /// The objects that `objects`, `groups` and `where` name together.
+    /// Selects the objects that match all of `objects`, `groups` and `where`.
     pub(crate) fn select_objects(&mut self, fields: &Fields) -> Result<Vec<(usize, u32)>> {
         let (objects, groups) = (fields::ids(fields, "objects")?, fields::list(fields, "groups")?);
         let condition = fields::text(fields, "where")?;
@@ -294,7 +295,7 @@ impl Transaction {
             let mut members: HashSet<i64> = HashSet::new();
             for group in groups {
                 let number = self.groups.need(group)?;
-                self.read.insert(format!("group:{number}"));
+                self.read_items.insert(format!("group:{number}"));
                 members.extend(self.groups.list[number].members.iter().copied());
             }
             list.retain(|id| members.contains(id));
@@ -307,25 +308,25 @@ impl Transaction {
                     self.check_columns(kind, &predicate, &[Scope::Object])?;
                 }
             }
-            let mut kept = Vec::new();
+            let mut matching = Vec::new();
             for id in list {
                 if let Some((kind, object)) = self.find_object(id) {
                     let geometry = &self.kinds[kind];
                     if predicate.holds(&mut |column| geometry.object_value(object, column)) {
-                        kept.push(id);
+                        matching.push(id);
                     }
                 }
             }
-            list = kept;
+            list = matching;
         }
-        let mut print = Vec::new();
+        let mut fingerprint = Vec::new();
         let mut found = Vec::new();
         for id in list {
-            print.extend(id.to_le_bytes());
-            self.read.insert(format!("object:{id}"));
+            fingerprint.extend(id.to_le_bytes());
+            self.read_items.insert(format!("object:{id}"));
             found.extend(self.find_object(id));
         }
-        self.selections.push(print);
+        self.selections.push(fingerprint);
         Ok(found)
     }
 
@@ -338,14 +339,14 @@ impl Transaction {
         Ok(Done { selected: to_u64(list.len()), changed: to_u64(list.len()), ids: Vec::new() })
     }
 
-    /// Removes an object with its vertices and links, from all groups.
+    /// Removes an object with its vertices and links, also from all groups.
     pub(crate) fn remove_object(&mut self, kind: usize, object: u32) -> Result<()> {
         self.kinds[kind].touch(object)?;
         let state = self.kinds[kind].object(object).cloned().unwrap_or_default();
-        self.write_item(format!("object:{}", state.id));
-        let gone: HashSet<Vid> = state.vertices.iter().copied().collect();
-        self.drop_links(kind, &gone)?;
-        for v in gone {
+        self.mark_written(format!("object:{}", state.id));
+        let removed: HashSet<Vid> = state.vertices.iter().copied().collect();
+        self.drop_links(kind, &removed)?;
+        for v in removed {
             self.kinds[kind].alive[v as usize] = false;
         }
         let state = self.kinds[kind].object_mut(object)?;
@@ -370,7 +371,7 @@ impl Transaction {
             |this: &mut Self, kind: usize, object: u32, name: &str, value: &Json| -> Result<()> {
                 let row = this.object_column_value(kind, name, value)?;
                 if let Some(id) = this.kinds[kind].object(object).map(|object| object.id) {
-                    this.write_item(format!("object:{id}"));
+                    this.mark_written(format!("object:{id}"));
                 }
                 if this.kinds[kind].object_row(object, name).as_deref() != Some(&row) {
                     this.kinds[kind].object_mut(object)?.values.insert(name.to_owned(), row);
@@ -392,7 +393,7 @@ impl Transaction {
         Ok(Done { selected: to_u64(list.len()), changed: to_u64(changed.len()), ids: Vec::new() })
     }
 
-    /// Gives an object the values of another.
+    /// Copies the values of an object to another.
     fn copy_values(&mut self, kind: usize, from: u32, to: u32) -> Result<()> {
         let names: Vec<String> =
             self.kinds[kind].object_columns.iter().map(|column| column.name.clone()).collect();
@@ -417,12 +418,12 @@ impl Transaction {
         if by.len() != axes {
             return Err(EditError::invalid(format!("by: {} values, expected {axes}", by.len())));
         }
-        let id = self.allot(fields::int(fields, "id")?)?;
+        let id = self.allocate_id(fields::int(fields, "id")?)?;
         self.kinds[kind].load_object(object)?;
         let copy = self.new_object(kind, id)?;
         let originals = self.kinds[kind].vertices_of(object);
         let mut twin: HashMap<Vid, Vid> = HashMap::new();
-        let mut made = Vec::new();
+        let mut new_vertices = Vec::new();
         for v in &originals {
             let geometry = &mut self.kinds[kind];
             let new = geometry.copy_vertex(*v, copy)?;
@@ -433,7 +434,7 @@ impl Transaction {
                 geometry.move_vertex(new, &bytes)?;
             }
             twin.insert(*v, new);
-            made.push(new);
+            new_vertices.push(new);
         }
         let geometry = &mut self.kinds[kind];
         for v in &originals {
@@ -442,10 +443,10 @@ impl Transaction {
                 geometry.parent[twin[v] as usize] = *above;
             }
         }
-        geometry.object_mut(copy)?.vertices = made.clone();
+        geometry.object_mut(copy)?.vertices = new_vertices.clone();
         self.copy_inner_links(kind, &originals, &twin)?;
         self.copy_values(kind, object, copy)?;
-        self.name(fields, kind, &made)?;
+        self.name_vertices(fields, kind, &new_vertices)?;
         Ok(Done { selected: 1, changed: 1, ids: vec![id] })
     }
 
@@ -515,12 +516,12 @@ impl Transaction {
         Ok(Done { selected: count, changed: count, ids: Vec::new() })
     }
 
-    /// The one kind of some objects, and their numbers; notes that they are written.
+    /// Returns the common kind and the numbers of objects, and marks them as written.
     fn need_objects_of_one_kind(&mut self, ids: &[i64]) -> Result<(usize, Vec<u32>)> {
         let mut members = Vec::new();
         for id in ids {
             members.push(self.need_object(*id)?);
-            self.write_item(format!("object:{id}"));
+            self.mark_written(format!("object:{id}"));
         }
         let kind = members[0].0;
         if members.iter().any(|(other, _)| *other != kind) {
@@ -529,7 +530,7 @@ impl Transaction {
         Ok((kind, members.into_iter().map(|(_, object)| object).collect()))
     }
 
-    /// Takes merged objects out of their groups; the one that remains joins these groups on request.
+    /// Removes merged objects from their groups. With `unites_groups`, the object that remains joins these groups.
     fn move_members(&mut self, merge: &ObjectMerge) {
         for id in merge.ids.iter().filter(|id| **id != merge.into) {
             for group in self.groups.with_member(*id) {
@@ -541,7 +542,7 @@ impl Transaction {
         }
     }
 
-    /// Makes `child` the root of its tree, and `parent` the vertex above it.
+    /// Makes `child` the root of its tree, and `parent` its parent.
     fn reroot_child(&mut self, kind: usize, objects: &[u32], fields: &Fields) -> Result<()> {
         let (of, child) = self.select_one(fields::need(fields, "child")?)?;
         let (other, parent) = self.select_one(fields::need(fields, "parent")?)?;
@@ -575,31 +576,31 @@ impl Transaction {
             .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
         let (kind, object) = self.need_object(id)?;
         self.check_split(kind, fields)?;
-        self.write_item(format!("object:{id}"));
+        self.mark_written(format!("object:{id}"));
         self.kinds[kind].touch(object)?;
         let parts = self.divide_vertices(kind, object, fields)?;
         if parts.iter().any(Vec::is_empty) {
             return Err(EditError::invalid("a part would be empty"));
         }
-        let asked = fields::ids(fields, "ids")?;
-        if let Some(asked) = &asked
-            && asked.len() + 1 != parts.len()
+        let requested = fields::ids(fields, "ids")?;
+        if let Some(requested) = &requested
+            && requested.len() + 1 != parts.len()
         {
             return Err(EditError::invalid(format!(
                 "ids: {} for {} new objects",
-                asked.len(),
+                requested.len(),
                 parts.len() - 1
             )));
         }
         let changed = to_u64(parts.len());
-        let ids = self.store_parts(kind, object, parts, asked.as_deref())?;
+        let ids = self.store_parts(kind, object, parts, requested.as_deref())?;
         Ok(Done { selected: 1, changed, ids })
     }
 
-    /// Refuses a split that the kind does not have.
+    /// Refuses a split that the kind does not support.
     fn check_split(&self, kind: usize, fields: &Fields) -> Result<()> {
-        let what = self.kinds[kind].kind;
-        let fits = match what {
+        let kind_type = self.kinds[kind].kind;
+        let fits = match kind_type {
             Kind::Line => {
                 return Err(EditError::invalid("a line has two vertices and is not split"));
             }
@@ -609,11 +610,11 @@ impl Transaction {
             _ => false,
         };
         if !fits {
-            return Err(EditError::invalid(format!("a {what} is not split that way")));
+            return Err(EditError::invalid(format!("a {kind_type} is not split that way")));
         }
         fields::flag(fields, "share")?;
         if fields.contains_key("share") && !self.kinds[kind].is_ordered() {
-            return Err(EditError::invalid(format!("\"share\" needs a chain, not a {what}")));
+            return Err(EditError::invalid(format!("\"share\" needs a chain, not a {kind_type}")));
         }
         if fields::flag(fields, "components")? == Some(false) {
             return Err(EditError::invalid("components: expected true"));
@@ -621,7 +622,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The vertices of each part that a split makes of an object.
+    /// Returns the vertices of each part of a split.
     fn divide_vertices(
         &mut self,
         kind: usize,
@@ -635,7 +636,7 @@ impl Transaction {
             self.kinds[kind].components(&vertices)
         } else if self.kinds[kind].kind == Kind::Skeleton {
             let at = fields::need(fields, "at")?;
-            let root = match crate::select::pick(&vertices, at)?[..] {
+            let root = match crate::select::pick_entries(&vertices, at)?[..] {
                 [one] if at.is_i64() => one,
                 _ => return Err(EditError::invalid("at: one index is meant")),
             };
@@ -646,7 +647,7 @@ impl Transaction {
         }
     }
 
-    /// The vertices of an object that a selector leaves, and those that it takes.
+    /// Divides vertices by a selector: those that it does not select, and those that it does.
     fn take_vertices(
         &mut self,
         kind: usize,
@@ -663,13 +664,13 @@ impl Transaction {
         Ok(vec![rest, taken])
     }
 
-    /// Leaves the first part to the object and makes an object of each other part; the ids of these.
+    /// Gives the first part to the object, and creates an object for each other part. Returns the new ids.
     fn store_parts(
         &mut self,
         kind: usize,
         object: u32,
         parts: Vec<Vec<Vid>>,
-        asked: Option<&[i64]>,
+        requested: Option<&[i64]>,
     ) -> Result<Vec<i64>> {
         let id = self.kinds[kind].object_mut(object)?.id;
         let groups = self.groups.with_member(id);
@@ -679,7 +680,7 @@ impl Transaction {
                 self.kinds[kind].object_mut(object)?.vertices = part;
                 continue;
             }
-            let new_id = self.allot(asked.map(|asked| asked[n - 1]))?;
+            let new_id = self.allocate_id(requested.map(|requested| requested[n - 1]))?;
             let new = self.new_object(kind, new_id)?;
             for v in &part {
                 self.kinds[kind].owner[*v as usize] = new;
@@ -745,7 +746,7 @@ impl Transaction {
             let state = self.kinds[*kind].object_mut(*object)?;
             state.vertices.reverse();
             let id = state.id;
-            self.write_item(format!("object:{id}"));
+            self.mark_written(format!("object:{id}"));
         }
         Ok(Done { selected: to_u64(list.len()), changed: to_u64(list.len()), ids: Vec::new() })
     }
@@ -761,11 +762,11 @@ impl Transaction {
         self.kinds[kind].touch(object)?;
         let vertices = self.kinds[kind].vertices_of(object);
         let index = fields::need(fields, "index")?;
-        let root = match crate::select::pick(&vertices, index)?[..] {
+        let root = match crate::select::pick_entries(&vertices, index)?[..] {
             [one] => one,
             _ => return Err(EditError::invalid("index: one vertex is meant")),
         };
-        self.write_item(format!("object:{id}"));
+        self.mark_written(format!("object:{id}"));
         let changed = self.kinds[kind].parent[root as usize] != NONE;
         self.kinds[kind].reroot(root)?;
         Ok(Done { selected: 1, changed: u64::from(changed), ids: Vec::new() })

@@ -1,32 +1,32 @@
-//! How a transaction is committed.
+//! The options of a commit.
 
-/// What to do about coarser levels.
+/// The treatment of coarser levels by a commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refresh {
-    /// They keep their vertices and are marked as stale.
+    /// Levels keep their vertices and are marked as stale.
     #[default]
     None,
-    /// What is stale of them is computed again.
+    /// The stale parts of levels are rebuilt.
     Stale,
-    /// They are computed again.
+    /// All levels are rebuilt.
     All,
 }
 
-/// How a transaction is committed.
+/// The options of a commit.
 #[derive(Clone, Debug, Default)]
 pub struct CommitOptions {
-    /// Why, for the log.
+    /// The message for the log.
     pub message: Option<String>,
-    /// The head that the store must have.
+    /// The required head of the store.
     pub if_head: Option<u64>,
-    /// Refuse vertices outside the bounds of the store, instead of extending them.
+    /// Whether vertices outside of the bounds are refused, rather than extending the bounds.
     pub refuse_bounds: bool,
-    /// Coarser levels.
+    /// The treatment of coarser levels.
     pub refresh: Refresh,
-    /// Plan, and write nothing.
+    /// Whether to plan only and write nothing.
     pub dry_run: bool,
-    /// Go on from what something else wrote that does not know the journal.
+    /// Whether changes by programs that do not know the journal are accepted.
     pub accept_foreign: bool,
-    /// The commits that this one takes back.
+    /// The commits that this one undoes.
     pub undoes: Option<Vec<u64>>,
 }

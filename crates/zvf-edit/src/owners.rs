@@ -1,10 +1,10 @@
-//! The column by which fragments of a coarser level say whose they are, once objects of them are gone.
+//! Updates the column `object_id` of the fragments of a coarser level after objects were removed.
 //!
-//! A fragment has the id of the one object whose manifest names it, -1 where there is none, and -2 where there are
-//! several. Objects that are removed at level 0 are emptied in the index of a level that keeps ids; their fragments stay
-//! until the level is built again, and belong to no object.
+//! The column holds the id of the object whose manifest names the fragment, -1 for none, and -2 for several. Objects that
+//! are removed at level 0 are emptied in the index of a level that keeps ids. Their fragments stay until the level is
+//! rebuilt, and belong to no object.
 //!
-//! Not here: level 0, whose fragments are written again (`rebuild`).
+//! Not here: level 0, whose fragments are rebuilt (`rebuild`).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,19 +18,19 @@ use crate::indexes::{Objects, column_type};
 use crate::references::read_references;
 use crate::snapshot::Snapshot;
 
-/// Makes fragments that the manifests `gone` name those of the objects that are `left`, by row.
+/// Recomputes the owners of the fragments that the `removed` manifests name, from the `remaining` manifests by row.
 pub(crate) fn withdraw_owners(
     snap: &Snapshot,
     objects: &Objects,
     level: &str,
-    (gone, left): (&[Bytes], &[Bytes]),
+    (removed, remaining): (&[Bytes], &[Bytes]),
     changes: &mut Changes,
 ) -> Result<()> {
     let path = format!("{level}/fragment_attributes/object_id");
-    let column = if gone.is_empty() { None } else { CellArray::open(snap, &path)? };
+    let column = if removed.is_empty() { None } else { CellArray::open(snap, &path)? };
     let Some(mut column) = column else { return Ok(()) };
     let mut owners: BTreeMap<(Chunk, u32), Vec<i64>> = BTreeMap::new();
-    for blob in gone {
+    for blob in removed {
         for fragment in read_references(blob, objects.rank)? {
             owners.entry(fragment).or_default();
         }
@@ -43,10 +43,10 @@ pub(crate) fn withdraw_owners(
         .iter()
         .filter_map(|object| Some((num::usize_from_u32(object.row?), object.id)))
         .collect();
-    for (row, blob) in left.iter().enumerate() {
+    for (row, blob) in remaining.iter().enumerate() {
         for fragment in read_references(blob, objects.rank)? {
-            if let (Some(known), Some(id)) = (owners.get_mut(&fragment), ids.get(&row)) {
-                known.push(*id);
+            if let (Some(list), Some(id)) = (owners.get_mut(&fragment), ids.get(&row)) {
+                list.push(*id);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What objects are made of: trees and their roots, connected components, chains and their ends.
+//! The structure of objects: trees and their roots, connected components, chains and their ends.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use crate::numbers::{NONE, Vid};
 use zvf_format::num;
 
 impl Geometry {
-    /// Reads the links at vertices.
+    /// Loads the links at vertices.
     pub(crate) fn load_links_of(&mut self, vertices: &[Vid]) -> Result<()> {
         let chunks: HashSet<u32> = vertices
             .iter()
@@ -22,19 +22,20 @@ impl Geometry {
         self.load_links(&chunks)
     }
 
-    /// Parents of new vertices, from a list with exactly one null.
-    pub(crate) fn set_parents(&mut self, made: &[Vid], parents: &[Json]) -> Result<()> {
+    /// Sets the parents of new vertices from a list with exactly one null.
+    pub(crate) fn set_parents(&mut self, vertices: &[Vid], parents: &[Json]) -> Result<()> {
         let mut roots = 0;
-        for (v, parent) in made.iter().zip(parents) {
+        for (v, parent) in vertices.iter().zip(parents) {
             self.parent[*v as usize] = match parent.is_null() {
                 true => {
                     roots += 1;
                     NONE
                 }
                 false => {
-                    let at = parent.as_u64().and_then(|i| made.get(usize::try_from(i).ok()?));
+                    let at = parent.as_u64().and_then(|i| vertices.get(usize::try_from(i).ok()?));
                     *at.ok_or_else(|| {
-                        EditError::invalid(format!("parents: {parent} of {} vertices", made.len()))
+                        let text = format!("parents: {parent} of {} vertices", vertices.len());
+                        EditError::invalid(text)
                     })?
                 }
             };
@@ -42,13 +43,13 @@ impl Geometry {
         if roots != 1 {
             return Err(EditError::invalid(format!("parents: {roots} roots, expected one")));
         }
-        if self.depth_first(made).len() != made.len() {
+        if self.depth_first(vertices).len() != vertices.len() {
             return Err(EditError::invalid("parents: there is a circle"));
         }
         Ok(())
     }
 
-    /// Turns the edges above a vertex, so that it becomes the root. Values of an edge stay with it.
+    /// Makes a vertex the root of its tree by reversing the edges above it. Edges keep their values.
     pub(crate) fn reroot(&mut self, root: Vid) -> Result<()> {
         let mut path = vec![root];
         let mut above = self.parent[root as usize];
@@ -78,7 +79,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// The tree below a vertex, and the rest.
+    /// Cuts the subtree at `root` off. Returns the other vertices, then those of the subtree.
     pub(crate) fn cut_tree(&mut self, vertices: &[Vid], root: Vid) -> Result<Vec<Vec<Vid>>> {
         if self.parent[root as usize] == NONE {
             return Err(EditError::invalid("at: the root cannot be split off"));
@@ -99,7 +100,7 @@ impl Geometry {
         Ok(vec![rest, part])
     }
 
-    /// The connected components by links among the vertices, in the order of their first vertices.
+    /// Returns the connected components of vertices by their links (union-find), in the order of their first vertices.
     pub(crate) fn components(&mut self, vertices: &[Vid]) -> Result<Vec<Vec<Vid>>> {
         self.load_links_of(vertices)?;
         let own: HashMap<Vid, usize> = vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
@@ -140,7 +141,7 @@ impl Geometry {
         Ok(parts)
     }
 
-    /// The ids of all objects, ascending, and their numbers.
+    /// Returns the ids and numbers of all objects that exist, by ascending id.
     pub(crate) fn existing_objects(&self) -> Vec<(i64, u32)> {
         let mut list: Vec<(i64, u32)> = self
             .object_numbers()
@@ -152,14 +153,14 @@ impl Geometry {
         list
     }
 
-    /// Gives the vertices in `kept` to `target`; the other vertices of `objects` go, and so do these objects.
+    /// Gives `vertices` to `target`. Removes the other vertices of `objects`, and these objects except for `target`.
     pub(crate) fn give_vertices(
         &mut self,
         objects: &[u32],
         target: u32,
-        kept: Vec<Vid>,
+        vertices: Vec<Vid>,
     ) -> Result<()> {
-        let is_kept: HashSet<Vid> = kept.iter().copied().collect();
+        let is_kept: HashSet<Vid> = vertices.iter().copied().collect();
         for object in objects {
             for v in self.vertices_of(*object) {
                 self.alive[num::usize_from_u32(v)] = is_kept.contains(&v);
@@ -171,11 +172,11 @@ impl Geometry {
                 state.vertices.clear();
             }
         }
-        self.object_mut(target)?.vertices = kept;
+        self.object_mut(target)?.vertices = vertices;
         Ok(())
     }
 
-    /// One chain of several.
+    /// Joins chains to one: in order, or at the closest ends.
     pub(crate) fn join_chains(&self, lists: Vec<Vec<Vid>>, at_ends: bool, weld: bool) -> Vec<Vid> {
         let mut lists = lists.into_iter();
         let mut chain = lists.next().unwrap_or_default();
@@ -222,7 +223,7 @@ impl Geometry {
         chain
     }
 
-    /// The vertices of a tree, each before those below it; children in the order of their indices.
+    /// Returns the vertices of a tree in depth-first preorder, children in the order of `vertices`.
     pub(crate) fn depth_first(&self, vertices: &[Vid]) -> Vec<Vid> {
         let mut children: HashMap<Vid, Vec<Vid>> = HashMap::new();
         let mut stack = Vec::new();

@@ -1,4 +1,4 @@
-//! Where a store lies that is edited: a folder of this machine, a prefix of an object store, or a repository of versions.
+//! The place of a store: a local folder, a prefix of an object store, or a repository of versions.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::error::{EditError, Result};
 use crate::medium::Medium;
 use crate::versions::Pinned;
 
-/// Where a store lies.
+/// The place of a store.
 ///
 /// ```
 /// use zvf_edit::Place;
@@ -25,36 +25,36 @@ use crate::versions::Pinned;
 #[derive(Clone, Debug)]
 pub struct Place {
     name: String,
-    kind: Kind,
+    location: Location,
     pub(crate) is_single_writer: bool,
     pub(crate) accepts_foreign: bool,
     pub(crate) trusts_conditions: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Location {
     Folder(PathBuf, Disk),
     Backend(Arc<dyn ObjectStore>, Prefix, Box<OpenOptions>),
     Versions(Arc<dyn Versions>, Box<OpenOptions>),
 }
 
 impl Place {
-    const fn new(name: String, kind: Kind) -> Self {
+    const fn new(name: String, location: Location) -> Self {
         let (is_single_writer, accepts_foreign, trusts_conditions) = (false, false, false);
-        Self { name, kind, is_single_writer, accepts_foreign, trusts_conditions }
+        Self { name, location, is_single_writer, accepts_foreign, trusts_conditions }
     }
 
-    /// The place that `address` names, a path or a URL. Nothing is looked at yet. Stores behind a URL are edited
-    /// inside of a tokio runtime with several threads.
+    /// Returns the place of `address`, a path or a URL, without any request. Stores behind a URL must be edited inside of a
+    /// multi-threaded tokio runtime.
     ///
     /// # Errors
     ///
-    /// When `address` is neither, or its backend is not known.
+    /// When `address` is neither, or has an unknown backend.
     pub fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         if let Some(versions) = Store::versions(address, options)? {
-            let kind = Kind::Versions(versions, Box::new(options.clone()));
+            let location = Location::Versions(versions, Box::new(options.clone()));
             let name = address.to_owned();
-            return Ok(Self::new(name, kind));
+            return Ok(Self::new(name, location));
         }
         match Store::backend(address, options)? {
             Some(Backend { store, prefix, .. }) => Ok(Self {
@@ -65,7 +65,7 @@ impl Place {
         }
     }
 
-    /// The store below `prefix` of the caller's own backend.
+    /// Returns the place of a store below `prefix` of the caller's own backend.
     #[must_use]
     pub fn in_object_store(
         store: Arc<dyn ObjectStore>,
@@ -73,70 +73,70 @@ impl Place {
         options: &OpenOptions,
     ) -> Self {
         let name = prefix.to_string();
-        let kind = Kind::Backend(store, prefix, Box::new(options.clone()));
-        Self::new(name, kind)
+        let location = Location::Backend(store, prefix, Box::new(options.clone()));
+        Self::new(name, location)
     }
 
-    /// The same folder, changed through `disk`.
+    /// Returns the place with `disk` for changes of a folder.
     #[must_use]
     pub fn on_disk(self, disk: Disk) -> Self {
-        match self.kind {
-            Kind::Folder(path, _) => Self { kind: Kind::Folder(path, disk), ..self },
-            Kind::Backend(..) | Kind::Versions(..) => self,
+        match self.location {
+            Location::Folder(path, _) => Self { location: Location::Folder(path, disk), ..self },
+            Location::Backend(..) | Location::Versions(..) => self,
         }
     }
 
-    /// The same place, where no other process may write meanwhile: required of backends without conditional puts.
+    /// Returns the place with a single writer, which backends without conditional puts require.
     #[must_use]
     pub fn with_single_writer(self) -> Self {
         Self { is_single_writer: true, ..self }
     }
 
-    /// The same place, where commits go on from what something else wrote that does not know the journal.
+    /// Returns the place with changes accepted from programs that do not know the journal.
     #[must_use]
     pub fn with_foreign_accepted(self) -> Self {
         Self { accepts_foreign: true, ..self }
     }
 
-    /// The same place without the question whether the backend heeds conditions: what a test shows to lose commits.
+    /// Returns the place without the probe for conditional puts. A test shows that this may lose commits.
     #[doc(hidden)]
     #[must_use]
     pub fn trusting_conditions(self) -> Self {
         Self { trusts_conditions: true, ..self }
     }
 
-    /// The folder, where it is one.
+    /// Returns the path of a folder; `None` for other places.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
-        match &self.kind {
-            Kind::Folder(path, _) => Some(path),
-            Kind::Backend(..) | Kind::Versions(..) => None,
+        match &self.location {
+            Location::Folder(path, _) => Some(path),
+            Location::Backend(..) | Location::Versions(..) => None,
         }
     }
 
-    /// Whether it is a repository of versions, which has a history of its own.
+    /// Whether the place is a repository of versions, which has its own history.
     #[must_use]
     pub const fn is_of_versions(&self) -> bool {
-        matches!(self.kind, Kind::Versions(..))
+        matches!(self.location, Location::Versions(..))
     }
 
-    /// The repository of versions, where it lies in one, and how it is opened.
+    /// Returns the repository of versions and its options; `None` for other places.
     pub(crate) fn versions(&self) -> Option<(&Arc<dyn Versions>, &OpenOptions)> {
-        match &self.kind {
-            Kind::Versions(versions, options) => Some((versions, options)),
-            Kind::Folder(..) | Kind::Backend(..) => None,
+        match &self.location {
+            Location::Versions(versions, options) => Some((versions, options)),
+            Location::Folder(..) | Location::Backend(..) => None,
         }
     }
 
-    /// The store and its journal beside it.
+    /// Opens the media of the store and of its journal.
     pub(crate) fn media(&self) -> Result<(Medium, Medium)> {
-        match &self.kind {
-            Kind::Folder(path, disk) => {
+        match &self.location {
+            Location::Folder(path, disk) => {
                 let beside = journal_folder(path);
                 let folder = |path: PathBuf| Medium::Folder(KeyedFolder::new(disk.clone(), path));
                 Ok((folder(path.clone()), folder(beside)))
             }
-            Kind::Backend(store, prefix, options) => {
+            Location::Backend(store, prefix, options) => {
                 let parts: Vec<_> = prefix.parts().collect();
                 let Some((last, above)) = parts.split_last() else {
                     return Err(EditError::unsupported(
@@ -150,12 +150,12 @@ impl Place {
                 };
                 Ok((objects(prefix), objects(&beside)))
             }
-            Kind::Versions(versions, options) => Pinned::latest(versions)?.media(options),
+            Location::Versions(versions, options) => Pinned::latest(versions)?.media(options),
         }
     }
 }
 
-/// The folder of the journal of the store in a folder.
+/// Returns the folder of the journal of a store in a folder.
 pub(crate) fn journal_folder(store: &Path) -> PathBuf {
     let mut name = store.file_name().unwrap_or_default().to_owned();
     name.push(".zvf");
@@ -166,7 +166,7 @@ impl From<&Path> for Place {
     fn from(path: &Path) -> Self {
         let path = path.components().as_path().to_owned();
         let name = path.to_string_lossy().into_owned();
-        Self::new(name, Kind::Folder(path, Disk::default()))
+        Self::new(name, Location::Folder(path, Disk::default()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a transaction becomes when it is committed: new bytes by key, and a report.
+//! The plan of a commit: new bytes by key, and a report.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,51 +10,51 @@ use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::numbers::{NONE, Vid};
 use crate::options::{CommitOptions, Refresh};
-use crate::rebuild::{Rebuilt, Tally};
-use crate::refresh::Refreshed;
-use crate::transaction::{Named, Transaction};
+use crate::rebuild::{RebuildResult, Tally};
+use crate::refresh::RefreshResult;
+use crate::transaction::{NamedSelection, Transaction};
 
-/// What a commit would change.
+/// The changes and the report of a commit.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) changes: Changes,
     pub(crate) before: HashMap<String, Option<Bytes>>,
     pub(crate) report: Json,
     pub(crate) written: BTreeSet<String>,
-    pub(crate) named: HashMap<String, Named>,
+    pub(crate) named: HashMap<String, NamedSelection>,
 }
 
 impl Transaction {
-    /// The plan of a commit: what the operations change.
+    /// Plans a commit of the operations.
     pub(crate) fn plan(&mut self, options: &CommitOptions) -> Result<Plan> {
         let mut changes = Changes::new();
         let mut tally = Tally::default();
         let rebuilt = self.rebuild_kinds(&mut changes, &mut tally)?;
         self.groups.flush(&self.snap, &mut changes)?;
-        self.count_beside(&mut changes)?;
+        self.update_kind_counts(&mut changes)?;
         let mut root = self.new_root.clone().unwrap_or_else(|| self.root.clone());
         let bounds = grow_bounds(&mut root, &tally, options.refuse_bounds)?;
         if root != self.root {
             changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
         }
         let mut before = HashMap::new();
-        self.drop_same(&mut changes, &mut before)?;
+        self.drop_unchanged(&mut changes, &mut before)?;
         let mut stale = Vec::new();
-        let mut refreshed = Refreshed::default();
+        let mut refreshed = RefreshResult::default();
         if !changes.is_empty() {
-            // An object that came and went leaves a row, unless nothing else changes: then no id was given either.
+            // An object that was added and removed leaves a row, unless nothing else changes: then no id was allocated.
             for kind in &mut self.kinds {
                 kind.keep_rows(&mut changes, &mut tally)?;
             }
-            stale = self.follow_levels(&rebuilt, &tally, &mut changes)?;
+            stale = self.update_levels(&rebuilt, &tally, &mut changes)?;
         }
         if options.refresh != Refresh::None {
             refreshed = self.refresh_levels(options.refresh, &mut changes, &mut root)?;
             stale.retain(|level| !refreshed.levels.contains(level));
             before.clear();
-            self.drop_same(&mut changes, &mut before)?;
+            self.drop_unchanged(&mut changes, &mut before)?;
             if changes.is_empty() {
-                refreshed = Refreshed::default();
+                refreshed = RefreshResult::default();
             }
         }
         if !changes.is_empty() {
@@ -63,10 +63,10 @@ impl Transaction {
             }
             root["attributes"]["zvf"]["next_id"] = json!(self.next_id);
             changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
-            self.drop_same(&mut changes, &mut before)?;
+            self.drop_unchanged(&mut changes, &mut before)?;
         }
         let mut written: BTreeSet<String> =
-            self.written.iter().filter(|item| self.is_lasting(item)).cloned().collect();
+            self.written_items.iter().filter(|item| self.is_lasting(item)).cloned().collect();
         written.extend(tally.free_chunks.iter().cloned());
         let mut report = self.report(options, &tally, &written, &changes);
         report["levels_stale"] = json!(stale);
@@ -81,14 +81,18 @@ impl Transaction {
         Ok(Plan { changes, before, report, written, named: self.locate_named(&rebuilt) })
     }
 
-    /// Writes what changed of every kind.
-    fn rebuild_kinds(&mut self, changes: &mut Changes, tally: &mut Tally) -> Result<Vec<Rebuilt>> {
+    /// Writes the changes of every kind.
+    fn rebuild_kinds(
+        &mut self,
+        changes: &mut Changes,
+        tally: &mut Tally,
+    ) -> Result<Vec<RebuildResult>> {
         let mut rows = self.rebuilt_rows.take().map(Vec::into_iter);
         let mut rebuilt = Vec::new();
         for kind in &mut self.kinds {
             rebuilt.push(match &mut rows {
                 Some(rows) => {
-                    let rows = rows.next().unwrap_or_default(); // there is one for each kind
+                    let rows = rows.next().unwrap_or_default(); // one for each kind
                     kind.rebuild_rest(rows, changes, tally)?
                 }
                 None => kind.rebuild(changes, tally)?,
@@ -97,10 +101,10 @@ impl Transaction {
         Ok(rebuilt)
     }
 
-    /// The named vertices by the chunks and rows that they have after the commit.
-    fn locate_named(&self, rebuilt: &[Rebuilt]) -> HashMap<String, Named> {
-        let locate = |named: &Named| -> Named {
-            let Named::Vertices(kind, list) = named else { return named.clone() };
+    /// Converts named vertices to their chunks and rows after the commit.
+    fn locate_named(&self, rebuilt: &[RebuildResult]) -> HashMap<String, NamedSelection> {
+        let locate = |named: &NamedSelection| -> NamedSelection {
+            let NamedSelection::Vertices(kind, list) = named else { return named.clone() };
             let geometry = &self.kinds[*kind];
             let place = |v: &Vid| {
                 let i = *v as usize;
@@ -109,12 +113,12 @@ impl Transaction {
                 (geometry.alive[i] && chunk != NONE)
                     .then(|| (geometry.chunk_keys[chunk as usize].clone(), row))
             };
-            Named::Rows(*kind, list.iter().filter_map(place).collect())
+            NamedSelection::Rows(*kind, list.iter().filter_map(place).collect())
         };
         self.named.iter().map(|(name, named)| (name.clone(), locate(named))).collect()
     }
 
-    /// What a commit does, in numbers, but for levels and bounds.
+    /// Returns the report of a commit, without levels and bounds.
     fn report(
         &self,
         options: &CommitOptions,
@@ -140,8 +144,8 @@ impl Transaction {
         })
     }
 
-    /// The list of kinds beside the first has their counts.
-    fn count_beside(&self, changes: &mut Changes) -> Result<()> {
+    /// Updates the counts of the additional kinds in `geometry_index`.
+    fn update_kind_counts(&self, changes: &mut Changes) -> Result<()> {
         let path = "0/geometry_index";
         let Some(old) = read_doc(&self.snap, path)? else { return Ok(()) };
         let mut doc = old.clone();
@@ -159,7 +163,7 @@ impl Transaction {
                 };
                 match family.doc["attributes"].get("num_links") {
                     Some(count) => own[name] = count.clone(),
-                    // Nobody keeps count: what was counted once is no longer right.
+                    // Without a current count, drop the outdated one.
                     None => drop(own.as_object_mut().and_then(|own| own.shift_remove(name))),
                 }
             }
@@ -170,8 +174,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Leaves out what is already there, and keeps what was there of the rest.
-    pub(crate) fn drop_same(
+    /// Drops the changes that change nothing, and stores the old bytes of the others in `before`.
+    pub(crate) fn drop_unchanged(
         &self,
         changes: &mut Changes,
         before: &mut HashMap<String, Option<Bytes>>,
@@ -204,7 +208,7 @@ impl Transaction {
     }
 }
 
-/// Extends the bounds of the root to what was written; they never shrink.
+/// Extends the bounds of the root to the changed positions. Bounds never shrink.
 fn grow_bounds(root: &mut Json, tally: &Tally, refuse: bool) -> Result<Json> {
     let bounds = &mut root["attributes"]["zarr_vectors"]["bounds"];
     for (axis, (low, high)) in tally.low.iter().zip(&tally.high).enumerate() {

@@ -1,16 +1,16 @@
-//! From what changed to the cells that hold it: which chunks are written again, and what their rows become.
+//! Rebuilds chunks for a commit: determines which chunks change, and writes their rows and fragments.
 //!
 //! ```text
-//! 1  objects that changed       what they come to in each chunk, before and after; chunks that differ are rebuilt
-//! 2  chunks to rebuild          fragments of all their objects, ids ascending; new rows last; every row in one fragment
-//! 3  manifests                  of the objects that changed, and of those whose fragments got another number
+//! 1  changed objects            compares their pieces in each chunk before and after; chunks that differ are rebuilt
+//! 2  rebuilt chunks             fragments of all their objects, ids ascending; new rows last; every row in one fragment
+//! 3  manifests                  of changed objects, and of objects whose fragments were renumbered
 //! 4  links                      of every cell that names a rebuilt chunk, by vertex
-//! 5  counts, claims, the grid   from what was written
+//! 5  counts, claims, the grid   from the written chunks
 //! ```
 //!
-//! Chunks in which only values changed are written with their rows as they are.
+//! Chunks in which only values changed keep their rows.
 //!
-//! Not here: the index of objects (`manifests`), a store without waste (`vacuum`).
+//! Not here: the index of objects (`manifests`), removal of waste (`vacuum`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -37,13 +37,13 @@ pub(crate) struct Tally {
     pub(crate) chunks: u64,
     pub(crate) low: Vec<f64>,
     pub(crate) high: Vec<f64>,
-    /// Chunks of points without objects in which vertices changed or went.
+    /// Items of chunks in which points without objects changed or were removed.
     pub(crate) free_chunks: BTreeSet<String>,
 }
 
 impl Tally {
-    /// Extends the box of changed positions to a position.
-    pub(crate) fn cover(&mut self, position: &[f64]) {
+    /// Extends the box of changed positions by a position.
+    pub(crate) fn extend_box(&mut self, position: &[f64]) {
         if self.low.is_empty() {
             (self.low, self.high) = (position.to_vec(), position.to_vec());
         }
@@ -56,50 +56,49 @@ impl Tally {
 
 /// The result of rebuilding a kind.
 #[derive(Debug, Default)]
-pub(crate) struct Rebuilt {
-    /// Rebuilt chunks.
+pub(crate) struct RebuildResult {
+    /// The rebuilt chunks.
     pub(crate) chunks: BTreeSet<Chunk>,
-    /// Where each of their vertices lies now.
+    /// The new chunk number and row of each of their vertices.
     pub(crate) places: HashMap<Vid, (u32, u32)>,
-    /// Boxes around chunks in which anything changed.
+    /// Chunks in which anything changed.
     pub(crate) changed: BTreeSet<Chunk>,
-    /// Chunks with ends of edges or faces that came, went or changed, and of objects that only go through them in another
-    /// order.
+    /// Chunks with ends of changed edges or faces, and chunks of objects that only visit them in another order.
     pub(crate) linked_chunks: BTreeSet<Chunk>,
     /// The objects of these edges and faces.
     pub(crate) linked_objects: BTreeSet<i64>,
-    /// Where the rows of rebuilt chunks lie now, instead of `places`, where no vertex came or changed.
+    /// The moves of the rows of rebuilt chunks. A vacuum has these instead of `places`.
     pub(crate) moves: RowMoves,
 }
 
-/// Chunks of one kind that are written again, as they are handed on.
+/// The rebuilt chunks of one kind, as a task of a vacuum hands them on.
 #[derive(Debug, Default)]
 pub(crate) struct RebuiltRows {
     pub(crate) chunks: BTreeMap<Chunk, RebuiltChunk>,
-    /// New bytes of cells, by key; documents are not among them.
+    /// New bytes of cells by key, without documents.
     pub(crate) cells: Changes,
 }
 
-/// What became of a chunk.
+/// The new numbers of the rows and fragments of a rebuilt chunk.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RebuiltChunk {
-    /// For each row it had the new one, `NONE` where it went.
+    /// The new row of each old row, `NONE` where it was removed.
     pub(crate) rows: Vec<u32>,
-    /// The same of fragments.
+    /// The new number of each old fragment, `NONE` where it was removed.
     pub(crate) fragments: Vec<u32>,
-    /// Rows of fragments that it has now, and had.
+    /// The number of rows in fragments, now and before.
     pub(crate) held: [u64; 2],
-    /// Rows that had a fragment, and have none now.
+    /// The number of rows that were removed from fragments.
     pub(crate) removed: u64,
 }
 
-/// What the references of an object to a chunk become: the old fragment or none, which of its pieces, the new fragment.
-pub(crate) type Numbers = HashMap<(u32, u32), Vec<(u32, Option<usize>, u32)>>;
+/// By object and chunk: old fragment or `NONE`, index of the piece in a changed object, new fragment.
+pub(crate) type FragmentNumbers = HashMap<(u32, u32), Vec<(u32, Option<usize>, u32)>>;
 
-/// An object that changed, and what it comes to: the vertices of each run or chunk, by the number of the chunk.
+/// The number of a changed object, and its new pieces: chunk number and vertices of each.
 pub(crate) type ChangedObject = (u32, Vec<(u32, Vec<Vid>)>);
 
-/// The objects that changed, and the chunks they change.
+/// The changed objects, and the chunks that they affect.
 #[derive(Debug, Default)]
 struct ObjectChanges {
     changed: Vec<ChangedObject>,
@@ -107,12 +106,12 @@ struct ObjectChanges {
     chunks: BTreeSet<u32>,
     /// Chunks in which the pieces of an object differ.
     rebuilt: BTreeSet<u32>,
-    /// Chunks of objects that only go through them in another order.
+    /// Chunks of objects that only visit them in another order.
     reordered: BTreeSet<u32>,
 }
 
 impl ObjectChanges {
-    /// Compares the pieces of an object in each chunk, before and after the edit.
+    /// Adds the chunks of an object, by comparing its pieces in each chunk before and after the edit.
     fn compare_chunks(&mut self, old: &[(u32, Vec<Vid>)], new: &[(u32, Vec<Vid>)]) {
         let (before, after) = (group_by_chunk(old), group_by_chunk(new));
         for chunk in before.keys().chain(after.keys()) {
@@ -135,27 +134,34 @@ fn group_by_chunk(pieces: &[(u32, Vec<Vid>)]) -> BTreeMap<u32, Vec<&[Vid]>> {
     map
 }
 
-/// What a chunk is written as, in the order of [`Geometry::arrays_mut`]; nothing where it has no rows.
+/// The payloads of a chunk in the order of [`Geometry::arrays_mut`], all empty for a chunk without rows.
 pub(crate) type ChunkPayload = Vec<Vec<u8>>;
 
-/// The objects that name fragments of chunks.
-type Owners = HashMap<(u32, u32), Vec<u32>>;
+/// The objects that name each fragment, by chunk and fragment number.
+type FragmentOwners = HashMap<(u32, u32), Vec<u32>>;
 
-/// The key of fragments whose vertices have no object: they come last.
+/// The sort key of fragments without an object, which come last.
 const UNOWNED_KEY: i64 = i64::MAX;
 
-/// What becomes a fragment.
+/// A future fragment of a rebuilt chunk.
 pub(crate) struct Piece {
-    key: (i64, usize), // the least id of its objects, and its place among their pieces
-    owners: Vec<u32>,  // objects that did not change and name it
-    changed: Option<(u32, usize)>, // the object that did, and which of its pieces this is
+    /// The sort key: the least id of its objects, then its index among their pieces.
+    key: (i64, usize),
+    /// The unchanged objects that name it.
+    owners: Vec<u32>,
+    /// The changed object that has it, and its index among the pieces of the object.
+    changed: Option<(u32, usize)>,
     pub(crate) old: Option<u32>,
     pub(crate) vertices: Vec<Vid>,
 }
 
 impl Geometry {
-    /// Writes what changed of this kind.
-    pub(crate) fn rebuild(&mut self, out: &mut Changes, tally: &mut Tally) -> Result<Rebuilt> {
+    /// Writes the changes of this kind.
+    pub(crate) fn rebuild(
+        &mut self,
+        out: &mut Changes,
+        tally: &mut Tally,
+    ) -> Result<RebuildResult> {
         let objects = self.compare_objects(tally);
         let rebuilt: BTreeSet<u32> = [&self.forced, &objects.rebuilt, &self.free_chunks()]
             .into_iter()
@@ -168,20 +174,20 @@ impl Geometry {
         }
         self.load_links(&involved)?;
         if self.kind == Kind::Line {
-            // Before anything is written: manifests are about to name other fragments.
+            // Load lines before `write_objects`, which changes manifests.
             let owners = self.owners_in(&rebuilt.iter().copied().collect())?;
             for object in owners.into_values().flatten() {
                 self.load_object(object)?;
-                self.lines.insert(object);
+                self.line_objects.insert(object);
             }
         }
         let changed = &objects.changed;
-        let mut result = Rebuilt::default();
+        let mut result = RebuildResult::default();
         result.linked_chunks.extend(self.keys_of(&objects.reordered));
         let renumbered = self.rebuild_chunks(&rebuilt, changed, &mut result, tally)?;
         self.write_values(&rebuilt, &mut result, tally, out)?;
         self.write_objects(changed, renumbered, false, tally, out)?;
-        self.follow_links(&rebuilt, changed)?;
+        self.update_implied_links(&rebuilt, changed)?;
         result.chunks = self.keys_of(&rebuilt).collect();
         self.write_links(&mut result, tally, out)?;
         self.write_level(out)?;
@@ -190,7 +196,7 @@ impl Geometry {
         Ok(result)
     }
 
-    /// The keys of some chunks.
+    /// Returns the keys of chunks.
     fn keys_of(&self, chunks: &BTreeSet<u32>) -> impl Iterator<Item = Chunk> {
         chunks.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone())
     }
@@ -201,7 +207,7 @@ impl Geometry {
         for number in self.object_numbers() {
             let Some(state) = self.object(number).filter(|state| state.touched) else { continue };
             let new = if state.exists { self.pieces(number) } else { Vec::new() };
-            let own: HashSet<Vid> = state.before.iter().copied().collect();
+            let own: HashSet<Vid> = state.vertices_before.iter().copied().collect();
             let old: Vec<(u32, Vec<Vid>)> = state
                 .refs
                 .iter()
@@ -209,7 +215,7 @@ impl Geometry {
                 .collect();
             if old == new
                 && !self.parents_changed.contains(&number)
-                && !state.before.iter().any(|v| self.home[*v as usize].0 == NONE)
+                && !state.vertices_before.iter().any(|v| self.home[*v as usize].0 == NONE)
             {
                 continue;
             }
@@ -225,51 +231,56 @@ impl Geometry {
         changes
     }
 
-    /// The chunks that vertices without objects left or reached.
+    /// Returns the chunks that vertices without objects left or entered.
     fn free_chunks(&self) -> BTreeSet<u32> {
         let mut chunks = BTreeSet::new();
         for v in &self.free_changed {
             let i = *v as usize;
             let (home, _) = self.home[i];
             if self.alive[i] {
-                chunks.insert(self.at[i]);
+                chunks.insert(self.new_chunk[i]);
             }
-            if home != NONE && (!self.alive[i] || home != self.at[i] || self.objects.is_none()) {
+            if home != NONE
+                && (!self.alive[i] || home != self.new_chunk[i] || self.objects.is_none())
+            {
                 chunks.insert(home);
             }
         }
         chunks
     }
 
-    /// Gives rows to the objects that came and went.
+    /// Gives rows to objects that were added and removed.
     pub(crate) fn keep_rows(&mut self, out: &mut Changes, tally: &mut Tally) -> Result<()> {
-        let gone = self
+        let has_rowless = self
             .objects
             .as_ref()
             .is_some_and(|objects| objects.list.iter().any(|object| object.row.is_none()));
-        if gone { self.write_objects(&[], Numbers::new(), true, tally, out) } else { Ok(()) }
+        if has_rowless {
+            self.write_objects(&[], FragmentNumbers::new(), true, tally, out)
+        } else {
+            Ok(())
+        }
     }
 
     fn old_piece(&self, chunk: u32, fragment: u32, own: &HashSet<Vid>) -> Vec<Vid> {
         let list = self.chunks.get(&chunk).and_then(|state| state.fragments.get(fragment as usize));
         let list = list.cloned().unwrap_or_default();
-        // The copies of shared rows are the object's own, and make it differ.
+        // Copies of shared rows are vertices of the object, so that its pieces differ.
         if list.iter().all(|v| own.contains(v)) { list } else { Vec::new() }
     }
 
-    /// Rows and fragments of the chunks that are written again. The fragments that got another number, by object.
+    /// Writes the rows and fragments of rebuilt chunks. Returns the renumbered fragments by object.
     fn rebuild_chunks(
         &mut self,
         rebuilt: &BTreeSet<u32>,
         changed: &[ChangedObject],
-        result: &mut Rebuilt,
+        result: &mut RebuildResult,
         tally: &mut Tally,
-    ) -> Result<Numbers> {
+    ) -> Result<FragmentNumbers> {
         let set: HashSet<u32> = rebuilt.iter().copied().collect();
         let owners = self.owners_in(&set)?;
         let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
-        // (object, chunk) -> what its references become: (old fragment or none, which piece, new fragment)
-        let mut numbers = Numbers::new();
+        let mut numbers = FragmentNumbers::new();
         let mut by_chunk: HashMap<u32, Vec<(usize, usize)>> = HashMap::new();
         for (i, (_, new)) in changed.iter().enumerate() {
             for (n, (chunk, _)) in new.iter().enumerate() {
@@ -292,7 +303,7 @@ impl Geometry {
             for (number, piece) in (0_u32..).zip(&pieces) {
                 for v in &piece.vertices {
                     result.places.entry(*v).or_insert((*chunk, row));
-                    if !self.was[*v as usize] && self.home[*v as usize].0 == NONE {
+                    if !self.existed[*v as usize] && self.home[*v as usize].0 == NONE {
                         tally.vertices[0] += 1;
                     }
                     row += 1;
@@ -321,12 +332,12 @@ impl Geometry {
         Ok(numbers)
     }
 
-    /// Adds to the number of vertices that the level says it has.
+    /// Adds `change` to the vertex count of the level.
     ///
-    /// Other writers leave that number at 0 or do not update it, and readers must not rely on it. A sum below 0 proves
-    /// that it was such a number: then it becomes 0, as these writers have it, and the edit is not refused.
+    /// Some writers leave the count at 0 or do not update it, and readers must not rely on it. A negative sum proves such a
+    /// count; it becomes 0 as those writers have it, rather than refusing the edit.
     pub(crate) fn count_rows(&mut self, change: i64) {
-        // What is not stated stays so.
+        // A count that is absent stays absent.
         let count = self.doc.pointer_mut("/attributes/zarr_vectors_level/vertex_count");
         let Some(count) = count.filter(|_| change != 0) else { return };
         if let Some(new) = count.as_i64().and_then(|stated| stated.checked_add(change)) {
@@ -334,19 +345,19 @@ impl Geometry {
         }
     }
 
-    /// Vertices, fragments, columns of vertices, columns of fragments.
+    /// Returns the arrays of vertices, fragments, columns of vertices, and columns of fragments, in this order.
     pub(crate) fn arrays_mut(&mut self) -> impl Iterator<Item = &mut CellArray> {
         let columns = self.columns.iter_mut().map(|column| &mut column.array);
         let beside = self.fragment_columns.iter_mut().map(|column| &mut column.array);
         [&mut self.vertices, &mut self.fragments].into_iter().chain(columns).chain(beside)
     }
 
-    /// What becomes the fragments of a chunk that is written again, in their order. `here` says which pieces of the objects
-    /// that changed lie in it.
+    /// Returns the future fragments of a rebuilt chunk in order. `here` lists the pieces of changed objects in it, as index
+    /// into `changed` and index of the piece.
     pub(crate) fn chunk_pieces(
         &self,
         chunk: u32,
-        owners: &Owners,
+        owners: &FragmentOwners,
         (changed, touched): (&[ChangedObject], &HashSet<u32>),
         here: &[(usize, usize)],
     ) -> Result<Vec<Piece>> {
@@ -383,16 +394,16 @@ impl Geometry {
         Ok(pieces)
     }
 
-    /// The id of an object that is in the list.
+    /// Returns the id of an object in the list.
     fn id_of(&self, object: u32) -> i64 {
         self.object(object).map_or(0, |object| object.id)
     }
 
-    /// The old fragments of a chunk that stay: those of objects that did not change, and of vertices without objects.
+    /// Returns the old fragments of a chunk that stay: those of unchanged objects, and of vertices without objects.
     fn kept_pieces(
         &self,
         chunk: u32,
-        owners: &Owners,
+        owners: &FragmentOwners,
         touched: &HashSet<u32>,
         claimed: &HashSet<Vid>,
     ) -> Vec<Piece> {
@@ -404,10 +415,10 @@ impl Geometry {
             if still.is_empty() && !named.is_empty() {
                 continue;
             }
-            // Vertices without objects may go and move by themselves.
+            // Vertices without objects are removed and moved individually.
             let stays = |v: &Vid| {
                 let i = *v as usize;
-                self.alive[i] && self.at[i] == chunk && !claimed.contains(v)
+                self.alive[i] && self.new_chunk[i] == chunk && !claimed.contains(v)
             };
             let vertices: Vec<Vid> = match named.is_empty() {
                 true => list.iter().copied().filter(stays).collect(),
@@ -424,20 +435,20 @@ impl Geometry {
         pieces
     }
 
-    /// Vertices without objects that come to a chunk and are in no piece of it yet.
+    /// Returns the vertices without objects that entered a chunk and are not in a piece of it.
     fn arrived_vertices(&self, chunk: u32, claimed: &HashSet<Vid>) -> Vec<Vid> {
         let arrives = |v: &Vid| {
             let i = *v as usize;
             self.owner[i] == NONE
                 && self.alive[i]
-                && self.at[i] == chunk
+                && self.new_chunk[i] == chunk
                 && self.home[i].0 != chunk
                 && !claimed.contains(v)
         };
         self.free_changed.iter().copied().filter(arrives).collect()
     }
 
-    /// What a chunk is written as that has these fragments.
+    /// Encodes the payloads of a chunk with these fragments.
     pub(crate) fn chunk_payload(&self, chunk: u32, pieces: &[Piece]) -> Result<ChunkPayload> {
         let beside = 2 + self.columns.len();
         let mut payload: ChunkPayload = vec![Vec::new(); beside + self.fragment_columns.len()];
@@ -466,13 +477,13 @@ impl Geometry {
         Ok(payload)
     }
 
-    /// Fragments of a chunk without objects: one for each bin, rows that stay before rows that come.
+    /// Returns the fragments of a chunk without objects: one for each bin, rows that stay before new rows.
     fn bin_pieces(&self, chunk: u32) -> Result<Vec<Piece>> {
-        // One list a bin: a bin without vertices has a fragment as well.
+        // A bin without vertices has a fragment as well.
         let bins = checked_usize(self.bins.count())
             .ok_or_else(|| EditError::unsupported("a chunk has more bins than memory has bytes"))?;
         let mut lists: Vec<Vec<(bool, u32, Vid)>> = vec![Vec::new(); bins];
-        let here = |v: &Vid| self.alive[*v as usize] && self.at[*v as usize] == chunk;
+        let here = |v: &Vid| self.alive[*v as usize] && self.new_chunk[*v as usize] == chunk;
         let state = &self.chunks[&chunk];
         let mut members: Vec<Vid> = state.rows.iter().copied().filter(here).collect();
         members.extend(
@@ -502,7 +513,7 @@ impl Geometry {
         Ok(pieces.collect())
     }
 
-    /// What a fragment has in a column: what the one had that its first vertex came from.
+    /// Returns the value of a fragment in a column, which it inherits from the old fragment of its first vertex.
     fn fragment_value(&self, column: usize, chunk: u32, piece: &Piece) -> Result<Vec<u8>> {
         let column = &self.fragment_columns[column];
         if column.name == "object_id" {
@@ -538,7 +549,7 @@ impl Geometry {
         Ok(row.map_or_else(|| column.fill.clone(), <[u8]>::to_vec))
     }
 
-    /// Makes every array of the level large enough for chunks.
+    /// Extends the arrays of the level to these chunks.
     fn grow(&mut self, keys: &[Chunk]) {
         let Some(first) = keys.first() else { return };
         let (mut low, mut high) = (first.clone(), first.clone());

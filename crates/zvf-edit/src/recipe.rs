@@ -1,12 +1,12 @@
-//! How the coarser levels of a store were made, from what is on record, so that they can be made again.
+//! Reads from the documents of coarser levels how these were built, so that they can be rebuilt.
 //!
 //! ```text
 //! levels of zvf         zvf.coarsening of each level and kind: method, sizes, choice of objects
-//! the reference         per_object: bins from multiscales; which objects a level has was chosen by chance and stays so;
+//! the reference         per_object: bins from multiscales; the random choice of objects is kept;
 //!                       zvf.reference: whether levels also have attributes, edges, faces and groups
 //! ```
 //!
-//! Whatever else made a level is not repeated. Not here: making them.
+//! Levels of other programs cannot be rebuilt. Not here: building levels.
 
 use serde_json::Value as Json;
 #[cfg(feature = "reference")]
@@ -25,12 +25,12 @@ use crate::error::{EditError, Result};
 use crate::indexes::has_references;
 use crate::transaction::Transaction;
 
-/// How levels are made again.
+/// The method and options to rebuild levels.
 #[derive(Clone, Debug)]
 pub(crate) enum Recipe {
-    /// As zvf makes them.
+    /// Levels of zvf.
     Own(Box<Options>),
-    /// As the reference makes them.
+    /// Levels of the reference implementation.
     #[cfg(feature = "reference")]
     Reference(Reference),
 }
@@ -47,7 +47,7 @@ fn parse_numbers(value: &Json) -> Vec<f64> {
 }
 
 impl Transaction {
-    /// How the levels were built.
+    /// Returns how the levels were built.
     pub(crate) fn recipe(&self, levels: &[u32]) -> Result<Recipe> {
         for (expected, level) in (1_u32..).zip(levels) {
             if *level != expected {
@@ -64,7 +64,7 @@ impl Transaction {
         Err(unsupported_level(levels[0], "this build makes no levels as the reference does"))
     }
 
-    /// What the document of a level says of a kind.
+    /// Reads the `zarr_vectors_level` block of a kind at a level.
     fn level_block(&self, level: u32, kind: usize) -> Result<Json> {
         let path = self.kinds[kind].group_at_level(level);
         let doc = read_doc(&self.snap, &path)?.unwrap_or_default();
@@ -98,7 +98,7 @@ impl Transaction {
         Ok(options)
     }
 
-    /// What is asked of one kind; what is asked of all goes to `options`.
+    /// Reads the options of one kind. Options of all kinds go to `options`.
     fn read_kind_options(
         &self,
         kind: usize,
@@ -120,7 +120,7 @@ impl Transaction {
         }
         let mut sizes = Vec::new();
         for (level, recipe) in (1..).zip(&recipes) {
-            sizes.extend(read_stated(level, recipe, "size", Json::as_f64)?);
+            sizes.extend(read_setting(level, recipe, "size", Json::as_f64)?);
         }
         if let Some(growth) = growth_factor(&sizes, method) {
             let usual = if method == Method::Simplify { 4.0 } else { 2.0 };
@@ -132,13 +132,13 @@ impl Transaction {
             }
         }
         options.strategy = word("strategy").parse().map_err(wrong)?;
-        options.seed = read_stated(1, first, "seed", Json::as_u64)?.unwrap_or(0); // what it is without
+        options.seed = read_setting(1, first, "seed", Json::as_u64)?.unwrap_or(0); // the default
         let scale = |value: &Json| u32::try_from(value.as_u64()?).ok().filter(|scale| *scale > 0);
-        // Chunks are those of level 0 where nothing else is recorded.
-        options.chunk_scale = read_stated(1, first, "chunk_scale", scale)?.unwrap_or(1);
+        // Without a recorded scale, chunks are those of level 0.
+        options.chunk_scale = read_setting(1, first, "chunk_scale", scale)?.unwrap_or(1);
         options.renumber = first["source_id"].is_string();
         if self.kinds[kind].kind == Kind::Skeleton {
-            options.prune = read_stated(1, first, "prune", Json::as_f64)?;
+            options.prune = read_setting(1, first, "prune", Json::as_f64)?;
         }
         options.rules.clear();
         for (name, rule) in first["rules"].as_object().into_iter().flatten() {
@@ -149,8 +149,8 @@ impl Transaction {
         Ok(OfKind {
             method: Some(method),
             size: sizes.first().copied(),
-            keep: read_stated(1, first, "keep", Json::as_f64)?,
-            sparsity: read_stated(1, first, "sparsity", Json::as_f64)?,
+            keep: read_setting(1, first, "keep", Json::as_f64)?,
+            sparsity: read_setting(1, first, "sparsity", Json::as_f64)?,
         })
     }
 }
@@ -177,7 +177,7 @@ impl Transaction {
             if block["zvf.reference"]["content"] == "full" {
                 recipe.content = LevelContent::Full;
             }
-            let share = read_stated(*level, &block, "object_sparsity", Json::as_f64)?;
+            let share = read_setting(*level, &block, "object_sparsity", Json::as_f64)?;
             let share = share.unwrap_or(1.0); // all objects where nothing is recorded
             let own = self.bin_scale(*level)?;
             recipe.factors.push((own / scale, 1.0 / share));
@@ -200,7 +200,7 @@ impl Transaction {
         Ok(recipe)
     }
 
-    /// How much larger the bins of a level are than those of level 0.
+    /// Returns the ratio of the bins of a level to those of level 0.
     fn bin_scale(&self, level: u32) -> Result<f64> {
         let name = level.to_string();
         let datasets = self.root["attributes"]["multiscales"][0]["datasets"].as_array();
@@ -214,7 +214,7 @@ impl Transaction {
         })
     }
 
-    /// The rows of the objects that a level has: those that it had when it was built, and those that came since.
+    /// Returns the rows of the objects of a level: those that it was built with, and all added since.
     fn kept_rows(&self, level: u32) -> Result<Vec<usize>> {
         let path = self.kinds[0].group_at_level(level);
         let doc = read_doc(&self.snap, &path)?.unwrap_or_default();
@@ -233,12 +233,12 @@ impl Transaction {
     }
 }
 
-/// A setting of a level; none where it is not recorded.
+/// Reads a setting of a level. Returns `None` where it is not recorded.
 ///
 /// # Errors
 ///
-/// When something else is recorded than `read` reads.
-fn read_stated<T>(
+/// When `read` does not accept the recorded value.
+fn read_setting<T>(
     level: u32,
     record: &Json,
     name: &str,
@@ -253,7 +253,7 @@ fn read_stated<T>(
     read(value).map(Some).ok_or_else(wrong)
 }
 
-/// How many chunks of size `below` one of size `own` is, on an axis; none where that is no whole number of 32 bits.
+/// Returns the ratio of the chunk sizes `own` and `below`; `None` unless it is a whole number of 32 bits.
 #[cfg(feature = "reference")]
 fn chunk_scale(own: f64, below: f64) -> Option<u32> {
     let times = own / below;
@@ -262,11 +262,11 @@ fn chunk_scale(own: f64, below: f64) -> Option<u32> {
     u32::try_from(whole).ok().filter(|whole| is_whole && *whole > 0)
 }
 
-/// What the quotient of two sizes may differ from a whole number, relative to it: sizes were rounded as they were multiplied.
+/// Relative tolerance of the ratio of two sizes to a whole number, as sizes were rounded when multiplied.
 #[cfg(feature = "reference")]
 const SCALE_TOLERANCE: f64 = 1e-9;
 
-/// The factor by which sizes grow, as levels are given them; none without sizes, none inside where there is none.
+/// Returns the common growth factor of sizes: `None` without sizes, `Some(None)` if there is no common factor.
 fn growth_factor(sizes: &[f64], method: Method) -> Option<Option<f64>> {
     let [first, rest @ ..] = sizes else { return None };
     let usual = if method == Method::Simplify { 4.0 } else { 2.0 };
@@ -285,10 +285,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_that_is_not_recorded_has_its_default_and_one_that_cannot_be_read_is_refused() {
+    fn absent_settings_have_defaults_and_malformed_ones_are_refused() {
         let scale = |record: Json| {
             let read = |value: &Json| u32::try_from(value.as_u64()?).ok();
-            read_stated(1, &record, "chunk_scale", read).map_err(|error| error.message)
+            read_setting(1, &record, "chunk_scale", read).map_err(|error| error.message)
         };
         assert_eq!(scale(serde_json::json!({})), Ok(None));
         assert_eq!(scale(serde_json::json!({"chunk_scale": 4})), Ok(Some(4)));
@@ -304,7 +304,7 @@ mod tests {
 
     #[cfg(feature = "reference")]
     #[test]
-    fn chunks_that_are_no_whole_number_of_others_have_no_scale() {
+    fn chunk_scale_is_a_whole_number() {
         assert_eq!(chunk_scale(30.0, 10.0), Some(3));
         assert_eq!(chunk_scale(0.1 * 3.0, 0.1), Some(3));
         assert_eq!(chunk_scale(25.0, 10.0), None);
@@ -314,16 +314,16 @@ mod tests {
     }
 
     #[test]
-    fn the_factor_of_sizes_is_the_one_that_was_asked_for() {
-        for (asked, method) in [
+    fn growth_factor_is_the_requested_one() {
+        for (growth, method) in [
             (2.0, Method::Cluster),
             (4.0, Method::Simplify),
             (1.7, Method::Simplify),
             (3.3, Method::Cluster),
         ] {
             for first in [0.1, 3.7, 12.5, 1e-7] {
-                let sizes: Vec<f64> = (0..5).map(|n| first * f64::powi(asked, n)).collect();
-                assert_eq!(growth_factor(&sizes, method), Some(Some(asked)), "{asked} {first}");
+                let sizes: Vec<f64> = (0..5).map(|n| first * f64::powi(growth, n)).collect();
+                assert_eq!(growth_factor(&sizes, method), Some(Some(growth)), "{growth} {first}");
             }
         }
         assert_eq!(growth_factor(&[], Method::Subset), None);

@@ -1,4 +1,4 @@
-//! One record of the log: what a commit did, and where the bytes of each key are staged.
+//! Records of the log: the effects of a commit, and the spans of the staged bytes of each key.
 //!
 //! ```text
 //! {"seq", "previous", "txid", "writer", "epoch", "time", "message", "undoes", "ids", "read", "written", "report",
@@ -7,12 +7,12 @@
 //! crc32c of the lines above, 8 hexadecimal digits
 //! ```
 //!
-//! `crc` is the CRC32C of the bytes. By itself it does not tell files apart: cells that end with their own CRC32C, as the
-//! codec of that name writes them, have the same one for every length. `xxh64`, 16 hexadecimal digits, does; records of
-//! earlier versions do not have it. The operations, which only [`show`](crate::show) needs, are not parsed with the rest:
-//! there may be a hundred thousand. Records of earlier versions have them among the rest.
+//! `crc` is the CRC32C of the bytes. It does not distinguish cells that end with their own CRC32C, as the codec of that
+//! name writes them: these have one checksum for each length. `xxh64`, 16 hexadecimal digits, distinguishes them; records
+//! of earlier versions do not have it. The operations are a line of their own, as there may be a hundred thousand and only
+//! [`show`](crate::show) parses them. Records of earlier versions have them in the body.
 //!
-//! A key without `new` is removed; one without `old` was not there. Not here: when it is written.
+//! A key without `new` is removed; one without `old` did not exist. Not here: when a record is written.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -24,7 +24,7 @@ use crate::error::{EditError, Result};
 
 /// One record of the log.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
+pub(crate) struct CommitRecord {
     pub(crate) seq: u64,
     pub(crate) body: Json,
     operations: Option<Bytes>,
@@ -39,7 +39,7 @@ pub(crate) struct Span {
     hash: Option<u64>,
 }
 
-/// Where a record says the new bytes of its keys are: all that a reader of the store needs of it.
+/// The keys of a record with the spans of their new bytes: the part of a record that readers of the store need.
 #[derive(Debug, Deserialize)]
 pub(crate) struct StagedKeys {
     pub(crate) txid: String,
@@ -69,7 +69,7 @@ impl StagedKeys {
         Ok(serde_json::from_str(body)?)
     }
 
-    /// The keys, each with the span of its new bytes; none where it is removed.
+    /// Returns the keys, each with the span of its new bytes; `None` for a removed key.
     pub(crate) fn into_keys(self) -> impl Iterator<Item = (String, Option<Span>)> {
         self.keys.into_iter().map(|entry| (entry.key, entry.new.map(Span::from)))
     }
@@ -81,7 +81,7 @@ impl From<StagedSpan> for Span {
     }
 }
 
-/// What a record says of one key.
+/// The entry of one key in a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) key: &'a str,
@@ -89,23 +89,23 @@ pub(crate) struct Entry<'a> {
     pub(crate) old: Option<Span>,
 }
 
-impl Record {
+impl CommitRecord {
     pub(crate) fn txid(&self) -> &str {
         self.body["txid"].as_str().unwrap_or_default()
     }
 
-    /// The epoch it was made in; 0 of records that have none.
+    /// Returns the epoch of the writer; 0 without one.
     pub(crate) fn epoch(&self) -> u64 {
         self.body["epoch"].as_u64().unwrap_or(0)
     }
 
-    /// The items it wrote.
-    pub(crate) fn written(&self) -> Vec<String> {
+    /// Returns the items that the commit wrote.
+    pub(crate) fn written_items(&self) -> Vec<String> {
         let list = self.body["written"].as_array().map(Vec::as_slice).unwrap_or_default();
         list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
     }
 
-    /// What it says of each key.
+    /// Returns the entries of all keys.
     pub(crate) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let list = self.body["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
         list.iter().map(|entry| Entry {
@@ -115,12 +115,12 @@ impl Record {
         })
     }
 
-    /// A record that is about to be written.
+    /// Creates a record to be written.
     pub(crate) fn new(seq: u64, body: Json) -> Self {
         Self { seq, body, operations: None }
     }
 
-    /// The operations that it did.
+    /// Parses the operations of the commit.
     pub(crate) fn operations(&self) -> Result<Json> {
         match &self.operations {
             Some(text) => Ok(serde_json::from_slice(text)?),
@@ -134,7 +134,7 @@ impl Record {
         Ok(Self { seq, body: serde_json::from_str(body)?, operations })
     }
 
-    /// The bytes of a record with this body.
+    /// Encodes a record.
     pub(crate) fn encode(body: &Json, operations: &[Json]) -> Result<Bytes> {
         let text =
             format!("{}\n{}", serde_json::to_string(body)?, serde_json::to_string(operations)?);
@@ -150,7 +150,7 @@ impl Span {
         Some(Self { offset: number("offset")?, len: number("len")?, crc, hash })
     }
 
-    /// Appends bytes to a staged file.
+    /// Appends bytes to a staged file, and returns their span as JSON.
     pub(crate) fn append(all: &mut Vec<u8>, bytes: &Bytes) -> Json {
         let offset = all.len();
         all.extend_from_slice(bytes);
@@ -160,8 +160,8 @@ impl Span {
         })
     }
 
-    /// Whether `bytes` are those that were staged.
-    pub(crate) fn is_of(&self, bytes: &[u8]) -> bool {
+    /// Whether `bytes` have the length and the checksum of the span.
+    pub(crate) fn matches_bytes(&self, bytes: &[u8]) -> bool {
         to_u64(bytes.len()) == self.len
             && match self.hash {
                 Some(own) => hash(bytes) == own,
@@ -169,11 +169,11 @@ impl Span {
             }
     }
 
-    /// The bytes in a staged file.
+    /// Returns the bytes of the span in a staged file, and verifies them.
     pub(crate) fn slice(&self, whole: &Bytes, staged: &str) -> Result<Bytes> {
         let from = usize::try_from(self.offset).unwrap_or(usize::MAX); // no file is that long
         let length = usize::try_from(self.len).unwrap_or(usize::MAX); // nor is any span
-        let to = from.saturating_add(length); // a sum that does not fit is beyond the end as well
+        let to = from.saturating_add(length); // an overflow is beyond the end as well
         if to > whole.len() {
             return Err(EditError::new(
                 Class::Truncated,
@@ -181,7 +181,7 @@ impl Span {
             ));
         }
         let bytes = whole.slice(from..to);
-        if !self.is_of(&bytes) {
+        if !self.matches_bytes(&bytes) {
             return Err(EditError::new(
                 Class::Checksum,
                 format!("{staged}: bytes {from}..{to} are not those of the record"),
@@ -192,18 +192,18 @@ impl Span {
 }
 
 impl Entry<'_> {
-    /// Whether what is there now is what the record wants to be there.
-    pub(crate) fn is_done(&self, now: Option<&[u8]>) -> bool {
+    /// Whether the current bytes of the key are the new ones.
+    pub(crate) fn is_applied(&self, now: Option<&[u8]>) -> bool {
         matches(self.new, now)
     }
 
-    /// Whether what is there now is what was there when the record was planned.
-    pub(crate) fn is_before(&self, now: Option<&[u8]>) -> bool {
+    /// Whether the current bytes of the key are the old ones.
+    pub(crate) fn is_unapplied(&self, now: Option<&[u8]>) -> bool {
         matches(self.old, now)
     }
 }
 
-/// The body of a record and its operations, where they have a line of their own; a damaged one is refused.
+/// Splits a record into its body and its operations, if these have their own line. Refuses a damaged record.
 fn split_record(seq: u64, whole: &Bytes) -> Result<(&str, Option<&str>)> {
     let damaged = || {
         EditError::new(
@@ -235,7 +235,7 @@ fn hash(bytes: &[u8]) -> u64 {
 fn matches(span: Option<Span>, now: Option<&[u8]>) -> bool {
     match (span, now) {
         (None, None) => true,
-        (Some(span), Some(now)) => span.is_of(now),
+        (Some(span), Some(now)) => span.matches_bytes(now),
         (Some(_), None) | (None, Some(_)) => false,
     }
 }
@@ -245,32 +245,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_that_end_with_their_own_checksum_are_told_apart() {
+    fn span_distinguishes_cells_with_the_same_crc() {
         let cell = |payload: &[u8]| -> Bytes {
             [payload, &crc32c::crc32c(payload).to_le_bytes()].concat().into()
         };
         let (one, other) = (cell(b"one payload"), cell(b"two payload"));
         assert_eq!(crc32c::crc32c(&one), crc32c::crc32c(&other), "what a CRC cannot tell");
         let span = Span::read(&Span::append(&mut Vec::new(), &one)).unwrap();
-        assert!(span.is_of(&one) && !span.is_of(&other));
+        assert!(span.matches_bytes(&one) && !span.matches_bytes(&other));
     }
 
     #[test]
-    fn a_record_is_read_back_and_damage_is_seen() {
+    fn reads_records_back_and_detects_damage() {
         let mut staged = Vec::new();
         let new = Span::append(&mut staged, &"abc".into());
         let body = json!({"txid": "t", "keys": [{"key": "a/b", "new": new}], "written": ["*"]});
         let operations = [json!({"op": "x"})];
-        let text = Record::encode(&body, &operations).unwrap();
-        let record = Record::parse(3, &text).unwrap();
+        let text = CommitRecord::encode(&body, &operations).unwrap();
+        let record = CommitRecord::parse(3, &text).unwrap();
         assert_eq!(record.operations().unwrap(), json!(operations));
         let entry = record.entries().next().unwrap();
         assert_eq!(
-            (record.txid(), entry.key, record.written()),
+            (record.txid(), entry.key, record.written_items()),
             ("t", "a/b", vec!["*".to_owned()])
         );
         assert!(
-            entry.is_before(None) && entry.is_done(Some(b"abc")) && !entry.is_done(Some(b"abd"))
+            entry.is_unapplied(None)
+                && entry.is_applied(Some(b"abc"))
+                && !entry.is_applied(Some(b"abd"))
         );
         assert_eq!(entry.new.unwrap().slice(&staged.into(), "new").unwrap(), "abc");
         let keys = StagedKeys::parse(3, &text).unwrap();
@@ -280,7 +282,7 @@ mod tests {
             let mut bad = text.to_vec();
             bad[at] ^= 1;
             let bad = bad.into();
-            assert!(Record::parse(3, &bad).is_err(), "byte {at}");
+            assert!(CommitRecord::parse(3, &bad).is_err(), "byte {at}");
             assert!(StagedKeys::parse(3, &bad).is_err(), "byte {at}");
         }
     }

@@ -1,6 +1,6 @@
-//! Which fragments the manifests of objects name, and which objects name a fragment.
+//! References between objects and fragments: the fragments of a manifest, and the objects of a fragment.
 //!
-//! Not here: what a manifest is written as (`manifests`).
+//! Not here: writing manifests (`manifests`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
 
 impl Geometry {
-    /// Which objects name each fragment, read from every manifest.
+    /// Builds the inverted index from fragments to objects, unless it is loaded.
     pub(crate) fn load_owners(&mut self) -> Result<&HashMap<(u32, u32), Vec<u32>>> {
         if self.owners.is_none() {
             let mut map: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
@@ -27,13 +27,13 @@ impl Geometry {
         Ok(self.owners.get_or_insert_default())
     }
 
-    /// The objects with something in one of these chunks, by fragment.
+    /// Finds the objects with fragments in these chunks. Returns them by chunk and fragment number.
     pub(crate) fn owners_in(
         &mut self,
         chunks: &HashSet<u32>,
     ) -> Result<HashMap<(u32, u32), Vec<u32>>> {
         let Some(objects) = &self.objects else { return Ok(HashMap::new()) };
-        let wanted: HashMap<Vec<u8>, u32> = chunks
+        let chunk_numbers: HashMap<Vec<u8>, u32> = chunks
             .iter()
             .map(|number| {
                 let key = &self.chunk_keys[num::usize_from_u32(*number)];
@@ -48,13 +48,13 @@ impl Geometry {
             if blob.len() < 4 {
                 continue;
             }
-            // Blocks of one fragment each are by far the most frequent: they are looked through without a decoder.
+            // Fast path: in most manifests, every block names a single fragment.
             let block = width + 9;
             let simple = (blob.len() - 4).is_multiple_of(block)
                 && blob[4..].chunks_exact(block).all(|b| b[width] == 0);
             if simple {
                 for b in blob[4..].chunks_exact(block) {
-                    if let Some(number) = wanted.get(&b[..width]) {
+                    if let Some(number) = chunk_numbers.get(&b[..width]) {
                         let mut fragment = [0_u8; 8];
                         fragment.copy_from_slice(&b[width + 1..]);
                         let fragment = fragment_number(u64::from_le_bytes(fragment))
@@ -68,7 +68,7 @@ impl Geometry {
                 .map_err(|error| error.with_place(&self.describe_manifest(row)))?;
             for (key, fragment) in references {
                 let bytes: Vec<u8> = key.iter().flat_map(|c| c.to_le_bytes()).collect();
-                if let Some(number) = wanted.get(&bytes) {
+                if let Some(number) = chunk_numbers.get(&bytes) {
                     found.entry((*number, fragment)).or_default().push(i);
                 }
             }
@@ -76,7 +76,7 @@ impl Geometry {
         Ok(found)
     }
 
-    /// The fragments that the manifest of an object names, before the edit.
+    /// Returns the fragments of an object before the edit, each as chunk number and fragment number.
     pub(crate) fn references(&mut self, object: u32) -> Result<Vec<(u32, u32)>> {
         let Some(objects) = &self.objects else { return Ok(Vec::new()) };
         let Some(row) = objects.list[num::usize_from_u32(object)].row else {
@@ -94,11 +94,11 @@ impl Geometry {
     }
 }
 
-/// The fragments that a manifest names, in its order.
+/// Parses the fragments that a manifest names, in order.
 ///
 /// # Errors
 ///
-/// When it is no manifest, or names more fragments than one object can have, or one that no chunk can have.
+/// When the bytes are not a manifest, or it names too many fragments, or one beyond 32 bits.
 pub(crate) fn read_references(blob: &[u8], rank: usize) -> Result<Vec<(Chunk, u32)>> {
     if blob.is_empty() {
         return Ok(Vec::new());
@@ -112,7 +112,7 @@ pub(crate) fn read_references(blob: &[u8], rank: usize) -> Result<Vec<(Chunk, u3
     named.collect()
 }
 
-/// The number of a fragment as edits have it: chunks of 2^32 fragments are read nowhere.
+/// Converts the number of a fragment to 32 bits, or refuses it.
 pub(crate) fn fragment_number(fragment: u64) -> Result<u32> {
     u32::try_from(fragment).map_err(|_large| {
         EditError::new(
@@ -122,5 +122,5 @@ pub(crate) fn fragment_number(fragment: u64) -> Result<u32> {
     })
 }
 
-/// Fragments that the manifest of an object may name; a range names 2^62 in a few bytes.
+/// Maximum number of fragments of an object, as a range can name 2^62 of them in a few bytes.
 const MAX_OBJECT_REFERENCES: u64 = 100_000_000;

@@ -1,9 +1,10 @@
-//! Coarser levels built again after an edit, in the same commit.
+//! Rebuilds coarser levels after an edit, in the same commit.
 //!
-//! The levels are made in a copy that has the edit, by the method on record, and what differs from the store joins the
-//! commit. What is stale says which boxes and objects of level 0 changed; the rest of a level stays where its method allows
-//! it (`zvf_pyramid::refresh`), and the result is that of building anew. All of it is built where that is asked for, where the
-//! reference made the levels, and where vertices or links got or lost columns.
+//! The levels are built by their recorded method in a copy of the store that includes the edit; the differences to the
+//! store join the commit. Stale marks list the boxes and objects of level 0 that changed. If its method allows it, only
+//! these parts of a level are rebuilt (`zvf_pyramid::refresh`), with the same result as a full build. Levels are rebuilt
+//! fully on request, for levels of the reference implementation, and when columns of vertices or links were added or
+//! dropped.
 
 use std::time::Duration;
 
@@ -20,38 +21,38 @@ use crate::recipe::Recipe;
 use crate::store_copy::StoreCopy;
 use crate::transaction::Transaction;
 
-/// Levels that were built again.
+/// The rebuilt levels.
 #[derive(Debug, Default)]
-pub(crate) struct Refreshed {
+pub(crate) struct RefreshResult {
     pub(crate) levels: Vec<u32>,
-    /// How much of each kind of each level was, for the report.
+    /// The rebuilt share of each kind of each level, for the report.
     pub(crate) rebuilt: Vec<Json>,
 }
 
 impl Transaction {
-    /// Builds coarser levels again on top of `changes`; those that were.
+    /// Rebuilds coarser levels on top of `changes`, and replaces these by all differences to the store.
     pub(crate) fn refresh_levels(
         &self,
-        how: Refresh,
+        refresh: Refresh,
         changes: &mut Changes,
         root: &mut Json,
-    ) -> Result<Refreshed> {
+    ) -> Result<RefreshResult> {
         let levels = list_coarser(&self.snap)?;
         let marks = self.read_stale_marks(&levels, changes)?;
         let is_stale = marks.iter().any(|mark| !mark["stale"].is_null());
-        if levels.is_empty() || how == Refresh::None || how == Refresh::Stale && !is_stale {
-            return Ok(Refreshed::default());
+        if levels.is_empty() || refresh == Refresh::None || refresh == Refresh::Stale && !is_stale {
+            return Ok(RefreshResult::default());
         }
         let recipe = self.recipe(&levels)?;
-        let stale = if how == Refresh::Stale { merge_stale(&marks) } else { None };
+        let stale = if refresh == Refresh::Stale { merge_stale(&marks) } else { None };
         let rebuilt = self.build_on_copy(&recipe, stale.as_ref(), changes)?;
         if let Some(Some(bytes)) = changes.get("zarr.json") {
             *root = serde_json::from_slice(bytes)?;
         }
-        Ok(Refreshed { levels, rebuilt })
+        Ok(RefreshResult { levels, rebuilt })
     }
 
-    /// What edits wrote down in the documents of levels.
+    /// Reads the marks that edits left in the documents of levels.
     fn read_stale_marks(&self, levels: &[u32], changes: &Changes) -> Result<Vec<Json>> {
         let mut marks = Vec::new();
         for level in levels {
@@ -61,8 +62,8 @@ impl Transaction {
         Ok(marks)
     }
 
-    /// Makes a copy with the changes, builds its levels, those that are `stale` in part, and takes over what differs. How
-    /// much of them was built.
+    /// Copies the store with the changes, rebuilds the levels of the copy, only the `stale` parts if there are any, and
+    /// replaces the changes by the differences. Returns the rebuilt share of each level.
     fn build_on_copy(
         &self,
         recipe: &Recipe,
@@ -104,7 +105,7 @@ impl Transaction {
     }
 }
 
-/// What changed since the levels were built; none where that is not known.
+/// Merges the stale marks of all levels. Returns `None` when a full build is needed.
 fn merge_stale(marks: &[Json]) -> Option<Stale> {
     let mut all = Stale::default();
     for mark in marks {

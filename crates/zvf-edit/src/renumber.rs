@@ -1,12 +1,12 @@
-//! Ids from 0 on without gaps, on all levels, in groups and in columns of owners alike.
+//! Renumbers all objects from 0 without gaps, on all levels, in groups and in columns of owners.
 //!
 //! ```text
-//! index         rows of objects that are gone go; the others stand in the order of their ids, kind after kind
+//! index         rows of removed objects are dropped; the others are sorted by id, kind after kind
 //! columns       of objects: the same rows; of fragments: object_id; of renumbered levels: source_id
 //! groups        members
 //! ```
 //!
-//! What was called by its id before is another object afterwards: the commit cannot be taken back, and meets every other.
+//! An id names another object afterwards, so the commit cannot be undone and conflicts with every other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::journal::Journal;
 use crate::levels::list_coarser;
 use crate::options::CommitOptions;
 use crate::scalar::Scalar;
-use crate::script::{Committed, record};
+use crate::script::{CommitResult, commit_changes};
 use crate::transaction::Transaction;
 
-/// Rows and ids of one kind.
+/// The new rows and ids of one kind.
 struct Numbering {
     /// The old row of each new one.
     rows: Vec<usize>,
@@ -35,13 +35,13 @@ struct Numbering {
     first: i64,
 }
 
-/// Numbers all objects anew, in one commit.
-pub(crate) fn commit_renumbered(own: &Arc<Journal>, dry_run: bool) -> Result<Committed> {
-    let mut transaction = Transaction::begin(own, std::path::Path::new("."))?;
+/// Renumbers all objects in one commit.
+pub(crate) fn commit_renumbering(journal: &Arc<Journal>, dry_run: bool) -> Result<CommitResult> {
+    let mut transaction = Transaction::begin(journal, std::path::Path::new("."))?;
     let mut changes = transaction.renumber()?;
     let mut before = HashMap::new();
-    transaction.drop_same(&mut changes, &mut before)?;
-    let none = || Committed { report: None, notices: Vec::new(), named: HashMap::new() };
+    transaction.drop_unchanged(&mut changes, &mut before)?;
+    let none = || CommitResult { report: None, notices: Vec::new(), named: HashMap::new() };
     if changes.is_empty() {
         return Ok(none());
     }
@@ -55,14 +55,14 @@ pub(crate) fn commit_renumbered(own: &Arc<Journal>, dry_run: bool) -> Result<Com
         "irreversible": true,
     });
     if dry_run {
-        return Ok(Committed { report: Some(text), ..none() });
+        return Ok(CommitResult { report: Some(text), ..none() });
     }
     let options =
         CommitOptions { message: Some("renumber".to_owned()), ..CommitOptions::default() };
     let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
     let operations = [json!({"op": "renumber"})];
-    match record(own, &changes, &before, text, (body, &operations), head, &options)? {
-        Some((report, late)) => Ok(Committed {
+    match commit_changes(journal, &changes, &before, text, (body, &operations), head, &options)? {
+        Some((report, late)) => Ok(CommitResult {
             report: Some(report),
             notices: late.into_iter().collect(),
             named: HashMap::new(),
@@ -72,7 +72,7 @@ pub(crate) fn commit_renumbered(own: &Arc<Journal>, dry_run: bool) -> Result<Com
 }
 
 impl Transaction {
-    /// What changes when all objects get the ids 0 to n - 1.
+    /// Returns the changes that give all objects the ids 0 to n - 1.
     fn renumber(&mut self) -> Result<Changes> {
         let mut changes = Changes::new();
         let mut new: HashMap<i64, i64> = HashMap::new();
@@ -80,19 +80,19 @@ impl Transaction {
         let mut next = 0_i64;
         for kind in &self.kinds {
             let list = kind.objects.as_ref().map_or(&[][..], |objects| objects.list.as_slice());
-            let mut kept: Vec<(i64, usize)> = list
+            let mut objects: Vec<(i64, usize)> = list
                 .iter()
                 .filter(|object| object.exists)
                 .filter_map(|object| Some((object.id, num::usize_from_u32(object.row?))))
                 .collect();
-            kept.sort_unstable();
+            objects.sort_unstable();
             let first = next;
-            for (id, _) in &kept {
+            for (id, _) in &objects {
                 new.insert(*id, next);
                 next += 1;
             }
             numberings
-                .push(Numbering { rows: kept.into_iter().map(|(_, row)| row).collect(), first });
+                .push(Numbering { rows: objects.into_iter().map(|(_, row)| row).collect(), first });
         }
         let levels = list_coarser(&self.snap)?;
         for (kind, numbering) in self.kinds.iter().zip(&numberings) {
@@ -116,7 +116,7 @@ impl Transaction {
         Ok(changes)
     }
 
-    /// The index of one level and what names its objects.
+    /// Renumbers the index of one level, and the columns and marks that name its objects.
     fn renumber_level(
         &self,
         path: &str,
@@ -177,7 +177,7 @@ impl Transaction {
             EditError::new(Class::CountMismatch, text)
         })?;
         let present = manifests.rows.iter().filter(|row| has_references(row)).count();
-        manifests.flush(changes, LARGEST_INDEX_CHUNK)?;
+        manifests.flush(changes, MAX_INDEX_CHUNK_ROWS)?;
         match DenseArray::open(&self.snap, &format!("{index}/object_ids"), Scalar::Int(8), 1)? {
             Some(mut ids) => {
                 ids.resize(count);
@@ -220,7 +220,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The column by which objects of a renumbered level say what they were at level 0.
+    /// Renumbers the column of a renumbered level that holds the ids of its objects at level 0.
     fn renumber_sources(
         &self,
         path: &str,
@@ -233,14 +233,14 @@ impl Transaction {
             let old = column.ty.scalar.to_i64(column.array.row(row));
             let id = match old.and_then(|old| new.get(&old)) {
                 Some(id) => column.ty.scalar.encode_id(*id),
-                None => Ok(column.array.fill.clone()), // of an object that is gone
+                None => Ok(column.array.fill.clone()), // of a removed object
             };
             column.array.set(row, &id.map_err(|error| error.with_place(path))?);
         }
         column.array.flush(changes, false)
     }
 
-    /// The column by which fragments say whose they are.
+    /// Renumbers the column `object_id` of fragments.
     fn renumber_owners(
         &self,
         path: &str,
@@ -255,9 +255,9 @@ impl Transaction {
             for row in bytes.chunks_exact(scalar.size()) {
                 let id = match scalar.to_i64(row) {
                     Some(old) if old >= 0 || new.contains_key(&old) => {
-                        new.get(&old).copied().unwrap_or(NO_OWNER) // of an object that is gone
+                        new.get(&old).copied().unwrap_or(NO_OWNER) // of a removed object
                     }
-                    // Negative numbers and NaN are no ids, and stay.
+                    // Negative numbers and NaN are not ids, and stay.
                     Some(_) | None => {
                         renamed.extend_from_slice(row);
                         continue;
@@ -272,8 +272,8 @@ impl Transaction {
     }
 }
 
-/// What stands in the column of owners for a fragment of no object.
+/// The owner of a fragment without an object.
 const NO_OWNER: i64 = -1;
 
-/// Rows of a chunk of the object index at most, as the reference writes it.
-const LARGEST_INDEX_CHUNK: usize = 16384;
+/// Maximum rows in a chunk of the object index, as the reference implementation writes it.
+const MAX_INDEX_CHUNK_ROWS: usize = 16384;

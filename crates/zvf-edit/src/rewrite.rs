@@ -1,11 +1,11 @@
-//! A store written again by another program, in one commit: levels, shards, codecs, repairs.
+//! Commits changes that another program makes to a copy of a store: levels, shards, codecs, repairs.
 //!
 //! ```text
-//! <root>.zvf/txn/rewrite-<txid>/<name>    a copy by second names of the files; the program replaces it as any store
+//! <root>.zvf/txn/rewrite-<txid>/<name>    a copy of hard links, which the program replaces as any store
 //! ```
 //!
-//! What differs afterwards is what the commit changes, so that it can be taken back like any other. It meets every
-//! other commit: what began before it is a conflict. Not here: what is written again, and how.
+//! The commit contains the differences between the copy and the store, and can be undone. It conflicts with every
+//! transaction that began before it. Not here: the changes themselves.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use serde_json::{Value as Json, json};
 use crate::arrays::doc_bytes;
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::history::journal;
+use crate::history::open_store_journal;
 use crate::journal::Journal;
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::script::{record, report};
+use crate::script::{commit_changes, report};
 use crate::snapshot::Snapshot;
 use crate::store_copy::StoreCopy;
 
-/// A copy of a store with a journal, for a program that replaces stores. Dropped, it leaves nothing.
+/// A temporary copy of a store with a journal, for a program that replaces stores.
 #[derive(Debug)]
 pub struct Rewrite {
     journal: Arc<Journal>,
@@ -34,36 +34,36 @@ pub struct Rewrite {
 }
 
 impl Rewrite {
-    /// Begins on the store at a place; none when it has no journal, so that it may be replaced as it is.
+    /// Copies the store at a place. Returns `None` when it has no journal, so that it may be replaced directly.
     ///
     /// # Errors
     ///
-    /// When what is committed cannot be applied, or the copy cannot be made.
+    /// When a pending commit cannot be applied, or the copy cannot be made.
     pub fn begin(place: impl Into<Place>) -> Result<Option<Self>> {
         let place = place.into();
-        let journal = journal(&place)?;
+        let journal = open_store_journal(&place)?;
         if journal.pinned.is_some() {
             journal.begin_writing()?;
         } else if journal.head()? == 0 {
             return Ok(None);
         }
-        let snap = Snapshot::now(&journal)?;
+        let snap = Snapshot::open(&journal)?;
         let _held = journal.lock(false, Duration::from_secs(30))?;
         let copy = StoreCopy::copy_store_with(&journal, &Changes::new())?;
         Ok(Some(Self { journal, snap, copy }))
     }
 
-    /// The copy, which is to be replaced or changed. Files must be replaced, never written in place.
+    /// Returns the path of the copy. Its files must be replaced, never written in place.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.copy.path
     }
 
-    /// Commits what differs. The report is that of [`crate::Editor::report`].
+    /// Commits the differences between the copy and the store. The report is that of [`crate::Editor::report`].
     ///
     /// # Errors
     ///
-    /// `Conflict` when another process committed since; `LimitExceeded` when too much differs for one commit.
+    /// `Conflict` when another process committed since; `LimitExceeded` when the differences are too large for one commit.
     pub fn commit(self, operation: &str, options: &CommitOptions) -> Result<Json> {
         let (mut changes, mut before) = self.copy.differences(&self.journal)?;
         let head = self.snap.head;
@@ -74,12 +74,12 @@ impl Rewrite {
         if let (Some(Some(new)), Some(Some(old))) =
             (changes.get("zarr.json"), before.get("zarr.json"))
         {
-            // What was written anew knows nothing of journals.
+            // The rewritten root may lack the attributes of the journal.
             let (mut root, old) = (keep(new)?, keep(old)?);
             for name in ["journal", "next_id"] {
-                let kept = &old["attributes"]["zvf"][name];
-                if !kept.is_null() {
-                    root["attributes"]["zvf"][name] = kept.clone();
+                let value = &old["attributes"]["zvf"][name];
+                if !value.is_null() {
+                    root["attributes"]["zvf"][name] = value.clone();
                 }
             }
             changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
@@ -99,7 +99,7 @@ impl Rewrite {
         let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
         let operations = [json!({ "op": operation })];
         let body = (body, operations.as_slice());
-        match record(&self.journal, &changes, &before, text, body, head + 1, options)? {
+        match commit_changes(&self.journal, &changes, &before, text, body, head + 1, options)? {
             Some((done, late)) => {
                 let notices: Vec<Json> = late.into_iter().collect();
                 Ok(report(&self.journal, head + 1, false, &[done], &notices, None))

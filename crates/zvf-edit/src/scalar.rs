@@ -1,4 +1,4 @@
-//! Values as scripts write them and as cells hold them: one table of types, both directions.
+//! Types of values, and conversions between scripts and cells.
 //!
 //! ```text
 //! float16 float32 float64   numbers, "NaN", "Infinity", "-Infinity"; null is NaN
@@ -17,7 +17,7 @@ use crate::error::{EditError, Result};
 /// The type of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
-    /// IEEE numbers of 2, 4 or 8 bytes.
+    /// IEEE 754 numbers of 2, 4 or 8 bytes.
     Float(u8),
     /// Signed integers of 1 to 8 bytes.
     Int(u8),
@@ -25,14 +25,14 @@ pub(crate) enum Scalar {
     UInt(u8),
     /// One byte, 0 or 1.
     Bool,
-    /// Text of so many UTF-32 characters.
+    /// Text of at most this many UTF-32 characters.
     Text(u32),
-    /// Text of so many bytes, padded with zeros.
+    /// Text of at most this many bytes, padded with zeros.
     Bytes(u32),
 }
 
 impl Scalar {
-    /// The type that a name of numpy names, and whether its bytes are the other way round.
+    /// Parses a numpy name. Returns the type, and whether it is big-endian.
     pub(crate) fn parse(name: &str) -> Result<(Self, bool)> {
         let unknown = || {
             EditError::invalid(format!(
@@ -62,7 +62,7 @@ impl Scalar {
         Ok((scalar, big))
     }
 
-    /// The name that documents have.
+    /// Returns the name in documents.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Float(n) => format!("float{}", u32::from(n) * 8),
@@ -74,7 +74,7 @@ impl Scalar {
         }
     }
 
-    /// Bytes of one value.
+    /// Returns the bytes of one value.
     pub(crate) fn size(self) -> usize {
         match self {
             Self::Float(n) | Self::Int(n) | Self::UInt(n) => n.into(),
@@ -84,12 +84,12 @@ impl Scalar {
         }
     }
 
-    /// Whether it has NaN.
+    /// Whether the type is a float, which has NaN.
     pub(crate) fn is_float(self) -> bool {
         matches!(self, Self::Float(_))
     }
 
-    /// What stands for absent in columns of objects and groups; bool has no such value.
+    /// Returns the value for absent in columns of objects and groups. Bool has none, and gives `false`.
     pub(crate) fn sentinel(self) -> Vec<u8> {
         match self {
             Self::Float(_) => self.float_bytes(f64::NAN),
@@ -111,7 +111,7 @@ impl Scalar {
         n.to_le_bytes()[..self.size()].to_vec()
     }
 
-    /// A number of a script, as these bytes.
+    /// Encodes a number of a script.
     pub(crate) fn encode_f64(self, x: f64) -> Result<Vec<u8>> {
         match self {
             Self::Float(_) => Ok(self.float_bytes(x)),
@@ -140,7 +140,7 @@ impl Scalar {
         Ok(self.int_bytes(n))
     }
 
-    /// One value of a script. Null is for the caller to give a meaning.
+    /// Encodes a value of a script. The caller handles null.
     pub(crate) fn encode(self, value: &Json) -> Result<Vec<u8>> {
         let wrong = || EditError::invalid(format!("{value} is no {}", self.name()));
         match self {
@@ -183,11 +183,11 @@ impl Scalar {
         }
     }
 
-    /// The fill value of an array of this type.
+    /// Encodes the fill value of an array of this type.
     ///
     /// # Errors
     ///
-    /// When it is no value of this type, or bytes that the metadata does not decode.
+    /// When it is not a value of this type, or bytes that the metadata does not decode.
     pub(crate) fn encode_fill(self, fill: &Fill) -> Result<Vec<u8>> {
         match (self, fill) {
             (Self::Float(_), Fill::Float(bits)) => Ok(self.float_bytes(f64::from_bits(*bits))),
@@ -201,7 +201,7 @@ impl Scalar {
         }
     }
 
-    /// The number that these bytes are; NaN for what is none.
+    /// Decodes a number to `f64`; NaN for other types.
     pub(crate) fn to_f64(self, bytes: &[u8]) -> f64 {
         match self.decode(bytes) {
             Value::Float(x) => x,
@@ -211,7 +211,7 @@ impl Scalar {
         }
     }
 
-    /// The id or number of a row that these bytes are, exactly; `None` for what is no whole number of 64 bits.
+    /// Decodes a whole number exactly. Returns `None` for other values, and beyond 64 bits.
     pub(crate) fn to_i64(self, bytes: &[u8]) -> Option<i64> {
         match self.decode(bytes) {
             Value::Int(n) => Some(n),
@@ -221,11 +221,11 @@ impl Scalar {
         }
     }
 
-    /// An id as these bytes.
+    /// Encodes an id.
     ///
     /// # Errors
     ///
-    /// When the type does not hold it exactly, as `float32` does not above 2^24.
+    /// When the type does not hold it exactly, such as `float32` above 2^24.
     pub(crate) fn encode_id(self, id: i64) -> Result<Vec<u8>> {
         let bytes = self.encode(&Json::from(id))?;
         if self.to_i64(&bytes) == Some(id) {
@@ -237,7 +237,7 @@ impl Scalar {
         )))
     }
 
-    /// The number whose shortest decimals are stored as these bytes.
+    /// Decodes a number to the `f64` with its shortest decimals. `float32` 0.1 gives 0.1.
     pub(crate) fn to_decimal(self, bytes: &[u8]) -> f64 {
         match (self, bytes.first_chunk::<4>()) {
             (Self::Float(4), Some(bytes)) => {
@@ -248,7 +248,7 @@ impl Scalar {
         }
     }
 
-    /// What these bytes are.
+    /// Decodes a value.
     pub(crate) fn decode(self, bytes: &[u8]) -> Value {
         let mut wide = [0_u8; 8];
         if self.size() <= 8 {
@@ -284,7 +284,7 @@ impl Scalar {
     }
 }
 
-/// The whole number that `x` is; `None` for a fraction, and where neither 64-bit type has the number.
+/// Converts `x` to an integer exactly. Returns `None` for a fraction, and beyond both 64-bit types.
 fn exact_i128(x: f64) -> Option<i128> {
     const ABOVE_U64: f64 = 18_446_744_073_709_551_616.0;
     if x.fract() != 0.0 {
@@ -296,7 +296,7 @@ fn exact_i128(x: f64) -> Option<i128> {
     }
 }
 
-/// A number of a script: JSON has no NaN, so there are words for it.
+/// Parses a number of a script. NaN and infinities are strings, as JSON has none.
 pub(crate) fn number(value: &Json) -> Option<f64> {
     match value.as_str() {
         None => value.as_f64(),
@@ -307,14 +307,14 @@ pub(crate) fn number(value: &Json) -> Option<f64> {
     }
 }
 
-/// What the values of a column are.
+/// The type of the rows of a column.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Type {
-    /// Of one value.
+pub(crate) struct ColumnType {
+    /// The type of one value.
     pub(crate) scalar: Scalar,
-    /// Values a row.
+    /// The number of values in a row.
     pub(crate) width: u32,
-    /// Text behind the codes of a dictionary column, and the code for missing.
+    /// The dictionary of a column of codes.
     pub(crate) categories: Option<Categories>,
 }
 
@@ -323,22 +323,22 @@ pub(crate) struct Type {
 pub(crate) struct Categories {
     /// The values, by code.
     pub(crate) values: Vec<Json>,
-    /// The code that stands for none.
+    /// The code for an absent value.
     pub(crate) missing: Option<i64>,
 }
 
-impl Type {
-    /// One value a row.
+impl ColumnType {
+    /// Creates the type of a column with one value in a row.
     pub(crate) const fn plain(scalar: Scalar) -> Self {
         Self { scalar, width: 1, categories: None }
     }
 
-    /// Bytes of one row.
+    /// Returns the bytes of one row.
     pub(crate) fn size(&self) -> usize {
         self.scalar.size() * num::usize_from_u32(self.width)
     }
 
-    /// One row of a script; `None` for null, whose meaning the scope gives. Categories that are not there yet are added.
+    /// Encodes a row of a script. Returns `None` for null, which the caller handles. Adds new categories to the dictionary.
     pub(crate) fn encode(&mut self, value: &Json) -> Result<Option<Vec<u8>>> {
         if let Some(categories) = &mut self.categories {
             let code = if value.is_null() {
@@ -347,7 +347,7 @@ impl Type {
                     None => return Ok(None),
                 }
             } else {
-                let at = categories.values.iter().position(|known| known == value);
+                let at = categories.values.iter().position(|other| other == value);
                 let at = at.unwrap_or_else(|| {
                     categories.values.push(value.clone());
                     categories.values.len() - 1
@@ -386,12 +386,12 @@ impl Type {
         Ok(Some(row))
     }
 
-    /// Absent, in every channel.
+    /// Returns a row that is absent in every channel.
     pub(crate) fn sentinel(&self) -> Vec<u8> {
         self.scalar.sentinel().repeat(num::usize_from_u32(self.width))
     }
 
-    /// One value of a row.
+    /// Decodes one value of a row.
     pub(crate) fn value(&self, row: &[u8], index: usize) -> Value {
         let size = self.scalar.size();
         let value = self.scalar.decode(&row[index * size..(index + 1) * size]);

@@ -1,4 +1,4 @@
-//! Scripts: lines to transactions, and transactions to commits.
+//! Runs scripts: applies lines to transactions, and commits transactions.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,42 +17,42 @@ use crate::journal::Journal;
 use crate::options::{CommitOptions, Refresh};
 use crate::place::Place;
 use crate::plan::Plan;
-use crate::record::Record;
-use crate::stamp::{new_txid, now, writer};
-use crate::transaction::{Named, Transaction};
+use crate::record::CommitRecord;
+use crate::stamp::{new_txid, utc_timestamp, writer_name};
+use crate::transaction::{NamedSelection, Transaction};
 
-/// A store that is edited by a script.
+/// An editor that runs a script on a store.
 #[derive(Debug)]
 pub struct Editor {
     journal: Arc<Journal>,
     folder: PathBuf,
     defaults: CommitOptions,
-    open: Option<Open>,
-    explicit: Option<bool>, // whether the script says begin
-    named: HashMap<String, Named>,
+    open: Option<OpenTransaction>,
+    explicit: Option<bool>, // whether the script uses begin and commit
+    named: HashMap<String, NamedSelection>,
     commits: Vec<Json>,
     notices: Vec<Json>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenTransaction {
     transaction: Transaction,
     options: CommitOptions,
 }
 
-/// What a line did.
+/// The result of a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// The line, from 1.
+    /// The number of the line, from 1.
     pub line: u64,
-    /// Its operation.
+    /// The operation of the line.
     pub op: String,
-    /// What it selected, changed and allotted; after a commit the head.
+    /// The counts of selected and changed items and the new ids; after a commit, the head.
     pub fields: Json,
 }
 
 impl Reply {
-    /// The reply as one JSON object.
+    /// Returns the reply as one JSON object.
     pub fn to_json(&self) -> Json {
         let mut reply = json!({"line": self.line, "op": self.op});
         if let (Some(own), Some(more)) = (reply.as_object_mut(), self.fields.as_object()) {
@@ -63,12 +63,11 @@ impl Reply {
 }
 
 impl Editor {
-    /// Opens a store for writing: what is committed and not applied is applied. Names of files in the script are
-    /// relative to `folder`.
+    /// Opens a store for writing, and applies pending commits. File names in the script are relative to `folder`.
     ///
     /// # Errors
     ///
-    /// When there is no store, or what is committed cannot be applied.
+    /// When there is no store, or a pending commit cannot be applied.
     pub fn open(store: impl Into<Place>, folder: &Path, defaults: CommitOptions) -> Result<Self> {
         let journal = open_journal(&store.into(), &defaults)?;
         if !defaults.dry_run {
@@ -87,7 +86,7 @@ impl Editor {
         })
     }
 
-    /// The head of the store now.
+    /// Returns the current head of the store.
     ///
     /// # Errors
     ///
@@ -96,11 +95,11 @@ impl Editor {
         self.journal.head()
     }
 
-    /// Does a line of the script; none for one that is skipped.
+    /// Runs a line of the script. Returns `None` for an empty line or a comment.
     ///
     /// # Errors
     ///
-    /// The first fault, with its line. The transaction that is open is dropped; earlier commits stay.
+    /// The first error, with its line. The open transaction is dropped; earlier commits stay.
     pub fn line(&mut self, number: u64, text: &str) -> Result<Option<Reply>> {
         let trimmed = text.trim();
         if trimmed.is_empty() || trimmed.starts_with('#') {
@@ -183,15 +182,15 @@ impl Editor {
     }
 
     fn begin(&mut self, options: CommitOptions) -> Result<()> {
-        self.journal = self.journal.reopened()?;
+        self.journal = self.journal.reopen()?;
         let mut transaction = Transaction::begin(&self.journal, &self.folder)?;
         check_head(&options, transaction.head())?;
         transaction.named = self.named.clone();
-        self.open = Some(Open { transaction, options });
+        self.open = Some(OpenTransaction { transaction, options });
         Ok(())
     }
 
-    /// Ends the script: a transaction without begin is committed.
+    /// Ends the script, and commits a transaction without begin.
     ///
     /// # Errors
     ///
@@ -209,7 +208,9 @@ impl Editor {
     }
 
     fn commit(&mut self) -> Result<Json> {
-        let Some(Open { transaction, options }) = self.open.take() else { return Ok(Json::Null) };
+        let Some(OpenTransaction { transaction, options }) = self.open.take() else {
+            return Ok(Json::Null);
+        };
         let committed = commit(&self.journal, transaction, &options)?;
         self.named = committed.named;
         self.notices.extend(committed.notices);
@@ -224,14 +225,14 @@ impl Editor {
         }
     }
 
-    /// What was done, as the command prints it.
+    /// Returns the report of the script, as the command prints it.
     pub fn report(&self, error: Option<&EditError>) -> Json {
-        let head = self.journal.head().unwrap_or(0); // the fault that hides it is the one reported
+        let head = self.journal.head().unwrap_or(0); // the error that hides it is reported
         report(&self.journal, head, self.defaults.dry_run, &self.commits, &self.notices, error)
     }
 }
 
-/// The report of a command that writes.
+/// Returns the report of a command that writes.
 pub(crate) fn report(
     journal: &Journal,
     head: u64,
@@ -247,61 +248,62 @@ pub(crate) fn report(
     })
 }
 
-/// Builds coarser levels of a store again, in one commit.
+/// Rebuilds the coarser levels of a store in one commit.
 ///
 /// # Errors
 ///
-/// When there is no store, or a level was built in a way that is not repeated.
+/// When there is no store, or a level cannot be rebuilt.
 pub fn refresh(store: impl Into<Place>, how: Refresh, options: &CommitOptions) -> Result<Json> {
     let journal = open_journal(&store.into(), options)?;
     let mut transaction = Transaction::begin(&journal, Path::new("."))?;
     transaction.operations = vec![json!({"op": "refresh"})];
-    let options =
-        CommitOptions { refresh: how, if_head: Some(transaction.head()), ..options.clone() };
+    let if_head = Some(transaction.head());
+    let options = CommitOptions { refresh: how, if_head, ..options.clone() };
     let committed = commit(&journal, transaction, &options)?;
     let commits: Vec<Json> = committed.report.into_iter().collect();
     Ok(report(&journal, journal.head()?, options.dry_run, &commits, &committed.notices, None))
 }
 
-/// What a commit came to.
+/// The result of a commit.
 #[derive(Debug)]
-pub(crate) struct Committed {
+pub(crate) struct CommitResult {
     pub(crate) report: Option<Json>,
     pub(crate) notices: Vec<Json>,
-    pub(crate) named: HashMap<String, Named>,
+    pub(crate) named: HashMap<String, NamedSelection>,
 }
 
 fn check_head(options: &CommitOptions, head: u64) -> Result<()> {
     match options.if_head {
-        Some(wanted) if wanted != head => Err(EditError::conflict(
-            format!("the head is {head}, expected {wanted}; read the store again"),
+        Some(expected) if expected != head => Err(EditError::conflict(
+            format!("the head is {head}, expected {expected}; read the store again"),
             vec![format!("head:{head}")],
         )),
         _ => Ok(()),
     }
 }
 
-/// Commits a transaction: on the head it began at, or on a later one where nothing it needs has changed.
+/// Commits a transaction: on the head where it began, or on a later one without conflicts.
 pub(crate) fn commit(
     journal: &Arc<Journal>,
     mut transaction: Transaction,
     options: &CommitOptions,
-) -> Result<Committed> {
+) -> Result<CommitResult> {
     let folder = transaction.folder.clone();
     for attempt in 0..MAX_COMMIT_TRIES {
         let mut plan = transaction.plan(options)?;
-        transaction.snap.adopt(&mut plan.changes, &mut plan.before)?;
+        transaction.snap.adopt_foreign(&mut plan.changes, &mut plan.before)?;
         let notices = transaction.notices(&plan);
         if plan.changes.is_empty() {
-            return Ok(Committed { report: None, notices: Vec::new(), named: plan.named });
+            return Ok(CommitResult { report: None, notices: Vec::new(), named: plan.named });
         }
         let head = transaction.head() + 1;
         if options.dry_run {
             let mut report = plan.report;
             report["head"] = json!(head);
-            return Ok(Committed { report: Some(report), notices, named: plan.named });
+            return Ok(CommitResult { report: Some(report), notices, named: plan.named });
         }
-        if let Some(committed) = write(journal, &mut transaction, plan, head, options, notices)? {
+        let committed = commit_plan(journal, &mut transaction, plan, head, options, notices)?;
+        if let Some(committed) = committed {
             return Ok(committed);
         }
         std::thread::sleep(Duration::from_millis(
@@ -315,31 +317,33 @@ pub(crate) fn commit(
     ))
 }
 
-/// Stages a plan and takes the next number; none when it is taken.
-fn write(
+/// Commits a plan as number `head`. Returns `None` when another commit has this number.
+fn commit_plan(
     journal: &Arc<Journal>,
     transaction: &mut Transaction,
     plan: Plan,
     head: u64,
     options: &CommitOptions,
     notices: Vec<Json>,
-) -> Result<Option<Committed>> {
+) -> Result<Option<CommitResult>> {
     if journal.has_record(head)? {
         return Ok(None);
     }
-    let body = json!({"ids": transaction.ids, "read": transaction.read, "written": plan.written});
+    let body = json!({
+        "ids": transaction.ids, "read": transaction.read_items, "written": plan.written,
+    });
     let body = (body, transaction.operations.as_slice());
     let Some((report, late)) =
-        record(journal, &plan.changes, &plan.before, plan.report, body, head, options)?
+        commit_changes(journal, &plan.changes, &plan.before, plan.report, body, head, options)?
     else {
         return Ok(None);
     };
     let mut notices = notices;
     notices.extend(late);
-    Ok(Some(Committed { report: Some(report), notices, named: plan.named }))
+    Ok(Some(CommitResult { report: Some(report), notices, named: plan.named }))
 }
 
-/// The journal of a store that is there, for committing.
+/// Opens the journal of a store that exists, for commits.
 pub(crate) fn open_journal(place: &Place, options: &CommitOptions) -> Result<Arc<Journal>> {
     let mut place = place.clone();
     if options.accept_foreign {
@@ -347,12 +351,12 @@ pub(crate) fn open_journal(place: &Place, options: &CommitOptions) -> Result<Arc
     }
     let journal = open_existing(&place)?;
     if journal.pinned.is_some() {
-        journal.begin_writing()?; // a tag is refused before any work
+        journal.begin_writing()?; // refuses a tag before any work
     }
     Ok(Arc::new(journal))
 }
 
-/// The journal of a store that is there.
+/// Opens the journal of a store that exists.
 pub(crate) fn open_existing(place: &Place) -> Result<Journal> {
     let journal = Journal::open(place)?;
     if !journal.store.exists("zarr.json")? {
@@ -361,8 +365,9 @@ pub(crate) fn open_existing(place: &Place) -> Result<Journal> {
     Ok(journal)
 }
 
-/// Stages changes, creates the record and applies it.
-pub(crate) fn record(
+/// Stages changes, creates the record `head` and applies it. Returns the report and a notice; `None` when another commit
+/// has this number.
+pub(crate) fn commit_changes(
     journal: &Arc<Journal>,
     changes: &Changes,
     before: &HashMap<String, Option<bytes::Bytes>>,
@@ -387,8 +392,8 @@ pub(crate) fn record(
     body["previous"] = journal.link_to(head - 1)?;
     body["txid"] = json!(txid);
     body["epoch"] = json!(epoch.map(|epoch| epoch.number));
-    body["writer"] = json!(writer());
-    body["time"] = json!(now());
+    body["writer"] = json!(writer_name());
+    body["time"] = json!(utc_timestamp());
     body["message"] = json!(options.message);
     body["undoes"] = json!(options.undoes);
     body["report"] = report.clone();
@@ -403,13 +408,13 @@ pub(crate) fn record(
             }
             return Ok(None);
         }
-        Err(error) => match find_fate(journal, &txid, head, error)? {
-            Fate::Stands => {}
-            Fate::Lost => return Ok(None),
+        Err(error) => match find_outcome(journal, &txid, head, error)? {
+            CommitOutcome::Committed => {}
+            CommitOutcome::NotCommitted => return Ok(None),
         },
     }
-    drop(staging); // the record says from now on that they are needed
-    let late = match journal.apply_own(Record::new(head, body), staged) {
+    drop(staging); // from now on the record protects the staged files
+    let late = match journal.apply_record(CommitRecord::new(head, body), staged) {
         Ok(_head) => None,
         Err(error) => Some(
             json!({"code": "not_applied_yet", "text": format!("commit {head} stands and is not applied yet: {error}")}),
@@ -418,15 +423,21 @@ pub(crate) fn record(
     Ok(Some((report, late)))
 }
 
-/// What became of a record that may have been created.
-enum Fate {
-    Stands,
-    Lost,
+/// Whether a commit took effect whose record may have been created.
+enum CommitOutcome {
+    Committed,
+    NotCommitted,
 }
 
-/// Finds out what became of a record whose creation failed with `error`: what is under its name decides. An object
-/// that is not there may still arrive, and a file may not survive a loss of power: then it is unknown.
-fn find_fate(journal: &Journal, txid: &str, head: u64, error: EditError) -> Result<Fate> {
+/// Determines the outcome of a commit after the creation of its record failed with `error`, by reading the record back.
+/// The outcome is unknown if the object is missing, as it may still arrive, and for a file, as it may not survive a power
+/// loss.
+fn find_outcome(
+    journal: &Journal,
+    txid: &str,
+    head: u64,
+    error: EditError,
+) -> Result<CommitOutcome> {
     let unknown = |error: EditError| {
         EditError::new(
             Class::CommitUnknown,
@@ -442,10 +453,10 @@ fn find_fate(journal: &Journal, txid: &str, head: u64, error: EditError) -> Resu
     };
     match is_own {
         Some(true) if journal.side.is_folder() => Err(unknown(error)),
-        Some(true) => Ok(Fate::Stands),
+        Some(true) => Ok(CommitOutcome::Committed),
         Some(false) => {
             journal.unstage(txid);
-            Ok(Fate::Lost)
+            Ok(CommitOutcome::NotCommitted)
         }
         None if error.class == Class::CommitUnknown => Err(unknown(error)),
         None => {
@@ -455,7 +466,7 @@ fn find_fate(journal: &Journal, txid: &str, head: u64, error: EditError) -> Resu
     }
 }
 
-/// The same operations on the head as it is now, when nothing they need was changed meanwhile.
+/// Repeats the operations of a transaction on the current head. Refuses conflicts with the commits in between.
 fn repeat_after_conflict(
     journal: &Arc<Journal>,
     old: &Transaction,
@@ -464,31 +475,31 @@ fn repeat_after_conflict(
 ) -> Result<Transaction> {
     let head = journal.head()?;
     check_head(options, head)?;
-    let mut met = Vec::new();
+    let mut conflicts = Vec::new();
     for seq in old.head() + 1..=head {
         let Some(record) = journal.record(seq)? else { continue };
-        for item in record.written() {
+        for item in record.written_items() {
             if old
-                .read
+                .read_items
                 .iter()
-                .chain(&old.written)
+                .chain(&old.written_items)
                 .filter(|own| old.is_lasting(own))
                 .any(|own| items_conflict(own, &item))
-                && !met.contains(&item)
+                && !conflicts.contains(&item)
             {
-                met.push(item);
+                conflicts.push(item);
             }
         }
     }
-    if !met.is_empty() {
-        return Err(EditError::conflict("another commit changed the same", met));
+    if !conflicts.is_empty() {
+        return Err(EditError::conflict("another commit changed the same", conflicts));
     }
     let mut new = Transaction::begin(journal, folder)?;
-    new.replayed_rows = Some(old.rows.clone());
+    new.replayed_rows = Some(old.named_rows.clone());
     new.named = old
         .named
         .iter()
-        .filter(|(_, named)| matches!(named, Named::Rows(..)))
+        .filter(|(_, named)| matches!(named, NamedSelection::Rows(..)))
         .map(|(name, named)| (name.clone(), named.clone()))
         .collect();
     for operation in &old.operations {
@@ -508,7 +519,7 @@ fn repeat_after_conflict(
     Ok(new)
 }
 
-/// Whether two items are the same, or a group and one of its members.
+/// Whether two items are equal, or are a group and one of its members, or `b` is everything.
 fn items_conflict(a: &str, b: &str) -> bool {
     let inside = |group: &str, member: &str| {
         let number = group.strip_prefix("group:");
@@ -544,8 +555,8 @@ impl Transaction {
     }
 }
 
-/// What a commit writes that writes the store again.
+/// The item of a commit that rewrites the store.
 const EVERY_ITEM: &str = "*";
 
-/// How often a commit is tried on another head.
+/// Maximum number of attempts to commit, each on a later head.
 const MAX_COMMIT_TRIES: u32 = 20;

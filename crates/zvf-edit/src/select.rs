@@ -1,4 +1,4 @@
-//! Selectors: which vertices an operation means.
+//! Selectors: the vertices of an operation.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -11,7 +11,7 @@ use crate::error::{EditError, Result};
 use crate::fields::{self, Fields};
 use crate::geometry::Geometry;
 use crate::numbers::{NONE, Vid};
-use crate::transaction::{Named, Transaction};
+use crate::transaction::{NamedSelection, Transaction};
 
 /// The result of a selector.
 #[derive(Clone, Debug)]
@@ -20,14 +20,14 @@ pub(crate) struct Selection {
     pub(crate) vertices: Vec<Vid>,
 }
 
-/// The vertices that meet every condition so far; all vertices before the first condition.
+/// The vertices that match all conditions so far; `None` before the first condition.
 #[derive(Debug, Default)]
 struct Candidates {
     list: Option<Vec<Vid>>,
 }
 
 impl Candidates {
-    /// Keeps what is in `found` as well. The first list gives the order.
+    /// Intersects the candidates with `found`. The first list gives the order.
     fn intersect(&mut self, found: Vec<Vid>) {
         self.list = Some(match self.list.take() {
             None => found,
@@ -39,7 +39,7 @@ impl Candidates {
     }
 }
 
-/// Refuses conditions that make no sense together.
+/// Refuses invalid combinations of conditions.
 fn check_combination(fields: &Fields) -> Result<()> {
     if fields.get("all").is_some_and(|all| *all != Json::Bool(true)) {
         return Err(EditError::invalid("all: expected true"));
@@ -54,7 +54,7 @@ fn check_combination(fields: &Fields) -> Result<()> {
 }
 
 impl Transaction {
-    /// The vertices that a selector names.
+    /// Returns the vertices that a selector names.
     pub(crate) fn select(&mut self, selector: &Json) -> Result<Selection> {
         let Some(fields) = selector.as_object() else {
             return Err(EditError::invalid(format!(
@@ -82,11 +82,11 @@ impl Transaction {
                 selection.vertices.len()
             )));
         }
-        self.remember(&selection);
+        self.record_selection(&selection);
         Ok(selection)
     }
 
-    /// The one vertex that a selector names.
+    /// Returns the kind and the single vertex that a selector names.
     pub(crate) fn select_one(&mut self, selector: &Json) -> Result<(usize, Vid)> {
         let selection = self.select(selector)?;
         match selection.vertices[..] {
@@ -98,31 +98,32 @@ impl Transaction {
         }
     }
 
-    /// Keeps what was selected, in a form that means the same on another head.
-    fn remember(&mut self, selection: &Selection) {
+    /// Stores a fingerprint of a selection, which can be compared with one on another head.
+    fn record_selection(&mut self, selection: &Selection) {
         let geometry = &self.kinds[selection.kind];
-        let mut print = Vec::with_capacity(selection.vertices.len() * 16);
+        let mut fingerprint = Vec::with_capacity(selection.vertices.len() * 16);
         for v in &selection.vertices {
             let id =
                 geometry.object(geometry.owner[*v as usize]).map_or(i64::MIN, |object| object.id);
-            print.extend(id.to_le_bytes());
-            print.extend_from_slice(geometry.position_bytes(*v));
+            fingerprint.extend(id.to_le_bytes());
+            fingerprint.extend_from_slice(geometry.position_bytes(*v));
         }
         if !geometry.is_ordered() && geometry.kind != zvf_model::Kind::Skeleton {
-            // Rows may have another order on another head.
+            // The order of rows may differ on another head.
             let size = 8 + geometry.scalar.size() * geometry.axes;
-            let mut rows: Vec<Vec<u8>> = print.chunks_exact(size).map(<[u8]>::to_vec).collect();
+            let mut rows: Vec<Vec<u8>> =
+                fingerprint.chunks_exact(size).map(<[u8]>::to_vec).collect();
             rows.sort_unstable();
-            print = rows.concat();
+            fingerprint = rows.concat();
         }
-        self.selections.push(print);
+        self.selections.push(fingerprint);
     }
 
     fn evaluate(&mut self, fields: &Fields) -> Result<Selection> {
         check_combination(fields)?;
         let mut candidates = Candidates::default();
         let mut kind = match fields.get("kind") {
-            Some(token) => Some(self.kind_named(Some(token))?),
+            Some(token) => Some(self.find_kind(Some(token))?),
             None => None,
         };
         if let Some(name) = fields::text(fields, "ref")? {
@@ -143,17 +144,17 @@ impl Transaction {
             candidates.intersect(self.vertices_of_groups(groups, kind)?);
         }
         if let (Some(chunk), Some(row)) = (fields.get("chunk"), fields::int(fields, "row")?) {
-            candidates.intersect(vec![self.row(kind, chunk, row)?]);
+            candidates.intersect(vec![self.vertex_of_row(kind, chunk, row)?]);
         }
         let mut vertices = match candidates.list {
             Some(list) => list,
-            None => self.kinds[kind].everything()?,
+            None => self.kinds[kind].all_vertices()?,
         };
         if let Some(index) = fields.get("index") {
             if object.is_none() && !fields.contains_key("ref") {
                 return Err(EditError::invalid("\"index\" needs \"object\" or \"ref\""));
             }
-            vertices = pick(&vertices, index)?;
+            vertices = pick_entries(&vertices, index)?;
         }
         self.filter(kind, fields, &mut vertices)?;
         let must =
@@ -164,7 +165,7 @@ impl Transaction {
         Ok(Selection { kind, vertices })
     }
 
-    /// The vertices of objects, which have the kind that is known or, where none is, one kind that is then known.
+    /// Returns the vertices of objects, which must be of one kind: `kind`, which is set if it is `None`.
     fn vertices_of_ids(&mut self, ids: &[i64], kind: &mut Option<usize>) -> Result<Vec<Vid>> {
         let mut found = Vec::new();
         for id in ids {
@@ -179,18 +180,18 @@ impl Transaction {
         Ok(found)
     }
 
-    /// The vertices of the members of groups that are of a kind, ids ascending.
+    /// Returns the vertices of the members of groups that are of a kind, by ascending id.
     fn vertices_of_groups(&mut self, groups: &[Json], kind: usize) -> Result<Vec<Vid>> {
         let mut ids = BTreeSet::new();
         for group in groups {
             let number = self.groups.need(group)?;
-            self.read.insert(format!("group:{number}"));
+            self.read_items.insert(format!("group:{number}"));
             ids.extend(self.groups.list[number].members.iter().copied());
         }
         let mut found = Vec::new();
         for id in ids {
             if let Some(number) = self.kinds[kind].find(id) {
-                self.read.insert(format!("object:{id}"));
+                self.read_items.insert(format!("object:{id}"));
                 self.kinds[kind].load_object(number)?;
                 found.extend(self.kinds[kind].vertices_of(number));
             }
@@ -270,7 +271,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Refuses columns that are not there.
+    /// Refuses columns that do not exist.
     pub(crate) fn check_columns(
         &mut self,
         kind: usize,
@@ -284,13 +285,13 @@ impl Transaction {
                 Scope::Vertex => geometry
                     .columns
                     .iter()
-                    .find(|known| known.name == column.name)
-                    .map(|known| known.ty.width),
+                    .find(|candidate| candidate.name == column.name)
+                    .map(|candidate| candidate.ty.width),
                 Scope::Object => geometry
                     .object_columns
                     .iter()
-                    .find(|known| known.name == column.name)
-                    .map(|known| known.ty.width),
+                    .find(|candidate| candidate.name == column.name)
+                    .map(|candidate| candidate.ty.width),
                 Scope::Fragment | Scope::Group | Scope::Link => None,
             };
             if width.is_none_or(|width| column.index >= width) {
@@ -299,7 +300,7 @@ impl Transaction {
                     geometry.kind
                 )));
             }
-            self.read.insert(format!(
+            self.read_items.insert(format!(
                 "column:{}:{}:{}",
                 column.scope.word(),
                 column.name,
@@ -309,8 +310,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// The vertex of a row, as the row was when the transaction began.
-    fn row(&mut self, kind: usize, chunk: &Json, row: i64) -> Result<Vid> {
+    /// Returns the vertex of a row, as numbered when the transaction first began.
+    fn vertex_of_row(&mut self, kind: usize, chunk: &Json, row: i64) -> Result<Vid> {
         let parts = chunk
             .as_array()
             .map(|parts| parts.iter().map(Json::as_i64).collect::<Option<Vec<i64>>>());
@@ -330,9 +331,9 @@ impl Transaction {
         let number = geometry.chunk_number(&key);
         geometry.load_chunk(number)?;
         let rows = geometry.chunks[&number].rows.clone();
-        let print = |geometry: &Geometry, v: Vid| -> Vec<u8> {
+        let position_of = |geometry: &Geometry, v: Vid| -> Vec<u8> {
             let mut bytes = Vec::new();
-            if let Ok(Some(stored)) = geometry.vertices.stored(&geometry.snap, &key) {
+            if let Ok(Some(stored)) = geometry.vertices.read_stored(&geometry.snap, &key) {
                 let size = geometry.scalar.size() * geometry.axes;
                 let row = geometry.home[v as usize].1 as usize;
                 bytes.extend_from_slice(
@@ -341,11 +342,11 @@ impl Transaction {
             }
             bytes
         };
-        let known = self.replayed_rows.as_ref().and_then(|rows| rows.get(&name)).cloned();
-        if let Some((wanted, nth)) = known {
-            // On another head: the vertex that was there, wherever its row is now.
-            let same: Vec<usize> =
-                (0..rows.len()).filter(|i| print(&self.kinds[kind], rows[*i]) == wanted).collect();
+        let named_row = self.replayed_rows.as_ref().and_then(|rows| rows.get(&name)).cloned();
+        if let Some((position, nth)) = named_row {
+            // On another head, find the vertex that had the row, by its position.
+            let is_same = |i: &usize| position_of(&self.kinds[kind], rows[*i]) == position;
+            let same: Vec<usize> = (0..rows.len()).filter(is_same).collect();
             at = same.get(nth as usize).copied().ok_or_else(absent)?;
         }
         let geometry = &mut self.kinds[kind];
@@ -354,29 +355,30 @@ impl Transaction {
         if !geometry.alive[v as usize] {
             return Err(EditError::invalid(format!("row {row} of chunk {key:?} was removed")));
         }
-        if !self.rows.contains_key(&name) {
-            let own = print(&self.kinds[kind], v);
+        if !self.named_rows.contains_key(&name) {
+            let own = position_of(&self.kinds[kind], v);
             let before = rows[..at].iter();
-            let nth = before.filter(|other| print(&self.kinds[kind], **other) == own).count();
-            self.rows.insert(name, (own, num::saturating_u32_from_usize(nth))); // vertices have numbers of 32 bits
+            let nth = before.filter(|other| position_of(&self.kinds[kind], **other) == own).count();
+            let nth = num::saturating_u32_from_usize(nth); // vertices have numbers of 32 bits
+            self.named_rows.insert(name, (own, nth));
         }
         Ok(v)
     }
 
-    /// What a name stands for.
+    /// Returns the vertices of a name.
     fn resolve(&mut self, name: &str) -> Result<(usize, Vec<Vid>)> {
         let unknown = || EditError::invalid(format!("nothing was called {name:?} before"));
         let found = self.named.get(name).cloned().ok_or_else(unknown)?;
         let (kind, mut list) = match found {
-            Named::Vertices(kind, list) => (kind, list),
-            Named::Rows(kind, rows) => {
+            NamedSelection::Vertices(kind, list) => (kind, list),
+            NamedSelection::Rows(kind, rows) => {
                 let mut list = Vec::new();
                 for (chunk, row) in rows {
                     let v = self.kinds[kind].vertex_at(&chunk, row.into())?;
                     self.kinds[kind].owner_of(v)?;
                     list.push(v);
                 }
-                self.named.insert(name.to_owned(), Named::Vertices(kind, list.clone()));
+                self.named.insert(name.to_owned(), NamedSelection::Vertices(kind, list.clone()));
                 (kind, list)
             }
         };
@@ -386,8 +388,8 @@ impl Transaction {
 }
 
 impl Geometry {
-    /// Every vertex: by object and index, then those without objects by chunk and row.
-    pub(crate) fn everything(&mut self) -> Result<Vec<Vid>> {
+    /// Loads and returns all vertices: by object and index, then those without objects by chunk and row.
+    pub(crate) fn all_vertices(&mut self) -> Result<Vec<Vid>> {
         self.load_all()?;
         let by_id: BTreeMap<i64, u32> = self.existing_objects().into_iter().collect();
         let mut all = Vec::new();
@@ -408,17 +410,16 @@ impl Geometry {
         Ok(all)
     }
 
-    /// The value of a column at a vertex.
+    /// Returns the value of a column at a vertex.
     pub(crate) fn value_at(&self, v: Vid, column: &ColumnRef) -> Value {
         match column.scope {
             Scope::Vertex => {
-                let Some(known) = self.columns.iter().find(|known| known.name == column.name)
-                else {
+                let Some(own) = self.columns.iter().find(|own| own.name == column.name) else {
                     return Value::Null;
                 };
-                let size = known.ty.size();
-                known.ty.value(
-                    &known.data[v as usize * size..(v as usize + 1) * size],
+                let size = own.ty.size();
+                own.ty.value(
+                    &own.data[v as usize * size..(v as usize + 1) * size],
                     column.index as usize,
                 )
             }
@@ -427,19 +428,19 @@ impl Geometry {
         }
     }
 
-    /// The value of a column of an object; null when it is absent.
+    /// Returns the value of a column of an object; null when it is absent.
     pub(crate) fn object_value(&self, object: u32, column: &ColumnRef) -> Value {
-        let Some(known) = self.object_columns.iter().find(|known| known.name == column.name) else {
+        let Some(own) = self.object_columns.iter().find(|own| own.name == column.name) else {
             return Value::Null;
         };
         let Some(row) = self.object_row(object, &column.name) else { return Value::Null };
-        if row == known.array.fill {
+        if row == own.array.fill {
             return Value::Null;
         }
-        known.ty.value(&row, column.index as usize)
+        own.ty.value(&row, column.index as usize)
     }
 
-    /// The bytes of a column of an object.
+    /// Returns the encoded row of a column of an object.
     pub(crate) fn object_row(&self, object: u32, name: &str) -> Option<Vec<u8>> {
         let state = self.object(object)?;
         let column = self.object_columns.iter().find(|known| known.name == name)?;
@@ -455,8 +456,8 @@ impl Geometry {
     }
 }
 
-/// Entries of a list, by number, list of numbers or range; negative numbers count from the end.
-pub(crate) fn pick(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
+/// Returns entries of a list by index, list of indices or range. Negative indices count from the end.
+pub(crate) fn pick_entries(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
     let length = list.len();
     let outside = |i: i64| EditError::invalid(format!("index {i} of {length}"));
     let one = |i: &Json| -> Result<Vid> {
@@ -477,7 +478,7 @@ pub(crate) fn pick(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
                 }
             };
             let (from, to) = (end("from", 0)?, end("to", length)?);
-            // Nothing where the end comes before the start.
+            // Empty where the end is before the start.
             Ok(list.get(from..to).unwrap_or_default().to_vec())
         }
         (None, None) => one(index).map(|v| vec![v]),

@@ -1,8 +1,8 @@
-//! What a store held at one head, whatever is committed since.
+//! A snapshot of a store at one head, independent of later commits.
 //!
-//! The bytes of a key that a later record changes are taken from what that record kept. On an object store a slow
-//! writer may have put old bytes back, or removed what came since; there the checksums in the log decide, and the
-//! staged bytes stand in.
+//! The bytes of a key that a later commit changed come from the old bytes of that commit. On an object store a slow writer
+//! may have restored outdated bytes or removed newer ones. There, bytes are verified against the checksums of the log, and
+//! read from the staged files if they differ.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -17,67 +17,68 @@ use crate::error::{EditError, Result, foreign_change};
 use crate::journal::Journal;
 use crate::record::{Entry, Span};
 
-/// What a store held at one head.
+/// A snapshot of a store at one head.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) journal: Arc<Journal>,
     pub(crate) head: u64,
-    later: RefCell<Later>,
+    later: RefCell<LaterCommits>,
     cache: RefCell<HashMap<String, Option<Bytes>>>,
-    /// What the last commits put under their keys: the transaction, and its span of new bytes.
-    known: HashMap<String, (Arc<str>, Option<Span>)>,
-    /// Bytes read so far.
-    pub(crate) read: Cell<u64>,
+    /// The keys of recent commits, each with the last transaction that wrote it and the span of its new bytes.
+    known_keys: HashMap<String, (Arc<str>, Option<Span>)>,
+    /// The number of bytes read so far.
+    pub(crate) bytes_read: Cell<u64>,
 }
 
+/// The commits after the head that were noticed so far.
 #[derive(Debug)]
-struct Later {
-    seen: u64,
+struct LaterCommits {
+    last_seq: u64,
     before: HashMap<String, Option<Bytes>>,
 }
 
 impl Snapshot {
-    /// The store as it is now. What is committed is applied first.
-    pub(crate) fn now(journal: &Arc<Journal>) -> Result<Self> {
+    /// Opens the store at its current head, after applying pending commits.
+    pub(crate) fn open(journal: &Arc<Journal>) -> Result<Self> {
         let head = journal.settle()?;
-        let mut known = HashMap::new();
-        for seq in head.saturating_sub(CHECKED_COMMITS - 1).max(1)..=head {
+        let mut known_keys = HashMap::new();
+        for seq in head.saturating_sub(MAX_CHECKED_COMMITS - 1).max(1)..=head {
             if let Some(staged) = journal.staged_keys(seq)? {
                 let txid: Arc<str> = staged.txid.as_str().into();
                 let keys = staged.into_keys();
-                known.extend(keys.map(|(key, span)| (key, (Arc::clone(&txid), span))));
+                known_keys.extend(keys.map(|(key, span)| (key, (Arc::clone(&txid), span))));
             }
         }
-        let later = RefCell::new(Later { seen: head, before: HashMap::new() });
+        let later = RefCell::new(LaterCommits { last_seq: head, before: HashMap::new() });
         Ok(Self {
             journal: Arc::clone(journal),
             head,
             later,
             cache: RefCell::default(),
-            known,
-            read: Cell::new(0),
+            known_keys,
+            bytes_read: Cell::new(0),
         })
     }
 
-    /// The store as it was at a head.
-    pub(crate) fn at(journal: &Arc<Journal>, head: u64) -> Result<Self> {
+    /// Opens the store at an earlier head.
+    pub(crate) fn open_at(journal: &Arc<Journal>, head: u64) -> Result<Self> {
         if journal.pinned.is_some() {
-            return Self::now(&Arc::new(journal.at(head)?));
+            return Self::open(&Arc::new(journal.open_at(head)?));
         }
-        let mut snap = Self::now(journal)?;
+        let mut snap = Self::open(journal)?;
         if head > snap.head {
             return Err(EditError::new(
                 Class::NotFound,
                 format!("there is no commit {head}; the last is {}", snap.head),
             ));
         }
-        snap.later.get_mut().seen = head;
+        snap.later.get_mut().last_seq = head;
         snap.head = head;
         while snap.look_ahead()? {}
         Ok(snap)
     }
 
-    /// The names directly below a prefix at the head, sorted; some may hold nothing.
+    /// Lists the names directly below a prefix at the head, sorted. Some may be empty.
     pub(crate) fn list(&self, prefix: &str) -> Result<Vec<String>> {
         let mut names: BTreeSet<String> = self.journal.store.list(prefix)?.into_iter().collect();
         while self.look_ahead()? {}
@@ -91,36 +92,37 @@ impl Snapshot {
         Ok(names.into_iter().collect())
     }
 
-    /// The bytes of a key at the head.
+    /// Reads the bytes of a key at the head.
     pub(crate) fn get(&self, key: &str) -> Result<Option<Bytes>> {
-        if let Some(known) = self.cache.borrow().get(key) {
-            return Ok(known.clone());
+        if let Some(cached) = self.cache.borrow().get(key) {
+            return Ok(cached.clone());
         }
         loop {
-            if let Some(kept) = self.later.borrow().before.get(key) {
-                return Ok(kept.clone());
+            if let Some(old) = self.later.borrow().before.get(key) {
+                return Ok(old.clone());
             }
             let bytes = self.journal.store.get_twice(key)?;
-            // The record is there before the first changed byte: asked after reading, it shows whether the bytes are too new.
+            // A record exists before the first changed byte, so a check after the read shows whether the bytes are too new.
             if self.look_ahead()? {
                 continue;
             }
-            let bytes = self.checked(key, bytes)?;
-            self.read.set(self.read.get() + to_u64(bytes.as_ref().map_or(0, Bytes::len)));
-            if self.read.get() < MAX_CACHE_BYTES {
+            let bytes = self.verify(key, bytes)?;
+            let len = to_u64(bytes.as_ref().map_or(0, Bytes::len));
+            self.bytes_read.set(self.bytes_read.get() + len);
+            if self.bytes_read.get() < MAX_CACHE_BYTES {
                 self.cache.borrow_mut().insert(key.to_owned(), bytes.clone());
             }
             return Ok(bytes);
         }
     }
 
-    /// The bytes, where they are those of the last commit that wrote the key. On a backend a slow writer may have
-    /// put others there; in a folder only something that does not know the journal can.
-    fn checked(&self, key: &str, bytes: Option<Bytes>) -> Result<Option<Bytes>> {
-        let Some((txid, span)) = self.known.get(key) else { return Ok(bytes) };
+    /// Verifies bytes against the last commit that wrote the key. On a backend a slow writer may have put other bytes, which
+    /// are replaced by the staged ones; in a folder only programs that do not know the journal can, which is refused.
+    fn verify(&self, key: &str, bytes: Option<Bytes>) -> Result<Option<Bytes>> {
+        let Some((txid, span)) = self.known_keys.get(key) else { return Ok(bytes) };
         let same = match (span, &bytes) {
             (None, None) => true,
-            (Some(span), Some(bytes)) => span.is_of(bytes),
+            (Some(span), Some(bytes)) => span.matches_bytes(bytes),
             _ => false,
         };
         if same || self.journal.place.accepts_foreign {
@@ -143,8 +145,8 @@ impl Snapshot {
         }
     }
 
-    /// Adds what something else wrote, so that the journal knows it from now on.
-    pub(crate) fn adopt(
+    /// Adds foreign changes to a commit, so that the journal contains them from then on.
+    pub(crate) fn adopt_foreign(
         &self,
         changes: &mut Changes,
         before: &mut HashMap<String, Option<Bytes>>,
@@ -152,13 +154,13 @@ impl Snapshot {
         if !self.journal.place.accepts_foreign {
             return Ok(());
         }
-        for (key, (txid, span)) in &self.known {
+        for (key, (txid, span)) in &self.known_keys {
             if changes.contains_key(key) {
                 continue;
             }
             let now = self.journal.store.get(key)?;
             let entry = Entry { key, new: *span, old: None };
-            if entry.is_done(now.as_deref()) {
+            if entry.is_applied(now.as_deref()) {
                 continue;
             }
             let staged = format!("txn/{txid}/new");
@@ -172,16 +174,16 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Takes in a record that was committed since; whether there was one.
+    /// Loads the old bytes of the next record, if any. Returns whether there was one.
     fn look_ahead(&self) -> Result<bool> {
-        let next = self.later.borrow().seen + 1;
+        let next = self.later.borrow().last_seq + 1;
         if !self.journal.has_record(next)? {
             return Ok(false);
         }
         let Some(record) = self.journal.record(next)? else { return Ok(false) };
         let before = self.journal.read_before(&record)?;
         let mut later = self.later.borrow_mut();
-        later.seen = next;
+        later.last_seq = next;
         for (key, bytes) in before {
             later.before.entry(key).or_insert(bytes);
         }
@@ -189,8 +191,8 @@ impl Snapshot {
     }
 }
 
-/// Bytes that a snapshot keeps of what it read.
+/// Maximum bytes in the cache of a snapshot.
 const MAX_CACHE_BYTES: u64 = 256 << 20;
 
-/// Commits whose bytes are compared with what is in the store.
-const CHECKED_COMMITS: u64 = 8;
+/// Number of recent commits whose bytes are verified.
+const MAX_CHECKED_COMMITS: u64 = 8;

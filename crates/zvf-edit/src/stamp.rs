@@ -1,11 +1,11 @@
-//! What marks a commit: a name of its own, who wrote it, and when.
+//! The transaction id, writer and time of a commit.
 
 use std::fs::File;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use zvf_format::num;
 
-/// A name that no other transaction has.
+/// Returns a unique transaction id.
 pub(crate) fn new_txid() -> String {
     let random = || {
         let mut bytes = [0_u8; 16];
@@ -18,19 +18,19 @@ pub(crate) fn new_txid() -> String {
     format!("{:032x}", random().unwrap_or(mixed))
 }
 
-/// Who writes: the user and the process.
-pub(crate) fn writer() -> String {
+/// Returns the user and the process that write.
+pub(crate) fn writer_name() -> String {
     let user = std::env::var("USER")
         .or_else(|_unset| std::env::var("LOGNAME"))
         .unwrap_or_else(|_unset| "unknown".to_owned());
     format!("{user}, process {}", std::process::id())
 }
 
-/// The time in UTC, to the millisecond.
-pub(crate) fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(); // before 1970 is as good as 1970
+/// Formats the current time in UTC, to the millisecond.
+pub(crate) fn utc_timestamp() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(); // clamps to 1970
     let (days, rest) = (since.as_secs() / 86400, since.as_secs() % 86400);
-    // Civil date from days, by the era of 400 years.
+    // Civil date from days, by eras of 400 years.
     let z = num::saturating_i64(days) + 719_468; // a clock has fewer days
     let era = z.div_euclid(146_097);
     let day_of_era = z.rem_euclid(146_097);

@@ -1,4 +1,4 @@
-//! A copy of a store in a folder of its own, for work whose outcome one commit takes over.
+//! A temporary copy of a store, for changes that one commit takes over.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -12,20 +12,20 @@ use crate::error::{EditError, Result};
 use crate::journal::{Journal, need_listed};
 use crate::stamp::new_txid;
 
-/// A copy of a store in a folder of its own.
+/// A copy of a store in a temporary folder.
 #[derive(Debug)]
 pub(crate) struct StoreCopy {
     pub(crate) path: PathBuf,
-    /// Goes with the copy.
+    /// Removes the folder with the copy.
     _scratch: Scratch,
-    /// The files that are second names of those of the store, with their inode.
+    /// The files that are hard links to those of the store, with their inode.
     linked: BTreeMap<String, u64>,
 }
 
 impl StoreCopy {
-    /// Copies the store, but for the keys in `changes`, which get those bytes.
+    /// Copies the store with `changes` applied.
     pub(crate) fn copy_store_with(journal: &Journal, changes: &Changes) -> Result<Self> {
-        let scratch = Scratch::of_journal(journal);
+        let scratch = Scratch::new(journal);
         let name = journal.place.folder().and_then(Path::file_name);
         let path = scratch.path.join(name.unwrap_or("store.zarrvectors".as_ref()));
         let mut copy = Self { path, _scratch: scratch, linked: BTreeMap::new() };
@@ -54,7 +54,7 @@ impl StoreCopy {
         KeyedFolder::new(Disk::default(), self.path.clone())
     }
 
-    /// What the copy holds now and the store does not, and what the store holds under those keys.
+    /// Compares the copy with the store. Returns the changes, and the bytes of the store under their keys.
     pub(crate) fn differences(
         &self,
         journal: &Journal,
@@ -62,7 +62,7 @@ impl StoreCopy {
         let copy = self.folder();
         let list = |keys: Vec<String>| -> BTreeSet<String> { keys.into_iter().collect() };
         let (before, after) = (list(journal.store.walk("")?), list(copy.walk("")?));
-        let (mut changes, mut kept) = (Changes::new(), HashMap::new());
+        let (mut changes, mut stored) = (Changes::new(), HashMap::new());
         let mut size = 0_usize;
         for key in before.union(&after) {
             if after.contains(key) && self.is_linked(key) {
@@ -82,28 +82,28 @@ impl StoreCopy {
                     ),
                 ));
             }
-            kept.insert(key.clone(), old);
+            stored.insert(key.clone(), old);
             changes.insert(key.clone(), new);
         }
-        Ok((changes, kept))
+        Ok((changes, stored))
     }
 
-    /// Whether a file still is the one of the store.
+    /// Whether a file is still the hard link to that of the store.
     fn is_linked(&self, key: &str) -> bool {
         let inode = self.linked.get(key);
         inode.is_some() && inode.copied() == inode_of(&self.path.join(key))
     }
 }
 
-/// A folder of its own for work on a store, removed when it is dropped.
+/// A temporary folder, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     pub(crate) path: PathBuf,
 }
 
 impl Scratch {
-    /// A name beside the staged files of a journal, or among temporary files. Nothing is made yet.
-    pub(crate) fn of_journal(journal: &Journal) -> Self {
+    /// Chooses a name beside the staged files of the journal, or in the temporary folder. Creates nothing yet.
+    pub(crate) fn new(journal: &Journal) -> Self {
         let path = match journal.side.folder() {
             Some(side) => side.path(&format!("txn/rewrite-{}", new_txid())),
             None => std::env::temp_dir().join(format!("zvf-rewrite-{}", new_txid())),
@@ -114,12 +114,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays is garbage for gc.
+        // `gc` removes what remains.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Gives a file a second name; copies it where there are none. The inode of a file with two names.
+/// Hard-links a file, or copies it where that fails. Returns the inode of a link.
 fn link(from: &Path, to: &Path) -> Result<Option<u64>> {
     if let Some(above) = to.parent() {
         fs::create_dir_all(above)?;
@@ -151,5 +151,5 @@ fn inode_of(_path: &Path) -> Option<u64> {
     None
 }
 
-/// What one commit may hold in memory, old and new.
+/// Maximum bytes of a commit in memory, old and new.
 const MAX_COMMIT_BYTES: usize = 8 << 30;

@@ -1,4 +1,4 @@
-//! Whole stores: one at an earlier head, parts of one as stores of their own, several as one.
+//! Operations on whole stores: checkout of an earlier head, split and merge.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -11,18 +11,18 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::Kind;
 use zvf_query::predicate::{ColumnRef, Scope};
 
-use crate::append::{Gathered, to_json};
+use crate::append::{ObjectData, to_json};
 use crate::arrays::doc_bytes;
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::history::{hold_for_reading, journal, plan_undo};
+use crate::history::{hold_for_reading, open_store_journal, plan_undo};
 use crate::journal::{Journal, need_listed};
 use crate::links::End;
 use crate::new_column::NewColumn;
 use crate::numbers::{NONE, Vid};
 use crate::options::CommitOptions;
 use crate::place::{Place, journal_folder};
-use crate::scalar::Type;
+use crate::scalar::ColumnType;
 use crate::script::{commit, open_journal, report};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
@@ -46,7 +46,7 @@ fn copy_store(from: &Journal, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes the marks of a journal from the root of a copy: its history stays with the original.
+/// Removes the journal of a copy, and its mark in the root. The history stays with the original.
 fn forget_journal(store: &Path) -> Result<()> {
     let journal = Journal::open_beside(store)?;
     let text = journal
@@ -61,30 +61,30 @@ fn forget_journal(store: &Path) -> Result<()> {
     journal.side.delete_below("")
 }
 
-/// Makes a store that is the one in `store` as it was at `head`.
+/// Creates a store that is `store` as it was at `head`.
 ///
 /// # Errors
 ///
-/// When there is no such head, its bytes were removed by `gc`, or `out` exists.
+/// When there is no such head, `gc` removed its bytes, or `out` exists.
 pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> {
     let store = store.into();
-    let own = journal(&store)?;
+    let journal = open_store_journal(&store)?;
     let _held = hold_for_reading(&store)?;
-    let snap = Snapshot::now(&own)?;
+    let snap = Snapshot::open(&journal)?;
     if head > snap.head {
         return Err(EditError::new(
             Class::NotFound,
             format!("there is no commit {head}; the last is {}", snap.head),
         ));
     }
-    let changes = match own.pinned {
+    let changes = match journal.pinned {
         Some(_) => {
-            copy_store(&own.at(head)?, out)?;
+            copy_store(&journal.open_at(head)?, out)?;
             Changes::new()
         }
         None => {
-            let (changes, _, _) = plan_undo(&own, &snap, head)?;
-            copy_store(&own, out)?;
+            let (changes, _, _) = plan_undo(&journal, &snap, head)?;
+            copy_store(&journal, out)?;
             changes
         }
     };
@@ -99,7 +99,7 @@ pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> 
     Ok(json!({"store": store.to_string(), "out": out.to_string_lossy(), "head": head}))
 }
 
-/// What divides a store.
+/// The rule by which a store is split.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Division {
     /// A store for each group.
@@ -112,11 +112,11 @@ pub enum Division {
     Boxes(Vec<[Vec<f64>; 2]>),
 }
 
-/// Makes a store in `folder` for each part of the one in `store`, which is not changed.
+/// Creates a store in `folder` for each part of `store`, which is not changed.
 ///
 /// # Errors
 ///
-/// When `folder` exists, or a name, column or box makes no sense.
+/// When `folder` exists, or a name, column or box is invalid.
 pub fn split(
     store: impl Into<Place>,
     folder: &Path,
@@ -131,10 +131,10 @@ pub fn split(
         ));
     }
     let store = store.into();
-    let own = journal(&store)?;
+    let journal = open_store_journal(&store)?;
     let _held = hold_for_reading(&store)?;
-    let whole = Transaction::begin(&own, Path::new("."))?;
-    let Parts { list, without_value } = find_parts(&whole, by)?;
+    let transaction = Transaction::begin(&journal, Path::new("."))?;
+    let Parts { list, without_value } = find_parts(&transaction, by)?;
     let mut stores = Vec::new();
     for (name, keep) in &list {
         let safe: String = name
@@ -143,7 +143,7 @@ pub fn split(
             .collect();
         let target = folder.join(format!("{safe}.zarrvectors"));
         if !dry_run {
-            write_part(&own, &target, keep, half_open)?;
+            write_part(&journal, &target, keep, half_open)?;
         }
         stores.push(json!({"name": name, "store": target.to_string_lossy()}));
     }
@@ -156,32 +156,32 @@ pub fn split(
     )
 }
 
-/// What a store is divided into.
+/// The parts of a split.
 #[derive(Default)]
 struct Parts {
-    /// The name of each part, and what it keeps.
-    list: Vec<(String, Keep)>,
-    /// Objects that are in no part, as the column by which the store is divided has no value for them.
+    /// The name and the content of each part.
+    list: Vec<(String, PartContent)>,
+    /// The number of objects in no part, as the column of the split has no value for them.
     without_value: u64,
 }
 
-fn find_parts(whole: &Transaction, by: &Division) -> Result<Parts> {
+fn find_parts(transaction: &Transaction, by: &Division) -> Result<Parts> {
     let mut parts = Parts::default();
     match by {
         Division::Groups => {
-            for (number, group) in whole.groups.list.iter().enumerate() {
+            for (number, group) in transaction.groups.list.iter().enumerate() {
                 let members = group.members.iter().copied().collect();
-                parts.list.push((whole.groups.name(number), Keep::Objects(members)));
+                parts.list.push((transaction.groups.name(number), PartContent::Objects(members)));
             }
         }
         Division::Objects => {
-            for id in whole.object_ids() {
-                parts.list.push((id.to_string(), Keep::Objects(HashSet::from([id]))));
+            for id in transaction.object_ids() {
+                parts.list.push((id.to_string(), PartContent::Objects(HashSet::from([id]))));
             }
         }
-        Division::Attribute(name) => parts = find_parts_by_value(whole, name)?,
+        Division::Attribute(name) => parts = find_parts_by_value(transaction, name)?,
         Division::Boxes(boxes) => {
-            let axes = whole.kinds[0].axes;
+            let axes = transaction.kinds[0].axes;
             for (number, [low, high]) in boxes.iter().enumerate() {
                 if low.len() != axes || high.len() != low.len() {
                     return Err(EditError::invalid(format!(
@@ -189,26 +189,26 @@ fn find_parts(whole: &Transaction, by: &Division) -> Result<Parts> {
                         low.len()
                     )));
                 }
-                parts.list.push((number.to_string(), Keep::Box(low.clone(), high.clone())));
+                parts.list.push((number.to_string(), PartContent::Box(low.clone(), high.clone())));
             }
         }
     }
     Ok(parts)
 }
 
-/// One part for each value that a column of objects has.
-fn find_parts_by_value(whole: &Transaction, name: &str) -> Result<Parts> {
+/// Returns one part for each value of a column of objects.
+fn find_parts_by_value(transaction: &Transaction, name: &str) -> Result<Parts> {
     let name = name.strip_prefix("object.").unwrap_or(name);
     let column = ColumnRef { scope: Scope::Object, name: name.to_owned(), index: 0 };
-    let mut columns = whole.kinds.iter().flat_map(|kind| &kind.object_columns);
-    if !columns.any(|known| known.name == name) {
+    let mut columns = transaction.kinds.iter().flat_map(|kind| &kind.object_columns);
+    if !columns.any(|column| column.name == name) {
         return Err(EditError::invalid(format!("objects have no column {name:?}")));
     }
     let mut without_value = 0;
     let mut by_value: BTreeMap<String, HashSet<i64>> = BTreeMap::new();
-    for id in whole.object_ids() {
-        let Some((kind, object)) = whole.find_object(id) else { continue };
-        let value = to_json(&whole.kinds[kind].object_value(object, &column));
+    for id in transaction.object_ids() {
+        let Some((kind, object)) = transaction.find_object(id) else { continue };
+        let value = to_json(&transaction.kinds[kind].object_value(object, &column));
         if value.is_null() {
             without_value += 1;
             continue;
@@ -216,13 +216,14 @@ fn find_parts_by_value(whole: &Transaction, name: &str) -> Result<Parts> {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         by_value.entry(text).or_default().insert(id);
     }
-    let list = by_value.into_iter().map(|(value, ids)| (value, Keep::Objects(ids))).collect();
+    let list = by_value.into_iter().map(|(value, ids)| (value, PartContent::Objects(ids)));
+    let list = list.collect();
     Ok(Parts { list, without_value })
 }
 
-/// Copies a store and removes everything from the copy but what a part keeps.
-fn write_part(own: &Journal, target: &Path, keep: &Keep, half_open: bool) -> Result<()> {
-    copy_store(own, target)?;
+/// Copies a store and removes everything outside of a part from the copy.
+fn write_part(journal: &Journal, target: &Path, keep: &PartContent, half_open: bool) -> Result<()> {
+    copy_store(journal, target)?;
     forget_journal(target)?;
     let copy = Arc::new(Journal::open_beside(target)?);
     let mut part = Transaction::begin(&copy, Path::new("."))?;
@@ -231,14 +232,14 @@ fn write_part(own: &Journal, target: &Path, keep: &Keep, half_open: bool) -> Res
     forget_journal(target)
 }
 
-/// What stays of a store.
-enum Keep {
+/// The content of a part of a store.
+enum PartContent {
     Objects(HashSet<i64>),
     Box(Vec<f64>, Vec<f64>),
 }
 
 impl Transaction {
-    /// The ids of all objects, ascending.
+    /// Returns the ids of all objects, ascending.
     pub(crate) fn object_ids(&self) -> Vec<i64> {
         let all = self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
         let ids: BTreeSet<i64> = all
@@ -249,72 +250,71 @@ impl Transaction {
         ids.into_iter().collect()
     }
 
-    fn keep_only(&mut self, keep: &Keep, half_open: bool) -> Result<()> {
+    fn keep_only(&mut self, keep: &PartContent, half_open: bool) -> Result<()> {
         for kind in 0..self.kinds.len() {
-            let everything = self.kinds[kind].everything()?;
+            let all_vertices = self.kinds[kind].all_vertices()?;
             if self.kinds[kind].has_links() {
                 self.kinds[kind].load_all_links()?;
             }
             let points = self.kinds[kind].kind == Kind::PointCloud;
             let geometry = &self.kinds[kind];
             let inside = |v: Vid| -> bool {
-                let Keep::Box(low, high) = keep else { return false };
+                let PartContent::Box(low, high) = keep else { return false };
                 let position = geometry.position(v);
                 position.iter().enumerate().all(|(axis, x)| {
                     *x >= low[axis] && if half_open { *x < high[axis] } else { *x <= high[axis] }
                 })
             };
-            let mut gone: Vec<Vid> = Vec::new();
-            let mut removed: Vec<u32> = Vec::new();
+            let mut removed_vertices: Vec<Vid> = Vec::new();
+            let mut removed_objects: Vec<u32> = Vec::new();
             match keep {
-                Keep::Box(..) if points => {
-                    gone.extend(everything.iter().copied().filter(|v| !inside(*v)))
+                PartContent::Box(..) if points => {
+                    removed_vertices.extend(all_vertices.iter().copied().filter(|v| !inside(*v)))
                 }
-                Keep::Box(..) | Keep::Objects(_) => {
+                PartContent::Box(..) | PartContent::Objects(_) => {
                     for (id, number) in geometry.existing_objects() {
                         let stays = match keep {
-                            Keep::Objects(ids) => ids.contains(&id),
-                            Keep::Box(..) => {
+                            PartContent::Objects(ids) => ids.contains(&id),
+                            PartContent::Box(..) => {
                                 geometry.vertices_of(number).iter().any(|v| inside(*v))
                             }
                         };
                         if !stays {
-                            removed.push(number);
+                            removed_objects.push(number);
                         }
                     }
-                    gone.extend(
-                        everything.iter().copied().filter(|v| geometry.owner[*v as usize] == NONE),
-                    );
+                    let is_free = |v: &Vid| geometry.owner[*v as usize] == NONE;
+                    removed_vertices.extend(all_vertices.iter().copied().filter(is_free));
                 }
             }
-            for object in removed {
+            for object in removed_objects {
                 self.remove_object(kind, object)?;
             }
-            if !gone.is_empty() {
-                self.remove_vertices(kind, &gone)?;
+            if !removed_vertices.is_empty() {
+                self.remove_vertices(kind, &removed_vertices)?;
             }
         }
         Ok(())
     }
 }
 
-/// What becomes of ids when stores are merged.
+/// The treatment of ids when stores are merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MergeIds {
-    /// Those that come are added to the next id of the store they come to.
+    /// Ids of the other stores are added to the next id of the target.
     #[default]
     Shift,
-    /// They stay; one that was used is a fault.
+    /// Ids stay; a used one is an error.
     Keep,
-    /// Each gets the next id.
+    /// Each object gets the next id.
     New,
 }
 
-/// Adds the objects, points, links and groups of stores to one, in one commit.
+/// Adds the objects, points, links and groups of stores to another store, in one commit.
 ///
 /// # Errors
 ///
-/// When kinds or axes differ, an id was used, or a column is missing that must be given.
+/// When kinds or axes differ, an id was used, or a required column is missing.
 pub fn merge(
     into: impl Into<Place>,
     from: &[Place],
@@ -322,11 +322,11 @@ pub fn merge(
     by_source: bool,
     options: &CommitOptions,
 ) -> Result<Json> {
-    let own = open_journal(&into.into(), options)?;
-    let mut target = Transaction::begin(&own, Path::new("."))?;
+    let journal = open_journal(&into.into(), options)?;
+    let mut target = Transaction::begin(&journal, Path::new("."))?;
     for source in from {
         let _held = hold_for_reading(source)?;
-        let other = journal(source)?;
+        let other = open_store_journal(source)?;
         let mut store = Transaction::begin(&other, Path::new("."))?;
         let name = Path::new(&source.to_string())
             .file_stem()
@@ -340,23 +340,23 @@ pub fn merge(
     target.operations = vec![json!({"op": "merge", "from": names})];
     let mut own_options = options.clone();
     own_options.if_head = Some(target.head());
-    let committed = commit(&own, target, &own_options)?;
+    let committed = commit(&journal, target, &own_options)?;
     let commits: Vec<Json> = committed.report.into_iter().collect();
-    Ok(report(&own, own.head()?, options.dry_run, &commits, &committed.notices, None))
+    Ok(report(&journal, journal.head()?, options.dry_run, &commits, &committed.notices, None))
 }
 
 impl Transaction {
-    /// Adds everything of another store.
+    /// Adds the contents of another store.
     fn add_store(&mut self, other: &mut Self, ids: MergeIds, group: Option<String>) -> Result<()> {
         self.check_same_kinds(other)?;
         self.check_same_axes(other)?;
         let shift = self.next_id;
         let mut new_ids: HashMap<i64, i64> = HashMap::new();
         for number in 0..other.kinds.len() {
-            let kind = self.kind_named(Some(&json!(other.kinds[number].kind.token())))?;
+            let kind = self.find_kind(Some(&json!(other.kinds[number].kind.token())))?;
             other.kinds[number].load_all()?;
             other.kinds[number].load_all_links()?;
-            self.unite_columns(kind, other, number)?;
+            self.add_missing_columns(kind, other, number)?;
             let mut twin: HashMap<Vid, Vid> = HashMap::new();
             for (id, object) in other.kinds[number].existing_objects() {
                 let new = match ids {
@@ -367,19 +367,19 @@ impl Transaction {
                     MergeIds::New => self.next_id,
                 };
                 let vertices = other.kinds[number].vertices_of(object);
-                let gathered = other.gather(number, Some(object), &vertices);
-                let made = self.add_gathered(kind, Some(new), &gathered)?;
+                let data = other.gather(number, Some(object), &vertices);
+                let new_vertices = self.add_object_data(kind, Some(new), &data)?;
                 new_ids.insert(id, new);
-                twin.extend(vertices.into_iter().zip(made));
+                twin.extend(vertices.into_iter().zip(new_vertices));
             }
-            let everything = other.kinds[number].everything()?;
+            let all_vertices = other.kinds[number].all_vertices()?;
             let owner = &other.kinds[number].owner;
             let free: Vec<Vid> =
-                everything.into_iter().filter(|v| owner[*v as usize] == NONE).collect();
+                all_vertices.into_iter().filter(|v| owner[*v as usize] == NONE).collect();
             if !free.is_empty() {
-                let gathered = other.gather(number, None, &free);
-                let made = self.add_gathered(kind, None, &gathered)?;
-                twin.extend(free.into_iter().zip(made));
+                let data = other.gather(number, None, &free);
+                let new_vertices = self.add_object_data(kind, None, &data)?;
+                twin.extend(free.into_iter().zip(new_vertices));
             }
             self.copy_records(kind, other, number, &twin)?;
         }
@@ -421,7 +421,7 @@ impl Transaction {
         Err(EditError::invalid(format!("the axes are {found:?}, expected {expected:?}")))
     }
 
-    /// Copies the groups of another store, whose objects have new ids. Members join the group of the same name, if any.
+    /// Copies the groups of another store, whose objects have new ids. Groups with the same name are merged.
     fn copy_groups(&mut self, other: &Self, new_ids: &HashMap<i64, i64>) {
         for (number, theirs) in other.groups.list.iter().enumerate() {
             let same = theirs.name.as_ref().and_then(|name| {
@@ -438,7 +438,7 @@ impl Transaction {
         }
     }
 
-    /// Copies what a group of another store has in the columns that both stores have.
+    /// Copies the values of a group of another store in the columns that both stores have.
     fn copy_group_values(&mut self, other: &Self, number: usize, to: usize) {
         let count = self.groups.list.len();
         for theirs in &other.groups.columns {
@@ -455,8 +455,8 @@ impl Transaction {
         }
     }
 
-    /// Columns of objects that only the other store has.
-    fn unite_columns(&mut self, kind: usize, other: &Self, number: usize) -> Result<()> {
+    /// Adds the columns of objects that only the other store has.
+    fn add_missing_columns(&mut self, kind: usize, other: &Self, number: usize) -> Result<()> {
         for theirs in &other.kinds[number].object_columns {
             if !self.column_exists("object", kind, &theirs.name) {
                 let (name, ty) = (theirs.name.clone(), theirs.ty.clone());
@@ -468,16 +468,16 @@ impl Transaction {
         Ok(())
     }
 
-    /// What a script would say of vertices and their object.
-    fn gather(&self, kind: usize, object: Option<u32>, vertices: &[Vid]) -> Gathered {
+    /// Gathers vertices and their object, in the form of a script.
+    fn gather(&self, kind: usize, object: Option<u32>, vertices: &[Vid]) -> ObjectData {
         let geometry = &self.kinds[kind];
-        let mut gathered = Gathered::default();
+        let mut data = ObjectData::default();
         let place: HashMap<Vid, usize> =
             vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
         for (i, v) in vertices.iter().enumerate() {
-            gathered.positions.push(json!(geometry.decimal_position(*v)));
+            data.positions.push(json!(geometry.decimal_position(*v)));
             if let Some(parent) = place.get(&geometry.parent[*v as usize]) {
-                gathered.parents.insert(i, *parent);
+                data.parents.insert(i, *parent);
             }
         }
         for column in &geometry.columns {
@@ -485,7 +485,7 @@ impl Transaction {
             let rows = vertices.iter().map(|v| {
                 row_json(&column.ty, &column.data[*v as usize * size..(*v as usize + 1) * size])
             });
-            gathered.attributes.insert(column.name.clone(), rows.collect());
+            data.attributes.insert(column.name.clone(), rows.collect());
         }
         if let Some(object) = object {
             let mut values = Map::new();
@@ -495,12 +495,12 @@ impl Transaction {
                     if row == column.array.fill { Json::Null } else { row_json(&column.ty, &row) };
                 values.insert(column.name.clone(), value);
             }
-            gathered.values = values;
+            data.values = values;
         }
-        gathered
+        data
     }
 
-    /// Links of the other store, between the vertices that came of them.
+    /// Copies the links of the other store to the copies of their vertices, which `twin` maps to.
     fn copy_records(
         &mut self,
         kind: usize,
@@ -533,8 +533,8 @@ impl Transaction {
     }
 }
 
-/// A row as a script has it.
-pub(crate) fn row_json(ty: &Type, row: &[u8]) -> Json {
+/// Converts a row to JSON as scripts write it.
+pub(crate) fn row_json(ty: &ColumnType, row: &[u8]) -> Json {
     match ty.width {
         1 => to_json(&ty.value(row, 0)),
         width => {
@@ -548,7 +548,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_that_went_is_not_copied_as_an_empty_one() {
+    fn refuses_a_listed_object_that_is_missing() {
         let bytes = bytes::Bytes::from_static(b"cell");
         assert_eq!(need_listed("0/vertices/c/0", Some(bytes.clone())), Ok(bytes));
         let error = need_listed("0/vertices/c/0", None).unwrap_err();

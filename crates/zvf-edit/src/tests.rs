@@ -1,4 +1,4 @@
-//! Scripts on stores of every kind, and what is left of them.
+//! Tests of scripts on stores of every kind.
 
 mod exact;
 mod levels;
@@ -34,14 +34,14 @@ fn run(store: &Path, lines: &[Json]) -> Result<Json, EditError> {
 /// Positions of vertices: those of objects by id, `None` for the rest.
 type Positions = BTreeMap<Option<i64>, Vec<Vec<f64>>>;
 
-/// The positions of every object, and of what has none; objects without order are sorted.
+/// Reads the positions of every object, and of vertices without one. Positions of kinds without order are sorted.
 fn positions(store: &Path) -> Positions {
     let mut transaction =
         Transaction::begin(&Arc::new(Journal::open_beside(store).unwrap()), Path::new("."))
             .unwrap();
     let geometry = &mut transaction.kinds[0];
     let mut found = Positions::new();
-    for v in geometry.everything().unwrap() {
+    for v in geometry.all_vertices().unwrap() {
         let id = geometry.object(geometry.owner[v as usize]).map(|object| object.id);
         found.entry(id).or_default().push(geometry.position(v));
     }
@@ -71,7 +71,7 @@ const STORES: [&str; 10] = [
 ];
 
 #[test]
-fn what_is_moved_away_and_back_is_where_it_was() {
+fn moves_there_and_back_restore_positions() {
     for id in STORES {
         let store = Unpacked::new(id);
         let before = positions(store.path());
@@ -88,28 +88,28 @@ fn what_is_moved_away_and_back_is_where_it_was() {
     }
 }
 
-/// The same positions but for what a sum and a difference of `float32` round away.
+/// Checks that positions are equal up to the rounding of a sum and a difference in `float32`.
 fn assert_near(found: &Positions, expected: &Positions, ordered: bool, id: &str) {
     let near = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4);
     assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{id}");
     for (object, expected) in expected {
-        let mut left = found[object].clone();
-        assert_eq!(left.len(), expected.len(), "{id}: {object:?}");
+        let mut remaining = found[object].clone();
+        assert_eq!(remaining.len(), expected.len(), "{id}: {object:?}");
         for position in expected {
             let at = match ordered {
                 true => 0,
-                // Two that differ by what is rounded away may have changed places.
-                false => left.iter().position(|other| near(other, position)).unwrap_or(0),
+                // Two positions that differ only by rounding may have swapped.
+                false => remaining.iter().position(|other| near(other, position)).unwrap_or(0),
             };
-            let other = left.remove(at);
+            let other = remaining.remove(at);
             assert!(near(&other, position), "{id}: {object:?}: {other:?}, expected {position:?}");
         }
     }
 }
 
 #[test]
-fn columns_have_the_width_that_is_stored_where_another_is_declared() {
-    let store = Unpacked::new("ms3_tri"); // its normals declare one value a row, and have three
+fn stored_width_overrides_declared_width() {
+    let store = Unpacked::new("ms3_tri"); // its normals declare one value in a row, and have three
     let width = || {
         let journal = Arc::new(Journal::open_beside(store.path()).unwrap());
         let transaction = Transaction::begin(&journal, Path::new(".")).unwrap();
@@ -140,7 +140,7 @@ fn axes(store: &Path) -> usize {
 }
 
 #[test]
-fn an_undone_edit_leaves_the_files_as_they_were() {
+fn undo_restores_all_files() {
     for id in STORES {
         let store = Unpacked::new(id);
         let before = tree(store.path());
@@ -154,7 +154,7 @@ fn an_undone_edit_leaves_the_files_as_they_were() {
 }
 
 #[test]
-fn new_fragments_without_links_withdraw_the_claim_of_grouped_links() {
+fn new_fragments_remove_the_claim_of_grouped_links() {
     for id in ["gr3_links", "ms3_tri"] {
         let store = Unpacked::new(id);
         let path = store.path().join("0/zarr.json");
@@ -173,7 +173,7 @@ fn new_fragments_without_links_withdraw_the_claim_of_grouped_links() {
 }
 
 #[test]
-fn a_count_of_links_that_is_not_stated_stays_so() {
+fn keeps_an_absent_link_count_absent() {
     let link = json!({"op": "link.remove", "touching": {"object": 0, "index": [0]}});
     for stated in [true, false] {
         let store = Unpacked::new("gr3_links");
@@ -189,15 +189,15 @@ fn a_count_of_links_that_is_not_stated_stays_so() {
             std::fs::write(&path, serde_json::to_vec(&family).unwrap()).unwrap();
         }
         let report = run(store.path(), std::slice::from_ref(&link)).unwrap();
-        let gone = report["commits"][0]["links"]["removed"].as_i64().unwrap();
-        assert!(gone > 0, "{report}");
+        let removed = report["commits"][0]["links"]["removed"].as_i64().unwrap();
+        assert!(removed > 0, "{report}");
         let found = read()["attributes"].get("num_links").cloned();
-        assert_eq!(found, stated.then(|| json!(before - gone)));
+        assert_eq!(found, stated.then(|| json!(before - removed)));
     }
 }
 
 #[test]
-fn a_count_of_links_that_cannot_be_right_is_refused() {
+fn refuses_an_impossible_link_count() {
     let store = Unpacked::new("gr3_links");
     let path = store.path().join("0/links/0/zarr.json");
     let mut family: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -210,9 +210,9 @@ fn a_count_of_links_that_cannot_be_right_is_refused() {
     assert_eq!(tree(store.path()), before);
 }
 
-/// Other writers leave the number of vertices at 0, and readers do not rely on it.
+/// Some writers leave the number of vertices at 0, and readers do not rely on it.
 #[test]
-fn a_count_of_vertices_that_was_never_kept_stays_0() {
+fn keeps_an_unmaintained_vertex_count_at_0() {
     let store = Unpacked::new("pl2_negative");
     let path = store.path().join("0/zarr.json");
     let mut level: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -226,7 +226,7 @@ fn a_count_of_vertices_that_was_never_kept_stays_0() {
 }
 
 #[test]
-fn an_index_of_fewer_rows_than_objects_is_not_cut() {
+fn refuses_an_index_with_fewer_rows_than_objects() {
     let store = Unpacked::new("pl2_negative");
     let path = store.path().join("0/object_index/zarr.json");
     let mut index: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -276,7 +276,7 @@ fn faults_have_a_class_and_a_line_and_change_nothing() {
 }
 
 #[test]
-fn writers_of_different_objects_both_land_and_those_of_one_conflict() {
+fn writers_conflict_only_on_the_same_object() {
     let store = Unpacked::new("sl3_streamlines");
     let journal = Arc::new(Journal::open_beside(store.path()).unwrap());
     let shift = |object: i64| json!({"op": "vertex.move", "vertices": {"object": object}, "by": [9.0, 9.0, 9.0]});
@@ -300,7 +300,7 @@ fn writers_of_different_objects_both_land_and_those_of_one_conflict() {
 }
 
 #[test]
-fn what_is_committed_and_not_applied_is_applied_by_the_next_reader() {
+fn next_reader_applies_pending_commits() {
     let store = Unpacked::new("sl3_streamlines");
     let journal = Arc::new(Journal::open_beside(store.path()).unwrap());
     let mut writer = Transaction::begin(&journal, Path::new(".")).unwrap();
@@ -308,17 +308,17 @@ fn what_is_committed_and_not_applied_is_applied_by_the_next_reader() {
     let plan = writer.plan(&CommitOptions::default()).unwrap();
     let txid = new_txid();
     let staged = journal.stage(&txid, &plan.changes, &plan.before).unwrap();
-    // A writer that dies here was never there.
+    // A writer that dies here has no effect.
     assert!(positions(store.path()).contains_key(&Some(0)));
     let body = json!({"seq": 1, "txid": txid, "keys": staged.keys, "report": plan.report});
     assert!(journal.append(1, (&body, &[]), &staged).unwrap());
     drop(staged);
-    // And one that dies here has committed.
+    // A writer that dies here has committed.
     assert_eq!(journal.pending().unwrap(), [1]);
     drop(hold_for_reading(store.path()).unwrap());
     assert!(journal.pending().unwrap().is_empty());
     assert!(!positions(store.path()).contains_key(&Some(0)));
-    // Applied again, nothing changes.
+    // Applying the record again changes nothing.
     let before = archives::tree(store.path());
     std::fs::remove_file(journal.side.folder().unwrap().path("done/00000000000000000001")).unwrap();
     journal.settle().unwrap();

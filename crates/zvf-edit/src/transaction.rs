@@ -1,6 +1,6 @@
-//! A transaction: what was read as of a head, and the operations done on it.
+//! A transaction: the state of a store as of a head, with operations applied to it in memory.
 //!
-//! Not here: what they become when it is committed (`plan`).
+//! Not here: the changes of a commit (`plan`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -19,28 +19,28 @@ use crate::numbers::{NONE, Vid};
 use crate::rebuild::RebuiltRows;
 use crate::snapshot::Snapshot;
 
-/// What an operation did, for a reply.
+/// The result of an operation, for a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Vertices or objects it selected.
+    /// The number of selected vertices or objects.
     pub selected: u64,
-    /// Those it changed.
+    /// The number of changed ones.
     pub changed: u64,
-    /// Ids it gave to objects.
+    /// The ids of new objects.
     pub ids: Vec<i64>,
 }
 
-/// Rows that selectors named, by kind, chunk and row: the bytes of their position, and which of those at it.
+/// Rows that selectors named, by kind, chunk and row: the bytes of their position, and the index among rows with the same.
 pub(crate) type NamedRows = BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>;
 
-/// Where a named selection is: before a commit by number, afterwards by chunk and row.
+/// The vertices of a name: by number before a commit, by chunk and row after it.
 #[derive(Clone, Debug)]
-pub(crate) enum Named {
+pub(crate) enum NamedSelection {
     Vertices(usize, Vec<Vid>),
     Rows(usize, Vec<(Chunk, u32)>),
 }
 
-/// Changes that are not committed. Dropping it leaves nothing.
+/// A transaction that is not committed. Dropping it discards the changes.
 #[derive(Debug)]
 pub struct Transaction {
     pub(crate) snap: Rc<Snapshot>,
@@ -50,25 +50,26 @@ pub struct Transaction {
     pub(crate) kinds: Vec<Geometry>,
     pub(crate) groups: Groups,
     pub(crate) next_id: i64,
-    pub(crate) named: HashMap<String, Named>,
+    pub(crate) named: HashMap<String, NamedSelection>,
     pub(crate) operations: Vec<Json>,
-    pub(crate) read: BTreeSet<String>,
-    pub(crate) written: BTreeSet<String>,
-    /// What each selection gave, to see whether it gives the same on another head.
+    pub(crate) read_items: BTreeSet<String>,
+    pub(crate) written_items: BTreeSet<String>,
+    /// The fingerprint of each selection, to compare with the same selection on another head.
     pub(crate) selections: Vec<Vec<u8>>,
     pub(crate) ids: Vec<i64>,
-    /// Ids that were not asked for: on another head they are others.
-    pub(crate) fresh: BTreeSet<i64>,
-    /// Chunks and rows named by selectors, with what was there: they name the same vertex on another head.
-    pub(crate) rows: NamedRows,
+    /// Ids that the operation did not request, which differ on another head.
+    pub(crate) unrequested_ids: BTreeSet<i64>,
+    /// The chunks and rows that selectors named, to find the same vertices on another head.
+    pub(crate) named_rows: NamedRows,
+    /// The named rows of the transaction that this one repeats on another head.
     pub(crate) replayed_rows: Option<NamedRows>,
-    /// Whether the commit cannot be taken back.
+    /// Whether the commit cannot be undone.
     pub(crate) is_irreversible: bool,
-    /// What the chunks of each kind were written as already, where that is all that changes.
+    /// The rebuilt chunks of each kind, for a vacuum.
     pub(crate) rebuilt_rows: Option<Vec<RebuiltRows>>,
 }
 
-/// The id that the next object gets, as the root states it.
+/// Reads the id of the next object from the root.
 fn next_id_of(root: &Json) -> Result<Option<i64>> {
     let value = &root["attributes"]["zvf"]["next_id"];
     if value.is_null() {
@@ -81,14 +82,14 @@ fn next_id_of(root: &Json) -> Result<Option<i64>> {
 }
 
 impl Transaction {
-    /// Begins on the store in a folder, at its head.
+    /// Begins a transaction at the head. File names in operations are relative to `folder`.
     pub(crate) fn begin(journal: &Arc<Journal>, folder: &Path) -> Result<Self> {
-        Self::begin_on(Snapshot::now(journal)?, folder)
+        Self::begin_on(Snapshot::open(journal)?, folder)
     }
 
-    /// Begins on the store as it was at a head, for reading.
+    /// Begins a transaction at an earlier head, for reading.
     pub(crate) fn begin_at(journal: &Arc<Journal>, folder: &Path, head: u64) -> Result<Self> {
-        Self::begin_on(Snapshot::at(journal, head)?, folder)
+        Self::begin_on(Snapshot::open_at(journal, head)?, folder)
     }
 
     fn begin_on(snap: Snapshot, folder: &Path) -> Result<Self> {
@@ -114,7 +115,7 @@ impl Transaction {
                 "stores of format {version} are not edited; write it again with \"zvf migrate\""
             )));
         }
-        let parametric = children_named(&snap, "parametric")?;
+        let parametric = has_group(&snap, "parametric")?;
         if parametric {
             return Err(EditError::unsupported("stores with parametric objects are not edited"));
         }
@@ -148,7 +149,7 @@ impl Transaction {
             .filter_map(|kind| kind.objects.as_ref())
             .flat_map(|objects| objects.list.iter().map(|object| object.id))
             .max();
-        let stored = next_id_of(&root)?.unwrap_or(0); // no edit gave an id yet
+        let stored = next_id_of(&root)?.unwrap_or(0); // no edit allocated an id yet
         let next_id = stored.max(highest.map_or(0, |id| id.saturating_add(1))); // the last id of all has none above
         Ok(Self {
             snap,
@@ -160,34 +161,33 @@ impl Transaction {
             next_id,
             named: HashMap::new(),
             operations: Vec::new(),
-            read: BTreeSet::new(),
-            written: BTreeSet::new(),
+            read_items: BTreeSet::new(),
+            written_items: BTreeSet::new(),
             selections: Vec::new(),
             ids: Vec::new(),
-            fresh: BTreeSet::new(),
-            rows: BTreeMap::new(),
+            unrequested_ids: BTreeSet::new(),
+            named_rows: BTreeMap::new(),
             replayed_rows: None,
             is_irreversible: false,
             rebuilt_rows: None,
         })
     }
 
-    /// The head it began at.
+    /// Returns the head at which the transaction began.
     pub fn head(&self) -> u64 {
         self.snap.head
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub fn bytes_read(&self) -> u64 {
-        self.snap.read.get()
+        self.snap.bytes_read.get()
     }
 
-    /// Does one operation, as a line of a script has it.
+    /// Applies one operation, in the form of a line of a script.
     ///
     /// # Errors
     ///
-    /// When the line is none of an operation, or the operation cannot be carried out. The transaction should then
-    /// be dropped.
+    /// When the line is not an operation, or the operation fails. The transaction should then be dropped.
     pub fn apply(&mut self, operation: &Json) -> Result<Done> {
         let Some(fields) = operation.as_object() else {
             return Err(EditError::invalid("the line is no JSON object"));
@@ -235,8 +235,8 @@ impl Transaction {
         }
     }
 
-    /// The kind a token names, or the only one.
-    pub(crate) fn kind_named(&self, token: Option<&Json>) -> Result<usize> {
+    /// Returns the index of the kind that a token names; of the first kind without one.
+    pub(crate) fn find_kind(&self, token: Option<&Json>) -> Result<usize> {
         match token {
             None => Ok(0),
             Some(token) => {
@@ -247,29 +247,29 @@ impl Transaction {
         }
     }
 
-    /// Whether an item means the same on another head: an id that was not asked for does not.
+    /// Whether an item means the same on another head, unlike an unrequested id.
     pub(crate) fn is_lasting(&self, item: &str) -> bool {
         let id = item.strip_prefix("object:").and_then(|id| id.parse().ok());
-        id.is_none_or(|id: i64| !self.fresh.contains(&id))
+        id.is_none_or(|id: i64| !self.unrequested_ids.contains(&id))
     }
 
-    /// The kind and number of an object.
+    /// Finds the kind and the number of an object.
     pub(crate) fn find_object(&self, id: i64) -> Option<(usize, u32)> {
         self.kinds.iter().enumerate().find_map(|(kind, geometry)| Some((kind, geometry.find(id)?)))
     }
 
-    /// The same, or a fault.
+    /// Finds the kind and the number of an object, and marks it as read. Refuses an unknown id.
     pub(crate) fn need_object(&mut self, id: i64) -> Result<(usize, u32)> {
-        self.read.insert(format!("object:{id}"));
+        self.read_items.insert(format!("object:{id}"));
         self.find_object(id).ok_or_else(|| EditError::invalid(format!("object {id} is not there")))
     }
 
-    pub(crate) fn write_item(&mut self, item: String) {
-        self.written.insert(item);
+    pub(crate) fn mark_written(&mut self, item: String) {
+        self.written_items.insert(item);
     }
 
-    /// Says that the objects of vertices change.
-    pub(crate) fn write_owners(&mut self, kind: usize, vertices: &[Vid]) -> Result<()> {
+    /// Marks the objects of vertices as written.
+    pub(crate) fn mark_owners_written(&mut self, kind: usize, vertices: &[Vid]) -> Result<()> {
         let mut last = NONE;
         for v in vertices {
             let owner = self.kinds[kind].owner_of(*v)?;
@@ -278,18 +278,18 @@ impl Transaction {
             }
             last = owner;
             if let Some(id) = self.kinds[kind].object(owner).map(|object| object.id) {
-                self.written.insert(format!("object:{id}"));
+                self.written_items.insert(format!("object:{id}"));
             }
         }
         Ok(())
     }
 
-    /// An id for a new object: the one asked for, or the next.
-    pub(crate) fn allot(&mut self, asked: Option<i64>) -> Result<i64> {
-        let id = match asked {
+    /// Allocates an id for a new object: the requested one, or the next.
+    pub(crate) fn allocate_id(&mut self, requested: Option<i64>) -> Result<i64> {
+        let id = match requested {
             None => self.next_id,
             Some(id) => {
-                let known = self
+                let is_used = self
                     .kinds
                     .iter()
                     .filter_map(|kind| kind.objects.as_ref())
@@ -300,8 +300,8 @@ impl Transaction {
                     .filter_map(|kind| kind.objects.as_ref())
                     .flat_map(|objects| objects.by_id.keys().copied())
                     .max();
-                let forgotten = id < self.next_id && highest.is_none_or(|highest| id > highest);
-                if known || forgotten {
+                let was_used = id < self.next_id && highest.is_none_or(|highest| id > highest);
+                if is_used || was_used {
                     return Err(EditError::invalid(format!(
                         "the id {id} was used before; leave it out, or take {} or more",
                         self.next_id
@@ -312,10 +312,10 @@ impl Transaction {
         };
         let next = id.checked_add(1).ok_or_else(|| EditError::invalid("there is no id above"))?;
         self.next_id = self.next_id.max(next);
-        match asked {
-            Some(_) => self.write_item(format!("object:{id}")),
+        match requested {
+            Some(_) => self.mark_written(format!("object:{id}")),
             None => {
-                self.fresh.insert(id);
+                self.unrequested_ids.insert(id);
             }
         }
         self.ids.push(id);
@@ -323,11 +323,11 @@ impl Transaction {
     }
 }
 
-fn children_named(snap: &Snapshot, name: &str) -> Result<bool> {
+fn has_group(snap: &Snapshot, name: &str) -> Result<bool> {
     Ok(snap.get(&doc_key(name))?.is_some())
 }
 
-/// A part of a version; one that is no number is 0, so that the version is refused as an old one is.
+/// Parses a part of a version. Other text than a number is 0, so that the version is refused as too old.
 fn parse_version_part(part: &str) -> u32 {
     part.parse().unwrap_or(0)
 }

@@ -1,11 +1,11 @@
-//! A store without what nothing needs: rows in no fragment, fragments of no object, empty rows at the end of the index.
+//! The vacuum of a store: removes rows in no fragment, fragments of no object, and empty rows at the end of the index.
 //!
 //! ```text
-//! rebuild_rows    chunks with waste -> their new cells, and where rows and fragments of them lie now
-//! rebuild_rest    that              -> manifests, links, counts, coarser levels
+//! rebuild_rows    chunks with waste -> their new cells, and the new numbers of rows and fragments
+//! rebuild_rest    these             -> manifests, links, counts, coarser levels
 //! ```
 //!
-//! The first reads chunks and nothing else, so that processes can share it (`divide`); the second reads no chunks.
+//! The first reads only chunks, so that processes can share it (`divide`); the second reads no chunks.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::arrays::{CellArray, Chunk, chunk_text};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
-use crate::history::journal;
+use crate::history::open_store_journal;
 use crate::indexes::has_references;
 use crate::journal::Journal;
 use crate::levels::list_coarser;
@@ -28,49 +28,49 @@ use crate::links::{RowMoves, moved_end};
 use crate::numbers::NONE;
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::rebuild::{Numbers, Rebuilt, RebuiltChunk, RebuiltRows, Tally};
-use crate::script::{Committed, commit, report};
+use crate::rebuild::{FragmentNumbers, RebuildResult, RebuiltChunk, RebuiltRows, Tally};
+use crate::script::{CommitResult, commit, report};
 use crate::transaction::Transaction;
 
-/// Writes a store again without rows that belong to nothing, in one commit.
+/// Rewrites a store without waste, in one commit.
 ///
 /// # Errors
 ///
 /// When there is no store, or another process commits meanwhile.
 pub fn vacuum(store: impl Into<Place>, dry_run: bool) -> Result<Json> {
-    let own = journal(&store.into())?;
-    let committed = commit_vacuum(&own, dry_run)?;
-    report_vacuum(&own, dry_run, committed)
+    let journal = open_store_journal(&store.into())?;
+    let committed = commit_vacuum(&journal, dry_run)?;
+    report_vacuum(&journal, dry_run, committed)
 }
 
 pub(crate) fn report_vacuum(
-    own: &Arc<Journal>,
+    journal: &Arc<Journal>,
     dry_run: bool,
-    committed: Committed,
+    committed: CommitResult,
 ) -> Result<Json> {
     let commits: Vec<Json> = committed.report.into_iter().collect();
-    Ok(report(own, own.head()?, dry_run, &commits, &committed.notices, None))
+    Ok(report(journal, journal.head()?, dry_run, &commits, &committed.notices, None))
 }
 
-pub(crate) fn commit_vacuum(own: &Arc<Journal>, dry_run: bool) -> Result<Committed> {
-    let mut transaction = Transaction::begin(own, Path::new("."))?;
+pub(crate) fn commit_vacuum(journal: &Arc<Journal>, dry_run: bool) -> Result<CommitResult> {
+    let mut transaction = Transaction::begin(journal, Path::new("."))?;
     let mut rebuilt = Vec::new();
     for geometry in &mut transaction.kinds {
         let chunks = geometry.all_chunks();
         let wasted = geometry.find_waste(&chunks)?;
         rebuilt.push(geometry.rebuild_rows(&wasted)?);
     }
-    commit_rebuilt(own, transaction, rebuilt, json!({"op": "vacuum"}), dry_run)
+    commit_rebuilt(journal, transaction, rebuilt, json!({"op": "vacuum"}), dry_run)
 }
 
-/// Commits what chunks were rebuilt as, kind by kind, and drops empty rows of indexes.
+/// Commits the rebuilt chunks of each kind, and drops empty rows at the end of indexes.
 pub(crate) fn commit_rebuilt(
-    own: &Arc<Journal>,
+    journal: &Arc<Journal>,
     mut transaction: Transaction,
     rebuilt: Vec<RebuiltRows>,
     operation: Json,
     dry_run: bool,
-) -> Result<Committed> {
+) -> Result<CommitResult> {
     transaction.drop_empty_rows()?;
     transaction.rebuilt_rows = Some(rebuilt);
     transaction.operations = vec![operation];
@@ -81,7 +81,7 @@ pub(crate) fn commit_rebuilt(
         dry_run,
         ..CommitOptions::default()
     };
-    commit(own, transaction, &options)
+    commit(journal, transaction, &options)
 }
 
 impl Transaction {
@@ -111,7 +111,7 @@ impl Transaction {
 }
 
 impl Geometry {
-    /// Those of the chunks with a row in no fragment or a fragment of no object. Nothing of them is kept in memory.
+    /// Returns the chunks with a row in no fragment or a fragment of no object. Does not keep chunks in memory.
     pub(crate) fn find_waste(&mut self, chunks: &[u32]) -> Result<BTreeSet<u32>> {
         let owners = self.owners_in(&chunks.iter().copied().collect())?;
         let mut named: HashMap<u32, BTreeSet<u32>> = HashMap::new();
@@ -128,13 +128,13 @@ impl Geometry {
         Ok(wasted)
     }
 
-    /// Whether a chunk whose `named` fragments have objects holds more than these need.
+    /// Whether a chunk has waste. Its `named` fragments have objects.
     fn has_waste(&self, chunk: u32, named: &BTreeSet<u32>) -> Result<bool> {
         let key = &self.chunk_keys[chunk as usize];
         let size = self.scalar.size() * self.axes;
-        let positions = self.vertices.stored(&self.snap, key)?.unwrap_or_default();
+        let positions = self.vertices.read_stored(&self.snap, key)?.unwrap_or_default();
         if !positions.len().is_multiple_of(size) {
-            return Ok(true); // is refused as soon as it is loaded
+            return Ok(true); // loading it reports the error
         }
         let fragments = self.fragment_rows(key, positions.len() / size)?;
         if let Some(last) = named.last().filter(|last| **last as usize >= fragments.len()) {
@@ -154,26 +154,26 @@ impl Geometry {
         Ok(!is_named || held.contains(&false))
     }
 
-    /// The rows of each fragment of a chunk with `count` rows.
+    /// Reads the rows of each fragment of a chunk with `count` rows.
     fn fragment_rows(&self, key: &Chunk, count: usize) -> Result<Vec<Vec<usize>>> {
-        let blob = self.fragments.stored(&self.snap, key)?.unwrap_or_default();
+        let blob = self.fragments.read_stored(&self.snap, key)?.unwrap_or_default();
         if blob.is_empty() {
             return Ok(Vec::new());
         }
         let index = FragmentIndex::parse(&blob)
             .and_then(|index| index.check_rows(num::to_u64(count)).map(|()| index))
             .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
-        // Compared with the number of rows.
+        // `check_rows` compared them with the number of rows.
         let rows =
             index.iter().map(|fragment| fragment.rows().map(num::saturating_usize).collect());
         Ok(rows.collect())
     }
 
-    /// Writes chunks again without fragments of no object and rows in no fragment.
+    /// Rebuilds chunks without fragments of no object and rows in no fragment.
     pub(crate) fn rebuild_rows(&mut self, chunks: &BTreeSet<u32>) -> Result<RebuiltRows> {
         let owners = self.owners_in(&chunks.iter().copied().collect())?;
         let (snap, nobody) = (Rc::clone(&self.snap), HashSet::new());
-        // The arrays of the kind stay as they are: who finishes has only what comes out of this.
+        // Flush copies of the arrays, as only the result is handed on.
         let mut arrays: Vec<CellArray> = self.arrays_mut().map(|array| array.clone()).collect();
         let mut result = RebuiltRows::default();
         for chunk in chunks {
@@ -195,7 +195,7 @@ impl Geometry {
             let pieces = self.chunk_pieces(*chunk, &owners, (&[], &nobody), &[])?;
             let mut row = 0_u32; // fewer rows than vertices
             for (number, piece) in (0_u32..).zip(&pieces) {
-                // A row that several fragments hold gets one in each: links go to the first.
+                // A row that several fragments share is copied to each; links keep the first copy.
                 let from: Vec<usize> = match piece.old {
                     Some(fragment) => {
                         became.fragments[fragment as usize] = number;
@@ -216,7 +216,7 @@ impl Geometry {
             let is_gone = |from: &&usize| became.rows[**from] == NONE;
             became.removed = num::to_u64(had.iter().filter(is_gone).count());
             if row == 0 && !pieces.is_empty() {
-                continue; // objects name fragments without rows, which need the chunk
+                continue; // objects name empty fragments of the chunk
             }
             for (array, bytes) in arrays.iter_mut().zip(self.chunk_payload(*chunk, &pieces)?) {
                 if array.holds(&key) {
@@ -232,15 +232,15 @@ impl Geometry {
         Ok(result)
     }
 
-    /// Writes what follows from chunks that were written again: the cells, manifests, links, documents of the level.
+    /// Writes rebuilt chunks with the manifests, links and documents of the level that depend on them.
     pub(crate) fn rebuild_rest(
         &mut self,
         rows: RebuiltRows,
         out: &mut Changes,
         tally: &mut Tally,
-    ) -> Result<Rebuilt> {
-        let mut result = Rebuilt::default();
-        let mut numbers = Numbers::new();
+    ) -> Result<RebuildResult> {
+        let mut result = RebuildResult::default();
+        let mut numbers = FragmentNumbers::new();
         let keys: Vec<Chunk> = rows.chunks.keys().cloned().collect();
         let chunks: HashSet<u32> = keys.iter().map(|key| self.chunk_number(key)).collect();
         for ((chunk, old), objects) in self.owners_in(&chunks)? {
@@ -292,7 +292,7 @@ impl Geometry {
         )
     }
 
-    /// Names rows that moved anew in links; those with an end that is gone go.
+    /// Updates the ends of links for moved rows. Drops links with a removed end.
     fn move_links(&mut self, moves: &RowMoves, out: &mut Changes) -> Result<()> {
         if moves.is_empty() {
             return Ok(());
@@ -301,7 +301,7 @@ impl Geometry {
         let Some(mut family) = self.links.take() else { return Ok(()) };
         let (snap, keys) = (Rc::clone(&self.snap), moves.keys().cloned().collect());
         let mut end = |chunk: &Chunk, row: u64| moved_end(&self.path, moves, chunk, row);
-        family.load_naming(&snap, &keys, &|_| true, &mut end)?;
+        family.load_cells_naming(&snap, &keys, &|_| true, &mut end)?;
         family.flush(&snap, &self.vertices, &|_| None, out)?;
         self.links = Some(family);
         Ok(())

@@ -1,4 +1,4 @@
-//! The values of a commit: of chunks whose rows stay, and of new columns; what each vertex that differs counts as.
+//! Writes the values of chunks whose rows stay and of new columns, and counts the changed vertices.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use crate::changes::Changes;
 use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::numbers::{NONE, Vid};
-use crate::rebuild::{Rebuilt, Tally};
+use crate::rebuild::{RebuildResult, Tally};
 
 impl Geometry {
-    /// Writes values of chunks whose rows stay and columns that are new, and counts the vertices that differ.
+    /// Writes the values of chunks whose rows stay and of new columns, and counts the changed vertices.
     pub(crate) fn write_values(
         &mut self,
         rebuilt: &BTreeSet<u32>,
-        result: &mut Rebuilt,
+        result: &mut RebuildResult,
         tally: &mut Tally,
         out: &mut Changes,
     ) -> Result<()> {
@@ -29,14 +29,14 @@ impl Geometry {
             self.load_chunk(chunk)?;
             let key = self.chunk_keys[chunk as usize].clone();
             let rows = self.chunks[&chunk].rows.clone();
-            let old_positions = self.vertices.stored(&self.snap, &key)?.unwrap_or_default();
+            let old_positions = self.vertices.read_stored(&self.snap, &key)?.unwrap_or_default();
             let differing = self.count_vertices(&key, &rows, &old_positions, tally)?;
             self.count_owners(&key, &differing, tally)?;
             if !differing.is_empty() {
                 result.changed.insert(key.clone());
             }
             for v in differing {
-                tally.cover(&self.decimal_position(v));
+                tally.extend_box(&self.decimal_position(v));
             }
             if !rebuilt.contains(&chunk) && !rows.is_empty() {
                 self.put_values(&key, &rows, &old_positions)?;
@@ -44,16 +44,16 @@ impl Geometry {
         }
         for v in result.places.keys() {
             if self.home[*v as usize].0 == NONE {
-                tally.cover(&self.decimal_position(*v));
+                tally.extend_box(&self.decimal_position(*v));
             }
         }
         self.write_fragment_columns(rebuilt)?;
         self.flush_vertices(out)
     }
 
-    /// Removes the arrays and documents that operations dropped.
+    /// Removes the arrays and documents of dropped columns.
     fn erase_arrays(&mut self, out: &mut Changes) {
-        for array in std::mem::take(&mut self.erased) {
+        for array in std::mem::take(&mut self.erased_arrays) {
             array.erase(out);
         }
         for array in std::mem::take(&mut self.erased_rows) {
@@ -64,7 +64,7 @@ impl Geometry {
         }
     }
 
-    /// The vertices of a chunk that moved or have other values; counts them and those that are removed.
+    /// Counts the moved, changed and removed vertices of a chunk. Returns those that moved or changed.
     fn count_vertices(
         &self,
         key: &Chunk,
@@ -76,7 +76,7 @@ impl Geometry {
         let mut differs = vec![false; rows.len()];
         for (row, v) in rows.iter().enumerate() {
             let i = *v as usize;
-            if self.was[i] && !self.alive[i] {
+            if self.existed[i] && !self.alive[i] {
                 tally.vertices[1] += 1;
                 if self.owner[i] == NONE {
                     tally.free_chunks.insert(self.chunk_item(key));
@@ -90,7 +90,7 @@ impl Geometry {
         }
         for column in self.columns.iter().filter(|column| !column.is_new) {
             let width = column.ty.size();
-            let old = column.array.stored(&self.snap, key)?.unwrap_or_default();
+            let old = column.array.read_stored(&self.snap, key)?.unwrap_or_default();
             if column.array.path.is_empty() || old.is_empty() {
                 continue;
             }
@@ -106,7 +106,7 @@ impl Geometry {
         Ok(rows.iter().zip(differs).filter_map(|(v, differs)| differs.then_some(*v)).collect())
     }
 
-    /// Counts the objects of vertices that differ as changed, or the chunk where a vertex has none.
+    /// Counts the objects of differing vertices as changed, or the chunk of a vertex without an object.
     fn count_owners(&mut self, key: &Chunk, differing: &[Vid], tally: &mut Tally) -> Result<()> {
         for v in differing {
             let owner = self.owner_of(*v)?;
@@ -123,12 +123,12 @@ impl Geometry {
         Ok(())
     }
 
-    /// The item by which transactions on vertices without objects conflict.
+    /// Returns the item by which transactions on vertices without objects conflict.
     fn chunk_item(&self, key: &Chunk) -> String {
         format!("chunk:{}:{}", self.kind, chunk_text(key))
     }
 
-    /// Puts the positions and values of a chunk whose rows stay, where they differ from what is stored.
+    /// Stages the positions and values of a chunk whose rows stay, where they differ from the stored ones.
     fn put_values(&mut self, key: &Chunk, rows: &[Vid], old_positions: &[u8]) -> Result<()> {
         let positions: Vec<u8> =
             rows.iter().flat_map(|v| self.position_bytes(*v).to_vec()).collect();

@@ -1,15 +1,15 @@
-//! Stores in repositories of versions: the history is the repository's own, and a commit is one commit of it.
+//! Stores in repositories of versions: the repository has the history, and a commit is one commit of the repository.
 //!
 //! ```text
-//! begin     the latest version of the branch; everything is read of that one, whatever is committed since
-//! commit    all changed keys at once, if the branch still is there; otherwise Conflict, and nothing was written
-//! head      how many commits led to the version: 0 is the repository as it was made
+//! begin     pins the latest version of the branch, from which everything is read
+//! commit    writes all changed keys atomically if the branch did not move; otherwise fails with Conflict
+//! head      the number of commits up to the version: 0 is the repository as it was created
 //! ```
 //!
-//! There is no journal of ours: what a record says of a commit is kept among the properties of the version, under `zvf`,
-//! as far as it is small. Versions that other programs committed have none, and their objects are not listed.
+//! There is no journal. The small fields of a record are stored in the properties of the version, under `zvf`. Versions of
+//! other programs have none, and their objects are not listed.
 //!
-//! Not here: any repository (`zvf_store::Versions`).
+//! Not here: the repository (`zvf_store::Versions`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -26,65 +26,65 @@ use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::medium::{Medium, wait};
 use crate::options::CommitOptions;
-use crate::stamp::{new_txid, writer};
+use crate::stamp::{new_txid, writer_name};
 
-/// What keys held; nothing where there was none.
-type Contents = HashMap<String, Option<Bytes>>;
+/// The bytes of keys at a version; `None` for a missing key.
+type KeyContents = HashMap<String, Option<Bytes>>;
 
-/// A repository, at one of its versions.
+/// A repository, pinned to one of its versions.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     versions: Arc<dyn Versions>,
-    /// The version that is read.
+    /// The id of the version.
     id: String,
-    /// The versions that led to it, itself first.
+    /// The versions up to this one, newest first.
     history: OnceLock<Vec<CommittedVersion>>,
-    /// Whether something was committed on it.
+    /// Whether a commit was made on this version.
     committed: OnceLock<()>,
 }
 
 impl Pinned {
-    /// The version that the address names now.
+    /// Pins the current version of the address.
     pub(crate) fn latest(versions: &Arc<dyn Versions>) -> Result<Self> {
         let id = wait(versions.latest()).map_err(fault)?;
-        Ok(Self::of_version(versions, id))
+        Ok(Self::new(versions, id))
     }
 
-    fn of_version(versions: &Arc<dyn Versions>, id: String) -> Self {
+    fn new(versions: &Arc<dyn Versions>, id: String) -> Self {
         let versions = Arc::clone(versions);
         Self { versions, id, history: OnceLock::new(), committed: OnceLock::new() }
     }
 
-    /// The objects of the version, and the journal that it has not.
+    /// Opens the objects of the version, and an empty medium in place of a journal.
     pub(crate) fn media(&self, options: &OpenOptions) -> Result<(Medium, Medium)> {
         let Backend { store, prefix, .. } = wait(self.versions.open(&self.id)).map_err(fault)?;
         let none = Objects::new(Arc::new(InMemory::new()), &"".into(), options);
         Ok((Medium::Objects(Objects::new(store, &prefix, options)), Medium::Objects(none)))
     }
 
-    /// The versions that led to this one, itself first.
+    /// Returns the versions up to this one, newest first.
     fn history(&self) -> Result<&[CommittedVersion]> {
         if self.history.get().is_none() {
             let found = wait(self.versions.history(&self.id)).map_err(fault)?;
-            // Another thread that was faster found the same.
+            // A faster thread has set the same history.
             let _ = self.history.set(found);
         }
         Ok(self.history.get().map(Vec::as_slice).unwrap_or_default())
     }
 
-    /// How many commits led to it, and to what was committed since.
+    /// Returns the number of commits up to this version, including one made on it.
     pub(crate) fn head(&self) -> Result<u64> {
-        let own = num::to_u64(self.history()?.len().saturating_sub(1)); // the first is the repository as it was made
+        let own = num::to_u64(self.history()?.len().saturating_sub(1)); // without the first version
         Ok(own + u64::from(self.committed.get().is_some()))
     }
 
-    /// The versions after the first with their numbers, newest first.
+    /// Returns the versions after the first with their numbers, newest first.
     fn numbered(&self) -> Result<impl Iterator<Item = (u64, &CommittedVersion)>> {
         let history = self.history()?;
         Ok((0..num::to_u64(history.len())).rev().zip(history).filter(|(number, _)| *number > 0))
     }
 
-    /// The version with a number.
+    /// Returns the version with a number.
     fn version(&self, number: u64) -> Result<&CommittedVersion> {
         let history = self.history()?;
         let last = num::to_u64(history.len().saturating_sub(1));
@@ -96,22 +96,22 @@ impl Pinned {
         })
     }
 
-    /// The repository at an earlier version.
-    pub(crate) fn at(&self, number: u64) -> Result<Self> {
-        Ok(Self::of_version(&self.versions, self.version(number)?.id.clone()))
+    /// Pins an earlier version.
+    pub(crate) fn open_at(&self, number: u64) -> Result<Self> {
+        Ok(Self::new(&self.versions, self.version(number)?.id.clone()))
     }
 
-    /// The same repository, at what the address names now.
-    pub(crate) fn reopened(&self) -> Result<Self> {
+    /// Pins the current version of the address.
+    pub(crate) fn reopen(&self) -> Result<Self> {
         Self::latest(&self.versions)
     }
 
-    /// Why no commit can be made; none where one can.
+    /// Returns the reason why commits are refused; `None` where they are not.
     pub(crate) fn read_only(&self) -> Option<String> {
         self.versions.read_only()
     }
 
-    /// Commits changes; what is reported of them.
+    /// Commits changes. Returns their report.
     pub(crate) fn commit(
         &self,
         changes: &Changes,
@@ -134,7 +134,7 @@ impl Pinned {
         Ok(report)
     }
 
-    /// What is known of each commit, newest first, as the log has it.
+    /// Returns the entries of the log, newest first.
     pub(crate) fn log(&self, limit: Option<u64>) -> Result<Vec<Json>> {
         let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let entry = |(number, version): (u64, &CommittedVersion)| {
@@ -148,7 +148,7 @@ impl Pinned {
         Ok(self.numbered()?.take(limit).map(entry).collect())
     }
 
-    /// One commit with all that is known of it.
+    /// Returns one commit with all its properties.
     pub(crate) fn show(&self, number: u64, options: &OpenOptions) -> Result<Json> {
         let version = self.version(number)?;
         let mut shown = version.properties.get("zvf").cloned().unwrap_or_else(|| json!({}));
@@ -162,10 +162,10 @@ impl Pinned {
         Ok(shown)
     }
 
-    /// The keys that a commit changed, with their lengths before and after; nothing where the repository does not list
+    /// Returns the keys that a commit changed, with their lengths before and after; null where the repository does not list
     /// them.
     fn keys_of(&self, number: u64, options: &OpenOptions) -> Result<Json> {
-        let (before, after) = (self.at(number - 1)?, self.at(number)?);
+        let (before, after) = (self.open_at(number - 1)?, self.open_at(number)?);
         let keys = match wait(self.versions.changed_keys(&before.id, &after.id)) {
             Err(error) if error.class() == Class::Unsupported => return Ok(Json::Null),
             keys => keys.map_err(fault)?,
@@ -183,13 +183,13 @@ impl Pinned {
         Ok(json!(list?))
     }
 
-    /// What the keys held at an earlier version that changed since, and what the commits since say of themselves.
-    pub(crate) fn kept_since(
+    /// Returns the bytes at an earlier version of all keys that changed since, and the properties of the commits since.
+    pub(crate) fn contents_since(
         &self,
         number: u64,
         options: &OpenOptions,
-    ) -> Result<(Contents, Vec<Json>)> {
-        let then = self.at(number)?;
+    ) -> Result<(KeyContents, Vec<Json>)> {
+        let then = self.open_at(number)?;
         if then.id == self.id {
             return Ok((HashMap::new(), Vec::new()));
         }
@@ -204,14 +204,14 @@ impl Pinned {
         let contents =
             store.get_all(&keys)?.into_iter().map(|found| found.map(|found| found.bytes));
         let contents = keys.iter().map(|key| (*key).to_owned()).zip(contents).collect();
-        let said = self.numbered()?.take_while(|(at, _)| *at > number);
-        let said =
-            said.map(|(_, version)| version.properties.get("zvf").cloned().unwrap_or_default());
-        Ok((contents, said.collect()))
+        let later = self.numbered()?.take_while(|(at, _)| *at > number);
+        let properties =
+            later.map(|(_, version)| version.properties.get("zvf").cloned().unwrap_or_default());
+        Ok((contents, properties.collect()))
     }
 }
 
-/// What is kept with a commit: as much of its record as is small.
+/// Returns the properties of a commit: the fields of its record, without large ones.
 fn commit_properties(
     report: &Json,
     body: &Json,
@@ -219,26 +219,26 @@ fn commit_properties(
     options: &CommitOptions,
 ) -> Result<Map<String, Json>> {
     let mut own = json!({
-        "txid": new_txid(), "writer": writer(), "undoes": options.undoes, "report": report,
+        "txid": new_txid(), "writer": writer_name(), "undoes": options.undoes, "report": report,
         "ids": body["ids"], "written": body["written"], "operations": operations,
     });
     for large in ["/operations", "/ids", "/written", "/report/objects"] {
-        if serde_json::to_vec(&own)?.len() <= PROPERTIES {
+        if serde_json::to_vec(&own)?.len() <= MAX_PROPERTIES_BYTES {
             break;
         }
         if let Some(large) = own.pointer_mut(large) {
             *large = Json::Null;
         }
     }
-    Ok([("author".to_owned(), json!(writer())), ("zvf".to_owned(), own)].into_iter().collect())
+    Ok([("author".to_owned(), json!(writer_name())), ("zvf".to_owned(), own)].into_iter().collect())
 }
 
-/// A fault of a repository, without the class in front, for a message of our own.
+/// Converts an error of a repository, without the class in front of the message.
 fn fault(error: StoreError) -> EditError {
     let (class, text) = (error.class(), error.to_string());
     let own = text.strip_prefix(&format!("{class}, ")).unwrap_or(&text);
     EditError::new(class, own).caused_by(error)
 }
 
-/// What the properties of a version may weigh: they are read with every list of versions.
-const PROPERTIES: usize = 64 << 10;
+/// Maximum length of the properties of a version, as they are read with every list of versions.
+const MAX_PROPERTIES_BYTES: usize = 64 << 10;

@@ -11,12 +11,12 @@ use crate::fields::{self, Fields};
 use crate::geometry::Geometry;
 use crate::links::End;
 use crate::numbers::{NONE, Vid};
-use crate::transaction::{Done, Named, Transaction};
+use crate::transaction::{Done, NamedSelection, Transaction};
 
 /// The parent of a new vertex of a skeleton.
-enum NewParent {
-    Old(Vid),
-    /// The number among the new vertices.
+enum ParentRef {
+    Existing(Vid),
+    /// The index among the new vertices.
     New(usize),
 }
 
@@ -47,7 +47,7 @@ impl Affine {
 
     fn apply(&self, x: &[f64]) -> Vec<f64> {
         let product = |row: &Vec<f64>| {
-            // The first product begins the sum: 0.0 + -0.0 would lose the sign.
+            // Begin with the first product, as 0.0 + -0.0 would lose the sign.
             row.iter().zip(x).map(|(m, x)| m * x).reduce(|sum, x| sum + x).unwrap_or(0.0) // no axes, no sum
         };
         let image = self.rows.iter().map(product);
@@ -58,7 +58,7 @@ impl Affine {
     }
 }
 
-/// A list of one number for each axis.
+/// Parses a list of one number for each axis.
 fn parse_vector(value: &Json, axes: usize, name: &str) -> Result<Vec<f64>> {
     let vector = fields::floats(value, name)?;
     if vector.len() != axes {
@@ -70,7 +70,7 @@ fn parse_vector(value: &Json, axes: usize, name: &str) -> Result<Vec<f64>> {
     Ok(vector)
 }
 
-/// Where `count` vertices move to: one position for each, or one for all.
+/// Parses the targets of `count` vertices: one position for each, or one for all.
 fn target_positions(to: &Json, axes: usize, count: usize) -> Result<Vec<Vec<f64>>> {
     let list = to.as_array().map(Vec::as_slice).unwrap_or_default();
     let nested = list.iter().any(Json::is_array);
@@ -83,7 +83,7 @@ fn target_positions(to: &Json, axes: usize, count: usize) -> Result<Vec<Vec<f64>
     Ok(vec![parse_vector(to, axes, "to")?; count])
 }
 
-/// Where new vertices are inserted in an object of `count` vertices.
+/// Returns the index at which new vertices are inserted in an object of `count` vertices.
 fn insertion_index(fields: &Fields, count: usize) -> Result<usize> {
     match fields.get("at") {
         None => Ok(count),
@@ -95,7 +95,7 @@ fn insertion_index(fields: &Fields, count: usize) -> Result<usize> {
                     "at: expected \"start\", \"end\" or a number, found {value}"
                 ))
             })?;
-            // Behind the last one as well; from the end where it is negative.
+            // `count` appends; negative numbers count from the end.
             let at = if i < 0 {
                 fields::checked_index(i, count)
             } else {
@@ -108,18 +108,18 @@ fn insertion_index(fields: &Fields, count: usize) -> Result<usize> {
 
 impl Geometry {
     /// Sets the parents of new vertices, one for each.
-    fn set_new_parents(&mut self, made: &[Vid], parents: Vec<NewParent>) -> Result<()> {
-        if parents.len() != made.len() {
+    fn set_new_parents(&mut self, new_vertices: &[Vid], parents: Vec<ParentRef>) -> Result<()> {
+        if parents.len() != new_vertices.len() {
             return Err(EditError::invalid(format!(
                 "parents: {} for {} vertices",
                 parents.len(),
-                made.len()
+                new_vertices.len()
             )));
         }
-        for (v, parent) in made.iter().zip(parents) {
+        for (v, parent) in new_vertices.iter().zip(parents) {
             self.parent[*v as usize] = match parent {
-                NewParent::Old(v) => v,
-                NewParent::New(new) => made[new],
+                ParentRef::Existing(v) => v,
+                ParentRef::New(new) => new_vertices[new],
             };
         }
         Ok(())
@@ -134,7 +134,7 @@ impl Transaction {
         if values.is_none() && each.is_none() {
             return Err(EditError::invalid("\"values\" or \"each\" is missing"));
         }
-        self.write_owners(selection.kind, &selection.vertices)?;
+        self.mark_owners_written(selection.kind, &selection.vertices)?;
         let mut changed: HashSet<Vid> = HashSet::new();
         for (name, value) in values.into_iter().flatten() {
             let (column, row) = self.vertex_value(selection.kind, name, value)?;
@@ -171,7 +171,7 @@ impl Transaction {
         Ok(differs)
     }
 
-    /// A value of a script, as the column holds it.
+    /// Encodes a value of a script for a column of vertices. Returns the index of the column, and the row.
     pub(crate) fn vertex_value(
         &mut self,
         kind: usize,
@@ -179,7 +179,7 @@ impl Transaction {
         value: &Json,
     ) -> Result<(usize, Vec<u8>)> {
         let geometry = &mut self.kinds[kind];
-        self.read.insert(format!("column:vertex:{name}:{}", geometry.kind));
+        self.read_items.insert(format!("column:vertex:{name}:{}", geometry.kind));
         let column = geometry.columns.iter().position(|column| column.name == name);
         let column = column.ok_or_else(|| {
             EditError::invalid(format!("vertices of {} have no column {name:?}", geometry.kind))
@@ -225,7 +225,7 @@ impl Transaction {
         } else {
             Vec::new()
         };
-        self.write_owners(kind, &selection.vertices)?;
+        self.mark_owners_written(kind, &selection.vertices)?;
         let mut changed = 0;
         for (v, target) in selection.vertices.iter().zip(targets) {
             let bytes = self.kinds[kind].encode_position(&target)?;
@@ -238,18 +238,18 @@ impl Transaction {
         Ok(Done { selected: to_u64(selection.vertices.len()), changed, ids: Vec::new() })
     }
 
-    /// Points without objects conflict by the chunks they leave.
+    /// Marks the old chunk of a point without an object as written, by which such points conflict.
     fn note_unowned(&mut self, kind: usize, v: Vid) {
         let geometry = &self.kinds[kind];
         let (chunk, _) = geometry.home[v as usize];
         if geometry.owner[v as usize] == NONE && chunk != NONE {
             let text = crate::arrays::chunk_text(&geometry.chunk_keys[chunk as usize]);
             let item = format!("chunk:{}:{text}", geometry.kind);
-            self.write_item(item);
+            self.mark_written(item);
         }
     }
 
-    /// New vertices of an object or without one, with their values.
+    /// Adds vertices with their values, to an object or without one.
     pub(crate) fn make_vertices(
         &mut self,
         kind: usize,
@@ -287,23 +287,23 @@ impl Transaction {
                 )));
             }
         }
-        let mut made = Vec::with_capacity(positions.len());
+        let mut new_vertices = Vec::with_capacity(positions.len());
         for position in positions {
             let position = fields::floats(position, "positions")?;
             let bytes = self.kinds[kind].encode_position(&position)?;
-            made.push(self.kinds[kind].new_vertex(&bytes, owner)?);
+            new_vertices.push(self.kinds[kind].new_vertex(&bytes, owner)?);
         }
         let geometry = &mut self.kinds[kind];
         for (i, column) in geometry.columns.iter_mut().enumerate() {
             let size = column.ty.size();
-            for (n, v) in made.iter().enumerate() {
-                let given =
+            for (n, v) in new_vertices.iter().enumerate() {
+                let value =
                     rows.iter().find(|(at, _)| *at == i).map(|(_, values)| values[n].clone());
-                let row = given.unwrap_or_else(|| column.ty.sentinel());
+                let row = value.unwrap_or_else(|| column.ty.sentinel());
                 column.data[*v as usize * size..(*v as usize + 1) * size].copy_from_slice(&row);
             }
         }
-        Ok(made)
+        Ok(new_vertices)
     }
 
     pub(crate) fn vertex_add(&mut self, fields: &Fields) -> Result<Done> {
@@ -314,47 +314,47 @@ impl Transaction {
         let id = fields::int(fields, "object")?;
         let kind = self.kind_of_new_vertices(id, fields)?;
         self.check_new_vertices(kind, fields)?;
-        let what = self.kinds[kind].kind;
+        let kind_type = self.kinds[kind].kind;
         let Some(id) = id else {
-            let made = self.make_vertices(kind, NONE, fields)?;
-            self.name(fields, kind, &made)?;
-            return Ok(Done { selected: 0, changed: to_u64(made.len()), ids: Vec::new() });
+            let new_vertices = self.make_vertices(kind, NONE, fields)?;
+            self.name_vertices(fields, kind, &new_vertices)?;
+            return Ok(Done { selected: 0, changed: to_u64(new_vertices.len()), ids: Vec::new() });
         };
         let (own, object) = self.need_object(id)?;
         if own != kind {
-            return Err(EditError::invalid(format!("object {id} is no {what}")));
+            return Err(EditError::invalid(format!("object {id} is no {kind_type}")));
         }
-        self.write_item(format!("object:{id}"));
+        self.mark_written(format!("object:{id}"));
         self.kinds[kind].touch(object)?;
         let before = self.kinds[kind].vertices_of(object);
         let parents = self.new_parents(kind, object, &before, fields)?;
-        let made = self.make_vertices(kind, object, fields)?;
-        if what == Kind::Skeleton {
-            self.kinds[kind].set_new_parents(&made, parents)?;
+        let new_vertices = self.make_vertices(kind, object, fields)?;
+        if kind_type == Kind::Skeleton {
+            self.kinds[kind].set_new_parents(&new_vertices, parents)?;
         }
         let at = insertion_index(fields, before.len())?;
         let state = self.kinds[kind].object_mut(object)?;
-        state.vertices.splice(at..at, made.iter().copied());
-        self.name(fields, kind, &made)?;
-        Ok(Done { selected: 0, changed: to_u64(made.len()), ids: Vec::new() })
+        state.vertices.splice(at..at, new_vertices.iter().copied());
+        self.name_vertices(fields, kind, &new_vertices)?;
+        Ok(Done { selected: 0, changed: to_u64(new_vertices.len()), ids: Vec::new() })
     }
 
-    /// The kind that new vertices are of: that of their object, or the one that is named.
+    /// Returns the kind of new vertices: that of their object, or the one that the fields name.
     fn kind_of_new_vertices(&mut self, id: Option<i64>, fields: &Fields) -> Result<usize> {
         match (id, fields.get("kind")) {
             (Some(id), None) => Ok(self.need_object(id)?.0),
             (_, None) if self.kinds.len() > 1 => {
                 Err(EditError::invalid("the store has several kinds: say \"kind\" or \"object\""))
             }
-            (_, token) => self.kind_named(token),
+            (_, token) => self.find_kind(token),
         }
     }
 
-    /// Refuses fields that do not belong to new vertices of a kind.
+    /// Refuses fields that new vertices of a kind do not have.
     fn check_new_vertices(&self, kind: usize, fields: &Fields) -> Result<()> {
         let geometry = &self.kinds[kind];
-        let what = geometry.kind;
-        if what == Kind::Line {
+        let kind_type = geometry.kind;
+        if kind_type == Kind::Line {
             return Err(EditError::invalid("a line has two vertices; add an object"));
         }
         if !fields.contains_key("object") && geometry.objects.is_some() {
@@ -362,10 +362,10 @@ impl Transaction {
         }
         if fields.contains_key("at") && !geometry.is_ordered() {
             return Err(EditError::invalid(format!(
-                "\"at\" needs an order, which a {what} has not"
+                "\"at\" needs an order, which a {kind_type} has not"
             )));
         }
-        if fields.contains_key("parents") != (what == Kind::Skeleton) {
+        if fields.contains_key("parents") != (kind_type == Kind::Skeleton) {
             return Err(EditError::invalid(
                 "\"parents\" belongs to skeletons, one for each vertex",
             ));
@@ -373,15 +373,15 @@ impl Transaction {
         Ok(())
     }
 
-    /// The parents that new vertices of an object have; `before` are the vertices it has.
+    /// Parses the parents of new vertices of an object with the vertices `before`.
     fn new_parents(
         &mut self,
         kind: usize,
         object: u32,
         before: &[Vid],
         fields: &Fields,
-    ) -> Result<Vec<NewParent>> {
-        let mut parents: Vec<NewParent> = Vec::new();
+    ) -> Result<Vec<ParentRef>> {
+        let mut parents: Vec<ParentRef> = Vec::new();
         for parent in fields::list(fields, "parents")?.unwrap_or_default() {
             let own = parent.as_object();
             let new = own.and_then(|own| own.get("new")).and_then(Json::as_u64);
@@ -389,14 +389,14 @@ impl Transaction {
             parents.push(match (new, index) {
                 (Some(new), _) => {
                     let earlier = checked_usize(new).filter(|new| *new < parents.len());
-                    NewParent::New(earlier.ok_or_else(|| {
+                    ParentRef::New(earlier.ok_or_else(|| {
                         EditError::invalid(format!(
                             "parents: new vertex {new} does not come earlier"
                         ))
                     })?)
                 }
-                (None, Some(index)) => match crate::select::pick(before, index)?[..] {
-                    [one] => NewParent::Old(one),
+                (None, Some(index)) => match crate::select::pick_entries(before, index)?[..] {
+                    [one] => ParentRef::Existing(one),
                     _ => return Err(EditError::invalid("parents: one index is meant")),
                 },
                 (None, None) => {
@@ -404,17 +404,22 @@ impl Transaction {
                     if own != kind || self.kinds[kind].owner_of(v)? != object {
                         return Err(EditError::invalid("parents: a vertex of another object"));
                     }
-                    NewParent::Old(v)
+                    ParentRef::Existing(v)
                 }
             });
         }
         Ok(parents)
     }
 
-    /// Keeps vertices under the name in `as`.
-    pub(crate) fn name(&mut self, fields: &Fields, kind: usize, vertices: &[Vid]) -> Result<()> {
+    /// Gives vertices the name in the field `as`, if any.
+    pub(crate) fn name_vertices(
+        &mut self,
+        fields: &Fields,
+        kind: usize,
+        vertices: &[Vid],
+    ) -> Result<()> {
         if let Some(name) = fields::text(fields, "as")? {
-            self.named.insert(name, Named::Vertices(kind, vertices.to_vec()));
+            self.named.insert(name, NamedSelection::Vertices(kind, vertices.to_vec()));
         }
         Ok(())
     }
@@ -423,8 +428,8 @@ impl Transaction {
         fields::refuse_unknown(fields, &["vertices", "links"])?;
         let selection = self.select(fields::need(fields, "vertices")?)?;
         let kind = selection.kind;
-        let what = self.kinds[kind].kind;
-        let allowed: &[&str] = match what {
+        let kind_type = self.kinds[kind].kind;
+        let allowed: &[&str] = match kind_type {
             Kind::Graph | Kind::Mesh => &["drop"],
             Kind::Polyline | Kind::Streamline | Kind::Skeleton => &["bridge"],
             Kind::PointCloud | Kind::Line => &[],
@@ -433,9 +438,9 @@ impl Transaction {
         if let Some(word) = fields::text(fields, "links")?
             && !allowed.contains(&word.as_str())
         {
-            return Err(EditError::invalid(format!("links: {word:?} is no way for a {what}")));
+            return Err(EditError::invalid(format!("links: {word:?} is no way for a {kind_type}")));
         }
-        if what == Kind::Line {
+        if kind_type == Kind::Line {
             return Err(EditError::invalid("a line has two vertices; remove the object"));
         }
         let count = to_u64(selection.vertices.iter().collect::<HashSet<_>>().len());
@@ -443,25 +448,28 @@ impl Transaction {
         Ok(Done { selected: count, changed: count, ids: Vec::new() })
     }
 
-    /// Removes vertices, and objects that have none then.
+    /// Removes vertices, and objects that have none left.
     pub(crate) fn remove_vertices(&mut self, kind: usize, vertices: &[Vid]) -> Result<()> {
-        let what = self.kinds[kind].kind;
-        self.write_owners(kind, vertices)?;
-        let gone: HashSet<Vid> = vertices.iter().copied().collect();
-        for v in &gone {
+        let kind_type = self.kinds[kind].kind;
+        self.mark_owners_written(kind, vertices)?;
+        let removed: HashSet<Vid> = vertices.iter().copied().collect();
+        for v in &removed {
             self.note_unowned(kind, *v);
         }
         let mut by_owner: BTreeMap<u32, Vec<Vid>> = BTreeMap::new();
-        for v in &gone {
+        for v in &removed {
             let owner = self.kinds[kind].owner_of(*v)?;
             by_owner.entry(owner).or_default().push(*v);
         }
-        self.drop_links(kind, &gone)?;
+        self.drop_links(kind, &removed)?;
         for (owner, _) in by_owner {
             if owner == NONE {
                 let geometry = &mut self.kinds[kind];
-                let free: Vec<Vid> =
-                    gone.iter().copied().filter(|v| geometry.owner[*v as usize] == NONE).collect();
+                let free: Vec<Vid> = removed
+                    .iter()
+                    .copied()
+                    .filter(|v| geometry.owner[*v as usize] == NONE)
+                    .collect();
                 for v in free {
                     geometry.alive[v as usize] = false;
                     geometry.free_changed.insert(v);
@@ -471,30 +479,30 @@ impl Transaction {
             self.kinds[kind].touch(owner)?;
             let geometry = &mut self.kinds[kind];
             let state = geometry.object(owner).cloned().unwrap_or_default();
-            let kept: Vec<Vid> =
-                state.vertices.iter().copied().filter(|v| !gone.contains(v)).collect();
-            if kept.is_empty() {
+            let remaining: Vec<Vid> =
+                state.vertices.iter().copied().filter(|v| !removed.contains(v)).collect();
+            if remaining.is_empty() {
                 self.remove_object(kind, owner)?;
                 continue;
             }
-            if what == Kind::Skeleton {
-                geometry.reparent_over_removed(&kept, &gone)?;
+            if kind_type == Kind::Skeleton {
+                geometry.reparent_over_removed(&remaining, &removed)?;
             }
-            for v in state.vertices.iter().filter(|v| gone.contains(v)) {
+            for v in state.vertices.iter().filter(|v| removed.contains(v)) {
                 geometry.alive[*v as usize] = false;
             }
-            geometry.object_mut(owner)?.vertices = kept;
+            geometry.object_mut(owner)?.vertices = remaining;
         }
         Ok(())
     }
 
-    /// Links at vertices that go, go.
-    pub(crate) fn drop_links(&mut self, kind: usize, gone: &HashSet<Vid>) -> Result<()> {
+    /// Removes the links at removed vertices.
+    pub(crate) fn drop_links(&mut self, kind: usize, removed: &HashSet<Vid>) -> Result<()> {
         let geometry = &mut self.kinds[kind];
         if !geometry.has_links() {
             return Ok(());
         }
-        let chunks: HashSet<u32> = gone
+        let chunks: HashSet<u32> = removed
             .iter()
             .map(|v| geometry.home[*v as usize].0)
             .filter(|chunk| *chunk != NONE)
@@ -503,7 +511,7 @@ impl Transaction {
         geometry.load_links(&chunks)?;
         let mut ends: Vec<Vid> = Vec::new();
         if let Some(family) = &mut geometry.links {
-            for v in gone {
+            for v in removed {
                 for number in family.records_at(*v) {
                     let record = &mut family.records[number as usize];
                     record.alive = false;
@@ -515,7 +523,7 @@ impl Transaction {
                 }
             }
         }
-        self.write_owners(kind, &ends)
+        self.mark_owners_written(kind, &ends)
     }
 
     pub(crate) fn vertex_parent(&mut self, fields: &Fields) -> Result<Done> {
@@ -543,7 +551,7 @@ impl Transaction {
             above = geometry.parent[above as usize];
         }
         let changed = geometry.parent[v as usize] != parent;
-        self.write_owners(kind, &[v])?;
+        self.mark_owners_written(kind, &[v])?;
         let geometry = &mut self.kinds[kind];
         if changed {
             geometry.touch(owner)?;
@@ -555,13 +563,13 @@ impl Transaction {
 }
 
 impl Geometry {
-    /// Gives the children of removed vertices the nearest ancestor that stays as their parent.
-    fn reparent_over_removed(&mut self, kept: &[Vid], gone: &HashSet<Vid>) -> Result<()> {
+    /// Connects the children of removed vertices to their nearest ancestor that stays.
+    fn reparent_over_removed(&mut self, remaining: &[Vid], removed: &HashSet<Vid>) -> Result<()> {
         let mut roots = 0;
         let mut parents = Vec::new();
-        for v in kept {
+        for v in remaining {
             let mut parent = self.parent[*v as usize];
-            while parent != NONE && gone.contains(&parent) {
+            while parent != NONE && removed.contains(&parent) {
                 parent = self.parent[parent as usize];
             }
             roots += usize::from(parent == NONE);
@@ -579,7 +587,7 @@ impl Geometry {
     }
 }
 
-/// A list with one entry for each.
+/// Returns the entries of a list, which must be `count`.
 pub(crate) fn need_list_of<'a>(list: &'a Json, count: usize, name: &str) -> Result<&'a [Json]> {
     let list = list
         .as_array()

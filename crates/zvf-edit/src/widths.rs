@@ -1,9 +1,9 @@
-//! How many values a row of a column has.
+//! Determines the number of values in a row of a column.
 //!
-//! The document of a column declares it. Some writers declare one value a row and store three, so the first chunk
-//! with rows has the last word, as it has for readers.
+//! The document of a column declares the width. Some writers declare one value and store three, so the first chunk with
+//! rows overrides the declaration, as it does for readers.
 //!
-//! Not here: columns of objects and groups, whose arrays have their width as second dimension.
+//! Not here: columns of objects and groups, whose arrays have the width as second dimension.
 
 use serde_json::Value as Json;
 use zvf_format::Class;
@@ -15,61 +15,61 @@ use zvf_metadata::{MetadataError, Object};
 use crate::arrays::{CellArray, Chunk};
 use crate::error::{EditError, Result};
 use crate::indexes::column_type;
-use crate::scalar::Type;
+use crate::scalar::ColumnType;
 use crate::snapshot::Snapshot;
 
-/// The width that the attributes of a column of vertices or fragments declare.
+/// Returns the width that the attributes of a column of vertices or fragments declare.
 fn declared_width(attrs: &Json) -> Result<u32> {
     let column = Column::parse(attributes_object(attrs)).map_err(unusable_width)?;
     checked_width(column.declared_columns())
 }
 
-/// The width that the attributes of a column of links declare.
-pub(crate) fn declared_of_links(attrs: &Json) -> Result<u32> {
+/// Returns the width that the attributes of a column of links declare.
+pub(crate) fn declared_link_width(attrs: &Json) -> Result<u32> {
     let column = LinkAttribute::parse(attributes_object(attrs)).map_err(unusable_width)?;
     checked_width(column.declared_columns())
 }
 
-/// The first chunk of an array that has rows, and how many.
+/// Finds the first chunk of an array with rows. Returns it, and the number of its rows.
 ///
-/// A chunk that cannot be read is passed over: an edit of it reports why.
+/// Skips chunks that cannot be read; an edit of them reports the error.
 pub(crate) fn first_rows(
     snap: &Snapshot,
     array: &CellArray,
     count: impl Fn(&[u8]) -> Option<u64>,
 ) -> Option<(Chunk, u64)> {
     array.chunks().into_iter().find_map(|chunk| {
-        let bytes = array.stored(snap, &chunk).ok()??;
+        let bytes = array.read_stored(snap, &chunk).ok()??;
         let rows = count(&bytes).filter(|rows| *rows > 0)?;
         Some((chunk, rows))
     })
 }
 
-/// The fragments of a chunk.
+/// Counts the fragments of a chunk.
 pub(crate) fn count_fragments(bytes: &[u8]) -> Option<u64> {
     Some(to_u64(FragmentIndex::parse(bytes).ok()?.iter().count()))
 }
 
-/// The type of a column of vertices or fragments. `first` is a chunk with rows, and how many.
-pub(crate) fn column_of(
+/// Returns the type of a column of vertices or fragments. `first` is a chunk with rows, and their number.
+pub(crate) fn resolve_column_type(
     snap: &Snapshot,
     array: &CellArray,
     first: Option<&(Chunk, u64)>,
-) -> Result<Type> {
+) -> Result<ColumnType> {
     let attrs = &array.doc["attributes"];
     let width = declared_width(attrs).map_err(|error| error.with_place(&array.path))?;
     let mut ty = column_type(attrs, width)?;
     let Some((chunk, rows)) = first else { return Ok(ty) };
-    let Ok(Some(bytes)) = array.stored(snap, chunk) else { return Ok(ty) };
+    let Ok(Some(bytes)) = array.read_stored(snap, chunk) else { return Ok(ty) };
     let values = to_u64(bytes.len() / ty.scalar.size().max(1));
-    // A chunk that no width fits is refused when it is read, with the counts that differ.
+    // If no width fits the chunk, loading it reports the mismatch.
     if let Ok(width) = zvf_metadata::columns(width.into(), [(*rows, values)]) {
         ty.width = checked_width(Some(width)).map_err(|error| error.with_place(&array.path))?;
     }
     Ok(ty)
 }
 
-/// Refuses a chunk of a column that has not one row for each item.
+/// Refuses a cell of a column that does not have one row for each item.
 pub(crate) fn check_size(path: &str, chunk: &[i64], found: usize, expected: usize) -> Result<()> {
     if found == expected {
         return Ok(());

@@ -42,8 +42,8 @@ pub(crate) enum Version {
 impl Address {
     pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
         let refused = |expected: &str, found: &str| {
-            let said = format!("address {text:?}: expected {expected}, found {found}");
-            StoreError::in_words(Class::InvalidArgument, Op::Open, said)
+            let message = format!("address {text:?}: expected {expected}, found {found}");
+            StoreError::in_words(Class::InvalidArgument, Op::Open, message)
         };
         let inner = text.strip_prefix("icechunk+").unwrap_or_default();
         let url = Url::parse(inner).map_err(|error| {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn bad_addresses_are_refused_in_words() {
-        for (text, said) in [
+        for (text, message) in [
             ("icechunk+gs://b/x", "in S3 (icechunk+s3)"),
             ("icechunk+file://data/x", "expected a full path after icechunk+file://, found data"),
             ("icechunk+s3:///x", "bucket"),
@@ -172,7 +172,7 @@ mod tests {
         ] {
             let error = Address::parse(text).unwrap_err();
             assert_eq!(error.class(), Class::InvalidArgument);
-            assert!(error.to_string().contains(said), "{error}");
+            assert!(error.to_string().contains(message), "{error}");
         }
     }
 }

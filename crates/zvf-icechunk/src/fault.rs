@@ -40,10 +40,10 @@ pub(crate) fn of_storage(address: &str, error: &icechunk::StorageError) -> Store
 }
 
 fn in_words(address: &str, class: Class, op: Op, error: &dyn Display) -> StoreError {
-    let said = error.to_string();
+    let text = error.to_string();
     // What a server answered may hold addresses and secrets.
-    let said = if said.starts_with(SERVER) { "the store refuses" } else { &said };
-    StoreError::in_words(class, op, format!("{address}: icechunk: {said}"))
+    let text = if text.starts_with(SERVER) { "the store refuses" } else { &text };
+    StoreError::in_words(class, op, format!("{address}: icechunk: {text}"))
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest has no class of its own")]

@@ -212,7 +212,7 @@ impl IcechunkVersions {
         note: &CommitNote,
     ) -> Result<String, StoreError> {
         if let SessionErrorKind::Conflict { .. } = &error.kind {
-            return Err(self.moved(base));
+            return Err(self.branch_moved_error(base));
         }
         let error = fault::of_session(&self.address.text, Op::Publish, &error);
         let found = async {
@@ -224,7 +224,7 @@ impl IcechunkVersions {
         };
         match found.await {
             Ok(Some(id)) => Ok(id),
-            Ok(None) if error.class() == Class::Conflict => Err(self.moved(base)),
+            Ok(None) if error.class() == Class::Conflict => Err(self.branch_moved_error(base)),
             // It may still arrive, or have arrived unseen.
             Ok(None) | Err(_) => {
                 let text = format!(
@@ -236,7 +236,7 @@ impl IcechunkVersions {
         }
     }
 
-    fn moved(&self, base: &str) -> StoreError {
+    fn branch_moved_error(&self, base: &str) -> StoreError {
         let text = format!(
             "{}: the branch is no longer at {base}: somebody committed meanwhile; do the edit again on what is there now",
             self.address.text
@@ -321,7 +321,7 @@ impl Versions for IcechunkVersions {
         let session =
             session.map_err(|error| fault::of_repository(&self.address.text, Op::Write, &error))?;
         if session.snapshot_id().to_string() != base {
-            return Err(self.moved(base));
+            return Err(self.branch_moved_error(base));
         }
         self.commit_session(session, &changes, note).await
     }
@@ -340,7 +340,7 @@ impl Versions for IcechunkVersions {
             return self.create_in(self.storage().await?, objects, note).await;
         };
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) || path.is_file() {
-            return Err(self.taken());
+            return Err(self.target_exists_error());
         }
         // Made beside its place, so that it is there when it is whole.
         let scratch = Scratch::beside(path)?;
@@ -356,7 +356,7 @@ impl Versions for IcechunkVersions {
 }
 
 impl IcechunkVersions {
-    fn taken(&self) -> StoreError {
+    fn target_exists_error(&self) -> StoreError {
         let text = "expected a new or empty place, found something there; give another address, --overwrite replaces no repository";
         self.fail(Class::AlreadyExists, text)
     }
@@ -371,12 +371,10 @@ impl IcechunkVersions {
         let address = self.address.text.as_str();
         let faulted = |error| fault::of_repository(address, Op::Write, &error);
         let made = Repository::create(storage).execute().await.map_err(faulted);
-        let made =
-            made.map_err(
-                |error| {
-                    if error.class() == Class::AlreadyExists { self.taken() } else { error }
-                },
-            )?;
+        let advise = |error: StoreError| {
+            if error.class() == Class::AlreadyExists { self.target_exists_error() } else { error }
+        };
+        let made = made.map_err(advise)?;
         let session = made.writable_session("main").await.map_err(faulted)?;
         let session = Arc::new(RwLock::new(session));
         let store = Store::from_session(Arc::clone(&session)).await;

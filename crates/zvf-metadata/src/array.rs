@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::Object;
 use super::codec::{CodecKind, CodecSpec, Sharding, chain, positive};
-use super::data_type::{DataType, FillValue, named};
+use super::data_type::{DataType, FillValue, split_configuration};
 use super::error::{At, MetadataError};
 use super::fields::{Fields, Put, any, counts, list, object, text};
 use super::group::node;
@@ -98,7 +98,7 @@ impl ChunkKeyEncoding {
     }
 
     fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let (name, configuration) = named(at, value)?;
+        let (name, configuration) = split_configuration(at, value)?;
         let inner = at.key("configuration");
         let mut fields = Fields::new(&inner, configuration);
         let separator = fields.opt("separator", text)?;
@@ -223,8 +223,8 @@ impl ArrayDoc {
         let shape = fields.req("shape", counts)?;
         if shape.len() > MAX_RANK {
             let at = At::Document.key("shape");
-            let most = Expected::AtMost(zvf_format::num::to_u64(MAX_RANK).into());
-            return Err(MetadataError::new(Class::LimitExceeded, &at, most, shape.len()));
+            let expected = Expected::AtMost(zvf_format::num::to_u64(MAX_RANK).into());
+            return Err(MetadataError::new(Class::LimitExceeded, &at, expected, shape.len()));
         }
         let data_type = fields.req("data_type", DataType::read)?;
         let fill_value = fields.req("fill_value", |at, v| FillValue::read(at, v, &data_type))?;
@@ -276,7 +276,7 @@ fn product(shape: &[u64]) -> Option<u64> {
 }
 
 fn regular(at: &At<'_>, value: Value, rank: usize) -> Result<Vec<u64>, MetadataError> {
-    let (name, configuration) = named(at, value)?;
+    let (name, configuration) = split_configuration(at, value)?;
     if name != "regular" {
         let error = MetadataError::rule(Class::Unsupported, at, "a regular grid", "another grid");
         return Err(error.saying(&name));

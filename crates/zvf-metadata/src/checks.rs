@@ -61,8 +61,8 @@ pub(super) fn axes(root: &Root, faults: &mut Vec<MetadataError>) {
         faults.push(MetadataError::new(Class::BadShape, &list, expected, axes.len()));
     }
     if axes.len() > MAX_AXES {
-        let most = Expected::AtMost(num::to_u64(MAX_AXES).into());
-        return faults.push(MetadataError::new(Class::LimitExceeded, &list, most, axes.len()));
+        let expected = Expected::AtMost(num::to_u64(MAX_AXES).into());
+        return faults.push(MetadataError::new(Class::LimitExceeded, &list, expected, axes.len()));
     }
     for (i, axis) in axes.iter().enumerate() {
         if axes.iter().take(i).any(|other| other.name == axis.name) {

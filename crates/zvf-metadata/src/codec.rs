@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::Object;
-use super::data_type::named;
+use super::data_type::split_configuration;
 use super::error::{At, MetadataError};
 use super::fields::{Fields, Put, count, counts, flag, int, list, text};
 use zvf_format::Class;
@@ -209,7 +209,7 @@ impl CodecSpec {
 
     pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
         let spelled = value.clone();
-        let (name, configuration) = named(at, value)?;
+        let (name, configuration) = split_configuration(at, value)?;
         let at = at.key("configuration");
         let kind = kind(&name, Fields::new(&at, configuration))?;
         Ok(Self { name, kind, spelled })

@@ -93,7 +93,7 @@ impl DataType {
 
     pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
         let spelled = value.clone();
-        let (name, configuration) = named(at, value)?;
+        let (name, configuration) = split_configuration(at, value)?;
         let kind = match name.as_str() {
             "variable_length_bytes" | "bytes" => DataTypeKind::VariableLengthBytes,
             UTF32 => {
@@ -249,8 +249,11 @@ impl FillValue {
     }
 }
 
-/// A name alone, or a name with its configuration.
-pub(super) fn named(at: &At<'_>, value: Value) -> Result<(String, Object), MetadataError> {
+/// Splits a name alone, or a name with its configuration, into the two.
+pub(super) fn split_configuration(
+    at: &At<'_>,
+    value: Value,
+) -> Result<(String, Object), MetadataError> {
     match value {
         Value::String(name) => Ok((name, Object::new())),
         other @ (Value::Null

@@ -53,7 +53,7 @@ impl Dtype {
     pub const INT64: Self = Self { kind: DtypeKind::Int, size: 8, big_endian: false };
 
     pub(super) fn at(at: &At<'_>, text: &str) -> Result<Self, MetadataError> {
-        named(text).or_else(|| coded(text)).ok_or_else(|| {
+        dtype_by_name(text).or_else(|| dtype_by_code(text)).ok_or_else(|| {
             MetadataError::rule(Class::BadTag, at, "an element type", "other text").saying(text)
         })
     }
@@ -92,12 +92,12 @@ impl From<Dtype> for String {
     }
 }
 
-fn named(text: &str) -> Option<Dtype> {
+fn dtype_by_name(text: &str) -> Option<Dtype> {
     let &(_, kind, size) = NAMES.iter().find(|(name, ..)| *name == text)?;
     Some(Dtype { kind, size, big_endian: false })
 }
 
-fn coded(text: &str) -> Option<Dtype> {
+fn dtype_by_code(text: &str) -> Option<Dtype> {
     let (order, code) = match text.as_bytes().first()? {
         b'<' | b'>' | b'|' | b'=' => text.split_at_checked(1)?,
         _ => ("<", text),

@@ -86,8 +86,8 @@ pub(super) fn parse_with_place(
 ) -> Result<Parsed, MetadataError> {
     let len = num::to_u64(text.len());
     if len > limits.bytes {
-        let most = Expected::AtMost(limits.bytes.into());
-        return Err(MetadataError::new(Class::LimitExceeded, &At::Document, most, len));
+        let expected = Expected::AtMost(limits.bytes.into());
+        return Err(MetadataError::new(Class::LimitExceeded, &At::Document, expected, len));
     }
     let mut parser = Parser {
         text: "",
@@ -419,8 +419,8 @@ impl Parser<'_> {
     fn charge(&mut self, values: u64) -> Result<(), MetadataError> {
         self.values = self.values.saturating_add(values);
         if self.values > self.limits.values {
-            let most = Expected::AtMost(self.limits.values.into());
-            return Err(self.refuse(Class::LimitExceeded, most, self.values));
+            let expected = Expected::AtMost(self.limits.values.into());
+            return Err(self.refuse(Class::LimitExceeded, expected, self.values));
         }
         Ok(())
     }
@@ -428,8 +428,8 @@ impl Parser<'_> {
     fn deepen(&self) -> Result<(), MetadataError> {
         let depth = self.open.len().saturating_add(1);
         if depth > self.limits.depth {
-            let most = Expected::AtMost(num::to_u64(self.limits.depth).into());
-            return Err(self.refuse(Class::LimitExceeded, most, depth));
+            let expected = Expected::AtMost(num::to_u64(self.limits.depth).into());
+            return Err(self.refuse(Class::LimitExceeded, expected, depth));
         }
         Ok(())
     }

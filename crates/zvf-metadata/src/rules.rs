@@ -200,12 +200,12 @@ fn corners(root: &Root, faults: &mut Vec<MetadataError>) {
 
 fn conventions(root: &Root, faults: &mut Vec<MetadataError>) {
     let block = &root.zarr_vectors;
-    known("links_convention", block.links_convention.as_ref(), faults);
-    known("object_index_convention", block.object_index_convention.as_ref(), faults);
-    known("cross_chunk_strategy", block.cross_chunk_strategy.as_ref(), faults);
+    check_vocabulary("links_convention", block.links_convention.as_ref(), faults);
+    check_vocabulary("object_index_convention", block.object_index_convention.as_ref(), faults);
+    check_vocabulary("cross_chunk_strategy", block.cross_chunk_strategy.as_ref(), faults);
 }
 
-fn known<K: Vocabulary>(
+fn check_vocabulary<K: Vocabulary>(
     key: &'static str,
     token: Option<&Token<K>>,
     faults: &mut Vec<MetadataError>,
@@ -238,7 +238,7 @@ fn root_invariants(root: &Root, faults: &mut Vec<MetadataError>) {
     geometry_types(root, faults);
     let (doc, zv) = (At::Document, &root.zarr_vectors);
     let block = doc.key("zarr_vectors");
-    known("cross_level_storage", zv.cross_level_storage.as_ref(), faults);
+    check_vocabulary("cross_level_storage", zv.cross_level_storage.as_ref(), faults);
     let least = [("cross_level_depth", zv.cross_level_depth(), -1)];
     for (key, found, least) in
         least.into_iter().chain([("reduction_factor", zv.reduction_factor(), 2)])

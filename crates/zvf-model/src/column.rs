@@ -49,7 +49,7 @@ impl Column {
         if bytes.len().checked_rem(stride) != Some(0) {
             return Err(BadColumn::Length { bytes: bytes.len(), stride });
         }
-        let bytes = if dtype.big_endian { swapped(&bytes, unit(dtype, size)) } else { bytes };
+        let bytes = if dtype.big_endian { swap_units(&bytes, unit(dtype, size)) } else { bytes };
         Ok(Self { dtype: Dtype { big_endian: false, ..dtype }, width, stride, bytes })
     }
 
@@ -273,7 +273,7 @@ const fn unit(dtype: Dtype, size: usize) -> usize {
     }
 }
 
-fn swapped(bytes: &[u8], unit: usize) -> Bytes {
+fn swap_units(bytes: &[u8], unit: usize) -> Bytes {
     let mut own = bytes.to_vec();
     own.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
     own.into()
@@ -283,8 +283,8 @@ fn swapped(bytes: &[u8], unit: usize) -> Bytes {
 fn decode(dtype: Dtype, bytes: &[u8]) -> Value {
     match (dtype.kind, bytes) {
         (DtypeKind::Bool, [byte]) => Value::Bool(*byte != 0),
-        (DtypeKind::Int, _) => Value::Int(signed(bytes)),
-        (DtypeKind::UInt, _) => Value::UInt(unsigned(bytes)),
+        (DtypeKind::Int, _) => Value::Int(read_signed(bytes)),
+        (DtypeKind::UInt, _) => Value::UInt(read_unsigned(bytes)),
         (DtypeKind::Float, &[a, b]) => Value::Float(half::f16::from_le_bytes([a, b]).into()),
         (DtypeKind::Float, &[a, b, c, d]) => Value::Float(f32::from_le_bytes([a, b, c, d]).into()),
         (DtypeKind::Float, &[a, b, c, d, e, f, g, h]) => {
@@ -295,7 +295,7 @@ fn decode(dtype: Dtype, bytes: &[u8]) -> Value {
     }
 }
 
-fn unsigned(bytes: &[u8]) -> u64 {
+fn read_unsigned(bytes: &[u8]) -> u64 {
     let mut wide = [0; 8];
     for (to, from) in wide.iter_mut().zip(bytes) {
         *to = *from;
@@ -303,7 +303,7 @@ fn unsigned(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(wide)
 }
 
-fn signed(bytes: &[u8]) -> i64 {
+fn read_signed(bytes: &[u8]) -> i64 {
     let negative = bytes.last().is_some_and(|byte| *byte >= 0x80);
     let mut wide = [if negative { 0xff } else { 0 }; 8];
     for (to, from) in wide.iter_mut().zip(bytes) {
@@ -314,7 +314,7 @@ fn signed(bytes: &[u8]) -> i64 {
 
 /// Text in UTF-32, without the zeros behind it; a code unit that is no character becomes U+FFFD.
 fn text(bytes: &[u8]) -> String {
-    let units = bytes.chunks_exact(4).map(unsigned);
+    let units = bytes.chunks_exact(4).map(read_unsigned);
     let chars = units.map(|unit| u32::try_from(unit).ok().and_then(char::from_u32));
     let text: String = chars.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
     text.trim_end_matches('\0').to_owned()

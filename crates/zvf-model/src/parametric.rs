@@ -105,10 +105,10 @@ impl Parametric {
             .map_err(|error| place(error.into()))?;
         let doc = ParametricArray::parse(objects.attributes().clone())
             .map_err(|error| place(error.into()))?;
-        if let Some(said) = doc.num_objects.filter(|said| *said != objects.len()) {
+        if let Some(declared) = doc.num_objects.filter(|declared| *declared != objects.len()) {
             let expected = Expected::Exactly(objects.len().into());
             let what = "num_objects, beside the rows";
-            return Err(place(ModelError::refused(Class::CountMismatch, what, expected, said)));
+            return Err(place(ModelError::refused(Class::CountMismatch, what, expected, declared)));
         }
         let names = self.names(rows.len()).await?;
         let shapes = (0..rows.len()).zip(names).map(|(row, name)| {

@@ -305,8 +305,8 @@ async fn check_chains(id: &str, both: &Both, layer: &str, kind: Kind) -> usize {
 
 /// Returns the ids of segments.
 async fn segments(both: &Both, layer: &str) -> Vec<String> {
-    let said = both.info(layer, "segment_properties/info").await;
-    let inline = &said["inline"];
+    let info = both.info(layer, "segment_properties/info").await;
+    let inline = &info["inline"];
     let ids: Vec<String> = inline["ids"]
         .as_array()
         .unwrap()

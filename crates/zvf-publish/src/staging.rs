@@ -269,7 +269,7 @@ impl StagingDir {
         if self.options.sync {
             disk.sync_dir(self.lock.parent()).map_err(PublishError::Unknown)?;
             disk.sync_dir(&self.scratch).map_err(PublishError::Unknown)?;
-            for above in self.lock.made().iter().filter_map(|made| made.parent()) {
+            for above in self.lock.created_dirs().iter().filter_map(|made| made.parent()) {
                 disk.sync_dir(above).map_err(PublishError::Unknown)?;
             }
         }

@@ -94,7 +94,7 @@ impl TargetLock {
     }
 
     /// Returns the directories above the target that were created for it, outermost first.
-    pub(crate) fn made(&self) -> &[PathBuf] {
+    pub(crate) fn created_dirs(&self) -> &[PathBuf] {
         &self.0.made
     }
 }

@@ -8,14 +8,14 @@ use zvf::{Batch, Field, Value};
 use crate::buffer::Buffer;
 use crate::error::value_error;
 
-/// Geometry, and, of a whole answer, whether it is all of it and what it cost.
+/// Geometry, and, of a whole answer, whether it is complete and what it cost.
 #[pyclass(frozen, module = "zvf._zvf")]
 pub(crate) struct Answer {
     batch: Arc<Batch>,
-    whole: Option<Whole>,
+    stats: Option<AnswerStats>,
 }
 
-struct Whole {
+struct AnswerStats {
     level: u32,
     complete: bool,
     truncated: bool,
@@ -31,7 +31,7 @@ struct Whole {
 
 impl From<Batch> for Answer {
     fn from(batch: Batch) -> Self {
-        Self { batch: Arc::new(batch), whole: None }
+        Self { batch: Arc::new(batch), stats: None }
     }
 }
 
@@ -39,7 +39,7 @@ impl From<zvf::Answer> for Answer {
     fn from(answer: zvf::Answer) -> Self {
         let missing = answer.missing.iter();
         let figures = answer.figures;
-        let whole = Whole {
+        let stats = AnswerStats {
             level: answer.level.0,
             complete: answer.complete,
             truncated: answer.truncated,
@@ -52,7 +52,7 @@ impl From<zvf::Answer> for Answer {
             bytes: figures.bytes,
             seconds: figures.elapsed.as_secs_f64(),
         };
-        Self { batch: Arc::new(answer.batch), whole: Some(whole) }
+        Self { batch: Arc::new(answer.batch), stats: Some(stats) }
     }
 }
 
@@ -108,23 +108,23 @@ impl Answer {
 
     /// What is known of a whole answer.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let Some(whole) = &self.whole else { return Ok(None) };
+        let Some(stats) = &self.stats else { return Ok(None) };
         let report = PyDict::new(py);
-        report.set_item("level", whole.level)?;
-        report.set_item("complete", whole.complete)?;
-        report.set_item("truncated", whole.truncated)?;
-        report.set_item("missing", &whole.missing)?;
-        report.set_item("unknown_objects", &whole.unknown_objects)?;
-        report.set_item("notices", &whole.notices)?;
+        report.set_item("level", stats.level)?;
+        report.set_item("complete", stats.complete)?;
+        report.set_item("truncated", stats.truncated)?;
+        report.set_item("missing", &stats.missing)?;
+        report.set_item("unknown_objects", &stats.unknown_objects)?;
+        report.set_item("notices", &stats.notices)?;
         for (name, figure) in [
-            ("cells", whole.cells),
-            ("rows", whole.rows),
-            ("requests", whole.requests),
-            ("bytes", whole.bytes),
+            ("cells", stats.cells),
+            ("rows", stats.rows),
+            ("requests", stats.requests),
+            ("bytes", stats.bytes),
         ] {
             report.set_item(name, figure)?;
         }
-        report.set_item("seconds", whole.seconds)?;
+        report.set_item("seconds", stats.seconds)?;
         Ok(Some(report))
     }
 

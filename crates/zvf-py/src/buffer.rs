@@ -96,9 +96,9 @@ fn type_string(dtype: Dtype) -> String {
 
 /// An array as Python hands it over: its bytes, the type by its name, and how many values make a row.
 #[derive(FromPyObject)]
-pub(crate) struct Given<'py>(PyReadonlyArray1<'py, u8>, String, u32);
+pub(crate) struct ArrayArgument<'py>(PyReadonlyArray1<'py, u8>, String, u32);
 
-impl Given<'_> {
+impl ArrayArgument<'_> {
     /// The column; the bytes are copied, so that who changes the array later changes nothing here.
     pub(crate) fn column(&self) -> PyResult<Column> {
         let bytes = Bytes::copy_from_slice(self.0.as_slice().map_err(value_error)?);
@@ -109,11 +109,11 @@ impl Given<'_> {
 
 /// A field as Python hands it over.
 #[derive(FromPyObject)]
-pub(crate) struct GivenField<'py> {
+pub(crate) struct FieldArgument<'py> {
     #[pyo3(item)]
     name: String,
     #[pyo3(item)]
-    array: Given<'py>,
+    array: ArrayArgument<'py>,
     #[pyo3(item)]
     categories: Option<Vec<String>>,
     #[pyo3(item)]
@@ -122,7 +122,7 @@ pub(crate) struct GivenField<'py> {
     description: Option<String>,
 }
 
-impl GivenField<'_> {
+impl FieldArgument<'_> {
     pub(crate) fn field(self) -> PyResult<Field> {
         let mut field = Field::new(self.name, self.array.column()?);
         if let Some(categories) = self.categories {
@@ -136,6 +136,6 @@ impl GivenField<'_> {
 }
 
 /// The fields of a list.
-pub(crate) fn fields(given: Vec<GivenField<'_>>) -> PyResult<Vec<Field>> {
-    given.into_iter().map(GivenField::field).collect()
+pub(crate) fn fields(given: Vec<FieldArgument<'_>>) -> PyResult<Vec<Field>> {
+    given.into_iter().map(FieldArgument::field).collect()
 }

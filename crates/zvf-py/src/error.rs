@@ -93,6 +93,6 @@ pub(crate) fn value_error(message: impl std::fmt::Display) -> PyErr {
 }
 
 /// The exception for a fault of the library that is found before any work starts.
-pub(crate) fn refused(py: Python<'_>, error: impl Into<zvf::Error>) -> PyErr {
+pub(crate) fn to_py_error(py: Python<'_>, error: impl Into<zvf::Error>) -> PyErr {
     library(py, &error.into())
 }

@@ -7,7 +7,7 @@ use zvf::{
     Bounds, Columns, LevelId, LevelRule, Mode, ObjectId, Order, Query as Native, UnknownIds,
 };
 
-use crate::error::{refused, value_error};
+use crate::error::{to_py_error, value_error};
 
 /// A question, as data.
 #[pyclass(frozen, module = "zvf._zvf")]
@@ -31,7 +31,7 @@ impl Query {
                 "half_open_box" => query.in_region(Region::from(of_box(py, &value)?).half_open()),
                 "ball" => {
                     let (centre, radius): (Vec<f64>, f64) = value.extract()?;
-                    query.in_region(Region::ball(&centre, radius).map_err(|e| refused(py, e))?)
+                    query.in_region(Region::ball(&centre, radius).map_err(|e| to_py_error(py, e))?)
                 }
                 "half_spaces" => query.in_region(of_half_spaces(py, value.extract()?)?),
                 "prism" => query.in_region(of_prism(py, value.extract()?)?),
@@ -43,7 +43,8 @@ impl Query {
                 "where" => {
                     let text: String = value.extract()?;
                     query.filter(
-                        text.parse::<zvf::predicate::Predicate>().map_err(|e| refused(py, e))?,
+                        text.parse::<zvf::predicate::Predicate>()
+                            .map_err(|e| to_py_error(py, e))?,
                     )
                 }
                 "attributes" => query.columns(match value.extract::<Vec<String>>()? {
@@ -57,7 +58,7 @@ impl Query {
                     value
                         .extract::<String>()?
                         .parse()
-                        .map_err(|e: zvf::model::UnknownKind| refused(py, e))?,
+                        .map_err(|e: zvf::model::UnknownKind| to_py_error(py, e))?,
                 ),
                 "unknown_objects" => query.unknown_ids(match &*value.extract::<String>()? {
                     "report" => UnknownIds::Report,
@@ -82,21 +83,21 @@ impl Query {
 
 fn of_box(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Bounds> {
     let (low, high): Corners = value.extract()?;
-    Bounds::new(&low, &high).map_err(|error| refused(py, error))
+    Bounds::new(&low, &high).map_err(|error| to_py_error(py, error))
 }
 
 fn of_half_spaces(py: Python<'_>, spaces: Vec<(Vec<f64>, f64)>) -> PyResult<Region> {
     let spaces: Result<Vec<_>, _> =
         spaces.iter().map(|(normal, offset)| HalfSpace::new(normal, *offset)).collect();
-    spaces.and_then(|spaces| Region::convex(&spaces)).map_err(|error| refused(py, error))
+    spaces.and_then(|spaces| Region::convex(&spaces)).map_err(|error| to_py_error(py, error))
 }
 
 fn of_prism(
     py: Python<'_>,
     (outline, axes, (low, high)): (Vec<[f64; 2]>, [usize; 2], Corners),
 ) -> PyResult<Region> {
-    let limits = Bounds::new(&low, &high).map_err(|error| refused(py, error))?;
-    Region::prism(&outline, axes, &limits).map_err(|error| refused(py, error))
+    let limits = Bounds::new(&low, &high).map_err(|error| to_py_error(py, error))?;
+    Region::prism(&outline, axes, &limits).map_err(|error| to_py_error(py, error))
 }
 
 fn mode(word: &str) -> PyResult<Mode> {

@@ -146,7 +146,7 @@ impl Reader {
     /// The answer batch by batch.
     fn batches(&self, query: &Query) -> Batches {
         // The stream is made by the first job: it reads ahead on the runtime.
-        Batches(Arc::new(Mutex::new(Stage::Asked(Box::new((self.0.clone(), query.0.clone()))))))
+        Batches(Arc::new(Mutex::new(Stage::Pending(Box::new((self.0.clone(), query.0.clone()))))))
     }
 
     /// Chunk keys of a level, in numeric order.
@@ -257,7 +257,7 @@ impl Reader {
         view: Option<String>,
         background: Option<String>,
     ) -> PyResult<Job> {
-        let refused = |error: zvf::render::RenderError| crate::error::refused(py, error);
+        let refused = |error: zvf::render::RenderError| crate::error::to_py_error(py, error);
         let mut options = Options {
             size: Size::new(width, height).map_err(refused)?,
             view: view.map(|view| view.parse()).transpose().map_err(refused)?,
@@ -294,7 +294,7 @@ impl Reader {
 type Coming = Box<dyn Stream<Item = Result<Batch, zvf::QueryError>> + Send + Unpin>;
 
 enum Stage {
-    Asked(Box<(Native, zvf::Query)>),
+    Pending(Box<(Native, zvf::Query)>),
     Coming(Coming),
     Ended,
 }
@@ -310,7 +310,7 @@ impl Batches {
         start(move |control| {
             let mut stage = lock(&stage);
             let coming = match std::mem::replace(&mut *stage, Stage::Ended) {
-                Stage::Asked(asked) => {
+                Stage::Pending(asked) => {
                     let (reader, query) = *asked;
                     Some(Box::new(reader.stream(query)) as Coming)
                 }

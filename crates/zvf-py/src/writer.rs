@@ -13,8 +13,8 @@ use zvf::store::CodecPipeline;
 use zvf::write::{Outside, Schema, WriteOptions, Writer as Native};
 use zvf::{Batch, Bounds, Kind, ObjectId, Parts};
 
-use crate::buffer::{Given, GivenField, fields};
-use crate::error::{Fault, refused, value_error};
+use crate::buffer::{ArrayArgument, FieldArgument, fields};
+use crate::error::{Fault, to_py_error, value_error};
 use crate::runtime::{Job, Outcome, lock, start};
 
 /// What is said of a store before its first vertex, as Python hands it over.
@@ -72,8 +72,8 @@ impl Words {
             kind: kind.clone(),
             ..Axis::space(name)
         });
-        let chunk = ChunkShape::new(&self.chunk_shape).map_err(|e| refused(py, e))?;
-        let failed = |error: zvf::write::WriteError| refused(py, error);
+        let chunk = ChunkShape::new(&self.chunk_shape).map_err(|e| to_py_error(py, e))?;
+        let failed = |error: zvf::write::WriteError| to_py_error(py, error);
         let mut schema = Schema::new(kind, axes.collect(), chunk).map_err(failed)?;
         for kind in &self.also {
             schema = schema.and(parse_kind(py, kind)?).map_err(failed)?;
@@ -82,7 +82,7 @@ impl Words {
             schema = schema.with_bins(bins).map_err(failed)?;
         }
         if let Some((low, high)) = &self.bounds {
-            let bounds = Bounds::new(low, high).map_err(|e| refused(py, e))?;
+            let bounds = Bounds::new(low, high).map_err(|e| to_py_error(py, e))?;
             schema = schema.with_bounds(bounds).map_err(failed)?;
         }
         if let Some((name, numbers, words)) = &self.binned_by {
@@ -149,7 +149,7 @@ impl Words {
 }
 
 fn parse_kind(py: Python<'_>, word: &str) -> PyResult<Kind> {
-    word.parse().map_err(|error: zvf::model::UnknownKind| refused(py, error))
+    word.parse().map_err(|error: zvf::model::UnknownKind| to_py_error(py, error))
 }
 
 /// The codecs of a document: the name and configuration of each step.
@@ -244,12 +244,12 @@ fn nothing() -> Outcome {
     Box::new(|py| Ok(py.None()))
 }
 
-fn closed() -> Fault {
+fn closed_fault() -> Fault {
     Fault::Plain(Class::InvalidArgument, "InvalidArgument, the writer is closed".into())
 }
 
 /// What a writer answers after Ctrl-C, or a callback that raised, ended a call of it.
-fn stopped() -> Fault {
+fn stopped_fault() -> Fault {
     let message = "InvalidArgument, the writer was stopped, and what it held is not whole: create the store anew";
     Fault::Plain(Class::InvalidArgument, message.into())
 }
@@ -262,11 +262,11 @@ impl Writer {
         let (inner, stop) = (Arc::clone(&self.inner), Arc::clone(&self.stop));
         start(move |control| {
             if stop.load(Ordering::Relaxed) && lock(&inner).is_some() {
-                return Err(stopped());
+                return Err(stopped_fault());
             }
             control.on_stop(move || stop.store(true, Ordering::Relaxed));
             control.check()?;
-            work(lock(&inner).as_mut().ok_or_else(closed)?)
+            work(lock(&inner).as_mut().ok_or_else(closed_fault)?)
         })
     }
 }
@@ -281,13 +281,13 @@ impl Writer {
     fn push(
         &self,
         py: Python<'_>,
-        positions: Given<'_>,
-        columns: Vec<GivenField<'_>>,
+        positions: ArrayArgument<'_>,
+        columns: Vec<FieldArgument<'_>>,
         parts: Option<(Vec<usize>, Vec<i64>)>,
         vertex_objects: Option<Vec<i64>>,
-        part_columns: Vec<GivenField<'_>>,
+        part_columns: Vec<FieldArgument<'_>>,
         elements: Option<(usize, Vec<usize>)>,
-        element_columns: Vec<GivenField<'_>>,
+        element_columns: Vec<FieldArgument<'_>>,
         kind: Option<&str>,
     ) -> PyResult<Job> {
         let kind = kind.map_or(Ok(self.kind), |kind| parse_kind(py, kind))?;
@@ -334,7 +334,11 @@ impl Writer {
     }
 
     /// Adds elements between vertices of any batches, by their running numbers.
-    fn push_elements(&self, rows: Given<'_>, columns: Vec<GivenField<'_>>) -> PyResult<Job> {
+    fn push_elements(
+        &self,
+        rows: ArrayArgument<'_>,
+        columns: Vec<FieldArgument<'_>>,
+    ) -> PyResult<Job> {
         let (rows, fields) = (rows.column()?, fields(columns)?);
         self.with(move |writer| {
             writer.push_elements(&rows, &fields)?;
@@ -348,7 +352,7 @@ impl Writer {
         &self,
         py: Python<'_>,
         ids: Vec<i64>,
-        columns: Vec<GivenField<'_>>,
+        columns: Vec<FieldArgument<'_>>,
         kind: Option<&str>,
     ) -> PyResult<Job> {
         let fields = fields(columns)?;
@@ -376,7 +380,7 @@ impl Writer {
     }
 
     /// Adds attributes of groups, one row for each.
-    fn group_columns(&self, columns: Vec<GivenField<'_>>) -> PyResult<Job> {
+    fn group_columns(&self, columns: Vec<FieldArgument<'_>>) -> PyResult<Job> {
         let fields = fields(columns)?;
         self.with(move |writer| {
             fields.into_iter().for_each(|field| writer.group_field(field));
@@ -390,14 +394,14 @@ impl Writer {
         start(move |control| {
             let was_stopped = stop.load(Ordering::Relaxed);
             control.on_stop(move || stop.store(true, Ordering::Relaxed));
-            let writer = lock(&inner).take().ok_or_else(closed)?;
+            let writer = lock(&inner).take().ok_or_else(closed_fault)?;
             if was_stopped {
-                return Err(stopped());
+                return Err(stopped_fault());
             }
             control.advance(writer.vertices());
             let report = control.wait(writer.finish())?;
             Ok(Box::new(move |py: Python<'_>| {
-                let said = PyDict::new(py);
+                let dict = PyDict::new(py);
                 for (name, number) in [
                     ("vertices", report.vertices),
                     ("left_out", report.left_out),
@@ -408,11 +412,11 @@ impl Writer {
                     ("link_rows", report.link_rows),
                     ("spilled_bytes", report.spilled_bytes),
                 ] {
-                    said.set_item(name, number)?;
+                    dict.set_item(name, number)?;
                 }
                 let notices: Vec<String> = report.notices.iter().map(ToString::to_string).collect();
-                said.set_item("notices", notices)?;
-                Ok(said.into_any().unbind())
+                dict.set_item("notices", notices)?;
+                Ok(dict.into_any().unbind())
             }))
         })
     }

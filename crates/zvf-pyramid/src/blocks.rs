@@ -36,15 +36,15 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Blocks of at most so many vertices, or of one chunk.
-    pub(crate) async fn build(level: &LevelReader, most: u64) -> Result<Self, PyramidError> {
-        Self::build_in_units(level, most, &vec![1; level.chunk_shape().sizes().len()]).await
+    /// Builds blocks of at most `max_rows` vertices, or of one chunk.
+    pub(crate) async fn build(level: &LevelReader, max_rows: u64) -> Result<Self, PyramidError> {
+        Self::build_in_units(level, max_rows, &vec![1; level.chunk_shape().sizes().len()]).await
     }
 
     /// The same where so many chunks on each axis stay together.
     pub(crate) async fn build_in_units(
         level: &LevelReader,
-        most: u64,
+        max_rows: u64,
         units: &[i64],
     ) -> Result<Self, PyramidError> {
         let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
@@ -55,10 +55,15 @@ impl Blocks {
             }
         }
         let sizes = level.chunk_shape().sizes().to_vec();
-        Ok(Self::new(&keys, &rows, (sizes, units), most))
+        Ok(Self::new(&keys, &rows, (sizes, units), max_rows))
     }
 
-    fn new(keys: &[ChunkKey], rows: &[u64], (sizes, units): (Vec<f64>, &[i64]), most: u64) -> Self {
+    fn new(
+        keys: &[ChunkKey],
+        rows: &[u64],
+        (sizes, units): (Vec<f64>, &[i64]),
+        max_rows: u64,
+    ) -> Self {
         let mut blocks = Self { boxes: Vec::new(), of: vec![0; keys.len()], sizes };
         let mut open = vec![(0..keys.len()).collect::<Vec<usize>>()];
         while let Some(mut own) = open.pop() {
@@ -66,7 +71,7 @@ impl Blocks {
             let count = own.iter().filter_map(|at| rows.get(*at)).fold(0, |n: u64, r| n + *r);
             let (axis, length) = longest(&corners, units);
             let unit = units.get(axis).copied().unwrap_or(1);
-            if count <= most || length == 0 {
+            if count <= max_rows || length == 0 {
                 let number = saturating_u32_from_usize(blocks.boxes.len());
                 for at in own {
                     if let Some(to) = blocks.of.get_mut(at) {
@@ -381,8 +386,9 @@ mod tests {
         let low: Vec<f64> = first.hull().low().to_vec();
         assert!(low[0] < -6.0 && low[0] > -6.001 && low[1] < 0.0, "{low:?}");
         assert_eq!(blocks.owners(&[0, 31 << 32, 99 << 32]), [blocks.of[0], blocks.of[31], NONE]);
-        let len =
-            |most, units: [i64; 2]| Blocks::new(&keys, &rows, (vec![2.0, 5.0], &units), most).len();
+        let len = |max_rows, units: [i64; 2]| {
+            Blocks::new(&keys, &rows, (vec![2.0, 5.0], &units), max_rows).len()
+        };
         assert_eq!(
             [len(1000, [1, 1]), len(1, [1, 1]), len(1, [1, 2]), len(1, [2, 9])],
             [1, 32, 16, 5]

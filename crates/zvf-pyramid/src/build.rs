@@ -12,10 +12,10 @@ use zvf_query::Reader;
 use zvf_store::{Build, BuildOptions, Store};
 use zvf_write::SpillFolder;
 
-use crate::checkpoint::{Aside, Taken};
+use crate::checkpoint::{Checkpoint, TakeOutcome};
 use crate::ladder::{self, PyramidPlan};
 use crate::making::again::Previous;
-use crate::making::{self, Making};
+use crate::making::{self, KindBuild};
 use crate::names::Names;
 use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
@@ -23,10 +23,10 @@ use crate::rule::Aggregation;
 use crate::shape::Rules;
 use crate::size::{Size, count_stored_bytes};
 use crate::stale::{Changed, Stale};
-use crate::wanted::Wanted;
+use crate::wanted::CrossLevelOptions;
 use crate::{Options, PyramidError, additive, levels, links};
 
-/// Gives the store at `address` coarser levels, in place of those it has; `on_event` is called for each as it is
+/// Gives the store at `address` coarser levels, in place of those it has; `on_level` is called for each as it is
 /// made.
 ///
 /// The store is replaced as a whole, when all is written; what fails before, or is stopped, leaves it as
@@ -66,37 +66,37 @@ pub async fn build_with_notices(
     mut on_event: impl FnMut(PyramidEvent<'_>),
 ) -> Result<Vec<LevelReport>, PyramidError> {
     let (how, store) = lock_and_open(address, options, how).await?;
-    let aside = Aside::open(address, &store, options).await?;
+    let checkpoint = Checkpoint::open(address, &store, options).await?;
     let made =
-        replace((address, &store), options, None, (&how, aside.as_ref()), &mut on_event).await;
-    if let Some(aside) = aside {
-        aside.remove();
+        replace((address, &store), options, None, (&how, checkpoint.as_ref()), &mut on_event).await;
+    if let Some(checkpoint) = checkpoint {
+        checkpoint.remove();
     }
     made
 }
 
-/// As [`build_with_notices`], with the levels that were saved in `aside` before; they stay.
-pub(crate) async fn build_aside(
+/// As [`build_with_notices`], with the levels that were saved in `checkpoint` before; they stay.
+pub(crate) async fn build_from_checkpoint(
     address: &str,
     options: &Options,
     how: &BuildOptions,
-    aside: &Aside,
+    checkpoint: &Checkpoint,
     mut on_event: impl FnMut(PyramidEvent<'_>),
 ) -> Result<Vec<LevelReport>, PyramidError> {
     let (how, store) = lock_and_open(address, options, how).await?;
-    replace((address, &store), options, None, (&how, Some(aside)), &mut on_event).await
+    replace((address, &store), options, None, (&how, Some(checkpoint)), &mut on_event).await
 }
 
-/// Makes level `level` and saves it in `aside`, where the levels below it are or go; `None` when there is none.
+/// Makes level `level` and saves it in `checkpoint`, where the levels below it are or go; `None` when there is none.
 pub(crate) async fn build_one_level(
     store: &Store,
-    (build, aside): (&Build, &Aside),
+    (build, checkpoint): (&Build, &Checkpoint),
     ladder: &PyramidPlan,
     level: u32,
 ) -> Result<Option<LevelReport>, PyramidError> {
-    let how = How { build, aside: Some(aside), only: Some(level) };
+    let target = BuildTarget { build, checkpoint: Some(checkpoint), only: Some(level) };
     let (mut made, _root) =
-        build_levels(store, how, ladder, None, &mut |_event: PyramidEvent<'_>| {}).await?;
+        build_levels(store, target, ladder, None, &mut |_event: PyramidEvent<'_>| {}).await?;
     Ok(made.pop().filter(|made| made.level == level))
 }
 
@@ -119,8 +119,7 @@ pub async fn refresh(
     replace((address, &store), options, Some(stale), (&how, None), &mut on_event).await
 }
 
-/// Locks the store and opens it. Nobody else changes it from before it is looked at, and what another build left goes
-/// with that.
+/// Locks the store, removes what another build left, and opens it. No other process changes it after that.
 async fn lock_and_open(
     address: &str,
     options: &Options,
@@ -134,42 +133,44 @@ async fn replace(
     (address, store): (&str, &Store),
     options: &Options,
     stale: Option<&Stale>,
-    (how, aside): (&BuildOptions, Option<&Aside>),
+    (how, checkpoint): (&BuildOptions, Option<&Checkpoint>),
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<Vec<LevelReport>, PyramidError> {
     levels::check(store)?;
     let mut ladder = PyramidPlan::plan(store, options).await?;
     if let Some(only) = ladder.kinds().first().filter(|_| options.additive) {
-        if let Some(made) = additive::build((address, store), only, (how, aside), on_event).await? {
+        let made = additive::build((address, store), only, (how, checkpoint), on_event).await?;
+        if let Some(made) = made {
             return Ok(made);
         }
         ladder = ladder.without_steps();
     }
     if store.level(0).await?.meta().is_additive() {
         let build = levels::begin_anew(address, store, how).await?;
-        let made = rebuild(address, (&build, aside), &ladder, on_event).await;
+        let made = rebuild(address, (&build, checkpoint), &ladder, on_event).await;
         return levels::publish(build, made).await;
     }
     let build = levels::begin(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, options.opening()).await?;
-    let made = build_levels(&store, How::new(&build, aside), &ladder, stale, on_event).await;
+    let target = BuildTarget::new(&build, checkpoint);
+    let made = build_levels(&store, target, &ladder, stale, on_event).await;
     levels::publish(build, made).await
 }
 
-/// Where levels are made.
+/// The build that levels are written to, and which of them.
 #[derive(Clone, Copy)]
-struct How<'a> {
+struct BuildTarget<'a> {
     build: &'a Build,
-    /// Where they are put, and taken over from.
-    aside: Option<&'a Aside>,
-    /// The one that is wanted; without, all, and their links.
+    /// Where levels are saved, and taken over from.
+    checkpoint: Option<&'a Checkpoint>,
+    /// The only level to make; without, all are made, and their links.
     only: Option<u32>,
 }
 
-impl<'a> How<'a> {
-    const fn new(build: &'a Build, aside: Option<&'a Aside>) -> Self {
-        Self { build, aside, only: None }
+impl<'a> BuildTarget<'a> {
+    const fn new(build: &'a Build, checkpoint: Option<&'a Checkpoint>) -> Self {
+        Self { build, checkpoint, only: None }
     }
 }
 
@@ -197,10 +198,10 @@ async fn check_rules(store: &Store, rules: &[(String, Aggregation)]) -> Result<(
     }
 }
 
-/// Level 0 put together again, and others made of that.
+/// Puts level 0 together again, and makes the others of that.
 async fn rebuild(
     address: &str,
-    (build, aside): (&Build, Option<&Aside>),
+    (build, checkpoint): (&Build, Option<&Checkpoint>),
     ladder: &PyramidPlan,
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
@@ -209,28 +210,28 @@ async fn rebuild(
         return Ok((Vec::new(), Root::from_store(&store).finish()));
     };
     let (mut reports, root) =
-        additive::collect_level_0(&store, (build, aside), only, on_event).await?;
+        additive::collect_level_0(&store, (build, checkpoint), only, on_event).await?;
     let store = build.preview(&root).await?;
     // Sizes are measured of what levels are made of.
     let ladder = PyramidPlan::plan(&store, ladder.options()).await?;
-    let how = How::new(build, aside);
-    let (coarser, root) = build_levels(&store, how, &ladder, None, on_event).await?;
+    let target = BuildTarget::new(build, checkpoint);
+    let (coarser, root) = build_levels(&store, target, &ladder, None, on_event).await?;
     reports.extend(coarser);
     Ok((reports, root))
 }
 
 async fn build_levels(
     store: &Store,
-    How { build, aside, only }: How<'_>,
+    BuildTarget { build, checkpoint, only }: BuildTarget<'_>,
     ladder: &PyramidPlan,
     stale: Option<&Stale>,
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
     let options = ladder.options();
-    let wanted = Wanted { storage: options.links, depth: options.depth };
+    let cross_level = CrossLevelOptions { storage: options.links, depth: options.depth };
     let (kinds, mut known, mut changed) = (ladder.kinds(), Vec::new(), Vec::new());
     let memory = (options.memory / 8).checked_div(to_u64(kinds.len())).unwrap_or_default();
-    let folder = wanted.any().then(|| SpillFolder::new(None, memory));
+    let folder = cross_level.is_enabled().then(|| SpillFolder::new(None, memory));
     let mut root = Root::from_store(store);
     root.without_links();
     for (_, level) in ladder::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
@@ -246,7 +247,7 @@ async fn build_levels(
     while let Some(steps) = ladder.level(saturating_u32_from_usize(reports.len()) + 1, &below) {
         let level = steps.first().map_or(0, |step| step.level);
         let each = (0..).zip(&steps).zip(kinds.iter().zip(known.iter().zip(&errors)));
-        let each = each.map(|((at, step), (ladder, ((names, explicit), error)))| Making {
+        let each = each.map(|((at, step), (ladder, ((names, explicit), error)))| KindBuild {
             source: &source,
             build,
             ladder,
@@ -261,21 +262,21 @@ async fn build_levels(
                 .zip(changed.get(at))
                 .map(|(reader, changed)| Previous { reader, changed }),
         });
-        let making: Vec<Making<'_>> = each.collect();
+        let kind_builds: Vec<KindBuild<'_>> = each.collect();
         let named: Vec<Kind> = kinds.iter().map(|own| own.kind).collect();
-        let taken = match aside {
-            Some(aside) => aside.take(build, level, (&named, folder.is_some())).await?,
-            None => Taken::Nothing,
+        let taken = match checkpoint {
+            Some(checkpoint) => checkpoint.take(build, level, (&named, folder.is_some())).await?,
+            None => TakeOutcome::Nothing,
         };
-        if matches!(taken, Taken::Discarded) {
+        if matches!(taken, TakeOutcome::Discarded) {
             on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level }));
         }
         let made = match taken {
-            Taken::Level(made) => made,
-            Taken::Nothing | Taken::Discarded => {
-                let made = making::level(&making).await?;
-                if let Some(aside) = aside {
-                    aside.put(build, &made.report, &made.parents).await?;
+            TakeOutcome::Level(made) => made,
+            TakeOutcome::Nothing | TakeOutcome::Discarded => {
+                let made = making::build_all_kinds(&kind_builds).await?;
+                if let Some(checkpoint) = checkpoint {
+                    checkpoint.put(build, &made.report, &made.parents).await?;
                 }
                 made
             }
@@ -317,17 +318,17 @@ async fn build_levels(
         return Ok((Vec::new(), root.finish())); // there is no such level
     }
     if let Some(folder) = &folder {
-        links::write(&source, build, parents, wanted, folder).await?;
+        links::write(&source, build, parents, cross_level, folder).await?;
         root.announce_links(
-            links::depth(wanted, reports.len()),
-            wanted.storage,
+            links::depth(cross_level, reports.len()),
+            cross_level.storage,
             !reports.is_empty(),
         );
     }
     Ok((reports, root.finish()))
 }
 
-/// The same with what the level takes, and each kind of it.
+/// Adds the stored bytes of the level and of each kind of it to the report.
 async fn measure_stored(
     store: &Store,
     mut report: LevelReport,

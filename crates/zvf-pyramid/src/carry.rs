@@ -66,7 +66,7 @@ impl Objects {
     }
 
     /// How many objects are kept.
-    pub(crate) const fn kept(&self) -> usize {
+    pub(crate) const fn kept_count(&self) -> usize {
         self.kept.len()
     }
 
@@ -182,8 +182,8 @@ impl Objects {
             writer.declare_objects(&self.ids.iter().copied().map(ObjectId).collect::<Vec<_>>());
         }
         for name in names {
-            // What several levels say of an object is taken from the first.
-            let mut said = HashSet::new();
+            // The first level that has a value of an object gives it.
+            let mut written_ids = HashSet::new();
             for (level, ids) in levels.iter().zip(&ids) {
                 let Some(attribute) = level.object_attribute(&name).await? else { continue };
                 let starts = (0..ids.len()).step_by(INDEX_BATCH_ROWS);
@@ -193,7 +193,7 @@ impl Objects {
                     let mut own = |id: i64, row: u32| {
                         values.is_present(usize_from_u32(row))
                             && self.keeps(id)
-                            && (levels.len() == 1 || said.insert(id))
+                            && (levels.len() == 1 || written_ids.insert(id))
                     };
                     let known: Vec<(u32, i64)> = (0_u32..)
                         .zip(ids.iter().copied())

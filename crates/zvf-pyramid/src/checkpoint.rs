@@ -48,17 +48,16 @@ pub struct KeptLevel {
     pub folder: PathBuf,
 }
 
-/// The folder, while a build uses it.
+/// The folder of saved levels, while a build uses it.
 #[derive(Debug)]
-pub(crate) struct Aside {
+pub(crate) struct Checkpoint {
     folder: PathBuf,
     kept: Vec<KeptLevel>, // in folders of their own
     _lock: Option<File>,  // held
 }
 
-impl Aside {
-    /// That of the store at `address`, with what can be taken over; `None` where another process uses it, or
-    /// there can be none.
+impl Checkpoint {
+    /// Opens the checkpoint of the store at `address`; `None` where another process uses it, or there can be none.
     pub(crate) async fn open(
         address: &str,
         store: &Store,
@@ -74,22 +73,24 @@ impl Aside {
         else {
             return Ok(None);
         };
-        let aside = Self { folder, kept: Vec::new(), _lock: Some(lock) };
+        let checkpoint = Self { folder, kept: Vec::new(), _lock: Some(lock) };
         let levels = chain.iter().map(|level| source.join(level.level().0.to_string()));
         let recipe = describe_recipe(levels.collect(), store, options);
-        if recipe.and_then(|recipe| aside.remove_outdated(&Disk::default(), &recipe)).is_err() {
-            aside.remove(); // such as that of a packed store, which gets no levels anyway
+        let cleaned =
+            recipe.and_then(|recipe| checkpoint.remove_outdated(&Disk::default(), &recipe));
+        if cleaned.is_err() {
+            checkpoint.remove(); // such as that of a packed store, which gets no levels anyway
             return Ok(None);
         }
-        Ok(Some(aside))
+        Ok(Some(checkpoint))
     }
 
-    /// A folder that no other process uses, and levels that are in others.
+    /// Uses a folder that no other process uses, and the levels `kept` in other folders.
     pub(crate) fn with_levels(folder: &Path, kept: Vec<KeptLevel>) -> Self {
         Self { folder: folder.to_owned(), kept, _lock: None }
     }
 
-    /// Whether a level is there and what its record says.
+    /// Whether a level is there and its files match its record.
     pub(crate) fn is_sound(&self, level: u32) -> std::io::Result<bool> {
         Ok(matches!(self.read_saved(level)?, Saved::Sound(_)))
     }
@@ -106,13 +107,13 @@ impl Aside {
         })
     }
 
-    /// The folder that a level is in.
+    /// Returns the folder that a level is in.
     fn level_folder(&self, level: u32) -> &Path {
         let kept = self.kept.iter().find(|kept| kept.level == level);
         kept.map_or(&self.folder, |kept| &kept.folder)
     }
 
-    /// Removes all of it, what makes it valid first: a kill in between leaves nothing to take over.
+    /// Removes the checkpoint, the recipe first: a kill in between leaves nothing to take over.
     pub(crate) fn remove(self) {
         if remove(&self.folder.join(RECIPE)).is_ok() {
             // What cannot be removed now is of no use to the next build, which removes it.
@@ -120,20 +121,20 @@ impl Aside {
         }
     }
 
-    /// Takes over level `level`, where it was made and is what its record says. What is not goes.
+    /// Takes over level `level` where its files match its record; removes it where they do not.
     pub(crate) async fn take(
         &self,
         build: &Build,
         level: u32,
         (kinds, linked): (&[Kind], bool),
-    ) -> Result<Taken, PyramidError> {
+    ) -> Result<TakeOutcome, PyramidError> {
         let folder = self.level_folder(level).join(level.to_string());
         let report = match self.read_saved(level).map_err(WriteError::Scratch)? {
             Saved::Sound(report) => report,
             saved @ (Saved::Damaged | Saved::Nothing) => {
                 self.remove_level(level).map_err(WriteError::Scratch)?;
                 let damaged = matches!(saved, Saved::Damaged);
-                return Ok(if damaged { Taken::Discarded } else { Taken::Nothing });
+                return Ok(if damaged { TakeOutcome::Discarded } else { TakeOutcome::Nothing });
             }
         };
         let (mut documents, mut parents) = (Vec::new(), Vec::new());
@@ -146,7 +147,7 @@ impl Aside {
             }
         }
         build.hard_link_from(&folder, &level.to_string()).await?;
-        Ok(Taken::Level(MadeLevel { report, documents, parents, rebuilt: Vec::new() }))
+        Ok(TakeOutcome::Level(MadeLevel { report, documents, parents, rebuilt: Vec::new() }))
     }
 
     /// Saves a level that is written.
@@ -175,7 +176,7 @@ impl Aside {
         Ok(record().map_err(WriteError::Scratch)?)
     }
 
-    /// The report of a level that is whole.
+    /// Reads the record of a level and checks its files against that.
     fn read_saved(&self, level: u32) -> std::io::Result<Saved> {
         let text = match fs::read(self.file_path(level, "json")) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Saved::Nothing),
@@ -197,7 +198,7 @@ impl Aside {
         })
     }
 
-    /// The files of a level by their names in the folder, each with its length and its XXH64.
+    /// Returns the files of a level by their names in the folder, each with its length and its XXH64.
     fn hash_files(&self, level: u32) -> std::io::Result<BTreeMap<String, (u64, u64)>> {
         let mut files = BTreeMap::new();
         let mut folders = vec![level.to_string()];
@@ -225,7 +226,7 @@ impl Aside {
         Ok(files)
     }
 
-    /// Removes what is there of another recipe, and of levels that were saved in part.
+    /// Removes everything that another recipe saved, and stores this recipe.
     fn remove_outdated(&self, disk: &Disk, recipe: &str) -> std::io::Result<()> {
         let known = self.folder.join(RECIPE);
         if fs::read(&known).is_ok_and(|known| known == recipe.as_bytes()) {
@@ -245,7 +246,7 @@ impl Aside {
         write(disk, &self.folder, RECIPE, recipe)
     }
 
-    /// Removes what there is of a level.
+    /// Removes the files of a level, its record first.
     pub(crate) fn remove_level(&self, level: u32) -> std::io::Result<()> {
         remove(&self.file_path(level, "json"))?;
         remove(&self.level_folder(level).join(level.to_string()))?;
@@ -269,18 +270,18 @@ fn write(disk: &Disk, folder: &Path, name: &str, text: &str) -> std::io::Result<
     KeyedFolder::new(disk.clone(), folder.to_owned()).put(name, text.to_owned().into())
 }
 
-/// What was found of a level.
+/// The outcome of taking over a level.
 #[derive(Debug)]
-pub(crate) enum Taken {
+pub(crate) enum TakeOutcome {
     /// It was not saved.
     Nothing,
-    /// It was, but is not what its record says: it was removed.
+    /// Its files did not match its record: it was removed.
     Discarded,
     /// It is taken over.
     Level(MadeLevel),
 }
 
-/// What is there of a level.
+/// The state of a saved level.
 enum Saved {
     Nothing,
     Damaged,
@@ -322,7 +323,7 @@ fn report_from_json(level: u32, report: &Json) -> Option<LevelReport> {
     })
 }
 
-/// The folder's lock, made where there is none; `None` where another process holds it.
+/// Takes the folder's lock; `None` where another process holds it.
 fn try_lock(folder: &Path) -> std::io::Result<Option<File>> {
     match fs::create_dir(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
@@ -337,8 +338,7 @@ fn try_lock(folder: &Path) -> std::io::Result<Option<File>> {
     Ok(path.exists().then_some(lock))
 }
 
-/// How levels are made, and what of: the root, and every file of the levels that level 0 shows, by its name,
-/// size and age.
+/// Serializes the options, and a hash of the root and of every file of the levels that level 0 shows, by name, size and age.
 fn describe_recipe(
     mut folders: Vec<PathBuf>,
     store: &Store,
@@ -389,13 +389,13 @@ mod tests {
     fn levels_of_another_recipe_do_not_come_back_after_a_loss_of_power() {
         let here = tempfile::tempdir().unwrap();
         let folder = here.path().to_owned();
-        let aside = Aside::with_levels(&folder, Vec::new());
+        let checkpoint = Checkpoint::with_levels(&folder, Vec::new());
         for name in [RECIPE, "1.json", LOCK] {
             fs::write(folder.join(name), "old").unwrap();
         }
         fs::create_dir(folder.join("1")).unwrap();
         let disk = Disk::recording();
-        aside.remove_outdated(&disk, "new").unwrap();
+        checkpoint.remove_outdated(&disk, "new").unwrap();
         let calls = disk.calls();
         let synced = calls.iter().position(|call| *call == Call::SyncDir(folder.clone())).unwrap();
         assert_eq!(calls[0], Call::Remove(folder.join(RECIPE)));
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(fs::read(&recipe).unwrap(), b"new");
         assert_eq!(fs::read(folder.join(LOCK)).unwrap(), b"old");
         let known = Disk::recording();
-        aside.remove_outdated(&known, "new").unwrap();
+        checkpoint.remove_outdated(&known, "new").unwrap();
         assert_eq!(known.calls(), []);
     }
 }

@@ -102,11 +102,11 @@ impl Clusters {
     /// How far the farthest vertex lies from the one that stands for it, and which one that is.
     pub(crate) fn farthest(&self, from: &[f64], to: &[f64], axes: usize) -> Farthest {
         let own = self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
-            rows.iter().fold((0.0, [].as_slice()), |most, row| {
+            rows.iter().fold((0.0, [].as_slice()), |max, row| {
                 let start = usize_from_u32(*row) * axes;
                 let at = from.get(start..start + axes).unwrap_or(&[]);
                 let off = at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-                max_error(most, (off.sqrt(), at))
+                max_error(max, (off.sqrt(), at))
             })
         });
         let (error, at) = own.reduce(|| (0.0, [].as_slice()), max_error);
@@ -177,12 +177,12 @@ impl Clusters {
                     found =
                         (found.0 + x * weight, found.1 + weight, found.2.min(x), found.3.max(x));
                 }
-                let (sum, weight, least, most) = found;
+                let (sum, weight, min, max) = found;
                 let x = match rule {
                     _ if weight <= 0.0 => f64::NAN,
                     Aggregation::Mean => sum / weight,
-                    Aggregation::Min => least,
-                    Aggregation::Max => most,
+                    Aggregation::Min => min,
+                    Aggregation::Max => max,
                     Aggregation::Sum
                     | Aggregation::Mode
                     | Aggregation::Count
@@ -220,12 +220,12 @@ impl Clusters {
                     | Aggregation::First
                     | Aggregation::Drop => values.max().unwrap_or(0),
                 };
-                let (least, most) = if signed {
+                let (min, max) = if signed {
                     (i128::from(i64::MIN), i128::from(i64::MAX))
                 } else {
                     (0, i128::from(u64::MAX))
                 };
-                if !(least..=most).contains(&x) {
+                if !(min..=max).contains(&x) {
                     let expected = "a sum that fits in 64 bits: take mean, min or max";
                     let found = format!("{x} for {}", field.name);
                     return Err(PyramidError::setting("rule of an attribute", expected, found));
@@ -273,13 +273,13 @@ fn find_mode(column: &Column, rows: &[u32]) -> u32 {
             return find_mode_by_hash(column, rows);
         }
     }
-    let mut most = (0, NONE);
+    let mut mode = (0, NONE);
     for (_, times, row) in seen {
-        if times > most.0 {
-            most = (times, row);
+        if times > mode.0 {
+            mode = (times, row);
         }
     }
-    most.1
+    mode.1
 }
 
 /// The same where many values differ.
@@ -289,8 +289,8 @@ fn find_mode_by_hash(column: &Column, rows: &[u32]) -> u32 {
         let (times, _) = seen.entry(column.row(usize_from_u32(*row))).or_insert((0, *row));
         *times += 1;
     }
-    let most = seen.into_values().max_by_key(|(times, row)| (*times, Reverse(*row)));
-    most.map_or(NONE, |(_, row)| row)
+    let mode = seen.into_values().max_by_key(|(times, row)| (*times, Reverse(*row)));
+    mode.map_or(NONE, |(_, row)| row)
 }
 
 fn to_i128(value: &Value) -> i128 {
@@ -388,8 +388,8 @@ mod tests {
         for (more, want) in [(vec![], 0.0), (vec![19.0], 19.0), (vec![7.0, 3.0], 3.0)] {
             let all = field("int16", 1, &[values.clone(), more].concat());
             let clusters = Clusters::new(&vec![0; all.column.len()], 1);
-            let most = clusters.field(&all, Aggregation::Mode, None).unwrap().unwrap();
-            assert_eq!(floats(&most.column), [want]);
+            let mode = clusters.field(&all, Aggregation::Mode, None).unwrap().unwrap();
+            assert_eq!(floats(&mode.column), [want]);
         }
     }
 
@@ -420,14 +420,14 @@ mod tests {
     #[test]
     fn sums_that_do_not_fit_are_refused() {
         let bytes: Vec<u8> = [i64::MAX, 1].iter().flat_map(|n| n.to_le_bytes()).collect();
-        let most = Field::new("id", Column::new(Dtype::INT64, 1, bytes.into()).unwrap());
+        let integers = Field::new("id", Column::new(Dtype::INT64, 1, bytes.into()).unwrap());
         let clusters = Clusters::new(&[0, 0], 1);
         assert_eq!(
-            clusters.field(&most, Aggregation::Sum, None).unwrap_err().to_string(),
+            clusters.field(&integers, Aggregation::Sum, None).unwrap_err().to_string(),
             "rule of an attribute: expected a sum that fits in 64 bits: take mean, min or max, found \
              9223372036854775808 for id"
         );
-        let max = clusters.field(&most, Aggregation::Max, None).unwrap().unwrap();
+        let max = clusters.field(&integers, Aggregation::Max, None).unwrap().unwrap();
         assert_eq!(max.column.value(0, 0), Value::Int(i64::MAX));
     }
 

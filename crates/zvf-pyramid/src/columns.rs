@@ -69,13 +69,13 @@ pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
         (DtypeKind::Int | DtypeKind::UInt | DtypeKind::Bool, _) => {
             let bits = u32::try_from(size).unwrap_or(8) * 8; // a number has at most 8 bytes
             let signed = dtype.kind == DtypeKind::Int;
-            let most = if signed {
+            let max = if signed {
                 i64::MAX >> 64_u32.saturating_sub(bits)
             } else {
                 !(-1 << bits.min(62))
             };
-            let least = if signed { !most } else { 0 };
-            let whole = saturating_floor_i64(x + 0.5).clamp(least, most);
+            let min = if signed { !max } else { 0 };
+            let whole = saturating_floor_i64(x + 0.5).clamp(min, max);
             bytes.extend(whole.to_le_bytes().iter().take(size));
         }
         (DtypeKind::Text, _) => bytes.extend(std::iter::repeat_n(0, size)),

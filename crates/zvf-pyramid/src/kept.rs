@@ -14,7 +14,7 @@ use std::path::Path;
 use zvf_store::{Build, BuildOptions, Store};
 use zvf_write::WriteError;
 
-use crate::checkpoint::{Aside, DOCUMENT, KeptLevel};
+use crate::checkpoint::{Checkpoint, DOCUMENT, KeptLevel};
 use crate::ladder::PyramidPlan;
 use crate::report::{LevelReport, PyramidEvent};
 use crate::{Options, PyramidError, build, levels};
@@ -26,8 +26,8 @@ impl KeptLevel {
     ///
     /// When it cannot be read.
     pub fn is_whole(&self) -> Result<bool, PyramidError> {
-        let aside = Aside::with_levels(&self.folder, Vec::new());
-        aside.is_sound(self.level).map_err(|error| WriteError::Scratch(error).into())
+        let checkpoint = Checkpoint::with_levels(&self.folder, Vec::new());
+        checkpoint.is_sound(self.level).map_err(|error| WriteError::Scratch(error).into())
     }
 
     /// Whether the store at `address` holds what was made: every file of it but documents, which name what came later.
@@ -36,9 +36,9 @@ impl KeptLevel {
     ///
     /// When one of them cannot be read.
     pub fn is_in(&self, address: &str) -> Result<bool, PyramidError> {
-        let aside = Aside::with_levels(&self.folder, Vec::new());
+        let checkpoint = Checkpoint::with_levels(&self.folder, Vec::new());
         let store = Path::new(address.strip_prefix("file://").unwrap_or(address));
-        aside.is_in(self.level, store).map_err(|error| WriteError::Scratch(error).into())
+        checkpoint.is_in(self.level, store).map_err(|error| WriteError::Scratch(error).into())
     }
 
     /// Copies it, for a build of its own: files that get second names are not those that others read meanwhile.
@@ -80,7 +80,7 @@ pub async fn build_level(
     let copies = folder.join(COPIES);
     let copied = finer.iter().map(|kept| kept.copy_to(&copies));
     let kept = copied.collect::<Result<_, _>>().map_err(WriteError::Scratch)?;
-    let aside = Aside::with_levels(folder, kept);
+    let checkpoint = Checkpoint::with_levels(folder, kept);
     let name = folder.join(NAME);
     let Some(name) = name.to_str() else {
         return Err(PyramidError::setting(
@@ -92,12 +92,12 @@ pub async fn build_level(
     let how = BuildOptions { replace: false, lock: None, ..how.clone() };
     let build = Build::begin(name, how).await?;
     let made = match describe_level_0(&store, &build, &copies).await {
-        Ok(()) => build::build_one_level(&store, (&build, &aside), &ladder, level).await,
+        Ok(()) => build::build_one_level(&store, (&build, &checkpoint), &ladder, level).await,
         Err(error) => Err(error),
     };
     // The first fault counts; what stays goes with the folder.
     drop(build.abandon().await);
-    (1..level).for_each(|finer| drop(aside.remove_level(finer)));
+    (1..level).for_each(|finer| drop(checkpoint.remove_level(finer)));
     drop(fs::remove_dir_all(&copies));
     made
 }
@@ -116,8 +116,8 @@ pub async fn build_with_levels(
     on_event: impl FnMut(PyramidEvent<'_>),
 ) -> Result<Vec<LevelReport>, PyramidError> {
     fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
-    let aside = Aside::with_levels(folder, kept.to_vec());
-    let made = build::build_aside(address, options, how, &aside, on_event).await;
+    let checkpoint = Checkpoint::with_levels(folder, kept.to_vec());
+    let made = build::build_from_checkpoint(address, options, how, &checkpoint, on_event).await;
     // What cannot be removed goes with the folders of the levels.
     drop(fs::remove_dir_all(folder));
     made

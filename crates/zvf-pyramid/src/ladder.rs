@@ -20,7 +20,7 @@ use crate::additive::settings::resolve_settings;
 use crate::columns::Points;
 use crate::shape::contract::sides;
 use crate::size::{Size, count_stored_bytes};
-use crate::wanted::Wanted;
+use crate::wanted::CrossLevelOptions;
 use crate::{Method, Options, PyramidError};
 
 /// The levels to come.
@@ -120,9 +120,9 @@ impl PyramidPlan {
         }
         let levels = kinds(&reader.level(LevelId(0)).await?).await?;
         if options.levels != Some(0) {
-            let wanted = Wanted { storage: options.links, depth: options.depth };
+            let cross_level = CrossLevelOptions { storage: options.links, depth: options.depth };
             for (_, level) in &levels {
-                crate::levels::check_order(level, wanted.any()).await?;
+                crate::levels::check_order(level, cross_level.is_enabled()).await?;
             }
         }
         let named: Vec<Kind> = levels.iter().map(|(kind, _)| *kind).collect();
@@ -146,7 +146,7 @@ impl PyramidPlan {
             first.all.bytes = all.bytes.saturating_sub(beside);
         }
         let none = own.iter().all(|own| !own.indexed);
-        let asked = |own: &KindLadder| none || options.said(own.kind).sparsity.is_some();
+        let asked = |own: &KindLadder| none || options.settings_of(own.kind).sparsity.is_some();
         if own.iter().any(|own| !own.indexed && own.sparsity() > 1.0 && asked(own)) {
             let expected = "a level with objects, to keep some of them";
             return Err(PyramidError::unsupported("objects of the store", expected, "none"));

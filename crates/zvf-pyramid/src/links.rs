@@ -34,7 +34,7 @@ use crate::carry::Objects;
 use crate::options::RowsHook;
 use crate::rows::NONE;
 use crate::shape::Coarsened;
-use crate::wanted::Wanted;
+use crate::wanted::CrossLevelOptions;
 
 /// A level that takes in vertices, kind by kind, and remembers what they stand for.
 pub(crate) struct Taking {
@@ -151,7 +151,7 @@ pub(crate) async fn write(
     store: &Store,
     build: &Build,
     steps: Vec<Vec<(Kind, Pairs)>>,
-    wanted: Wanted,
+    cross_level: CrossLevelOptions,
     folder: &SpillFolder,
 ) -> Result<(), PyramidError> {
     let mut levels = Vec::new();
@@ -170,22 +170,22 @@ pub(crate) async fn write(
         for level in &levels {
             own.extend(level.of_kind(kind).await?);
         }
-        write_kind((store, build), &own, &steps, wanted, folder).await?;
+        write_kind((store, build), &own, &steps, cross_level, folder).await?;
     }
     Ok(())
 }
 
-/// Those of one kind.
+/// Writes the links of one kind.
 async fn write_kind(
     (store, build): (&Store, &Build),
     levels: &[LevelReader],
     steps: &[Pairs],
-    wanted: Wanted,
+    cross_level: CrossLevelOptions,
     folder: &SpillFolder,
 ) -> Result<(), PyramidError> {
     // What stands for the vertices of each level so many levels up; one level fewer each time.
     let mut ways: Vec<Option<Pairs>> = Vec::new();
-    for gap in wanted.gaps(steps.len()) {
+    for gap in cross_level.gaps(steps.len()) {
         let last = steps.len().saturating_sub(gap);
         let mut next = Vec::new();
         for at in 0..=last {
@@ -204,7 +204,7 @@ async fn write_kind(
             };
             if let Some(pairs) = own.as_ref().or_else(|| steps.get(at)) {
                 write_family(build, store, (fine, coarse), pairs).await?;
-                if wanted.storage == CrossLevelStorage::Explicit {
+                if cross_level.storage == CrossLevelStorage::Explicit {
                     write_family(build, store, (coarse, fine), &invert_pairs(pairs, folder)?)
                         .await?;
                 }
@@ -216,7 +216,7 @@ async fn write_kind(
     Ok(())
 }
 
-/// What stands for what stands for something.
+/// Composes two maps from vertices to coarser vertices.
 fn compose_pairs(
     below: &Pairs,
     above: &Pairs,
@@ -420,8 +420,12 @@ fn check_same<T: PartialEq + ToString>(
 }
 
 /// By how many levels links between `levels` levels go up at most, as the root says it.
-pub(crate) fn depth(wanted: Wanted, levels: usize) -> i64 {
-    if wanted.depth < 0 { -1 } else { wanted.depth.min(saturating_i64(to_u64(levels)).max(1)) }
+pub(crate) fn depth(cross_level: CrossLevelOptions, levels: usize) -> i64 {
+    if cross_level.depth < 0 {
+        -1
+    } else {
+        cross_level.depth.min(saturating_i64(to_u64(levels)).max(1))
+    }
 }
 
 /// Bytes of a link: two rows.

@@ -209,7 +209,7 @@ impl Options {
 
     /// The same for a store of one kind: its settings are those of all.
     pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
-        let own = self.said(kind);
+        let own = self.settings_of(kind);
         Self {
             method: own.method.or(self.method),
             size: own.size.or(self.size),
@@ -221,14 +221,14 @@ impl Options {
     }
 
     /// The settings of one kind.
-    pub(crate) fn said(&self, kind: Kind) -> OfKind {
+    pub(crate) fn settings_of(&self, kind: Kind) -> OfKind {
         let own = self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, own)| own);
         own.fold(OfKind::default(), OfKind::merge_defaults)
     }
 
     /// What they come to for one kind.
     fn for_kind(&self, kind: Kind) -> Self {
-        let own = self.said(kind);
+        let own = self.settings_of(kind);
         let method = own.method.or(self.method.filter(|method| method.fits(kind)));
         let is = method.unwrap_or(Method::default_for(kind));
         let prunes = (kind, is) == (Kind::Skeleton, Method::Simplify);

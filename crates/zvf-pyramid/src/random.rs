@@ -52,20 +52,20 @@ impl Random {
         low_half(both)
     }
 
-    /// A number from 0 to `most`, both possible, each as likely.
-    pub(crate) fn up_to(&mut self, most: u64) -> u64 {
-        match u32::try_from(most) {
+    /// A number from 0 to `max`, both possible, each as likely.
+    pub(crate) fn up_to(&mut self, max: u64) -> u64 {
+        match u32::try_from(max) {
             Ok(0) => 0,
             Ok(u32::MAX) => self.next_u32().into(),
-            Ok(most) => self.up_to_small(most).into(),
-            Err(_) if most == u64::MAX => self.next_u64(),
-            Err(_) => self.up_to_large(most),
+            Ok(max) => self.up_to_small(max).into(),
+            Err(_) if max == u64::MAX => self.next_u64(),
+            Err(_) => self.up_to_large(max),
         }
     }
 
-    fn up_to_small(&mut self, most: u32) -> u32 {
-        let count = most.wrapping_add(1);
-        let least = (u32::MAX ^ most).checked_rem(count).unwrap_or(0); // all ones less `most`
+    fn up_to_small(&mut self, max: u32) -> u32 {
+        let count = max.wrapping_add(1);
+        let least = (u32::MAX ^ max).checked_rem(count).unwrap_or(0); // all ones less `max`
         loop {
             let wide = u64::from(self.next_u32()).wrapping_mul(count.into());
             if low_half(wide) >= least {
@@ -74,9 +74,9 @@ impl Random {
         }
     }
 
-    fn up_to_large(&mut self, most: u64) -> u64 {
-        let count = most.wrapping_add(1);
-        let least = (u64::MAX ^ most).checked_rem(count).unwrap_or(0);
+    fn up_to_large(&mut self, max: u64) -> u64 {
+        let count = max.wrapping_add(1);
+        let least = (u64::MAX ^ max).checked_rem(count).unwrap_or(0);
         loop {
             let wide = u128::from(self.next_u64()).wrapping_mul(count.into());
             if low(wide) >= least {
@@ -216,8 +216,8 @@ mod tests {
     #[test]
     fn bounds_are_reached_and_kept() {
         let mut random = Random::new(1);
-        for most in [0, 1, 6, u64::from(u32::MAX), u64::from(u32::MAX) + 1, u64::MAX] {
-            assert!((0..200).all(|_| random.up_to(most) <= most), "{most}");
+        for max in [0, 1, 6, u64::from(u32::MAX), u64::from(u32::MAX) + 1, u64::MAX] {
+            assert!((0..200).all(|_| random.up_to(max) <= max), "{max}");
         }
         assert!((0..200).any(|_| random.up_to(1) == 1) && (0..200).any(|_| random.up_to(1) == 0));
         assert_eq!(

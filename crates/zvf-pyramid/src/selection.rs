@@ -39,11 +39,11 @@ impl Objects {
         (strategy, seed): (&Strategy, u64),
         bin: &[f64],
     ) -> Result<(), PyramidError> {
-        if step.sparsity <= 1.0 || self.kept() < 2 {
+        if step.sparsity <= 1.0 || self.kept_count() < 2 {
             return Ok(());
         }
         let seed = seed.wrapping_add(step.level.into());
-        let k = choose::count_kept(self.kept(), step.sparsity);
+        let k = choose::count_kept(self.kept_count(), step.sparsity);
         let plain = |id: &i64| Candidate { id: *id, ..Candidate::default() };
         let mut candidates: Vec<Candidate> = self.kept_ids().iter().map(plain).collect();
         match strategy {

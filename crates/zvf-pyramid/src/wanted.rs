@@ -1,23 +1,23 @@
-//! Which links between levels are wanted.
+//! The options of links between levels.
 
 use zvf_metadata::CrossLevelStorage;
 
-/// Which links are wanted.
+/// Whether and over how many levels vertices are linked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct CrossLevelOptions {
     pub(crate) storage: CrossLevelStorage,
     pub(crate) depth: i64,
 }
 
-impl Wanted {
-    /// By how many levels links go up, where there are `levels` above the first.
+impl CrossLevelOptions {
+    /// Returns by how many levels links go up, where there are `levels` above the first.
     pub(crate) fn gaps(self, levels: usize) -> std::ops::RangeInclusive<usize> {
-        let most = usize::try_from(self.depth).unwrap_or(levels).min(levels);
-        1..=if self.storage == CrossLevelStorage::None { 0 } else { most }
+        let max_gap = usize::try_from(self.depth).unwrap_or(levels).min(levels);
+        1..=if self.storage == CrossLevelStorage::None { 0 } else { max_gap }
     }
 
-    /// Whether there are any.
-    pub(crate) fn any(self) -> bool {
+    /// Whether any links are written.
+    pub(crate) fn is_enabled(self) -> bool {
         !self.gaps(1).is_empty()
     }
 }

@@ -1,4 +1,4 @@
-//! What comes back: geometry, whether it is all of it, and what it cost.
+//! Answers: geometry, completeness and statistics; counts and plans.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,27 +21,27 @@ pub struct Answer {
     pub batch: Batch,
     /// The level it is of.
     pub level: LevelId,
-    /// Whether nothing was missing, nothing was cut off by the limit, and every link could be found.
+    /// Whether nothing is missing, the limit did not truncate the answer, and every link could be found.
     pub complete: bool,
-    /// Whether the limit cut something off.
+    /// Whether the limit truncated the answer.
     pub truncated: bool,
     /// Cells that are listed and not there.
     pub missing: Vec<Missing>,
-    /// Objects that were asked for and are not there.
+    /// Objects of the query that do not exist.
     pub unknown_objects: Vec<ObjectId>,
-    /// What the reader should know and that is no error.
+    /// Notices that are no errors.
     pub notices: Vec<Notice>,
-    /// What it cost.
+    /// Statistics of the query.
     pub figures: QueryStats,
 }
 
-/// How much an answer has: [`Reader::count`](crate::Reader::count).
+/// Counts of an answer: [`Reader::count`](crate::Reader::count).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
     /// The level it is of.
     pub level: LevelId,
-    /// What the geometry is.
+    /// The kind of geometry.
     pub kind: Kind,
     /// Vertices.
     pub vertices: u64,
@@ -55,7 +55,7 @@ pub struct Counts {
     pub truncated: bool,
     /// Cells that are listed and not there.
     pub missing: Vec<Missing>,
-    /// Objects that were asked for and are not there.
+    /// Objects of the query that do not exist.
     pub unknown_objects: Vec<ObjectId>,
 }
 
@@ -84,13 +84,13 @@ impl Counts {
         self.complete &= other.complete;
         self.truncated |= other.truncated;
         self.missing.extend(other.missing);
-        // What one of the levels has is there.
+        // An object is unknown only if no level has it.
         let unknown: HashSet<ObjectId> = other.unknown_objects.into_iter().collect();
         self.unknown_objects.retain(|id| unknown.contains(id));
     }
 }
 
-/// What the values of a level are like: [`Reader::statistics`](crate::Reader::statistics).
+/// Statistics of the values of a level: [`Reader::statistics`](crate::Reader::statistics).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -104,11 +104,11 @@ pub struct Statistics {
     pub attributes: Vec<AttributeStatistics>,
 }
 
-/// What the values of one attribute are like.
+/// Statistics of the values of one attribute.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AttributeStatistics {
-    /// What the attribute belongs to.
+    /// The scope of the attribute.
     pub scope: Scope,
     /// Its name.
     pub name: String,
@@ -172,23 +172,23 @@ pub struct Missing {
     pub chunk: ChunkKey,
 }
 
-/// What was read for an answer.
+/// Statistics of the reads for an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueryStats {
-    /// Chunks that were looked into.
+    /// Number of chunks that were read.
     pub cells: u64,
-    /// Rows that were looked at.
+    /// Number of rows that were tested.
     pub rows: u64,
     /// Requests sent, or files opened, on this handle meanwhile.
     pub requests: u64,
     /// Bytes read on this handle meanwhile.
     pub bytes: u64,
-    /// How long it took.
+    /// The duration of the query.
     pub elapsed: Duration,
 }
 
-/// What a question will read.
+/// The plan of a query: an estimate of what it reads.
 ///
 /// Made from documents, presence lists and indexes, before any vertex is read. Print it for a person.
 #[derive(Clone, Debug, PartialEq)]
@@ -196,9 +196,9 @@ pub struct QueryStats {
 pub struct Plan {
     /// The level that was chosen.
     pub level: LevelId,
-    /// What the geometry is.
+    /// The kind of geometry.
     pub kind: Kind,
-    /// How it must lie to the region, where there is one.
+    /// The mode, if the query has a region.
     pub mode: Option<Mode>,
     /// Chunks that the level has.
     pub chunks: u64,
@@ -206,9 +206,9 @@ pub struct Plan {
     pub cells: u64,
     /// Rows of these chunks.
     pub rows_before: u64,
-    /// Rows that will be looked at, after pruning by bins.
+    /// Rows after pruning by bins.
     pub rows: u64,
-    /// Objects that are asked for or can matter, where that is known.
+    /// Objects that the query selects or that can matter, if known.
     pub objects: Option<u64>,
     /// Requests, at most: cells of each array that is read.
     pub requests: u64,

@@ -1,4 +1,4 @@
-//! What can go wrong between a question and its answer.
+//! Errors of queries.
 //!
 //! A query that makes no sense is refused before anything is read ([`BadQuery`]). What the store
 //! or the level has to say is passed on as it is.
@@ -34,7 +34,7 @@ impl QueryError {
         ModelError::refused(Class::LimitExceeded, what, expected, found).into()
     }
 
-    /// The same, of something in the chunk `key`.
+    /// Adds the chunk `key` to the error.
     #[must_use]
     pub(crate) fn in_chunk(self, key: &ChunkKey) -> Self {
         match *self.0 {
@@ -53,7 +53,7 @@ impl QueryError {
         self.diagnosis().class
     }
 
-    /// What the fault is, to be matched.
+    /// Returns the kind of the error, for matching.
     ///
     /// ```
     /// use zvf_query::{BadQuery, QueryError, QueryErrorKind};
@@ -106,7 +106,7 @@ impl Diagnose for QueryError {
     }
 }
 
-/// What kept a question from its answer: [`QueryError::kind`].
+/// The kind of an error: [`QueryError::kind`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum QueryErrorKind<'a> {
@@ -196,7 +196,7 @@ pub enum BadQuery {
     /// An attribute that is not there.
     #[error("there is no {scope} attribute {name:?}: there is {known}")]
     NoSuchColumn {
-        /// What it would belong to.
+        /// The scope of the column.
         scope: &'static str,
         /// Its name.
         name: String,
@@ -210,26 +210,26 @@ pub enum BadQuery {
         name: String,
         /// Values a row.
         width: u32,
-        /// The value asked for.
+        /// The requested value.
         index: u32,
     },
-    /// A column without a value for some of what is asked for, and without a way to say so.
+    /// A column without values for some rows of the answer, whose type has no null value.
     #[error(
         "some {of} have no value of {name}, and its type has nothing that says so: ask only for those \
          that have one, as in \"{name} is not null\""
     )]
     NoNull {
-        /// What lacks a value.
+        /// The items without a value.
         of: &'static str,
         /// The column.
         name: String,
     },
-    /// A column of a scope that does not go with what is asked.
+    /// A column of a scope that the query does not return.
     #[error("{name} belongs to a {scope}, and {why}")]
     Scope {
         /// The column.
         name: String,
-        /// What it belongs to.
+        /// The scope of the column.
         scope: &'static str,
         /// Why it cannot be used.
         why: &'static str,
@@ -240,7 +240,7 @@ pub enum BadQuery {
     /// Something that this kind of geometry cannot do.
     #[error("{what} cannot be asked of a {kind}: {why}")]
     Kind {
-        /// What was asked.
+        /// The request.
         what: &'static str,
         /// The kind of geometry.
         kind: Kind,

@@ -1,8 +1,8 @@
-//! How geometry must lie to the region that is asked about.
+//! Modes: the relation of geometry to the region of a query.
 
 use std::fmt;
 
-/// How geometry must lie to the region, and what is given of it.
+/// The relation of geometry to the region, and which part of it is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -16,7 +16,7 @@ pub enum Mode {
     Clip,
     /// Stored vertices that are inside, in runs; vertices that were not neighbours are never joined.
     Crop,
-    /// Whatever is in the chunks that meet the region, untested.
+    /// All geometry in the chunks that meet the region, untested.
     Cells,
 }
 

@@ -1,4 +1,4 @@
-//! A question, as data: what is wanted of a store, and how.
+//! `Query`: a query on a store, as data.
 //!
 //! ```text
 //! level      which resolution             number, or a rule
@@ -81,7 +81,7 @@ impl Query {
         Self::default()
     }
 
-    /// What lies within a box, its faces included.
+    /// Creates a query for the geometry in a box, including its faces.
     #[must_use]
     pub fn within(bounds: Bounds) -> Self {
         Self::all().in_region(bounds)
@@ -93,7 +93,7 @@ impl Query {
         Self { region: Some(region.into()), ..self }
     }
 
-    /// How geometry must lie to the region, and what is given of it.
+    /// The relation of geometry to the region, and which part of it is returned.
     #[must_use]
     pub fn mode(self, mode: Mode) -> Self {
         Self { mode: Some(mode), ..self }
@@ -140,7 +140,7 @@ impl Query {
         Self { kind: Some(kind), ..self }
     }
 
-    /// Which attributes are returned.
+    /// The attributes that are returned.
     #[must_use]
     pub fn columns(self, columns: Columns) -> Self {
         Self { columns, ..self }
@@ -172,7 +172,7 @@ impl Query {
         Self { max_bytes: Some(self.max_bytes.map_or(bytes, |max| max.min(bytes))), ..self }
     }
 
-    /// What an object id means that is not there.
+    /// How ids of objects that do not exist are handled.
     #[must_use]
     pub fn unknown_ids(self, unknown: UnknownIds) -> Self {
         Self { unknown_ids: unknown, ..self }
@@ -306,25 +306,25 @@ impl Query {
         self.region.as_ref()
     }
 
-    /// How the level is chosen.
+    /// The rule by which the level is chosen.
     #[must_use]
     pub const fn level_rule(&self) -> &LevelRule {
         &self.level
     }
 
-    /// The kind of geometry asked for; the first one of the store without it.
+    /// The kind of geometry; by default the first one of the store.
     #[must_use]
     pub const fn kind(&self) -> Option<Kind> {
         self.kind
     }
 
-    /// The objects asked for, in the order of the answer; all without it.
+    /// The selected objects, in the order of the answer; `None` selects all.
     #[must_use]
     pub fn object_ids(&self) -> Option<&[ObjectId]> {
         self.objects.as_deref()
     }
 
-    /// The groups asked for, by their numbers; all objects without it.
+    /// The selected groups, by their numbers; `None` selects all objects.
     #[must_use]
     pub fn group_numbers(&self) -> Option<&[u64]> {
         self.groups.as_deref()
@@ -336,13 +336,13 @@ impl Query {
         self.predicate.as_ref()
     }
 
-    /// Which attributes are returned.
+    /// The attributes that are returned.
     #[must_use]
     pub const fn column_choice(&self) -> &Columns {
         &self.columns
     }
 
-    /// The order asked for; that of the kind without it.
+    /// The order of the answer; by default that of the kind.
     #[must_use]
     pub const fn row_order(&self) -> Option<Order> {
         self.order
@@ -360,31 +360,31 @@ impl Query {
         self.max_bytes
     }
 
-    /// What becomes of ids of objects that are not there.
+    /// How ids of objects that do not exist are handled.
     #[must_use]
     pub const fn unknown_id_rule(&self) -> UnknownIds {
         self.unknown_ids
     }
 
-    /// Whether cells that are listed and not there are left out.
+    /// Whether listed cells that are missing are skipped.
     #[must_use]
     pub const fn allows_missing(&self) -> bool {
         self.allow_missing
     }
 
-    /// Whether vertices come with the ids of their objects.
+    /// Whether the answer has the ids of the objects of its vertices.
     #[must_use]
     pub const fn has_owners(&self) -> bool {
         self.owners
     }
 
-    /// Whether vertices come with where they are stored.
+    /// Whether the answer has the places of its vertices.
     #[must_use]
     pub const fn has_places(&self) -> bool {
         self.places
     }
 
-    /// Whether vertices are asked for alone, each stored one once.
+    /// Whether the answer has vertices only, each stored one once.
     #[must_use]
     pub const fn is_vertices_only(&self) -> bool {
         self.vertices_only
@@ -396,19 +396,19 @@ impl Query {
         (self.chunks.0.as_ref(), self.chunks.1.as_ref())
     }
 
-    /// Whether of the links those are asked for that are stored with the chunks of [`chunk_range`](Self::chunk_range).
+    /// Whether only links that are stored with the chunks of [`chunk_range`](Self::chunk_range) are selected.
     #[must_use]
     pub const fn has_links_of_chunks(&self) -> bool {
         self.links_of_chunks
     }
 
-    /// Whether levels that this one builds on are left out.
+    /// Whether the levels that this level adds to are skipped.
     #[must_use]
     pub const fn is_own_level_only(&self) -> bool {
         self.own_level_only
     }
 
-    /// Whether cells that are read for it are not kept.
+    /// Whether cells are read without caching.
     #[must_use]
     pub const fn is_uncached(&self) -> bool {
         self.uncached
@@ -455,7 +455,7 @@ impl Query {
     }
 }
 
-/// Which level is read.
+/// The rule by which the level is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -491,7 +491,7 @@ impl Default for LevelRule {
     }
 }
 
-/// Which attributes are returned.
+/// The attributes that are returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -524,15 +524,15 @@ pub enum Order {
     Original,
 }
 
-/// What an object id means that is not there.
+/// How ids of objects that do not exist are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum UnknownIds {
-    /// It is left out, and named in the answer.
+    /// The id is skipped and reported in the answer.
     #[default]
     Report,
-    /// It is left out.
+    /// The id is skipped.
     Skip,
     /// The question fails.
     Error,

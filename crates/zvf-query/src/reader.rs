@@ -31,7 +31,7 @@ pub struct Reader {
     levels: Arc<Mutex<Levels>>,
 }
 
-/// What was learned of each level, and of each extra kind of one.
+/// The caches of open levels, one for each level and each extra kind.
 type Levels = BTreeMap<(LevelId, Option<Kind>), Arc<Warm>>;
 
 impl Reader {
@@ -98,7 +98,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// What `query` will read.
+    /// Plans `query` without reading rows.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl Reader {
         let mut chunks = Vec::new();
         let contexts = run::contexts(self, query).await?;
         for context in &contexts {
-            chunks.append(&mut context.chunks_asked().await?);
+            chunks.append(&mut context.selected_chunks().await?);
         }
         if contexts.len() > 1 {
             chunks.sort_unstable_by(|a, b| a.components().cmp(b.components()));
@@ -238,7 +238,7 @@ impl Reader {
         Box::pin(batches.try_filter(|batch| std::future::ready(!batch.is_empty())).fuse())
     }
 
-    /// What is asked of a level for `kind`: a geometry beside that of the level, or the level's own.
+    /// Opens the geometry of `kind` at a level: an extra kind, or the kind of the level.
     pub(crate) async fn warm(
         &self,
         level: LevelId,

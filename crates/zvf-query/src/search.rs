@@ -13,7 +13,7 @@ pub struct FoundObject {
     pub kind: Kind,
     /// Its id.
     pub object: ObjectId,
-    /// The attribute whose value was looked for; `None` where it was the id.
+    /// The attribute whose value matched; `None` if the id matched.
     pub attribute: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A level that was opened, and its columns as far as they were requested: opened once, kept with the handle.
+//! The cache of an open level: its columns are opened on first use and kept with the handle.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,21 +16,21 @@ use crate::error::{BadQuery, QueryError};
 #[derive(Debug)]
 pub(crate) struct Warm {
     pub(crate) level: LevelReader,
-    /// Whether there are objects, where that matters: to those who prune by bins.
+    /// Whether the level has objects; determined only for levels with bins, where it decides on pruning by bins.
     pub(crate) has_objects: bool,
     names: Mutex<Option<Arc<[String]>>>,
-    attributes: Kept<AttributeReader>,
-    object_attribute: Kept<RowAttribute>,
-    link_attribute: Kept<LinkAttribute>,
+    attributes: ColumnCache<AttributeReader>,
+    object_attribute: ColumnCache<RowAttribute>,
+    link_attribute: ColumnCache<LinkAttribute>,
     /// Chunks with fragments and without vertices.
     stray: OnceCell<Vec<ChunkFragments>>,
 }
 
-/// Columns by their names.
-type Kept<T> = Mutex<BTreeMap<String, T>>;
+/// Open columns by their names.
+type ColumnCache<T> = Mutex<BTreeMap<String, T>>;
 
 impl Warm {
-    /// Nothing known yet of an open level.
+    /// Creates an empty cache for an open level.
     pub(crate) async fn from_level(level: LevelReader) -> Result<Self, ModelError> {
         let binned = level.bins().is_some_and(|bins| bins.count() > 1);
         let has_objects = binned && level.node().group("object_index").await?.is_some();
@@ -45,7 +45,7 @@ impl Warm {
         })
     }
 
-    /// Chunks with fragments and without vertices, looked for once.
+    /// Returns the chunks with fragments and without vertices; searches them once.
     pub(crate) async fn stray_fragments(&self) -> Result<&[ChunkFragments], QueryError> {
         let found = self.stray.get_or_try_init(|| self.level.fragments_without_vertices());
         Ok(found.await?)
@@ -67,14 +67,14 @@ impl Warm {
         name: &str,
         near: Option<&ChunkKey>,
     ) -> Result<Option<AttributeReader>, QueryError> {
-        if let Some(known) = find_kept(&self.attributes, name) {
+        if let Some(known) = find_cached(&self.attributes, name) {
             return Ok(Some(known));
         }
         let found = match near {
             Some(near) => self.level.attribute_near(name, near).await?,
             None => self.level.attribute(name).await?,
         };
-        Ok(keep_found(&self.attributes, name, found))
+        Ok(insert_found(&self.attributes, name, found))
     }
 
     /// The number of the axis called `name`.
@@ -112,10 +112,10 @@ impl Warm {
 
     /// The attribute of objects called `name`.
     pub(crate) async fn object_attribute(&self, name: &str) -> Result<RowAttribute, QueryError> {
-        if let Some(known) = find_kept(&self.object_attribute, name) {
+        if let Some(known) = find_cached(&self.object_attribute, name) {
             return Ok(known);
         }
-        match keep_found(&self.object_attribute, name, self.level.object_attribute(name).await?) {
+        match insert_found(&self.object_attribute, name, self.level.object_attribute(name).await?) {
             Some(found) => Ok(found),
             None => {
                 let names = self.level.object_attribute_names().await?.names;
@@ -130,10 +130,10 @@ impl Warm {
         family: &LinkFamily,
         name: &str,
     ) -> Result<Option<LinkAttribute>, QueryError> {
-        if let Some(known) = find_kept(&self.link_attribute, name) {
+        if let Some(known) = find_cached(&self.link_attribute, name) {
             return Ok(Some(known));
         }
-        Ok(keep_found(&self.link_attribute, name, family.attribute(name).await?))
+        Ok(insert_found(&self.link_attribute, name, family.attribute(name).await?))
     }
 
     /// The same; an error where it is not there.
@@ -158,8 +158,8 @@ impl Warm {
     /// The names of the attributes of vertices.
     pub(crate) async fn names(&self) -> Result<Arc<[String]>, QueryError> {
         let known = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let find_kept = known().clone();
-        if let Some(names) = find_kept {
+        let cached = known().clone();
+        if let Some(names) = cached {
             return Ok(names);
         }
         let names: Arc<[String]> = self.level.attribute_names().await?.names.into();
@@ -167,17 +167,17 @@ impl Warm {
     }
 }
 
-fn find_kept<T: Clone>(kept: &Kept<T>, name: &str) -> Option<T> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+fn find_cached<T: Clone>(cache: &ColumnCache<T>, name: &str) -> Option<T> {
+    cache.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
 }
 
-fn keep_found<T: Clone>(kept: &Kept<T>, name: &str, found: Option<T>) -> Option<T> {
+fn insert_found<T: Clone>(cache: &ColumnCache<T>, name: &str, found: Option<T>) -> Option<T> {
     let found = found?;
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    Some(kept.entry(name.to_owned()).or_insert(found).clone())
+    let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(cache.entry(name.to_owned()).or_insert(found).clone())
 }
 
-/// A name that is none of those there are.
+/// Returns the error for an unknown column.
 pub(crate) fn no_such(scope: &'static str, name: &str, names: &[String]) -> BadQuery {
     let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     BadQuery::NoSuchColumn { scope, name: name.to_owned(), known }

@@ -248,7 +248,7 @@ mod tests {
     }
 
     /// Returns the picture as text, one character per pixel: `.` for nothing, else the first part of the colour.
-    fn seen(canvas: &Canvas) -> Vec<String> {
+    fn rows_of_canvas(canvas: &Canvas) -> Vec<String> {
         let sign = |pixel: &Pixel| match pixel.near {
             f32::NEG_INFINITY => '.',
             _ => char::from(b'0' + pixel.ink.as_colour()[0]),
@@ -272,7 +272,7 @@ mod tests {
         ] {
             let mut canvas = canvas(4, 3);
             canvas.point((at, ink(1)), width);
-            assert_eq!(seen(&canvas), wanted, "{at:?} of {width}");
+            assert_eq!(rows_of_canvas(&canvas), wanted, "{at:?} of {width}");
         }
     }
 
@@ -293,7 +293,7 @@ mod tests {
             let mut canvas = canvas(4, 3);
             let end = |[x, y]: [f64; 2], ink| ([x, y, 0.0], ink);
             canvas.segment([end(from, ink(1)), end(to, ink(2))], width);
-            let shown: Vec<String> = seen(&canvas);
+            let shown: Vec<String> = rows_of_canvas(&canvas);
             let same =
                 |a: &str, b: &str| a.chars().zip(b.chars()).all(|(a, b)| (a == '.') == (b == '.'));
             assert!(
@@ -303,7 +303,7 @@ mod tests {
         }
         let mut canvas = canvas(4, 1);
         canvas.segment([([0.5, 0.5, 0.0], ink(1)), ([3.5, 0.5, 0.0], ink(2))], 1);
-        assert_eq!(seen(&canvas), ["1122"], "each half has the ink of its end");
+        assert_eq!(rows_of_canvas(&canvas), ["1122"], "each half has the ink of its end");
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
         ] {
             let mut canvas = canvas(4, 4);
             canvas.triangle(corners.map(|[x, y]| ([x, y, 0.0], ink(1))));
-            assert_eq!(seen(&canvas), wanted, "{corners:?}");
+            assert_eq!(rows_of_canvas(&canvas), wanted, "{corners:?}");
         }
     }
 
@@ -333,7 +333,7 @@ mod tests {
             for n in order {
                 canvas.triangle(flat(f64::from(n), n));
             }
-            assert_eq!(seen(&canvas), ["3"], "{order:?}");
+            assert_eq!(rows_of_canvas(&canvas), ["3"], "{order:?}");
         }
         // Two that intersect: each is in front where it is nearer.
         let mut canvas = canvas(4, 1);
@@ -346,7 +346,7 @@ mod tests {
         };
         canvas.triangle(sloped(0.0, 4.0, 1));
         canvas.triangle(sloped(4.0, 0.0, 2));
-        assert_eq!(seen(&canvas), ["2211"]);
+        assert_eq!(rows_of_canvas(&canvas), ["2211"]);
     }
 
     #[test]

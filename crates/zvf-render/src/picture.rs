@@ -53,7 +53,7 @@ impl Picture {
     ) -> Self {
         let range = match meaning {
             Meaning::Colours => None,
-            Meaning::Numbers => options.range.or_else(|| seen(canvas)),
+            Meaning::Numbers => options.range.or_else(|| value_range(canvas)),
         };
         let colours = Colours::new(options.map, meaning, range.unwrap_or_default());
         let transparent = options.ground == Ground::Transparent;
@@ -169,7 +169,7 @@ impl Colours {
 }
 
 /// Returns the minimum and the maximum of the visible finite numbers.
-fn seen(canvas: &Canvas) -> Option<[f64; 2]> {
+fn value_range(canvas: &Canvas) -> Option<[f64; 2]> {
     let drawn = canvas.pixels().iter().filter(|pixel| is_drawn(pixel));
     let numbers = drawn.map(|pixel| pixel.ink.as_number()).filter(|x| x.is_finite());
     numbers.fold(None, |range, x| {

@@ -210,12 +210,12 @@ impl Server {
         for (store, view) in stores.iter_mut().zip(&self.views) {
             store["neuroglancer"] = view.clone().into();
         }
-        let mut said =
+        let mut description =
             serde_json::json!({"url": format!("http://{}/", self.address), "stores": stores});
         if self.state.stores.len() > 1 {
-            said["page"] = crate::api::joint_page_address(&self.state.stores).into();
+            description["page"] = crate::api::joint_page_address(&self.state.stores).into();
         }
-        said
+        description
     }
 
     /// Stops: new connections are refused, and requests in progress get [`Limits::stop_timeout`].

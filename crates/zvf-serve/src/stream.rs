@@ -177,15 +177,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let most = buffer.remaining().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let max = buffer.remaining().min(usize::try_from(left).unwrap_or(usize::MAX));
         let count = if self.came.is_empty() {
-            let mut own = ReadBuf::new(buffer.initialize_unfilled_to(most));
+            let mut own = ReadBuf::new(buffer.initialize_unfilled_to(max));
             ready!(Pin::new(&mut self.stream).poll_read(context, &mut own))?;
             let count = own.filled().len();
             buffer.advance(count);
             count
         } else {
-            let count = most.min(self.came.len());
+            let count = max.min(self.came.len());
             buffer.put_slice(self.came.get(..count).unwrap_or_default());
             self.came.drain(..count);
             count

@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     pub(crate) statement: Option<String>,
     /// A store or file under a name; may be repeated. Tables of a store are NAME (its vertices) and NAME.objects,
     /// NAME.groups and so on.
-    #[arg(long = "table", value_name = "NAME=PATH", value_parser = name_and_path)]
+    #[arg(long = "table", value_name = "NAME=PATH", value_parser = parse_name_and_path)]
     pub(crate) tables: Vec<(String, String)>,
     /// The format [default: by the extension of the file; a table on standard output, or jsonl with --json].
     #[arg(long, value_enum, help_heading = "Output")]
@@ -43,10 +43,10 @@ pub(crate) struct Arguments {
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// Backend option, by its object_store name; may be repeated. Goes before the environment.
-    #[arg(long = "storage-option", value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(long = "storage-option", value_name = "KEY=VALUE", value_parser = parse_key_value)]
     storage: Vec<(String, String)>,
     /// Memory limit in bytes, such as 512MiB or 2GB: of sorting, joining and grouping together, and of reading stores.
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) memory_limit: Option<u64>,
 }
 
@@ -82,18 +82,18 @@ impl Format {
 }
 
 impl Arguments {
-    /// The file that is written; nothing for standard output.
+    /// Returns the output file; `None` for standard output.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.output.as_deref().filter(|path| *path != Path::new("-"))
     }
 
-    /// The format of the answer; nothing where a file does not say it.
+    /// Returns the format of the answer; `None` if the extension of the file is unknown.
     pub(crate) fn chosen_format(&self) -> Option<Format> {
         let standard = if self.json { Format::Jsonl } else { Format::Table };
         self.format.or_else(|| self.file().map_or(Some(standard), Format::from_extension))
     }
 
-    /// How stores are opened.
+    /// Returns the options for opening stores.
     pub(crate) fn open_options(&self) -> OpenOptions {
         let defaults = OpenOptions::default();
         let budget_bytes = self.memory_limit.map_or(defaults.budget_bytes, |limit| limit / 2);
@@ -108,7 +108,8 @@ impl Arguments {
     }
 }
 
-fn pair(text: &str, expected: &str) -> Result<(String, String), String> {
+/// Parses `A=B` with neither part empty.
+fn parse_pair(text: &str, expected: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("expected {expected}"))?;
     if name.is_empty() || value.is_empty() {
         return Err(format!("expected {expected}"));
@@ -116,15 +117,16 @@ fn pair(text: &str, expected: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn name_and_path(text: &str) -> Result<(String, String), String> {
-    pair(text, "NAME=PATH")
+fn parse_name_and_path(text: &str) -> Result<(String, String), String> {
+    parse_pair(text, "NAME=PATH")
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
-    pair(text, "KEY=VALUE")
+fn parse_key_value(text: &str) -> Result<(String, String), String> {
+    parse_pair(text, "KEY=VALUE")
 }
 
-fn size(text: &str) -> Result<u64, String> {
+/// Parses a size in bytes with an optional unit; at least 16 MiB.
+fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..).unwrap_or_default() {
         "" | "B" => 1,
@@ -149,16 +151,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_units() {
-        assert_eq!(size("512MiB"), Ok(512 << 20));
-        assert_eq!(size("2GB"), Ok(2_000_000_000));
+    fn parses_sizes_with_units() {
+        assert_eq!(parse_size("512MiB"), Ok(512 << 20));
+        assert_eq!(parse_size("2GB"), Ok(2_000_000_000));
         for bad in ["", "1", "4XB", "MiB", "99999999999GiB"] {
-            assert!(size(bad).is_err(), "{bad}");
+            assert!(parse_size(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn a_file_says_its_format() {
+    fn chooses_the_format_by_extension() {
         let parse = |words: &[&str]| {
             Arguments::try_parse_from([&["zvf-sql"][..], words].concat()).unwrap().chosen_format()
         };

@@ -1,4 +1,4 @@
-//! Does what the arguments ask: the statements in them, those of standard input, or those typed at the prompt.
+//! Runs the program: the statements of the arguments, of standard input, or of the prompt.
 
 use std::io::{self, IsTerminal as _, Read as _};
 
@@ -6,24 +6,24 @@ use crate::arguments::Arguments;
 use crate::fault::Fault;
 use crate::{output, prompt, session, statements};
 
-/// Does what the arguments ask.
+/// Runs the program.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Fault> {
     let arguments = &arguments;
     output::check(arguments)?;
-    let context = statements::or_interrupt(session::open(arguments)).await?;
+    let context = statements::run_until_interrupt(session::open(arguments)).await?;
     match &arguments.statement {
-        Some(text) if text != "-" => statements::interruptible(&context, arguments, text).await,
+        Some(text) if text != "-" => statements::run(&context, arguments, text).await,
         None if io::stdin().is_terminal() => prompt::run(&context, arguments).await,
         _ => {
-            let text = statements::or_interrupt(typed()).await?;
-            statements::interruptible(&context, arguments, &text).await
+            let text = statements::run_until_interrupt(read_stdin()).await?;
+            statements::run(&context, arguments, &text).await
         }
     }
 }
 
-/// All of standard input.
-async fn typed() -> Result<String, Fault> {
-    // On a thread of its own: an interrupt is seen meanwhile.
+/// Reads all of standard input.
+async fn read_stdin() -> Result<String, Fault> {
+    // Read on a separate thread, so that an interrupt is handled meanwhile.
     let read = tokio::task::spawn_blocking(|| {
         let mut text = String::new();
         io::stdin().read_to_string(&mut text).map(|_bytes| text)

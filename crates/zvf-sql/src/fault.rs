@@ -1,4 +1,4 @@
-//! What went wrong: one line on standard error, and the exit code that `zvf` has for it.
+//! Faults: one line on standard error and the exit code of `zvf` for their class.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -21,7 +21,7 @@ impl Fault {
         Self { class, text: format!("{class}, {}", text.into()) }
     }
 
-    /// A request that cannot be meant.
+    /// Creates a fault for an invalid request.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self::new(Class::InvalidArgument, text)
     }
@@ -30,7 +30,7 @@ impl Fault {
         Self::new(Class::Cancelled, "interrupted")
     }
 
-    /// Prints it, and says with which code the program ends.
+    /// Prints the fault and returns the exit code. A closed output pipe counts as success.
     pub(crate) fn report(&self, json: bool) -> ExitCode {
         if self.class == Class::Io && self.text.contains(CLOSED_PIPE) {
             return ExitCode::SUCCESS;
@@ -39,7 +39,7 @@ impl Fault {
         ExitCode::from(exit_code(self.class))
     }
 
-    /// Prints it.
+    /// Prints the fault, as text or as a line of JSON.
     pub(crate) fn print(&self, json: bool) {
         let (class, code) = (self.class, exit_code(self.class));
         let line = self.text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -56,13 +56,13 @@ impl Fault {
 
 impl From<DataFusionError> for Fault {
     fn from(error: DataFusionError) -> Self {
-        if let Some(found) = find::<zvf::Error>(&error) {
+        if let Some(found) = find_cause::<zvf::Error>(&error) {
             return Self { class: found.class(), text: found.to_string() };
         }
-        if let Some(found) = find::<zvf::edit::EditError>(&error) {
+        if let Some(found) = find_cause::<zvf::edit::EditError>(&error) {
             return Self { class: found.class, text: found.to_string() };
         }
-        if let Some(found) = find::<io::Error>(&error) {
+        if let Some(found) = find_cause::<io::Error>(&error) {
             return Self::new(io_class(found.kind()), found.to_string());
         }
         let class = match error.find_root() {
@@ -106,14 +106,14 @@ impl From<zvf::publish::PublishError> for Fault {
     }
 }
 
-/// The first cause of that type.
-fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+/// Returns the first cause of type `T`.
+fn find_cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     let mut next = Some(error);
     while let Some(cause) = next {
         if let Some(found) = cause.downcast_ref::<T>() {
             return Some(found);
         }
-        // What several share is behind one more pointer.
+        // A shared error is behind one more pointer.
         if let Some(DataFusionError::Shared(shared)) = cause.downcast_ref::<DataFusionError>() {
             next = Some(shared.as_ref());
             continue;
@@ -145,10 +145,10 @@ fn object_class(error: &datafusion::object_store::Error) -> Class {
     }
 }
 
-/// Prints what is wrong with the arguments as one line, or the help that they ask for.
+/// Prints an error of the arguments as one line, or the help.
 pub(crate) fn report_arguments(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // Nobody reads it when that cannot be written.
+        // There is nowhere to report that standard output is closed.
         drop(error.print());
         return ExitCode::SUCCESS;
     }
@@ -158,4 +158,5 @@ pub(crate) fn report_arguments(error: &clap::Error) -> ExitCode {
     Fault::usage(line.trim_start_matches("error: ")).report(false)
 }
 
+/// The text of a fault by which [`Fault::report`] recognizes a closed output pipe.
 const CLOSED_PIPE: &str = "the reader of the output closed it";

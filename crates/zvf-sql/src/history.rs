@@ -1,10 +1,10 @@
-//! The statements that were typed, in a file of the home folder: one a line, the newest last.
+//! The history of statements, in a file of the home folder: one per line, the newest last.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-/// What was typed, here and in earlier runs.
+/// The statements of this and earlier runs.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     file: Option<PathBuf>,
@@ -12,7 +12,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// The history in the home folder; one that ends with the program where there is none.
+    /// Loads the history of the home folder; without a home folder, returns one that is not saved.
     pub(crate) fn load() -> io::Result<Self> {
         let Some(home) = std::env::home_dir() else { return Ok(Self::default()) };
         Self::load_from(home.join(".zvf_sql_history"))
@@ -28,7 +28,7 @@ impl History {
         Ok(Self { file: Some(file), statements })
     }
 
-    /// Adds a statement, here and in the file. The same one twice in a row is kept once.
+    /// Adds a statement to the history and its file, unless it repeats the last one.
     pub(crate) fn add(&mut self, statement: &str) -> io::Result<()> {
         if self.statements.last().is_some_and(|last| last == statement) {
             return Ok(());
@@ -39,14 +39,14 @@ impl History {
         options.create(true).append(true);
         #[cfg(unix)]
         {
-            // Statements may have words in them that are nobody else's business.
+            // Statements may contain secrets: only the owner may read the file.
             use std::os::unix::fs::OpenOptionsExt as _;
             options.mode(0o600);
         }
         options.open(file)?.write_all(format!("{}\n", escape(statement)).as_bytes())
     }
 
-    /// The statement of that number, from 1; the newest one for 0.
+    /// Returns the statement with a number, from 1; the newest one for 0.
     pub(crate) fn get(&self, number: usize) -> Option<&str> {
         let found = match number {
             0 => self.statements.last(),
@@ -55,7 +55,7 @@ impl History {
         found.map(String::as_str)
     }
 
-    /// The newest statements with their numbers, the newest last.
+    /// Returns the newest statements with their numbers, the newest last.
     pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = (usize, &str)> {
         let skipped = self.statements.len().saturating_sub(count);
         let numbered = self.statements.iter().enumerate().skip(skipped);
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_typed_is_found_again() {
+    fn reloads_statements_from_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("history");
         let mut history = History::load_from(file.clone()).unwrap();

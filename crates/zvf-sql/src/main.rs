@@ -1,16 +1,17 @@
 //! `zvf-sql`: SQL over stores, and over Parquet, CSV, JSON and Arrow files beside them.
 //!
 //! ```text
-//! arguments   what is asked, and where the answer goes
-//! command     what is done: the statements of the arguments, of standard input, or of the prompt
+//! arguments   the command line
+//! command     the choice between statements of the arguments, of standard input and of the prompt
 //! session     the engine with its tables
-//! statements  a text as statements, their answers
+//! statements  parsing and execution of statements
 //! output      answers as tables, CSV, JSON, Arrow and Parquet
-//! prompt      lines that are typed, and what was typed before
-//! fault       what went wrong as one line and an exit code
+//! prompt      the interactive prompt
+//! history     the history of the prompt
+//! fault       faults as one line and an exit code
 //! ```
 //!
-//! A program of its own, and no part of `zvf`: the engine would be three quarters of it.
+//! A separate program from `zvf`, because the engine would be three quarters of the binary.
 #![expect(clippy::doc_markdown, reason = "comments of arguments are help texts, shown as they are")]
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -42,8 +43,7 @@ fn main() -> ExitCode {
         Err(error) => return fault::report_arguments(&error),
     };
     let json = arguments.json;
-    let done = run(arguments);
-    match done {
+    match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => fault.report(json),
     }
@@ -51,8 +51,8 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<(), Fault> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(command::run(arguments));
-    // A statement that was interrupted may be reading still; nobody waits for it.
+    let result = runtime.block_on(command::run(arguments));
+    // Do not wait for an interrupted statement that is still reading.
     runtime.shutdown_background();
-    done
+    result
 }

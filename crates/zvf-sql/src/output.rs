@@ -1,4 +1,4 @@
-//! Answers as tables, CSV, JSON, Arrow and Parquet: batch by batch, in bounded memory, but for tables.
+//! Output of answers as tables, CSV, JSON, Arrow and Parquet: batch by batch, in bounded memory except for tables.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use zvf::publish::{AtomicFile, Disk, FileOptions};
 use crate::arguments::{Arguments, Format};
 use crate::fault::Fault;
 
-/// Refuses what cannot be written, before anything is read.
+/// Refuses an output that cannot be written, before anything is read.
 pub(crate) fn check(arguments: &Arguments) -> Result<(), Fault> {
     if arguments.chosen_format().is_none() {
         return Err(Fault::usage("the name of the file says no format: give --format"));
@@ -31,19 +31,19 @@ pub(crate) fn check(arguments: &Arguments) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a file holds something; an empty one was made for the answer.
+/// Returns whether a file is not empty; an empty one may be overwritten.
 fn is_full(found: std::fs::Metadata) -> bool {
     found.is_file() && found.len() > 0
 }
 
-/// Writes an answer; whether there were more rows than are shown.
+/// Writes an answer; returns whether it has more rows than are shown.
 pub(crate) async fn write(frame: DataFrame, arguments: &Arguments) -> Result<bool, Fault> {
     let format = arguments.chosen_format().unwrap_or(Format::Table);
     let Some(path) = arguments.file() else {
         let mut out = BufWriter::new(io::stdout());
-        let more = write_to(frame, format, arguments, &mut out).await?;
+        let is_cut = write_to(frame, format, arguments, &mut out).await?;
         out.flush()?;
-        return Ok(more);
+        return Ok(is_cut);
     };
     let is_empty = std::fs::metadata(path).is_ok_and(|found| !is_full(found));
     let options = FileOptions {
@@ -53,11 +53,11 @@ pub(crate) async fn write(frame: DataFrame, arguments: &Arguments) -> Result<boo
     };
     let mut file = AtomicFile::create(&Disk::default(), path, options)?;
     let mut out = BufWriter::new(file.file());
-    let more = write_to(frame, format, arguments, &mut out).await?;
+    let is_cut = write_to(frame, format, arguments, &mut out).await?;
     out.flush()?;
     drop(out);
     file.publish()?;
-    Ok(more)
+    Ok(is_cut)
 }
 
 async fn write_to(
@@ -70,24 +70,24 @@ async fn write_to(
     let mut rows = frame.execute_stream().await?;
     if format == Format::Table {
         let limit = if arguments.limit == 0 { usize::MAX } else { arguments.limit };
-        let (mut batches, mut left, mut more) =
+        let (mut batches, mut remaining, mut is_cut) =
             (vec![RecordBatch::new_empty(schema)], limit, false);
         while let Some(batch) = rows.next().await {
             let batch = batch?;
-            more = batch.num_rows() > left;
-            batches.push(batch.slice(0, batch.num_rows().min(left)));
-            left -= batch.num_rows().min(left);
-            if more {
+            is_cut = batch.num_rows() > remaining;
+            batches.push(batch.slice(0, batch.num_rows().min(remaining)));
+            remaining -= batch.num_rows().min(remaining);
+            if is_cut {
                 break;
             }
         }
-        writeln!(out, "{}", pretty_format_batches(&batches).map_err(arrow)?)?;
-        return Ok(more);
+        writeln!(out, "{}", pretty_format_batches(&batches).map_err(to_fault)?)?;
+        return Ok(is_cut);
     }
     let to_file = arguments.file().is_some();
     let mut writer = Writer::new(format, out, Arc::clone(&schema), to_file)?;
     if format == Format::Csv {
-        // The header, whether there are rows or not.
+        // Write the header even if there are no rows.
         writer.write(&RecordBatch::new_empty(schema))?;
     }
     while let Some(batch) = rows.next().await {
@@ -97,7 +97,7 @@ async fn write_to(
     Ok(false)
 }
 
-/// Whatever takes batches.
+/// A writer of record batches in one of the formats.
 enum Writer<'a, W: Write + Send> {
     Csv(Box<csv::Writer<&'a mut W>>),
     Json(Box<ArrayWriter<&'a mut W>>),
@@ -118,13 +118,13 @@ impl<'a, W: Write + Send> Writer<'a, W> {
             Format::Table | Format::Csv => {
                 Self::Csv(Box::new(csv::WriterBuilder::new().with_header(true).build(out)))
             }
-            Format::Json => Self::Json(Box::new(json().build(out))),
-            Format::Jsonl => Self::Jsonl(Box::new(json().build(out))),
+            Format::Json => Self::Json(Box::new(json_options().build(out))),
+            Format::Jsonl => Self::Jsonl(Box::new(json_options().build(out))),
             Format::Arrow if to_file => {
-                Self::ArrowFile(Box::new(FileWriter::try_new(out, &schema).map_err(arrow)?))
+                Self::ArrowFile(Box::new(FileWriter::try_new(out, &schema).map_err(to_fault)?))
             }
             Format::Arrow => {
-                Self::ArrowStream(Box::new(StreamWriter::try_new(out, &schema).map_err(arrow)?))
+                Self::ArrowStream(Box::new(StreamWriter::try_new(out, &schema).map_err(to_fault)?))
             }
             Format::Parquet => {
                 let writer = ArrowWriter::try_new(out, schema, None);
@@ -135,11 +135,11 @@ impl<'a, W: Write + Send> Writer<'a, W> {
 
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Fault> {
         match self {
-            Self::Csv(writer) => writer.write(batch).map_err(arrow),
-            Self::Json(writer) => writer.write(batch).map_err(arrow),
-            Self::Jsonl(writer) => writer.write(batch).map_err(arrow),
-            Self::ArrowFile(writer) => writer.write(batch).map_err(arrow),
-            Self::ArrowStream(writer) => writer.write(batch).map_err(arrow),
+            Self::Csv(writer) => writer.write(batch).map_err(to_fault),
+            Self::Json(writer) => writer.write(batch).map_err(to_fault),
+            Self::Jsonl(writer) => writer.write(batch).map_err(to_fault),
+            Self::ArrowFile(writer) => writer.write(batch).map_err(to_fault),
+            Self::ArrowStream(writer) => writer.write(batch).map_err(to_fault),
             Self::Parquet(writer) => {
                 writer.write(batch).map_err(|error| Fault::usage(error.to_string()))
             }
@@ -149,10 +149,10 @@ impl<'a, W: Write + Send> Writer<'a, W> {
     fn finish(self) -> Result<(), Fault> {
         match self {
             Self::Csv(_) => Ok(()),
-            Self::Json(mut writer) => writer.finish().map_err(arrow),
-            Self::Jsonl(mut writer) => writer.finish().map_err(arrow),
-            Self::ArrowFile(mut writer) => writer.finish().map_err(arrow),
-            Self::ArrowStream(mut writer) => writer.finish().map_err(arrow),
+            Self::Json(mut writer) => writer.finish().map_err(to_fault),
+            Self::Jsonl(mut writer) => writer.finish().map_err(to_fault),
+            Self::ArrowFile(mut writer) => writer.finish().map_err(to_fault),
+            Self::ArrowStream(mut writer) => writer.finish().map_err(to_fault),
             Self::Parquet(writer) => {
                 writer.close().map(drop).map_err(|error| Fault::usage(error.to_string()))
             }
@@ -160,12 +160,13 @@ impl<'a, W: Write + Send> Writer<'a, W> {
     }
 }
 
-/// Every object has every key.
-fn json() -> WriterBuilder {
+/// Returns a JSON writer that writes nulls, so that each object has every key.
+fn json_options() -> WriterBuilder {
     WriterBuilder::new().with_explicit_nulls(true)
 }
 
-fn arrow(error: datafusion::arrow::error::ArrowError) -> Fault {
+/// Converts an error of Arrow to a fault.
+fn to_fault(error: datafusion::arrow::error::ArrowError) -> Fault {
     match error {
         datafusion::arrow::error::ArrowError::IoError(_, source) => source.into(),
         other => datafusion::error::DataFusionError::from(other).into(),

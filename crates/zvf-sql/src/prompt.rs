@@ -1,7 +1,7 @@
-//! Statements typed in: until a semicolon, with history; faults are printed and the next one is asked for.
+//! The interactive prompt: reads statements up to a semicolon, with history; prints faults and continues.
 //!
-//! Lines are edited by the terminal itself. A reader of lines of its own would bring features of `libc` and `rustix` that
-//! the engine is then compiled with once more.
+//! Line editing is that of the terminal. A line editor crate would enable features of `libc` and `rustix` with which the
+//! engine would be compiled again.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -13,20 +13,20 @@ use crate::fault::Fault;
 use crate::history::History;
 use crate::statements;
 
-/// Asks for statements until the end of input or `quit`.
+/// Reads and runs statements until the end of input or `quit`.
 pub(crate) async fn run(context: &SessionContext, arguments: &Arguments) -> Result<(), Fault> {
     let mut history = History::load()?;
     if !arguments.quiet {
         writeln!(io::stdout(), "{HELP}")?;
     }
-    let mut lines = lines();
+    let mut lines = read_lines();
     let mut text = String::new();
     loop {
-        show(if text.is_empty() { "zvf> " } else { "...> " })?;
+        show_prompt(if text.is_empty() { "zvf> " } else { "...> " })?;
         let line = tokio::select! {
             line = lines.recv() => line,
             _ = tokio::signal::ctrl_c() => {
-                // The terminal has thrown the line away.
+                // The terminal has discarded the line.
                 text.clear();
                 writeln!(io::stdout())?;
                 continue;
@@ -34,31 +34,30 @@ pub(crate) async fn run(context: &SessionContext, arguments: &Arguments) -> Resu
         };
         let Some(line) = line else { break };
         text.push_str(&line?);
-        match meaning(&text, &history) {
-            Typed::Part => text.push('\n'),
-            Typed::Nothing => text.clear(),
-            Typed::Quit => break,
-            Typed::Help => {
+        match parse_input(&text, &history) {
+            Input::Part => text.push('\n'),
+            Input::Nothing => text.clear(),
+            Input::Quit => break,
+            Input::Help => {
                 writeln!(io::stdout(), "{HELP}")?;
                 text.clear();
             }
-            Typed::History => {
+            Input::History => {
                 let mut out = io::stdout().lock();
-                for (number, statement) in history.newest(SHOWN) {
+                for (number, statement) in history.newest(MAX_SHOWN_STATEMENTS) {
                     writeln!(out, "{number:5}  {}", statement.replace('\n', "\n       "))?;
                 }
                 text.clear();
             }
-            Typed::Unknown(word) => {
+            Input::Unknown(word) => {
                 Fault::usage(format!("there is no statement {word} in the history")).print(false);
                 text.clear();
             }
-            Typed::Statement(statement) => {
+            Input::Statement(statement) => {
                 if let Err(error) = history.add(&statement) {
                     Fault::from(error).print(arguments.json);
                 }
-                if let Err(fault) = statements::interruptible(context, arguments, &statement).await
-                {
+                if let Err(fault) = statements::run(context, arguments, &statement).await {
                     fault.print(arguments.json);
                 }
                 text.clear();
@@ -68,43 +67,44 @@ pub(crate) async fn run(context: &SessionContext, arguments: &Arguments) -> Resu
     Ok(())
 }
 
-/// What was typed so far.
+/// The meaning of the text typed so far.
 #[derive(Debug, PartialEq, Eq)]
-enum Typed {
+enum Input {
     Nothing,
-    /// The beginning of a statement.
+    /// An incomplete statement.
     Part,
     Statement(String),
     History,
     Help,
     Quit,
-    /// A number that no statement of the history has.
+    /// A reference to a statement that the history does not have.
     Unknown(String),
 }
 
-fn meaning(text: &str, history: &History) -> Typed {
+/// Parses the text typed so far.
+fn parse_input(text: &str, history: &History) -> Input {
     let typed = text.trim();
     match typed.trim_end_matches(';').trim_end() {
-        "" => return Typed::Nothing,
-        "quit" | "exit" | "\\q" => return Typed::Quit,
-        "help" | "\\?" => return Typed::Help,
-        "history" => return Typed::History,
+        "" => return Input::Nothing,
+        "quit" | "exit" | "\\q" => return Input::Quit,
+        "help" | "\\?" => return Input::Help,
+        "history" => return Input::History,
         word => {
             if let Some(number) = word.strip_prefix('!') {
                 let number = if number == "!" { Ok(0) } else { number.parse::<usize>() };
                 let found = number.ok().and_then(|number| history.get(number));
                 return match found {
-                    Some(statement) => Typed::Statement(statement.to_owned()),
-                    None => Typed::Unknown(word.to_owned()),
+                    Some(statement) => Input::Statement(statement.to_owned()),
+                    None => Input::Unknown(word.to_owned()),
                 };
             }
         }
     }
-    if typed.ends_with(';') { Typed::Statement(typed.to_owned()) } else { Typed::Part }
+    if typed.ends_with(';') { Input::Statement(typed.to_owned()) } else { Input::Part }
 }
 
-/// The lines of standard input: a thread waits for them, so that an interrupt is seen meanwhile.
-fn lines() -> Receiver<io::Result<String>> {
+/// Reads lines of standard input on a separate thread, so that an interrupt is handled meanwhile.
+fn read_lines() -> Receiver<io::Result<String>> {
     let (sender, receiver) = channel(1);
     std::thread::spawn(move || {
         for line in io::stdin().lines() {
@@ -116,7 +116,8 @@ fn lines() -> Receiver<io::Result<String>> {
     receiver
 }
 
-fn show(prompt: &str) -> io::Result<()> {
+/// Shows the prompt if standard output is a terminal.
+fn show_prompt(prompt: &str) -> io::Result<()> {
     if !io::stdout().is_terminal() {
         return Ok(());
     }
@@ -127,8 +128,8 @@ fn show(prompt: &str) -> io::Result<()> {
 
 const HELP: &str = "Statements end with a semicolon; history lists the last ones, !3 runs the third again, !! the last, quit ends.";
 
-/// Statements that `history` lists.
-const SHOWN: usize = 100;
+/// Maximum statements that `history` lists.
+const MAX_SHOWN_STATEMENTS: usize = 100;
 
 #[cfg(test)]
 mod tests {
@@ -138,14 +139,17 @@ mod tests {
     fn a_statement_ends_with_a_semicolon() {
         let mut history = History::default();
         history.add("SELECT 1;").unwrap();
-        assert_eq!(meaning("SELECT 1\n", &history), Typed::Part);
-        assert_eq!(meaning(" SELECT\n1; ", &history), Typed::Statement("SELECT\n1;".to_owned()));
+        assert_eq!(parse_input("SELECT 1\n", &history), Input::Part);
+        assert_eq!(
+            parse_input(" SELECT\n1; ", &history),
+            Input::Statement("SELECT\n1;".to_owned())
+        );
         for word in ["!!", "!1", "!1;"] {
-            assert_eq!(meaning(word, &history), Typed::Statement("SELECT 1;".to_owned()));
+            assert_eq!(parse_input(word, &history), Input::Statement("SELECT 1;".to_owned()));
         }
-        assert_eq!(meaning("!2", &history), Typed::Unknown("!2".to_owned()));
-        assert_eq!(meaning(" \n", &history), Typed::Nothing);
-        assert_eq!(meaning("quit;", &history), Typed::Quit);
-        assert_eq!(meaning("history", &history), Typed::History);
+        assert_eq!(parse_input("!2", &history), Input::Unknown("!2".to_owned()));
+        assert_eq!(parse_input(" \n", &history), Input::Nothing);
+        assert_eq!(parse_input("quit;", &history), Input::Quit);
+        assert_eq!(parse_input("history", &history), Input::History);
     }
 }

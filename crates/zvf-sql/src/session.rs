@@ -1,4 +1,4 @@
-//! The engine with its tables.
+//! The session: the engine with the tables of the arguments.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use zvf_datafusion::{StoreHandle, StoreSchema, TableOptions, ZvfTable, is_store_
 use crate::arguments::Arguments;
 use crate::fault::Fault;
 
-/// A session with the tables that the arguments name.
+/// Opens a session with the tables of the arguments.
 pub(crate) async fn open(arguments: &Arguments) -> Result<SessionContext, Fault> {
     let context = match &arguments.cluster {
         Some(scheduler) => connect(scheduler).await?,
-        None => local(arguments)?,
+        None => open_local(arguments)?,
     };
     let options = arguments.open_options();
     let context = zvf_datafusion::with_paths_as_tables(context, options.clone());
@@ -32,9 +32,9 @@ pub(crate) async fn open(arguments: &Arguments) -> Result<SessionContext, Fault>
     Ok(context)
 }
 
-/// A session of this process.
-fn local(arguments: &Arguments) -> Result<SessionContext, Fault> {
-    let limit = arguments.memory_limit.map_or(DEFAULT_POOL, |limit| limit / 2);
+/// Opens a session that runs statements in this process.
+fn open_local(arguments: &Arguments) -> Result<SessionContext, Fault> {
+    let limit = arguments.memory_limit.map_or(DEFAULT_POOL_BYTES, |limit| limit / 2);
     let pool = FairSpillPool::new(saturating_usize(limit));
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()?;
     let config = SessionConfig::new().with_information_schema(true);
@@ -63,7 +63,7 @@ async fn add_table(
         if !path.contains("://") && !Path::new(path).exists() {
             return Err(Fault::new(Class::NotFound, format!("--table {name}: there is no {path}")));
         }
-        // Under its own name it is a table already.
+        // The engine finds the file as a table by its path.
         let Ok(found) = context.table(TableReference::bare(path)).await else {
             let expected = "a store or a Parquet, CSV, JSON or Arrow file";
             return Err(Fault::usage(format!("--table {name}: expected {expected}, found {path}")));
@@ -84,5 +84,5 @@ async fn add_table(
     Ok(())
 }
 
-/// What sorting, joining and grouping may hold, unless said.
-const DEFAULT_POOL: u64 = 512 << 20;
+/// Default memory limit of sorting, joining and grouping.
+const DEFAULT_POOL_BYTES: u64 = 512 << 20;

@@ -1,4 +1,4 @@
-//! A text as statements, one after the other, and their answers.
+//! Execution of statements: parses a text, runs its statements one after the other and writes their answers.
 
 use std::io::{self, Write as _};
 
@@ -11,33 +11,33 @@ use crate::arguments::Arguments;
 use crate::fault::Fault;
 use crate::output;
 
-/// Runs the statements of `text` until they are done or somebody interrupts them.
-pub(crate) async fn interruptible(
+/// Runs the statements of `text` until they are done or interrupted.
+pub(crate) async fn run(
     context: &SessionContext,
     arguments: &Arguments,
     text: &str,
 ) -> Result<(), Fault> {
-    or_interrupt(answer(context, arguments, text)).await
+    run_until_interrupt(run_all(context, arguments, text)).await
 }
 
-/// Does `work` until it is done or somebody interrupts it.
-pub(crate) async fn or_interrupt<T>(
+/// Awaits `work` until it is done or interrupted by Ctrl-C.
+pub(crate) async fn run_until_interrupt<T>(
     work: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
     tokio::select! {
-        // In this order: an interrupt is listened for before anything is done.
+        // Poll in this order, to install the signal handler before the work begins.
         biased;
         _ = tokio::signal::ctrl_c() => Err(Fault::interrupted()),
         done = work => done,
     }
 }
 
-/// Runs the statements of `text`. Only one of them may have an answer where that goes to a file.
-async fn answer(context: &SessionContext, arguments: &Arguments, text: &str) -> Result<(), Fault> {
+/// Runs the statements of `text`. With an output file, only one of them may have an answer.
+async fn run_all(context: &SessionContext, arguments: &Arguments, text: &str) -> Result<(), Fault> {
     let statements = parse(text)?;
-    let asks = statements.iter().filter(|statement| is_question(statement)).count();
-    if asks > 1 && arguments.file().is_some() {
-        let text = format!("{asks} statements have answers: expected one for --output");
+    let questions = statements.iter().filter(|statement| is_question(statement)).count();
+    if questions > 1 && arguments.file().is_some() {
+        let text = format!("{questions} statements have answers: expected one for --output");
         return Err(Fault::usage(text));
     }
     for statement in statements {
@@ -48,21 +48,21 @@ async fn answer(context: &SessionContext, arguments: &Arguments, text: &str) -> 
             let text = "a cluster answers questions: run statements that write without --cluster";
             return Err(Fault::usage(text));
         }
-        let plan = if arguments.explain && is_question { explained(plan)? } else { plan };
+        let plan = if arguments.explain && is_question { explain(plan)? } else { plan };
         let frame = context.execute_logical_plan(plan).await?;
-        give(frame, arguments).await?;
+        write_answer(frame, arguments).await?;
     }
     Ok(())
 }
 
-/// The plan of a statement, made on a thread of its own: a store that it names is opened meanwhile, however long that
-/// takes, and an interrupt is seen.
+/// Plans a statement on a separate thread, so that an interrupt is handled while planning opens stores.
 async fn plan(context: &SessionContext, statement: Statement) -> Result<LogicalPlan, Fault> {
     let (state, runtime) = (context.state(), Handle::current());
     let work = move || runtime.block_on(state.statement_to_plan(statement));
     Ok(tokio::task::spawn_blocking(work).await.map_err(io::Error::other)??)
 }
 
+/// Parses a text of one or more statements.
 fn parse(text: &str) -> Result<Vec<Statement>, Fault> {
     let statements: Vec<Statement> = DFParserBuilder::new(text).build()?.parse_statements()?.into();
     if statements.is_empty() {
@@ -71,7 +71,7 @@ fn parse(text: &str) -> Result<Vec<Statement>, Fault> {
     Ok(statements)
 }
 
-/// Whether a statement has rows for an answer, and not only a number of rows that it wrote.
+/// Returns whether a statement has rows as its answer, not only a number of written rows.
 fn is_question(statement: &Statement) -> bool {
     use datafusion::sql::sqlparser::ast;
     match statement {
@@ -88,8 +88,8 @@ fn is_question(statement: &Statement) -> bool {
     }
 }
 
-/// The plan that runs `plan` and says what that cost.
-fn explained(plan: LogicalPlan) -> Result<LogicalPlan, Fault> {
+/// Wraps `plan` in EXPLAIN ANALYZE.
+fn explain(plan: LogicalPlan) -> Result<LogicalPlan, Fault> {
     if matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
         return Ok(plan);
     }
@@ -97,14 +97,15 @@ fn explained(plan: LogicalPlan) -> Result<LogicalPlan, Fault> {
     Ok(builder.explain(false, true)?.build()?)
 }
 
-async fn give(frame: DataFrame, arguments: &Arguments) -> Result<(), Fault> {
+/// Runs a plan and writes its answer; prints a note if rows are not shown.
+async fn write_answer(frame: DataFrame, arguments: &Arguments) -> Result<(), Fault> {
     if frame.schema().fields().is_empty() {
-        // A statement without an answer, such as CREATE: running it is all.
+        // A statement without an answer, such as CREATE, only runs.
         frame.collect().await?;
         return Ok(());
     }
-    let more = output::write(frame, arguments).await?;
-    if more && !arguments.quiet {
+    let is_cut = output::write(frame, arguments).await?;
+    if is_cut && !arguments.quiet {
         let note = format!(
             "note: {} rows are shown, there are more: --limit 0 shows all",
             arguments.limit

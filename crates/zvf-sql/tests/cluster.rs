@@ -1,4 +1,4 @@
-//! `zvf-sql --cluster`: the program asks a scheduler with an executor, which run in this process.
+//! Tests `zvf-sql --cluster` with a scheduler and an executor in this process.
 #![cfg(feature = "cluster")]
 
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use assert_cmd::Command;
 use zvf_cluster::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
 
-/// Runs a scheduler and an executor for as long as the test does; where the scheduler listens.
+/// Starts a scheduler and an executor that run until the process ends; returns the address of the scheduler.
 fn start(folder: &Path) -> SocketAddr {
     let [scheduler, executor, control] = [(); 3].map(|()| free_address());
     let options = SchedulerOptions {
@@ -38,7 +38,7 @@ fn start(folder: &Path) -> SocketAddr {
     scheduler
 }
 
-/// Runs `work` on a thread of its own, which ends with the process.
+/// Runs `work` on a new thread, which ends with the process.
 fn spawn(work: impl Future<Output = datafusion::error::Result<()>> + Send + 'static) {
     thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -46,7 +46,7 @@ fn spawn(work: impl Future<Output = datafusion::error::Result<()>> + Send + 'sta
     });
 }
 
-/// An address that nobody had a moment ago.
+/// Returns an address that was free a moment ago.
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -55,7 +55,7 @@ fn free_address() -> SocketAddr {
 fn wait_for(address: SocketAddr, page: &str) {
     let begun = Instant::now();
     while !says_ok(address, page) {
-        assert!(begun.elapsed() < PATIENCE, "the scheduler never says {page}");
+        assert!(begun.elapsed() < TIMEOUT, "the scheduler never says {page}");
         thread::sleep(Duration::from_millis(50));
     }
 }
@@ -76,13 +76,13 @@ fn ask(folder: &Path, words: &[&str]) -> Output {
 /// The lines of an answer.
 fn lines(folder: &Path, words: &[&str]) -> Vec<String> {
     let output = ask(folder, words);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{words:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]
-fn the_program_asks_a_cluster() {
+fn answers_from_a_cluster() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let made = "COPY (SELECT CAST(value % 40 AS FLOAT) AS x, CAST(value / 40 AS FLOAT) AS y, value % 7 AS w \
@@ -112,9 +112,9 @@ fn the_program_asks_a_cluster() {
     }
     let output =
         ask(here, &[&cluster[..], &["COPY (SELECT 1.0 AS x) TO 'q.zarrvectors'"]].concat());
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("run statements that write without --cluster"), "{said}");
+    assert!(stderr.contains("run statements that write without --cluster"), "{stderr}");
     let output = ask(
         here,
         &["--cluster", &free_address().to_string(), "SELECT count(*) FROM 'p.zarrvectors'"],
@@ -124,5 +124,5 @@ fn the_program_asks_a_cluster() {
     assert!(has_results, "the executor has worked");
 }
 
-/// After this nothing is going to happen.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout for everything that a test waits for.
+const TIMEOUT: Duration = Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! The program as people run it: statements, outputs, stores that are made, and faults.
+//! Tests the program on the command line: statements, outputs, new stores, and faults.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,11 +38,11 @@ impl Place {
         command
     }
 
-    /// Standard output of what succeeds.
+    /// Returns the standard output of a run that succeeds.
     fn text(&self, words: &[&str]) -> String {
         let output = self.command(words).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{words:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {stderr}");
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -50,23 +50,23 @@ impl Place {
         self.text(words).lines().map(str::to_owned).collect()
     }
 
-    /// The one number of a statement.
+    /// Returns the single number of a statement.
     fn number(&self, statement: &str) -> i64 {
         let lines = self.lines(&[statement, "--format", "csv"]);
         lines.last().unwrap().parse().unwrap()
     }
 
-    /// The exit code and the one line of what fails.
+    /// Returns the exit code and the single line of a run that fails.
     fn refused(&self, words: &[&str]) -> (i32, String) {
         let output = self.command(words).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(said.lines().count(), 1, "{said}");
-        (output.status.code().unwrap(), said)
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(line.lines().count(), 1, "{line}");
+        (output.status.code().unwrap(), line)
     }
 }
 
 #[test]
-fn conditions_reach_the_store_and_answers_are_right() {
+fn pushes_conditions_down_to_the_store() {
     let place = Place::new();
     let from = "FROM 'points.zarrvectors'";
     assert_eq!(place.number(&format!("SELECT count(*) {from}")), 200);
@@ -82,13 +82,13 @@ fn conditions_reach_the_store_and_answers_are_right() {
     for word in ["cells_pruned=6", "cells_read=2", "bytes_read=", "requests=", "where=x < 4.0"] {
         assert!(plan.contains(word), "{word}: {plan}");
     }
-    // Chunks are counted where none is left out, too.
+    // Chunks are also counted if none is pruned.
     let plan = place.text(&["--explain", &format!("SELECT sum(x) {from}")]);
     assert!(plan.contains("cells_pruned=0") && plan.contains("cells_read=8"), "{plan}");
 }
 
 #[test]
-fn stores_and_files_are_joined_under_names() {
+fn joins_stores_and_files_by_name() {
     let place = Place::new();
     fs::write(place.path("names.csv"), "kind,name\na,first\nb,second\n").unwrap();
     let tables = ["--table", "p=points.zarrvectors", "--table", "n=names.csv", "--format", "csv"];
@@ -104,7 +104,7 @@ fn stores_and_files_are_joined_under_names() {
 }
 
 #[test]
-fn answers_have_every_format() {
+fn writes_answers_in_every_format() {
     let place = Place::new();
     let statement = "SELECT x, kind FROM 'points.zarrvectors' WHERE y = 0 ORDER BY x LIMIT 2";
     let table = place.text(&[statement]);
@@ -119,8 +119,8 @@ fn answers_have_every_format() {
         if name != "out.json" {
             assert_eq!(place.number(&format!("SELECT count(*) FROM '{name}'")), 2, "{name}");
         }
-        let (code, said) = place.refused(&[statement, "-o", name]);
-        assert!(code == 4 && said.contains("--overwrite"), "{said}");
+        let (code, line) = place.refused(&[statement, "-o", name]);
+        assert!(code == 4 && line.contains("--overwrite"), "{line}");
         place.text(&[statement, "-o", name, "--overwrite"]);
     }
     let rows =
@@ -130,15 +130,15 @@ fn answers_have_every_format() {
 }
 
 #[test]
-fn rows_become_stores_and_are_added_to_them() {
+fn copies_rows_to_a_store_and_inserts_rows() {
     let place = Place::new();
     place.text(&[
         "COPY (SELECT x, y, mass FROM 'points.zarrvectors' WHERE mass = 7) TO 'seven.zarrvectors'",
     ]);
     let count = "SELECT count(*) FROM 'seven.zarrvectors'";
     assert_eq!(place.number(count), 21);
-    let (code, said) = place.refused(&["COPY (SELECT 1.0 AS x, 2.0 AS y) TO 'seven.zarrvectors'"]);
-    assert!(code == 4 && said.contains("AlreadyExists"), "{said}");
+    let (code, line) = place.refused(&["COPY (SELECT 1.0 AS x, 2.0 AS y) TO 'seven.zarrvectors'"]);
+    assert!(code == 4 && line.contains("AlreadyExists"), "{line}");
     let insert = "INSERT INTO s (x, y, mass) VALUES (1000, 2, 8), (3, 4, 9)";
     place.text(&["--table", "s=seven.zarrvectors", insert]);
     assert_eq!(place.number(count), 23);
@@ -160,9 +160,9 @@ fn leftovers(folder: &Path) -> bool {
 }
 
 #[test]
-fn faults_are_one_line_with_the_code_of_their_class() {
+fn prints_faults_as_one_line_with_the_exit_code_of_their_class() {
     let place = Place::new();
-    for (statement, code, said) in [
+    for (statement, code, expected) in [
         ("SELECT nothing FROM 'points.zarrvectors'", 2, "nothing"),
         ("SELEC 1", 2, "InvalidArgument"),
         ("SELECT * FROM 'absent.zarrvectors'", 4, "NotFound"),
@@ -175,7 +175,7 @@ fn faults_are_one_line_with_the_code_of_their_class() {
     ] {
         let (found, line) = place.refused(&[statement]);
         assert_eq!(found, code, "{statement}: {line}");
-        assert!(line.starts_with("zvf-sql: ") && line.contains(said), "{statement}: {line}");
+        assert!(line.starts_with("zvf-sql: ") && line.contains(expected), "{statement}: {line}");
     }
     let (code, line) = place.refused(&["SELECT 1", "-o", "x.bin"]);
     assert!(code == 2 && line.contains("--format"), "{line}");
@@ -187,7 +187,7 @@ fn faults_are_one_line_with_the_code_of_their_class() {
 }
 
 #[test]
-fn an_empty_answer_is_one_too() {
+fn writes_empty_answers() {
     let place = Place::new();
     let statement = "SELECT x, kind FROM 'points.zarrvectors' WHERE x > 1000";
     assert_eq!(place.lines(&[statement, "--format", "csv"]), ["x,kind"]);
@@ -195,13 +195,13 @@ fn an_empty_answer_is_one_too() {
     assert_eq!(place.text(&[statement, "--format", "jsonl"]), "");
     place.text(&[statement, "-o", "none.parquet"]);
     assert_eq!(place.number("SELECT count(*) FROM 'none.parquet'"), 0);
-    // Nulls have their key.
+    // Nulls have their key in JSON.
     let lines = place.lines(&["SELECT NULL AS a, 1 AS b", "--json"]);
     assert_eq!(lines, [r#"{"a":null,"b":1}"#]);
 }
 
 #[test]
-fn memory_has_a_limit() {
+fn limits_memory() {
     let place = Place::new();
     let join = "SELECT count(*) FROM generate_series(1, 4000000) AS a JOIN generate_series(1, 4000000) AS b \
                 ON a.value = b.value";
@@ -220,7 +220,7 @@ fn an_interrupt_ends_the_statement() {
     let mut command = Command::new(program);
     command.args([text, "--format", "csv"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // The first answer is there: it works on the second.
+    // After the first answer, the program runs the second statement.
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "first");
     let number = child.id().to_string();
@@ -236,40 +236,40 @@ fn an_interrupt_is_seen_while_a_store_is_opened() {
     use std::net::TcpListener;
     use std::process::{Command, Stdio};
     for level in ["", ", level => 0"] {
-        // Somebody who takes connections and never answers.
+        // A server that accepts connections and never answers.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/slow.zarrvectors", listener.local_addr().unwrap());
         let arguments = format!("'{url}'{level}");
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("zvf-sql"));
         command.arg(format!("SELECT count(*) FROM zvf({arguments})"));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // It waits for an answer from now on.
+        // From now on the program waits for an answer.
         let (_connection, _peer) = listener.accept().unwrap();
         let number = child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &number]).status().unwrap().success());
         let done = child.wait_with_output().unwrap();
-        let said = String::from_utf8(done.stderr).unwrap();
+        let stderr = String::from_utf8(done.stderr).unwrap();
         assert_eq!(
-            (done.status.code(), said.as_str()),
+            (done.status.code(), stderr.as_str()),
             (Some(130), "zvf-sql: Cancelled, interrupted\n")
         );
     }
 }
 
 #[test]
-fn arguments_of_tables_have_names() {
+fn accepts_named_arguments_of_tables() {
     let place = Place::new();
     let named = "SELECT count(*) FROM zvf('points.zarrvectors', level => 0, kind => 'point_cloud')";
     assert_eq!(place.number(named), 200);
-    let (code, said) = place.refused(&["SELECT * FROM zvf('points.zarrvectors', lod => 0)"]);
-    assert!(code == 2 && said.contains("expected path, table, level, kind"), "{code} {said}");
+    let (code, line) = place.refused(&["SELECT * FROM zvf('points.zarrvectors', lod => 0)"]);
+    assert!(code == 2 && line.contains("expected path, table, level, kind"), "{code} {line}");
     let mut command = place.command(&["--format", "csv"]);
     let output = command.write_stdin(format!("{named};")).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "count(*)\n200\n");
 }
 
 #[test]
-fn statements_come_from_standard_input() {
+fn reads_statements_from_standard_input() {
     let place = Place::new();
     let mut command = place.command(&["--format", "csv"]);
     let output = command.write_stdin("SELECT 1 AS a; SELECT 2 AS b;").output().unwrap();

@@ -12,20 +12,20 @@ fn run(folder: &Path, words: &[&str]) -> Result<Vec<String>, (Option<i32>, Strin
     let mut command = Command::cargo_bin("zvf-sql").unwrap();
     let output =
         command.current_dir(folder).args(words).args(["--format", "csv"]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     match output.status.success() {
         true => Ok(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()),
-        false => Err((output.status.code(), said)),
+        false => Err((output.status.code(), stderr)),
     }
 }
 
-/// The one number of a statement.
+/// Returns the single number of a statement.
 fn number(folder: &Path, statement: &str) -> i64 {
     let lines = run(folder, &[statement]).unwrap_or_else(|fault| panic!("{statement}: {fault:?}"));
     lines.last().unwrap().parse().unwrap()
 }
 
-/// A repository that holds three points; its address and the id of its snapshot.
+/// Creates a repository with three points; returns its address and the id of its snapshot.
 async fn repository(folder: &Path) -> (String, String) {
     let made = "COPY (SELECT column1 AS x, column2 AS y, column3 AS mass FROM (VALUES (1.0, 1.0, 4), \
                 (2.0, 1.0, 5), (9.0, 9.0, 6))) TO 'points.zarrvectors' OPTIONS ('chunk_shape' '5,5')";
@@ -85,26 +85,26 @@ async fn versions_are_tables_and_rows_are_committed_to_a_branch() {
     );
 }
 
-/// How many versions are older than the first one of a store: repositories begin with an empty one.
+/// Returns how many versions are older than the first one of a store: repositories begin with an empty one.
 async fn root_commits(versions: &dyn Versions, first: &str) -> usize {
     versions.history(first).await.unwrap().len() - 1
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_no_version_is_refused() {
+async fn refuses_unknown_versions() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
     let (address, first) = repository(path).await;
-    for (query, code, said) in [
+    for (query, code, expected) in [
         ("?tag=v2", 4, "expected a tag of the repository, found \"v2\"; it has v1"),
         ("?branch=x", 4, "expected a branch of the repository, found \"x\"; it has main"),
         ("?nonsense=1", 2, "nonsense"),
     ] {
         let statement = format!("SELECT count(*) FROM '{address}{query}'");
         let (found, line) = run(path, &[&statement]).unwrap_err();
-        assert!(found == Some(code) && line.contains(said), "{query}: {found:?} {line}");
+        assert!(found == Some(code) && line.contains(expected), "{query}: {found:?} {line}");
     }
-    // Neither a snapshot nor a tag ever changes.
+    // Snapshots and tags are immutable.
     for query in [format!("snapshot={first}"), "tag=v1".to_owned()] {
         let table = format!("p={address}?{query}");
         let insert = "INSERT INTO p (x, y, mass) VALUES (3, 3, 10)";

@@ -159,10 +159,10 @@ impl Cache {
             if answer.is_some() {
                 continue;
             }
-            match slot.map_or(Found::Nothing, |slot| state.find(slot)) {
-                Found::Held(bytes) => *answer = Some(Ok(bytes)),
-                Found::Flight(flight) => waits.push((at, flight)),
-                Found::Nothing => {
+            match slot.map_or(Lookup::Nothing, |slot| state.find(slot)) {
+                Lookup::Held(bytes) => *answer = Some(Ok(bytes)),
+                Lookup::Flight(flight) => waits.push((at, flight)),
+                Lookup::Nothing => {
                     if let Some(slot) = slot {
                         let sender = claims.sender.get_or_insert_with(|| watch::Sender::new(None));
                         let flight = Flight { batch: sender.subscribe(), at: claims.claimed.len() };
@@ -184,7 +184,7 @@ impl Cache {
 /// The answers of a batch, once they are there.
 type Batch = Option<Arc<[Answer]>>;
 
-/// What someone is fetching: an answer of a batch, by its place in that.
+/// A fetch in flight: an answer of a batch, by its place in that.
 #[derive(Clone, Debug)]
 struct Flight {
     batch: watch::Receiver<Batch>,
@@ -193,14 +193,14 @@ struct Flight {
 
 type Waits = Vec<(usize, Flight)>;
 
-/// Where a slot is.
-enum Found {
+/// The state of a slot: cached, being fetched, or neither.
+enum Lookup {
     Held(Option<Bytes>),
     Flight(Flight),
     Nothing,
 }
 
-/// What one batch is fetching. Dropped early, it leaves the slots to the next batch.
+/// The slots that one batch fetches. Dropped early, it leaves them to the next batch.
 struct Claims<'a> {
     cache: &'a Cache,
     age: u64,
@@ -257,15 +257,15 @@ impl Drop for Claims<'_> {
 }
 
 impl State {
-    fn find(&mut self, slot: Slot) -> Found {
+    fn find(&mut self, slot: Slot) -> Lookup {
         if let Some(entry) = self.entries.get_mut(&slot) {
             entry.used = true;
-            return Found::Held(entry.bytes.clone());
+            return Lookup::Held(entry.bytes.clone());
         }
         // A flight whose owner was dropped has no answer.
         match self.flights.get(&slot).filter(|flight| flight.batch.has_changed().is_ok()) {
-            Some(flight) => Found::Flight(flight.clone()),
-            None => Found::Nothing,
+            Some(flight) => Lookup::Flight(flight.clone()),
+            None => Lookup::Nothing,
         }
     }
 

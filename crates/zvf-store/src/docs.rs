@@ -3,18 +3,18 @@
 //! A document is fetched once at a time (single flight): a second caller waits for the first. That there is no document
 //! is kept as well; faults are not kept.
 //!
-//! Of the document of an array with many chunks, nearly all is its presence list. Who opens the array takes an
+//! Nearly all of the document of an array with many chunks is its presence list. Opening the array takes an
 //! [`Outline`]: the document without that list, from its first and last bytes. The list is read, checked and kept
-//! when somebody asks for it:
+//! at its first use:
 //!
 //! ```text
 //! fewer than 128 KiB, a group, or not a file of this machine    read and parsed as a whole
 //! else                  its ends, 16 KiB each, and the file is held open: the handle keeps the document it began
-//! first question        the whole, parsed with all checks; its outline has to be the one that was used
+//! first use             the whole, parsed with all checks; its outline has to be the one that was used
 //! ```
 //!
-//! A document that is broken in the middle is therefore refused at the first question, with the error that opening
-//! would have returned.
+//! A document that is broken in the middle is therefore refused at the first use of the list, with the error that
+//! opening would have returned.
 //!
 //! Not here: what a document means for the layout.
 #![cfg_attr(
@@ -35,19 +35,19 @@ use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
 use crate::source::{Begun, Get, Got, HeldFile, Source, Version};
 
-/// Documents by the node they are of.
+/// The cached documents, by node.
 #[derive(Debug, Default)]
 pub(crate) struct Docs {
     known: Mutex<HashMap<Key, Slot>>,
 }
 
-/// A document once it was read.
+/// The cell of one document.
 type Slot = Arc<OnceCell<Doc>>;
 
 #[derive(Clone, Debug)]
 enum Doc {
     /// With its text; none when there is no such node.
-    Whole(Option<Kept>),
+    Whole(Option<CachedDoc>),
     Outline(Arc<Outline>),
 }
 
@@ -55,7 +55,7 @@ enum Doc {
 #[derive(Debug)]
 pub(crate) struct Outline {
     doc: ArrayDoc,
-    whole: OnceCell<Kept>,
+    whole: OnceCell<CachedDoc>,
     document: Key,
     file: Mutex<Option<Arc<HeldFile>>>,
 }
@@ -68,7 +68,7 @@ pub(crate) enum NodeOutline {
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct CachedDoc {
     node: Arc<Node>,
     print: Fingerprint,
     version: Version,
@@ -90,7 +90,7 @@ impl Fingerprint {
 }
 
 impl Docs {
-    /// The document of the node under `key`.
+    /// Returns the document of the node under `key`.
     pub(crate) async fn node(
         &self,
         source: &Source,
@@ -98,34 +98,36 @@ impl Docs {
     ) -> Result<Option<Arc<Node>>, StoreError> {
         let whole = async { fetch(source, key).await.map(Doc::Whole) };
         match self.slot(key).get_or_try_init(|| whole).await? {
-            Doc::Whole(kept) => Ok(kept.as_ref().map(|kept| Arc::clone(&kept.node))),
+            Doc::Whole(cached) => Ok(cached.as_ref().map(|cached| Arc::clone(&cached.node))),
             Doc::Outline(outline) => outline.node().await.map(Some),
         }
     }
 
-    /// The document of the node under `key`, or its outline while no more of it was asked for.
+    /// Returns the document of the node under `key`, or its outline while the rest is not read.
     pub(crate) async fn outline(
         &self,
         source: &Source,
         key: &Key,
     ) -> Result<NodeOutline, StoreError> {
         Ok(match self.slot(key).get_or_try_init(|| begin(source, key)).await? {
-            Doc::Whole(kept) => NodeOutline::Node(kept.as_ref().map(|kept| Arc::clone(&kept.node))),
+            Doc::Whole(cached) => {
+                NodeOutline::Node(cached.as_ref().map(|cached| Arc::clone(&cached.node)))
+            }
             Doc::Outline(outline) => NodeOutline::Array(Arc::clone(outline)),
         })
     }
 
-    /// The text of a group document that was read.
+    /// Returns the text of a group document that was read.
     pub(crate) fn text(&self, key: &Key) -> Option<Bytes> {
         match self.slot(key).get()? {
-            Doc::Whole(kept) => kept.as_ref()?.text.clone(),
+            Doc::Whole(cached) => cached.as_ref()?.text.clone(),
             Doc::Outline(_) => None, // of an array
         }
     }
 
     /// Whether every document that was read is still the same, in the same file: a folder that changes places
-    /// with another may bring the same documents with other cells. A presence list that was not requested is not read for
-    /// this, as long as its file says that nobody wrote to it.
+    /// with another may bring the same documents with other cells. A presence list that was not requested is not read
+    /// for this while its file was not written to.
     pub(crate) async fn unchanged(&self, source: &Source) -> Result<bool, StoreError> {
         let docs: Vec<(Key, Doc)> = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,16 +138,16 @@ impl Docs {
         };
         let mut read: Vec<(Key, Option<(Fingerprint, Version)>)> = Vec::with_capacity(docs.len());
         for (key, doc) in docs {
-            let kept = match doc {
-                Doc::Whole(kept) => kept,
+            let cached = match doc {
+                Doc::Whole(cached) => cached,
                 Doc::Outline(outline) if outline.is_untouched(source).await? => continue,
-                Doc::Outline(outline) => match outline.kept().await {
-                    Ok(kept) => Some(kept.clone()),
+                Doc::Outline(outline) => match outline.load().await {
+                    Ok(cached) => Some(cached.clone()),
                     // What is wrong with it shows when it is asked for.
                     Err(_broken) => return Ok(false),
                 },
             };
-            read.push((key, kept.map(|kept| (kept.print, kept.version))));
+            read.push((key, cached.map(|cached| (cached.print, cached.version))));
         }
         let gets: Result<Vec<Get>, StoreError> =
             read.iter().map(|(key, _)| Ok(Get::object(document(key)?))).collect();
@@ -174,20 +176,20 @@ impl Docs {
     }
 }
 
-/// Where the document of a node lies.
+/// Returns the key of the document of a node.
 pub(crate) fn document(key: &Key) -> Result<Key, StoreError> {
     key.child("zarr.json")
 }
 
 impl Outline {
-    /// The document but for its presence list: it has one.
+    /// Returns the document without its presence list.
     pub(crate) const fn doc(&self) -> &ArrayDoc {
         &self.doc
     }
 
-    /// All of it.
+    /// Returns the whole document.
     pub(crate) async fn node(&self) -> Result<Arc<Node>, StoreError> {
-        Ok(Arc::clone(&self.kept().await?.node))
+        Ok(Arc::clone(&self.load().await?.node))
     }
 
     /// Whether no more than the outline was read, and the file is the one that it was read from, as it was.
@@ -198,17 +200,17 @@ impl Outline {
         Ok(matches!(now, Begun::Ends(_, _, now) if now.version() == file.version()))
     }
 
-    async fn kept(&self) -> Result<&Kept, StoreError> {
-        self.whole.get_or_try_init(|| self.complete()).await
+    async fn load(&self) -> Result<&CachedDoc, StoreError> {
+        self.whole.get_or_try_init(|| self.read_whole()).await
     }
 
-    async fn complete(&self) -> Result<Kept, StoreError> {
+    async fn read_whole(&self) -> Result<CachedDoc, StoreError> {
         let changed = || StoreError::changed(Change::Version).with_key(&self.document);
         // The file is released once this was done.
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let file = file.ok_or_else(changed)?;
-        let kept = parse(&file.read().await?, file.version(), &self.document)?;
-        match &*kept.node {
+        let cached = parse(&file.read().await?, file.version(), &self.document)?;
+        match &*cached.node {
             Node::Array(doc) if doc.has_outline(&self.doc) => {}
             Node::Array(_) | Node::Group(_) => {
                 let expected = Expected::Rule("one list of keys, without anything between them");
@@ -224,7 +226,7 @@ impl Outline {
             }
         }
         drop(self.file.lock().unwrap_or_else(PoisonError::into_inner).take());
-        Ok(kept)
+        Ok(cached)
     }
 }
 
@@ -247,17 +249,17 @@ async fn begin(source: &Source, key: &Key) -> Result<Doc, StoreError> {
     Ok(Doc::Whole(got.map(|got| parse(&got.bytes, got.version, &document)).transpose()?))
 }
 
-async fn fetch(source: &Source, key: &Key) -> Result<Option<Kept>, StoreError> {
+async fn fetch(source: &Source, key: &Key) -> Result<Option<CachedDoc>, StoreError> {
     let document = document(key)?;
     let got = source.read_many(&[Get::object(document.clone())]).await.pop().unwrap_or(Ok(None))?;
     got.map(|got| parse(&got.bytes, got.version, &document)).transpose()
 }
 
-fn parse(text: &Bytes, version: Version, document: &Key) -> Result<Kept, StoreError> {
+fn parse(text: &Bytes, version: Version, document: &Key) -> Result<CachedDoc, StoreError> {
     let node = Node::parse(text).map_err(|error| StoreError::from(error).with_key(document))?;
     let print = Fingerprint::compute(text);
     let text = matches!(node, Node::Group(_)).then(|| text.clone());
-    Ok(Kept { node: Arc::new(node), print, version, text })
+    Ok(CachedDoc { node: Arc::new(node), print, version, text })
 }
 
 /// Documents of so many bytes are read in two steps: below that, one is as fast.

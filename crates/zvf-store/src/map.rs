@@ -61,7 +61,7 @@ struct Inner {
     path: Option<PathBuf>, // absolute; none when it was opened by someone else
     promise: Promise,
     file: File,
-    seen: Seen,
+    stamp: FileStamp,
     map: Option<Mapping>, // none when the file is empty
 }
 
@@ -87,8 +87,8 @@ impl MappedFile {
     /// has as many maps as it can have.
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
     pub unsafe fn mapped(path: &Path) -> Result<Self, StoreError> {
-        let most = to_u64(MAX_WATCHED);
-        let full = || StoreError::limit(Op::Open, "mapped files at once", most, most + 1);
+        let max = to_u64(MAX_WATCHED);
+        let full = || StoreError::limit(Op::Open, "mapped files at once", max, max + 1);
         Self::open(path, Promise::OfCaller)?.ok_or_else(full)
     }
 
@@ -128,7 +128,7 @@ impl MappedFile {
     pub(crate) fn reopen(&self) -> Result<Option<Reopened>, StoreError> {
         let Some(path) = &self.0.path else { return Ok(None) };
         let io = |error| StoreError::io(Op::Open, error);
-        if self.0.seen.is_same(&Seen::from_metadata(&std::fs::metadata(path).map_err(io)?)) {
+        if self.0.stamp.is_same(&FileStamp::from_metadata(&std::fs::metadata(path).map_err(io)?)) {
             return Ok(None);
         }
         let mapped = Self::open(path, self.0.promise)?;
@@ -138,7 +138,7 @@ impl MappedFile {
     /// How many bytes the file had when it was mapped; a `u64`, as positions in files are.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.0.seen.size
+        self.0.stamp.size
     }
 
     /// Whether the file was empty when it was mapped.
@@ -218,7 +218,7 @@ impl Promise {
         if matches!(self, Self::WhereImmutable) && !immutable::is_closed_to_writers(&file, &about) {
             return Ok(None);
         }
-        let seen = Seen::from_metadata(&about);
+        let stamp = FileStamp::from_metadata(&about);
         let map = if about.len() == 0 {
             None
         } else {
@@ -237,7 +237,7 @@ impl Promise {
             };
             Some(Mapping { watch, map })
         };
-        Ok(Some(MappedFile(Arc::new(Inner { path, promise: self, file, seen, map }))))
+        Ok(Some(MappedFile(Arc::new(Inner { path, promise: self, file, stamp, map }))))
     }
 }
 
@@ -252,7 +252,7 @@ impl Inner {
     fn check(&self) -> Result<(), StoreError> {
         let about = self.file.metadata().map_err(|error| StoreError::io(Op::Read, error))?;
         let hit = self.map.as_ref().and_then(|map| map.watch.as_ref()).is_some_and(Watch::was_hit);
-        if hit || !self.seen.is_same(&Seen::from_metadata(&about)) {
+        if hit || !self.stamp.is_same(&FileStamp::from_metadata(&about)) {
             return Err(StoreError::changed(Change::Version));
         }
         Ok(())
@@ -295,9 +295,9 @@ impl fmt::Debug for View {
     }
 }
 
-/// What is kept of a file to see that it changed.
+/// The metadata that shows whether a file changed.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct FileStamp {
     place: (u64, u64),
     size: u64,
     modified: (i64, i64),
@@ -305,7 +305,7 @@ struct Seen {
     links: u64,
 }
 
-impl Seen {
+impl FileStamp {
     fn from_metadata(about: &Metadata) -> Self {
         Self {
             place: (about.dev(), about.ino()),
@@ -317,7 +317,7 @@ impl Seen {
     }
 
     fn is_same(&self, now: &Self) -> bool {
-        let content = |seen: &Self| (seen.place, seen.size, seen.modified);
+        let content = |stamp: &Self| (stamp.place, stamp.size, stamp.modified);
         let touched = self.changed != now.changed && self.links == now.links;
         content(self) == content(now) && !touched
     }

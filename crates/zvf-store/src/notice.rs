@@ -103,18 +103,18 @@ pub(crate) struct Notices(Mutex<Vec<Notice>>);
 impl Notices {
     /// Adds `notice`, unless it is there already or there is no more room.
     pub(crate) fn add(&self, notice: Notice) {
-        let mut kept = self.kept();
-        if kept.len() < MAX_NOTICES && !kept.contains(&notice) {
-            kept.push(notice);
+        let mut notices = self.lock();
+        if notices.len() < MAX_NOTICES && !notices.contains(&notice) {
+            notices.push(notice);
         }
     }
 
     /// All of them, in the order in which they came up.
     pub(crate) fn all(&self) -> Vec<Notice> {
-        self.kept().clone()
+        self.lock().clone()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<Notice>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Notice>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

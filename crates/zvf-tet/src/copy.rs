@@ -151,10 +151,10 @@ mod tests {
     use crate::{AxisSlice, Selection, TensorDtype, TileGeometry};
 
     /// Source, destination, count and stride.
-    type Found = (u64, u64, u64, u64);
+    type CopiedRun = (u64, u64, u64, u64);
 
     /// Name, chunk shape, selection and runs.
-    type Case = (&'static str, [u64; 3], [AxisSlice; 3], &'static [Found]);
+    type Case = (&'static str, [u64; 3], [AxisSlice; 3], &'static [CopiedRun]);
 
     #[test]
     fn runs_are_as_long_as_they_can_be() {

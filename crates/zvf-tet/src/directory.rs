@@ -114,9 +114,9 @@ impl<'a> Directory<'a> {
             let (class, expected) = (Class::OutOfBounds, Expected::AtMost(room.into()));
             return Err(in_file(cur.refuse(class, "dataset_blob_len", 0, expected, blob_len)));
         }
-        let most = blob_len.checked_div(SMALLEST_RECORD).unwrap_or(0);
-        if u64::from(dataset_count) > most {
-            let (class, expected) = (Class::Truncated, Expected::AtMost(most.into()));
+        let max_count = blob_len.checked_div(SMALLEST_RECORD).unwrap_or(0);
+        if u64::from(dataset_count) > max_count {
+            let (class, expected) = (Class::Truncated, Expected::AtMost(max_count.into()));
             let (at, found) = (AT_DATASET_COUNT, dataset_count);
             return Err(cur.refuse(class, "dataset_count", at, expected, found));
         }

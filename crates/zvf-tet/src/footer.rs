@@ -111,9 +111,9 @@ impl<'a> Footer<'a> {
             let (class, expected) = (Class::UnsupportedVersion, Expected::Between(1, 2));
             return Err(refuse(class, "history_version", at(8), expected, version));
         }
-        let (len, most) = (history_json_len.get(), room.saturating_sub(Self::TAIL));
-        if len > most {
-            let expected = Expected::AtMost(most.into());
+        let (len, max) = (history_json_len.get(), room.saturating_sub(Self::TAIL));
+        if len > max {
+            let expected = Expected::AtMost(max.into());
             return Err(refuse(Class::OutOfBounds, "history_json_len", at(16), expected, len));
         }
         let need = len.saturating_add(Self::TAIL); // at most the file
@@ -321,8 +321,8 @@ fn references(
             let expected = Expected::Rule("whole numbers offset and len");
             return Err(refuse(Class::Encoding, name, json_at, expected, "something else"));
         };
-        let most = json_at.saturating_sub(floor);
-        if len > most || offset < floor || offset > json_at {
+        let max = json_at.saturating_sub(floor);
+        if len > max || offset < floor || offset > json_at {
             let expected = Expected::Rule("a span between index and JSON");
             return Err(refuse(Class::OutOfBounds, name, json_at, expected, "another one"));
         }

@@ -157,12 +157,12 @@ impl<'a> Index<'a> {
         let fault = |field, at, expected, found: u64| {
             FormatError::new(Class::NonCanonical, Part::TetIndex, field, at, expected, found)
         };
-        let (zero, most) = (Expected::Exactly(0), Expected::AtMost(10_000));
+        let (zero, max) = (Expected::Exactly(0), Expected::AtMost(10_000));
         let percent = u64::from(self.budget.percent_bps());
         let [two, eight] = self.reserved;
         let head = [
             (percent > 10_000)
-                .then(|| fault("memory_budget_percent_bps", AT_PERCENT, most, percent)),
+                .then(|| fault("memory_budget_percent_bps", AT_PERCENT, max, percent)),
             (two != 0).then(|| fault("reserved", AT_RESERVED_18, zero, two)),
             (eight != 0).then(|| fault("reserved", AT_RESERVED_24, zero, eight)),
         ];

@@ -142,12 +142,12 @@ mod tests {
             ("a\\b", None, Some("name at byte 1: expected a name without backslash and colon, found one of them")),
             ("c:a", None, Some("name at byte 1: expected a name without backslash and colon, found one of them")),
         ];
-        let said = |verdict: Result<(), FormatError>| verdict.err().map(|e| e.to_string());
+        let message = |verdict: Result<(), FormatError>| verdict.err().map(|e| e.to_string());
         for (name, new, export) in table {
             let full = |text: &str| std::format!("InvalidKey in tet directory, {text}");
-            assert_eq!(said(check_new_name(name)), new.map(full), "{name:?}");
+            assert_eq!(message(check_new_name(name)), new.map(full), "{name:?}");
             let export = if export == Some("") { new } else { export };
-            assert_eq!(said(check_export_name(name)), export.map(full), "{name:?}");
+            assert_eq!(message(check_export_name(name)), export.map(full), "{name:?}");
         }
     }
 

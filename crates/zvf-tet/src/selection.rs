@@ -82,8 +82,8 @@ impl AxisSlice {
             return refuse("stop", Expected::AtMost(extent.into()), self.stop);
         }
         if self.start >= self.stop {
-            let most = i128::from(self.stop).saturating_sub(1);
-            return refuse("start", Expected::AtMost(most), self.start);
+            let max = i128::from(self.stop).saturating_sub(1);
+            return refuse("start", Expected::AtMost(max), self.start);
         }
         Ok(())
     }

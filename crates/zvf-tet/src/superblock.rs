@@ -64,8 +64,8 @@ impl Superblock {
             return Err(cur.refuse(class, "layout_version", AT_VERSION, expected, found));
         }
         let (offset, length) = (raw.chunk_index_offset.get(), raw.chunk_index_length.get());
-        let outside = |field, at, most: u64, found: u64| {
-            Err(cur.refuse(Class::OutOfBounds, field, at, Expected::AtMost(most.into()), found))
+        let outside = |field, at, max: u64, found: u64| {
+            Err(cur.refuse(Class::OutOfBounds, field, at, Expected::AtMost(max.into()), found))
         };
         if offset > file_len {
             return outside("chunk_index_offset", AT_INDEX_OFFSET, file_len, offset);

@@ -166,11 +166,11 @@ impl<'a> TetView<'a> {
         for (at, row) in self.rows_with_offsets() {
             let Some(geometry) = datasets.geometry(row.dataset_id()) else {
                 if row.dataset_id() >= u64::from(self.directory().len()) {
-                    let most = i128::from(self.directory().len()).saturating_sub(1);
+                    let max = i128::from(self.directory().len()).saturating_sub(1);
                     let (class, found) = (Class::OutOfBounds, row.dataset_id());
                     push_finding(
                         report,
-                        fault(class, "dataset_id", at, Expected::AtMost(most), found),
+                        fault(class, "dataset_id", at, Expected::AtMost(max), found),
                     )?;
                 } else if datasets.gave_up {
                     return push_finding(

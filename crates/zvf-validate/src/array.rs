@@ -24,7 +24,7 @@ use crate::rules::structure::{S15, S16, S17, S18, S20};
 use crate::stop::Stop;
 use crate::validation::Validation;
 
-/// An array of chunks that can be looked into.
+/// An array of chunks that can be checked.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkArray {
     /// Its path below the root.
@@ -32,12 +32,12 @@ pub(crate) struct ChunkArray {
     pub(crate) cells: Cells,
     /// The chunks it says it has, as far as they can be.
     pub(crate) keys: Arc<KeyTable>,
-    /// Whether the list of chunks is its own, and not made by listing.
+    /// Whether the array has a list of chunks; else the list is made by listing.
     pub(crate) recorded: bool,
 }
 
 impl ChunkArray {
-    /// The array `name` of a level; `None` when there is none that can be looked into.
+    /// Opens the array `name` of a level; returns `None` if there is none that can be checked.
     pub(crate) async fn open(
         run: &mut Validation,
         level: &LevelNode,
@@ -95,14 +95,14 @@ impl ChunkArray {
         run.checked.arrays += 1;
         let mut array = Self { path, cells, keys: Arc::default(), recorded: doc.is_some() };
         match (doc, origin) {
-            (Some(doc), Some(origin)) => array.native(run, doc, &origin).await?,
-            _ => array.tiny(run).await?,
+            (Some(doc), Some(origin)) => array.list_native_chunks(run, doc, &origin).await?,
+            _ => array.list_chunk_folders(run).await?,
         }
         Ok(Some(array))
     }
 
-    /// What family C records and stores.
-    async fn native(
+    /// Lists the chunks of family C, recorded and stored.
+    async fn list_native_chunks(
         &mut self,
         run: &mut Validation,
         doc: &ArrayDoc,
@@ -110,7 +110,7 @@ impl ChunkArray {
     ) -> Result<(), Stop> {
         let grid = Grid { origin, shape: &doc.shape };
         match &doc.nonempty_chunks {
-            Some(_) => self.keys = Arc::new(recorded(run, &self.path, doc, &grid)),
+            Some(_) => self.keys = Arc::new(parse_recorded_keys(run, &self.path, doc, &grid)),
             None => {
                 let details = ("nonempty_chunks", "the keys of the chunks", "nothing");
                 run.add(
@@ -198,8 +198,8 @@ impl ChunkArray {
         Ok(())
     }
 
-    /// What families A and B have: a folder for each chunk.
-    async fn tiny(&mut self, run: &mut Validation) -> Result<(), Stop> {
+    /// Lists the chunks of families A and B: a folder for each chunk.
+    async fn list_chunk_folders(&mut self, run: &mut Validation) -> Result<(), Stop> {
         match self.cells.presence().await {
             Ok(keys) => self.keys = keys,
             Err(error) => return run.add_store_error(&C2, &self.path, &error),
@@ -323,7 +323,7 @@ struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// Whether chunk `index`, of chunks of this shape, has an item of the grid in it.
+    /// Returns whether chunk `index`, of chunks of this shape, contains an item of the grid.
     fn has_item(&self, index: &[u64], chunk: &[u64]) -> bool {
         let axes = index.iter().zip(self.shape).zip(chunk);
         index.len() == self.shape.len()
@@ -372,8 +372,13 @@ fn as_integer(value: &serde_json::Value) -> Option<i64> {
         .or_else(|| format!("{:.0}", value.as_f64().filter(|x| x.fract() == 0.0)?).parse().ok())
 }
 
-/// M18: keys, each once, in the order of their text, inside the grid. What is right of the list.
-fn recorded(run: &mut Validation, path: &str, doc: &ArrayDoc, grid: &Grid<'_>) -> KeyTable {
+/// Checks M18: keys are unique, in text order and inside the grid; returns the valid ones.
+fn parse_recorded_keys(
+    run: &mut Validation,
+    path: &str,
+    doc: &ArrayDoc,
+    grid: &Grid<'_>,
+) -> KeyTable {
     let Some(list) = &doc.nonempty_chunks else { return KeyTable::default() };
     let (mut keys, mut last): (Vec<ChunkKey>, Option<&str>) =
         (Vec::with_capacity(list.len()), None);
@@ -417,7 +422,7 @@ pub(crate) fn quote(text: &str) -> String {
 }
 
 const EMPTY_CELL_BYTES: u64 = 8;
-/// Cells that are looked at together, of those that should not be there.
+/// Unlisted cells that are checked together.
 const BATCH_CELLS: usize = 64;
 const MAX_SHOWN_CHARS: usize = 48;
 const SHARD: &str = "__shard_";

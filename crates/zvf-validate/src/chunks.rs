@@ -31,7 +31,7 @@ pub(crate) struct ChunkTable {
     hashes: Vec<u64>, // the hash of each key
     total_fragments: u64,
     total_rows: u64,
-    /// Whether there is room for tables by fragment.
+    /// Whether tables by fragment fit in the memory limit.
     pub(crate) is_kept: bool,
     /// The rows of each fragment, where kept.
     pub(crate) ends: Option<Vec<Ends>>,
@@ -39,14 +39,14 @@ pub(crate) struct ChunkTable {
     pub(crate) owners: Option<Vec<i64>>,
 }
 
-/// Where the rows of a fragment begin and end.
+/// The first and last row of a fragment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "(u32, u32, u32, bool)", from = "(u32, u32, u32, bool)")]
 pub(crate) struct Ends {
     pub(crate) first: u32,
     pub(crate) last: u32,
     pub(crate) count: u32,
-    /// Whether its rows are all those from the first to the last, in order.
+    /// Whether its rows are a range in order.
     pub(crate) is_range: bool,
 }
 
@@ -90,18 +90,18 @@ impl ChunkTable {
         }
     }
 
-    /// Says what the next chunk holds.
+    /// Appends the counts of the next chunk.
     pub(crate) fn push(&mut self, rows: Option<u64>, fragments: Option<u64>) {
         self.first_fragment.push(self.total_fragments);
         self.first_row.push(self.total_rows);
         self.total_fragments += fragments.unwrap_or(0); // unknown ones are not counted: see `is_whole`
-        // Where positions are opaque, a claim.
+        // With opaque positions this is a claim.
         self.total_rows = self.total_rows.saturating_add(rows.unwrap_or(0));
         self.rows.push(rows);
         self.fragments.push(fragments);
     }
 
-    /// How many chunks there are.
+    /// Returns the number of chunks.
     pub(crate) fn len(&self) -> usize {
         self.keys.as_ref().map_or(0, |keys| keys.len())
     }
@@ -176,7 +176,7 @@ impl ChunkTable {
         self.ends.as_ref()?.get(start..)?.get(..count)
     }
 
-    /// Which fragment of chunk `place` holds `row`, where fragments are ranges that ascend.
+    /// Returns the fragment of chunk `place` that holds `row`, if fragments are ascending ranges.
     pub(crate) fn find_range(&self, place: usize, row: u64) -> Option<usize> {
         let ends = self.fragment_ends(place)?;
         let after = ends.partition_point(|ends| u64::from(ends.first) <= row);
@@ -196,7 +196,7 @@ impl ChunkTable {
         self.total_fragments
     }
 
-    /// Whether rows and fragments of every chunk are known.
+    /// Returns whether rows and fragments of every chunk are known.
     pub(crate) fn is_whole(&self) -> bool {
         self.rows.len() == self.len()
             && self.rows.iter().chain(&self.fragments).all(Option::is_some)

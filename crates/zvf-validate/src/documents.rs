@@ -13,7 +13,7 @@ use crate::rules::metadata::{
 };
 use crate::validation::Validation;
 
-/// Everything that documents alone show.
+/// Checks everything that documents alone show.
 pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     let named: Vec<_> =
         levels.iter().map(|level| (level.name.as_str(), level.node.meta())).collect();
@@ -45,13 +45,13 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
         check_extra_level_number(run, level);
     }
     for level in levels.iter().flat_map(LevelState::all) {
-        names(run, level);
-        tokens(run, level);
-        present(run, level);
+        check_attribute_names(run, level);
+        check_capabilities(run, level);
+        check_arrays_present(run, level);
     }
 }
 
-/// What the document of an extra geometry of a level says of itself: its number is the level's.
+/// Checks the document of an extra geometry of a level: its number is that of the level.
 fn check_extra_level_number(run: &mut Validation, level: &LevelState) {
     let number = level.node.number().to_string();
     for finding in validate(run.store.root(), &[(&number, level.node.meta())]) {
@@ -61,8 +61,8 @@ fn check_extra_level_number(run: &mut Validation, level: &LevelState) {
     }
 }
 
-/// M19: names of attributes.
-fn names(run: &mut Validation, level: &LevelState) {
+/// Checks M19: names of attributes.
+fn check_attribute_names(run: &mut Validation, level: &LevelState) {
     let columns = level.vertex_columns.iter().chain(&level.fragment_columns);
     let paths: Vec<String> = columns.map(|column| column.path.clone()).collect();
     for path in paths {
@@ -73,8 +73,8 @@ fn names(run: &mut Validation, level: &LevelState) {
     }
 }
 
-/// M21: what a level claims is announced at the root.
-fn tokens(run: &mut Validation, level: &LevelState) {
+/// Checks M21: what a level claims is announced at the root.
+fn check_capabilities(run: &mut Validation, level: &LevelState) {
     let meta = level.node.meta();
     let claims = [
         (meta.preserves_object_ids, Capability::PreservedObjectIds, "preserved_object_ids"),
@@ -89,8 +89,8 @@ fn tokens(run: &mut Validation, level: &LevelState) {
     }
 }
 
-/// M22: what a level says it has.
-fn present(run: &mut Validation, level: &LevelState) {
+/// Checks M22: what a level says it has.
+fn check_arrays_present(run: &mut Validation, level: &LevelState) {
     let missing = level.node.meta().arrays_present.iter().filter(|name| !level.has_node(name));
     for name in missing {
         let finding = Finding::new(&M22, level.path("zarr.json"));
@@ -102,7 +102,7 @@ fn present(run: &mut Validation, level: &LevelState) {
     }
 }
 
-/// The rule of the table that a rule of the format crate is.
+/// Returns the rule of the table for a rule of the format crate.
 fn rule(rule: DocumentRule) -> Option<&'static Rule> {
     let rules: [&'static Rule; 18] = [
         &M1, &M2, &M3, &M4, &M5, &M6, &M7, &M8, &M9, &M10, &M11, &M12, &M13, &M14, &M15, &M16,

@@ -33,7 +33,7 @@ use crate::rules::structure::S17;
 pub struct Finding {
     /// The rule.
     pub rule: &'static Rule,
-    /// How bad it is here.
+    /// The severity of this finding.
     pub severity: Severity,
     /// Whether only a strict reader minds.
     pub lint: bool,

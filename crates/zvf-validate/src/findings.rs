@@ -25,7 +25,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// None yet; `max_kept` of each severity are kept.
+    /// Creates an empty list that keeps `max_kept` findings of each severity.
     pub(crate) fn new(max_kept: usize, strict: bool) -> Self {
         Self {
             max_kept,
@@ -49,7 +49,7 @@ impl Findings {
         if finding.lint && self.strict {
             finding.severity = Severity::Error;
         }
-        let place = (rules::place(finding.rule), finding.severity);
+        let place = (rules::position(finding.rule), finding.severity);
         let count = self.counts.entry(place).or_default();
         *count += 1;
         let kept = self.kept.entry(finding.severity).or_default();
@@ -58,7 +58,7 @@ impl Findings {
         }
     }
 
-    /// Says that something was not looked into; once, however often it is met.
+    /// Reports that something was not checked, once for each rule and place.
     pub(crate) fn skip(&mut self, mut finding: Finding) {
         finding.severity = Severity::Note;
         if !self.skipped.contains(&finding) {
@@ -92,7 +92,7 @@ impl Findings {
 
     /// Takes out what is reported once.
     fn without_unknown(&mut self) -> Vec<Finding> {
-        let place = rules::place(&S17);
+        let place = rules::position(&S17);
         self.counts.retain(|(rule, _), _| *rule != place);
         let mut unknown = Vec::new();
         for kept in self.kept.values_mut() {
@@ -110,7 +110,7 @@ impl Findings {
             if severity == Severity::Note { notes.extend(kept) } else { findings.extend(kept) }
         }
         findings.sort_by_key(|finding: &Finding| {
-            (std::cmp::Reverse(finding.severity), rules::place(finding.rule))
+            (std::cmp::Reverse(finding.severity), rules::position(finding.rule))
         });
         findings.truncate(max_kept);
         let counts = self.counts.into_iter().filter_map(|((place, severity), n)| {
@@ -155,7 +155,7 @@ impl TryFrom<FindingsRecord> for Findings {
             findings.kept.entry(finding.severity).or_default().push(finding);
         }
         for (id, severity, n) in record.counts {
-            let place = rules::place(finding::rule(&id)?);
+            let place = rules::position(finding::rule(&id)?);
             findings.counts.insert((place, finding::severity(&severity)?), n);
         }
         let skipped = record.skipped.into_iter().map(Finding::try_from);
@@ -164,7 +164,7 @@ impl TryFrom<FindingsRecord> for Findings {
     }
 }
 
-/// What a report says of the findings.
+/// The findings of a report, with counts and notes.
 pub(crate) struct FindingSummary {
     pub(crate) findings: Vec<Finding>,
     pub(crate) counts: Vec<(&'static Rule, Severity, u64)>,

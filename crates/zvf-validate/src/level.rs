@@ -1,4 +1,4 @@
-//! What becomes known of one level while it is looked at.
+//! The state of one level during its validation.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use zvf_store::LevelNode;
 use crate::array::ChunkArray;
 use crate::chunks::ChunkTable;
 
-/// One level, and what was learned of it.
+/// The state of one level.
 #[derive(Debug)]
 pub(crate) struct LevelState {
     pub(crate) node: LevelNode,
     /// The path of its group.
     pub(crate) name: String,
-    /// What these arrays hold, in the words of the store.
+    /// The kinds of geometry that the store declares.
     pub(crate) kinds: Vec<Token<GeometryType>>,
     /// Geometries of other kinds, each in a group of its own.
     pub(crate) beside: Vec<Self>,
@@ -33,21 +33,21 @@ pub(crate) struct LevelState {
     /// Chunks with their rows and fragments, once cells were read.
     pub(crate) chunks: Arc<ChunkTable>,
     /// The gaps between levels that links are stored for, and how wide they are.
-    pub(crate) families: Vec<FamilySeen>,
-    /// What follows from links for fragments and chunks.
+    pub(crate) families: Vec<FamilyWidth>,
+    /// Data from links about fragments and chunks.
     pub(crate) linked: Linked,
-    /// What the object index is.
-    pub(crate) objects: ObjectsSeen,
+    /// The state of the object index.
+    pub(crate) objects: ObjectIndexState,
 }
 
-/// A link family that was seen.
+/// The level delta and the link width of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FamilySeen {
+pub(crate) struct FamilyWidth {
     pub(crate) delta: i32,
     pub(crate) width: usize,
 }
 
-/// What the links of a level say about its fragments and chunks.
+/// Data from the links of a level about its fragments and chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Linked {
     /// For each fragment, how many links name its first row as a child; empty when not counted.
@@ -65,28 +65,27 @@ pub(crate) struct Between {
     pub(crate) links: u64,
     /// The sum over all links of the hashes of the finer and the coarser end.
     pub(crate) sum: u64,
-    /// Rows of this level that are no source; none where they were not counted.
+    /// Rows of this level that are no source; `None` if they were not counted.
     pub(crate) orphans: Option<u64>,
-    /// Whether all links were seen.
+    /// Whether all links were read.
     pub(crate) complete: bool,
 }
 
-/// What the object index of a level is.
+/// The state of the object index of a level.
 #[derive(Debug, Default)]
-pub(crate) struct ObjectsSeen {
+pub(crate) struct ObjectIndexState {
     /// Rows, where there is an index.
     pub(crate) rows: Option<u64>,
     /// The id of each row, where ids are a column that was read.
     pub(crate) ids: Option<Arc<[i64]>>,
     /// Whether ids are a column, read or not.
     pub(crate) has_ids: bool,
-    /// The rows that hold something, where levels add to each other and are compared by them; none where they
-    /// are not asked for, or not known.
+    /// The rows with geometry, by which additive levels are compared; `None` if they are not needed or not known.
     pub(crate) named: Option<Vec<u64>>,
 }
 
-impl ObjectsSeen {
-    /// The id of row `row`, as far as ids are known.
+impl ObjectIndexState {
+    /// Returns the id of row `row`, if it is known.
     pub(crate) fn id(&self, row: u64) -> Option<i64> {
         match &self.ids {
             Some(ids) => ids.get(saturating_usize(row)).copied(),
@@ -97,7 +96,7 @@ impl ObjectsSeen {
 }
 
 impl LevelState {
-    /// What is in the group of `node`.
+    /// Creates the state of the level in the group of `node`.
     pub(crate) fn new(node: LevelNode, kinds: Vec<Token<GeometryType>>) -> Self {
         let name = node.path().to_string();
         Self {
@@ -116,11 +115,11 @@ impl LevelState {
             chunks: Arc::default(),
             families: Vec::new(),
             linked: Linked::default(),
-            objects: ObjectsSeen::default(),
+            objects: ObjectIndexState::default(),
         }
     }
 
-    /// Whether there is a node of this name, readable or not.
+    /// Returns whether the level has a node of this name, readable or not.
     pub(crate) fn has_node(&self, name: &str) -> bool {
         self.children.iter().any(|child| child == name)
     }
@@ -130,7 +129,7 @@ impl LevelState {
         std::iter::once(self).chain(&self.beside)
     }
 
-    /// The kinds of geometry that these arrays hold, as far as they are known.
+    /// Returns the declared kinds of geometry that are known.
     pub(crate) fn known_kinds(&self) -> Vec<GeometryType> {
         let known = self
             .kinds
@@ -139,7 +138,7 @@ impl LevelState {
         known.collect()
     }
 
-    /// Whether it is declared that they hold this and nothing else.
+    /// Returns whether the level declares only `kinds`.
     pub(crate) fn is_only(&self, kinds: &[GeometryType]) -> bool {
         !self.kinds.is_empty()
             && self
@@ -148,12 +147,12 @@ impl LevelState {
                 .all(|token| matches!(token, Token::Known(kind) if kinds.contains(kind)))
     }
 
-    /// Whether there is an object index.
+    /// Returns whether the level has an object index.
     pub(crate) fn has_objects(&self) -> bool {
         self.has_node("object_index")
     }
 
-    /// The path of `name` below the level.
+    /// Returns the path of `name` below the level.
     pub(crate) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.name)
     }

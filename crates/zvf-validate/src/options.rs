@@ -1,4 +1,4 @@
-//! What is checked, how much of it, and who is informed of progress.
+//! Options of a validation: rules, depth, sampling and observers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use zvf_format::num::{f64_from_u64, trunc_u64};
 use crate::rule::{Depth, Rule};
 use crate::splitmix::{splitmix64, splitmix64_all};
 
-/// What a validation looks for.
+/// The options of a validation.
 ///
 /// ```
 /// use zvf_validate::{Depth, Options, Rule};
@@ -20,11 +20,11 @@ use crate::splitmix::{splitmix64, splitmix64_all};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How deep to look.
+    /// The depth of the validation.
     pub level: Depth,
     /// The only rules to report; all of the level when there are none.
     pub rules: Vec<&'static Rule>,
-    /// Whether what only a strict reader minds is an error.
+    /// Whether findings that only affect strict readers are errors.
     pub strict: bool,
     /// Findings to keep; all are counted.
     pub max_findings: usize,
@@ -36,25 +36,25 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether findings of `rule` are wanted.
+    /// Returns whether findings of `rule` are enabled.
     #[must_use]
     pub fn wants(&self, rule: &Rule) -> bool {
         let chosen = self.rules.is_empty() || self.rules.iter().any(|other| other.id == rule.id);
         chosen && rule.level <= self.level
     }
 
-    /// Whether findings of one of `rules` are wanted.
+    /// Returns whether findings of one of `rules` are enabled.
     pub(crate) fn wants_any(&self, rules: &[&Rule]) -> bool {
         rules.iter().any(|rule| self.wants(rule))
     }
 
-    /// Whether the cell `key` is looked into.
+    /// Returns whether the cell `key` is checked.
     pub(crate) fn takes_cell(&self, key: &ChunkKey) -> bool {
         let components = key.components().iter().map(|c| c.cast_unsigned());
         self.sample.as_ref().is_none_or(|sample| sample.takes(splitmix64_all(components)))
     }
 
-    /// Whether the manifest in row `row` is looked into.
+    /// Returns whether the manifest in row `row` is checked.
     pub(crate) fn takes_row(&self, row: u64) -> bool {
         self.sample.as_ref().is_none_or(|sample| sample.takes(splitmix64(row)))
     }
@@ -65,7 +65,7 @@ impl Options {
         self.kept.saturating_mul(ROWS_PER_KEPT)
     }
 
-    /// Whether everything is looked into, so that totals can be compared.
+    /// Returns whether everything is checked, so that totals can be compared.
     pub(crate) fn takes_all(&self) -> bool {
         self.sample.is_none()
     }
@@ -111,7 +111,7 @@ impl Sample {
         self.share
     }
 
-    /// What chooses.
+    /// The seed of the sample.
     #[must_use]
     pub const fn seed(&self) -> u64 {
         self.seed
@@ -123,7 +123,7 @@ impl Sample {
     }
 }
 
-/// What is called with how far a validation is.
+/// An observer that receives the progress of a validation.
 ///
 /// ```
 /// let silent: zvf_validate::Listener = std::sync::Arc::new(|_| ());
@@ -155,7 +155,7 @@ impl Observer {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether an end was asked for.
+    /// Returns whether the validation is cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
@@ -174,7 +174,7 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// How far a validation is.
+/// The progress of a validation.
 ///
 /// ```
 /// let progress = zvf_validate::Progress { path: "0/vertices".into(), done: 3, total: 12 };
@@ -182,11 +182,11 @@ impl fmt::Debug for Observer {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being looked into.
+    /// The path that is being checked.
     pub path: String,
     /// Cells or rows done.
     pub done: u64,
-    /// Of how many.
+    /// The total number.
     pub total: u64,
 }
 

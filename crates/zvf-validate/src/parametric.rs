@@ -26,16 +26,16 @@ pub(crate) async fn check(run: &mut Validation) -> Result<(), Stop> {
             return Ok(());
         }
     };
-    let Some(objects) = objects(run, &types).await? else { return Ok(()) };
-    names(run, objects).await?;
+    let Some(objects) = check_objects(run, &types).await? else { return Ok(()) };
+    check_names(run, objects).await?;
     for (name, rows) in [("object_attributes", Some(objects)), ("group_attributes", None)] {
-        columns(run, name, rows).await?;
+        check_columns(run, name, rows).await?;
     }
     Ok(())
 }
 
 /// Every row begins with a type that is registered; how many rows there are.
-async fn objects(run: &mut Validation, types: &ParametricTypes) -> Result<Option<u64>, Stop> {
+async fn check_objects(run: &mut Validation, types: &ParametricTypes) -> Result<Option<u64>, Stop> {
     let path = format!("{GROUP}/objects");
     let array = match run.store.nodes().dense(&path).await {
         Ok(Some(array)) => array,
@@ -79,7 +79,7 @@ async fn objects(run: &mut Validation, types: &ParametricTypes) -> Result<Option
 }
 
 /// A name for each object, where there are names; in the older families they are one text.
-async fn names(run: &mut Validation, objects: u64) -> Result<(), Stop> {
+async fn check_names(run: &mut Validation, objects: u64) -> Result<(), Stop> {
     let path = format!("{GROUP}/names");
     if matches!(run.store.family(), LayoutFamily::A | LayoutFamily::B0) {
         return joined_names(run, &path, objects).await;
@@ -131,7 +131,7 @@ async fn joined_names(run: &mut Validation, path: &str, objects: u64) -> Result<
     }
 }
 
-async fn columns(run: &mut Validation, group: &str, rows: Option<u64>) -> Result<(), Stop> {
+async fn check_columns(run: &mut Validation, group: &str, rows: Option<u64>) -> Result<(), Stop> {
     let group = format!("{GROUP}/{group}");
     for name in run.names(&C39, &group).await? {
         let path = format!("{group}/{name}");

@@ -1,4 +1,4 @@
-//! Cells by batches: while one is looked into on the pool, the next is read.
+//! A pipeline of batches: the pool checks one batch of cells while the next is read.
 //!
 //! How many cells make a batch follows from what the last ones weighed, so that memory stays the same
 //! whatever a cell holds.
@@ -18,7 +18,7 @@ use crate::parts::{Share, Stage, Work};
 use crate::pool::on_pool;
 use crate::stop::Stop;
 
-/// What a cell turned out to be.
+/// The result of reading a cell.
 pub(crate) type Cell = Result<Option<Bytes>, StoreError>;
 
 /// Goes through the `count` things of a scan, as far as they are this process's: reads them batch by batch, looks into
@@ -106,7 +106,7 @@ pub(crate) async fn read(
     Ok((cells, bytes))
 }
 
-/// How many things make a good batch, after `things` weighed `bytes`.
+/// Returns the size of the next batch, after `things` items had `bytes` bytes.
 fn batch_size(things: u64, bytes: u64) -> usize {
     // Things without bytes fit in any number; clamped below.
     let fit = BATCH_BYTES.saturating_mul(things).checked_div(bytes).unwrap_or(u64::MAX);
@@ -114,9 +114,9 @@ fn batch_size(things: u64, bytes: u64) -> usize {
 }
 
 const FIRST_BATCH: usize = 16;
-/// Bytes of a batch; one is looked into while another is read.
+/// Bytes of a batch; one is checked while another is read.
 const BATCH_BYTES: u64 = 16 << 20;
-/// How much larger the next batch may be.
+/// Maximum growth factor from one batch to the next.
 const MAX_GROWTH: u64 = 8;
 const MAX_BATCH: u64 = 4096;
 

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use tokio::sync::oneshot;
 
-/// What `work` comes to, done on the current pool.
+/// Runs `work` on the current pool; returns its result.
 pub(crate) async fn on_pool<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

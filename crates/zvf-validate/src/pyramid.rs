@@ -9,12 +9,12 @@ use crate::level::{Between, LevelState};
 use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11, P12, P13};
 use crate::validation::Validation;
 
-/// P1 to P13, of the first kind.
+/// Checks P1 to P13 for the first kind.
 pub(crate) fn check(run: &mut Validation, levels: &[&LevelState]) {
     if let [level] = levels {
         run.add(Finding::new(&P1, &level.name).with_details("levels", "one or more", "one"));
     }
-    gaps(run, levels);
+    check_gaps(run, levels);
     check_additive(run, levels);
     for level in levels.iter().filter(|level| is_stale(level)) {
         let finding = Finding::new(&P13, level.path("zarr.json"));
@@ -23,21 +23,21 @@ pub(crate) fn check(run: &mut Validation, levels: &[&LevelState]) {
     check_kind(run, levels);
 }
 
-/// P3 to P11: levels of one kind, which may be missing where a level has none of it.
+/// Checks P3 to P11: levels of one kind, which may be missing where a level has none of it.
 pub(crate) fn check_kind(run: &mut Validation, levels: &[&LevelState]) {
     for pair in levels.windows(2) {
         if let [fine, coarse] = pair {
             if !is_stale(fine) && !is_stale(coarse) {
                 rows(run, fine, coarse);
             }
-            bins(run, fine, coarse);
-            nests(run, fine, coarse);
+            check_bins(run, fine, coarse);
+            check_nesting(run, fine, coarse);
         }
     }
-    additions(run, levels);
+    check_additions(run, levels);
     for level in levels.iter().copied().filter(|level| level.node.number() > 0) {
-        sparsity(run, level);
-        inherited(run, levels, level);
+        check_sparsity(run, level);
+        check_inherited_ids(run, levels, level);
     }
     let explicit = CrossLevelStorage::Explicit;
     let storage = run.store.root().zarr_vectors.cross_level_storage();
@@ -48,22 +48,22 @@ pub(crate) fn check_kind(run: &mut Validation, levels: &[&LevelState]) {
             if is_stale(level) || target.is_some_and(|target| is_stale(target)) {
                 continue;
             }
-            orphans(run, levels, level, between);
+            check_orphans(run, levels, level, between);
             if storage == Token::Known(explicit) {
-                mirrored(run, levels, level, between);
+                check_mirrored_links(run, levels, level, between);
             }
         }
     }
 }
 
-/// Whether level 0 was edited since the level was built.
+/// Returns whether level 0 was edited since the level was built.
 fn is_stale(level: &LevelState) -> bool {
     let edited = level.node.meta().attributes.get("zvf").and_then(|own| own.get("stale"));
     edited.is_some_and(|stale| !stale.is_null())
 }
 
-/// P2.
-fn gaps(run: &mut Validation, levels: &[&LevelState]) {
+/// Checks P2: level numbers have no gaps.
+fn check_gaps(run: &mut Validation, levels: &[&LevelState]) {
     for (wanted, level) in (0_u32..).zip(levels) {
         if level.node.number() != wanted {
             let found = format!("level {}", level.node.number());
@@ -77,7 +77,7 @@ fn gaps(run: &mut Validation, levels: &[&LevelState]) {
     }
 }
 
-/// P3: additions are not made of the finer level.
+/// Checks P3: additions are not made of the finer level.
 fn rows(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let (many, few) = (fine.chunks.total_rows(), coarse.chunks.total_rows());
     let known = fine.chunks.is_whole() && coarse.chunks.is_whole();
@@ -88,8 +88,8 @@ fn rows(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     }
 }
 
-/// P4: by the bins that the documents give.
-fn bins(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
+/// Checks P4: by the bins that the documents give.
+fn check_bins(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let root = run.store.root();
     let volume = |level: &LevelState| -> Option<f64> {
         let bins = level.node.meta().effective_bin_shape(root, &level.node.number().to_string())?;
@@ -108,8 +108,8 @@ fn bins(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     }
 }
 
-/// P9, P10: chunks of a level in those of the root, which readers need, and in those of the finer one.
-fn nests(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
+/// Checks P9, P10: chunks of a level in those of the root, which readers need, and in those of the finer one.
+fn check_nesting(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let root = run.store.root().clone();
     let path = coarse.path("zarr.json");
     let coarse_by = match coarse.node.meta().chunk_scale(&root) {
@@ -128,12 +128,12 @@ fn nests(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     }
 }
 
-/// P11: what a level adds is not in the levels that it adds to.
-fn additions(run: &mut Validation, levels: &[&LevelState]) {
+/// Checks P11: what a level adds is not in the levels that it adds to.
+fn check_additions(run: &mut Validation, levels: &[&LevelState]) {
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| l.node.meta().is_additive()) {
         let mut later = HashSet::new();
         for other in levels.iter().skip(at + 1) {
-            later.extend(named(other).unwrap_or_default());
+            later.extend(object_ids(other).unwrap_or_default());
             if !other.node.meta().is_additive() {
                 break;
             }
@@ -149,7 +149,7 @@ fn additions(run: &mut Validation, levels: &[&LevelState]) {
     }
 }
 
-/// P12: where levels add to each other, one that does not is whole.
+/// Checks P12: where levels add to each other, one that does not is whole.
 fn check_additive(run: &mut Validation, levels: &[&LevelState]) {
     if !run.store.root().zarr_vectors.has(Capability::AdditiveLevels) {
         return;
@@ -162,8 +162,8 @@ fn check_additive(run: &mut Validation, levels: &[&LevelState]) {
         ));
     }
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| !l.node.meta().is_additive()) {
-        let Some(own) = named(level) else { continue };
-        let coarser = levels.iter().copied().skip(at + 1).filter_map(named);
+        let Some(own) = object_ids(level) else { continue };
+        let coarser = levels.iter().copied().skip(at + 1).filter_map(object_ids);
         let lacking = coarser.flatten().collect::<HashSet<i64>>().difference(&own).count();
         if lacking > 0 {
             let finding = Finding::new(&P12, level.path("zarr.json"));
@@ -173,14 +173,14 @@ fn check_additive(run: &mut Validation, levels: &[&LevelState]) {
     }
 }
 
-/// The ids of the objects that have geometry, where they were kept.
-fn named(level: &LevelState) -> Option<HashSet<i64>> {
+/// Returns the ids of the objects with geometry, if they were kept.
+fn object_ids(level: &LevelState) -> Option<HashSet<i64>> {
     let named = level.objects.named.as_ref()?;
     Some(named.iter().filter_map(|row| level.objects.id(*row)).collect())
 }
 
-/// P5.
-fn sparsity(run: &mut Validation, level: &LevelState) {
+/// Checks P5: `object_sparsity`.
+fn check_sparsity(run: &mut Validation, level: &LevelState) {
     let found = level.node.meta().object_sparsity;
     if !(found > 0.0 && found <= 1.0) {
         let finding = Finding::new(&P5, level.path("zarr.json"));
@@ -188,8 +188,8 @@ fn sparsity(run: &mut Validation, level: &LevelState) {
     }
 }
 
-/// P7: rows and ids of the parent.
-fn inherited(run: &mut Validation, levels: &[&LevelState], level: &LevelState) {
+/// Checks P7: rows and ids of the parent.
+fn check_inherited_ids(run: &mut Validation, levels: &[&LevelState], level: &LevelState) {
     let meta = level.node.meta();
     if !meta.preserves_object_ids {
         return;
@@ -222,8 +222,13 @@ fn inherited(run: &mut Validation, levels: &[&LevelState], level: &LevelState) {
     }
 }
 
-/// P6: every row leads up, where links of this gap are kept. Objects that were left out lead nowhere.
-fn orphans(run: &mut Validation, levels: &[&LevelState], level: &LevelState, between: &Between) {
+/// Checks P6: every row leads up, where links of this gap are kept. Objects that were left out lead nowhere.
+fn check_orphans(
+    run: &mut Validation,
+    levels: &[&LevelState],
+    level: &LevelState,
+    between: &Between,
+) {
     let number = i64::from(level.node.number()) + i64::from(between.delta);
     let here = level.node.number();
     let sparse = levels.iter().any(|other| {
@@ -242,8 +247,13 @@ fn orphans(run: &mut Validation, levels: &[&LevelState], level: &LevelState, bet
     }
 }
 
-/// P8: links down are those up, seen from the other end.
-fn mirrored(run: &mut Validation, levels: &[&LevelState], level: &LevelState, up: &Between) {
+/// Checks P8: links down are those up, seen from the other end.
+fn check_mirrored_links(
+    run: &mut Validation,
+    levels: &[&LevelState],
+    level: &LevelState,
+    up: &Between,
+) {
     let number = i64::from(level.node.number()) + i64::from(up.delta);
     let coarse = levels.iter().find(|other| i64::from(other.node.number()) == number);
     let back = up.delta.checked_neg();

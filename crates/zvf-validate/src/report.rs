@@ -1,4 +1,4 @@
-//! What a validation found.
+//! The report of a validation.
 
 use crate::finding::Finding;
 use crate::options::Sample;
@@ -24,37 +24,37 @@ use crate::rule::{Rule, Severity};
 pub struct Report {
     /// The findings that were kept, errors first, then by rule and place.
     pub findings: Vec<Finding>,
-    /// How often each rule was broken, those not kept included.
+    /// The number of violations of each rule, including those not kept.
     pub counts: Vec<(&'static Rule, Severity, u64)>,
     /// Worth knowing, and nothing wrong.
     pub notes: Vec<Finding>,
     /// What was not looked into, for its size or because nothing can be listed: the rule, the place, and
     /// why. A report with something here says nothing about it.
     pub skipped: Vec<Finding>,
-    /// The share that was looked into, where it was not everything: then totals were not compared.
+    /// The share that was checked, if not everything; totals were not compared then.
     pub sample: Option<Sample>,
-    /// What was looked into.
+    /// The counts of what was checked.
     pub checked: Checked,
-    /// Whether it came to its end; otherwise it was stopped, and the rest is unknown.
+    /// Whether the validation is complete; otherwise it was cancelled.
     pub complete: bool,
 }
 
 impl Report {
-    /// How many findings there are of this severity, those not kept included.
+    /// Returns the number of findings of this severity, including those not kept.
     #[must_use]
     pub fn count(&self, severity: Severity) -> u64 {
         let of = self.counts.iter().filter(|(_, found, _)| *found == severity);
         of.map(|(_, _, n)| n).sum()
     }
 
-    /// Whether nothing is an error.
+    /// Returns whether there are no errors.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.count(Severity::Error) == 0
     }
 }
 
-/// What was looked into.
+/// The counts of what was checked.
 ///
 /// ```
 /// assert_eq!(zvf_validate::Checked::default().cells, 0);

@@ -1,10 +1,10 @@
-//! What a rule is: an id that stays, how bad it is to break it, and what to do then.
+//! Rules: a stable id, a severity, and a remedy.
 //!
 //! Not here: the rules themselves (`rules`), and the code that applies them.
 
 use std::fmt;
 
-/// How deep one looks; each level does what those before it do.
+/// The depth of a validation; each level includes those before it.
 ///
 /// ```
 /// use zvf_validate::Depth;
@@ -49,7 +49,7 @@ impl Depth {
         Self::ALL.iter().copied().find(|level| level.number() == number)
     }
 
-    /// What it is about, in a word.
+    /// Returns the name of the depth.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Depth {
         }
     }
 
-    /// Whether data is read, and not only documents.
+    /// Returns whether data is read, not only documents.
     #[must_use]
     pub const fn reads_cells(self) -> bool {
         !matches!(self, Self::Structure | Self::Metadata)
@@ -74,7 +74,7 @@ impl fmt::Display for Depth {
     }
 }
 
-/// How bad it is.
+/// The severity of a finding.
 ///
 /// ```
 /// use zvf_validate::Severity;
@@ -127,13 +127,13 @@ pub struct Rule {
     pub id: &'static str,
     /// The level it belongs to.
     pub level: Depth,
-    /// How bad it is to break it, where the place does not make it milder.
+    /// The severity of a violation, unless the place makes it milder.
     pub severity: Severity,
-    /// The format versions it is asked of.
+    /// The format versions that it applies to.
     pub versions: &'static str,
-    /// What is wrong when it is broken.
+    /// The fault that it reports.
     pub wrong: &'static str,
-    /// What to do then.
+    /// The remedy.
     pub remedy: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! One validation: what is looked at, in which order, and when it ends early.
+//! The run of a validation: the order of its checks, and cancellation.
 //!
 //! ```text
 //! root, levels, arrays      structure.rs, documents.rs, array.rs     S, M
@@ -29,7 +29,7 @@ use crate::{
     cells, composite, documents, geometry, links, objects, parametric, pyramid, structure,
 };
 
-/// Looks at everything that `options` ask for, and reports all that is wrong.
+/// Checks everything that `options` select, and reports all faults.
 ///
 /// The store was opened, so the worst is excluded; for a store that does not open, see
 /// [`unopened`](crate::unopened). A local store never waits; a remote one needs the caller's tokio runtime.
@@ -67,7 +67,7 @@ pub async fn validate(
 impl Validation {
     /// Does it, for all that was found.
     pub(crate) async fn into_report(mut self) -> Result<Report, StoreError> {
-        let complete = match self.everything().await {
+        let complete = match self.run_checks().await {
             Ok(()) => true,
             Err(Stop::Cancelled) => false,
             Err(Stop::Store(error)) => return Err(*error),
@@ -87,16 +87,16 @@ impl Validation {
 
     /// Does it, for what is recorded on the way; false when it was stopped.
     pub(crate) async fn into_records(mut self) -> Result<bool, StoreError> {
-        match self.everything().await {
+        match self.run_checks().await {
             Ok(()) => Ok(true),
             Err(Stop::Cancelled) => Ok(false),
             Err(Stop::Store(error)) => Err(*error),
         }
     }
 
-    async fn everything(&mut self) -> Result<(), Stop> {
-        structure::root(self).await?;
-        let mut levels = structure::levels(self).await?;
+    async fn run_checks(&mut self) -> Result<(), Stop> {
+        structure::check_root(self).await?;
+        let mut levels = structure::open_levels(self).await?;
         documents::check(self, &levels);
         if self.options.level.reads_cells() {
             for level in &mut levels {

@@ -8,7 +8,7 @@ pub(crate) const fn splitmix64(n: u64) -> u64 {
     n ^ (n >> 31)
 }
 
-/// As [`splitmix64`], of a sequence.
+/// Returns the hash of a sequence, by [`splitmix64`].
 pub(crate) fn splitmix64_all(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0x5851_f42d_4c95_7f2d, |hash, n| splitmix64(hash ^ n))
 }

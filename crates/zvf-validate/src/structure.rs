@@ -19,8 +19,8 @@ use crate::rules::structure::{S3, S4, S5, S6, S7, S8, S9, S10, S11, S13, S14, S1
 use crate::stop::Stop;
 use crate::validation::Validation;
 
-/// What is stored next to the levels, and the ome node.
-pub(crate) async fn root(run: &mut Validation) -> Result<(), Stop> {
+/// Checks the nodes next to the levels, and the ome node.
+pub(crate) async fn check_root(run: &mut Validation) -> Result<(), Stop> {
     if run.store.version().numbers() >= OME_SINCE && run.store.root().ome.is_none() {
         run.add(Finding::new(&S10, "zarr.json").with_details(
             "ome",
@@ -40,9 +40,9 @@ pub(crate) async fn root(run: &mut Validation) -> Result<(), Stop> {
     check_group_files(run, "").await?;
     for name in run.names(&S16, "").await? {
         if name.parse::<u32>().is_err() {
-            folder(run, &name).await?;
+            check_folder(run, &name).await?;
             for below in run.names(&S16, &name).await? {
-                folder(run, &format!("{name}/{below}")).await?;
+                check_folder(run, &format!("{name}/{below}")).await?;
             }
         }
     }
@@ -50,7 +50,7 @@ pub(crate) async fn root(run: &mut Validation) -> Result<(), Stop> {
 }
 
 /// Every level that opens, with its arrays.
-pub(crate) async fn levels(run: &mut Validation) -> Result<Vec<LevelState>, Stop> {
+pub(crate) async fn open_levels(run: &mut Validation) -> Result<Vec<LevelState>, Stop> {
     let numbers = match run.store.list_levels().await {
         Ok(numbers) => numbers,
         Err(error) if is_content(&error) => run.store.level_numbers(), // cannot list
@@ -82,14 +82,14 @@ pub(crate) async fn levels(run: &mut Validation) -> Result<Vec<LevelState>, Stop
         };
         run.checked.levels += 1;
         let mut level = LevelState::new(node, run.store.root().zarr_vectors.geometry_types.clone());
-        arrays(run, &mut level).await?;
+        open_arrays(run, &mut level).await?;
         composite::check_extra_kinds(run, &mut level).await?;
         for own in &mut level.beside {
-            arrays(run, own).await?;
+            open_arrays(run, own).await?;
         }
         levels.push(level);
     }
-    // What is stored next to level 0 is not in the arrays of a coarser level either.
+    // Kinds that level 0 stores in extra groups are not in the arrays of coarser levels either.
     let kinds = levels.first().map(|first| first.kinds.clone()).unwrap_or_default();
     for level in levels.iter_mut().filter(|level| !level.has_node("geometry_index")) {
         level.kinds.clone_from(&kinds);
@@ -102,7 +102,7 @@ async fn lacks_attributes(run: &Validation, path: &str) -> bool {
     matches!(node.as_deref(), Some(Node::Group(group)) if group.attributes.is_empty())
 }
 
-async fn arrays(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
+async fn open_arrays(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
     let node = level.node.clone();
     let children = names_of_level(run, &level.name).await?;
     level.children.clone_from(&children);
@@ -125,17 +125,17 @@ async fn arrays(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop
         );
     }
     level.link_fragments = ChunkArray::open(run, &node, "link_fragments").await?;
-    level.vertex_columns = columns(run, level, "vertex_attributes").await?;
-    level.fragment_columns = columns(run, level, "fragment_attributes").await?;
+    level.vertex_columns = open_columns(run, level, "vertex_attributes").await?;
+    level.fragment_columns = open_columns(run, level, "fragment_attributes").await?;
     link_values(run, level).await?;
     links(run, level, &children).await?;
 
-    standalone(run, level).await?;
+    check_standalone(run, level).await?;
 
     for name in children {
         let known = KNOWN.contains(&name.as_str()) || COMPOSITE.iter().any(|p| name.starts_with(p));
         if !known || GROUPS.contains(&name.as_str()) {
-            folder(run, &level.path(&name)).await?;
+            check_folder(run, &level.path(&name)).await?;
         }
         if OPTIONAL.contains(&name.as_str()) {
             run.add(Finding::new(&S8, level.path(&name)).with_details(
@@ -149,7 +149,7 @@ async fn arrays(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop
 }
 
 /// S20: the arrays of a level that are not over its grid.
-async fn standalone(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {
+async fn check_standalone(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {
     let mut paths = vec![level.path("groups")];
     for group in ["object_index", "object_attributes", "group_attributes"] {
         if level.has_node(group) {
@@ -159,7 +159,7 @@ async fn standalone(run: &mut Validation, level: &LevelState) -> Result<(), Stop
         }
     }
     for path in paths {
-        // A document that cannot be read is reported where the array is looked into.
+        // A document that cannot be read is reported by the check of the array.
         if let Ok(Some(node)) = run.store.nodes().node(&path).await
             && let Node::Array(doc) = &*node
         {
@@ -170,7 +170,7 @@ async fn standalone(run: &mut Validation, level: &LevelState) -> Result<(), Stop
 }
 
 /// The arrays below a group of attributes.
-async fn columns(
+async fn open_columns(
     run: &mut Validation,
     level: &LevelState,
     group: &str,
@@ -193,10 +193,10 @@ async fn link_values(run: &mut Validation, level: &LevelState) -> Result<(), Sto
         return Ok(());
     }
     for name in run.names(&S16, &path).await? {
-        folder(run, &format!("{path}/{name}")).await?;
+        check_folder(run, &format!("{path}/{name}")).await?;
         for delta in run.names(&S16, &format!("{path}/{name}")).await? {
             if delta.parse::<Delta>().is_ok() {
-                folder(run, &format!("{path}/{name}/{delta}")).await?;
+                check_folder(run, &format!("{path}/{name}/{delta}")).await?;
             }
         }
     }
@@ -216,7 +216,7 @@ async fn links(run: &mut Validation, level: &LevelState, children: &[String]) ->
             run.add(Finding::new(&S9, &path).with_details("families", "at least one", "none"));
         }
         gaps.extend(families.iter().filter_map(|name| name.parse::<Delta>().ok()));
-        folder(run, &path).await?;
+        check_folder(run, &path).await?;
     }
     let announced = run.store.root().zarr_vectors.has(Capability::MultiscaleLinks);
     if !announced && let Some(gap) = gaps.iter().find(|gap| **gap != Delta::SAME) {
@@ -235,7 +235,7 @@ async fn links(run: &mut Validation, level: &LevelState, children: &[String]) ->
 }
 
 /// S16, S18, S19: a folder is an array, a group with its document, or in the older families a group.
-async fn folder(run: &mut Validation, path: &str) -> Result<(), Stop> {
+async fn check_folder(run: &mut Validation, path: &str) -> Result<(), Stop> {
     match run.store.nodes().node(path).await {
         Err(error) => run.add_store_error(&S18, path, &error),
         Ok(Some(node)) if matches!(*node, Node::Array(_)) => Ok(()),
@@ -275,7 +275,7 @@ async fn names_of_level(run: &mut Validation, path: &str) -> Result<Vec<String>,
     Ok(names)
 }
 
-/// What the levels of a store may hold.
+/// The nodes that levels of a store may have.
 const KNOWN: [&str; 13] = [
     "vertices",
     "vertex_fragments",
@@ -291,7 +291,7 @@ const KNOWN: [&str; 13] = [
     "cross_chunk_links",
     "cross_chunk_link_attributes",
 ];
-/// Those of them that have arrays in them.
+/// Of these, the groups of arrays.
 const GROUPS: [&str; 6] = [
     "vertex_attributes",
     "fragment_attributes",

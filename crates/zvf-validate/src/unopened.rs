@@ -45,7 +45,7 @@ pub async fn validate_at(
     }
 }
 
-/// What `error`, with which a store did not open, says about the store.
+/// Returns the finding for the error with which a store failed to open.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -62,7 +62,7 @@ pub async fn validate_at(
 ///
 /// # Errors
 ///
-/// The same error, when it says nothing about what is stored: there is no such place, or the backend fails.
+/// Returns the error if it is not about the stored data: the place does not exist, or the backend fails.
 pub fn unopened(error: StoreError, options: &Options) -> Result<Report, StoreError> {
     if !is_content(&error) || error.class() == Class::NotFound && error.key().is_none() {
         return Err(error);

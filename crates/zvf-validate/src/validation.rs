@@ -1,4 +1,4 @@
-//! One validation in progress: what it is asked for, and what it found so far.
+//! The state of a validation in progress: its options and findings.
 
 use zvf_store::{Store, StoreError};
 
@@ -16,7 +16,7 @@ pub(crate) struct Validation {
     pub(crate) store: Store,
     pub(crate) options: Options,
     pub(crate) observer: Observer,
-    /// How much of it this process does.
+    /// The part of the validation that this process does.
     pub(crate) work: Work,
     pub(crate) found: Findings,
     pub(crate) checked: Checked,
@@ -45,17 +45,17 @@ impl Validation {
         self.found.add(finding);
     }
 
-    /// Says that `rule` was not asked of `path`: there are `found` of something, and `most` are kept.
+    /// Reports that `rule` was not checked for `path`: there are `found` items, and at most `max_kept` are kept.
     pub(crate) fn too_many(
         &mut self,
         rule: &'static Rule,
         path: &str,
         what: &str,
-        most: u64,
+        max_kept: u64,
         found: u64,
     ) {
         let finding = Finding::new(rule, path);
-        self.found.skip(finding.with_details(what, format!("at most {most}"), found));
+        self.found.skip(finding.with_details(what, format!("at most {max_kept}"), found));
     }
 
     /// The names below `path`; where they cannot be listed, those that are known, and that is reported for `rule`.
@@ -75,7 +75,7 @@ impl Validation {
         Ok(listing.names)
     }
 
-    /// Says that what lies below `path` could not be listed.
+    /// Reports that the nodes below `path` could not be listed.
     pub(crate) fn unlisted(&mut self, rule: &'static Rule, path: &str) {
         self.found.skip(Finding::new(rule, path).with_details("names", "a listing", "none"));
     }
@@ -94,7 +94,7 @@ impl Validation {
         Ok(())
     }
 
-    /// Says how far it is, and ends when that was asked for.
+    /// Reports the progress; stops if the validation is cancelled.
     pub(crate) fn step(&self, path: &str, done: u64, of: u64) -> Result<(), Stop> {
         if self.observer.is_cancelled() {
             return Err(Stop::Cancelled);

@@ -74,36 +74,36 @@ struct Names {
 
 type Sender<T> = oneshot::Sender<std::result::Result<T, String>>;
 
-enum Asked {
+enum PageRequest {
     Bytes { key: String, range: Option<GetRange>, answer: Sender<Reply> },
     Names { prefix: String, deep: bool, answer: Sender<Names> },
 }
 
 /// The backend. Values of JavaScript stay in tasks of this thread; only bytes go through channels.
 pub(crate) struct PageStore {
-    asked: mpsc::UnboundedSender<Asked>,
+    requests: mpsc::UnboundedSender<PageRequest>,
     lists: bool,
 }
 
 impl PageStore {
     pub(crate) fn new(source: Source) -> Self {
-        let (asked, mut asks) = mpsc::unbounded_channel::<Asked>();
+        let (requests, mut asks) = mpsc::unbounded_channel::<PageRequest>();
         let lists = Reflect::get(&source, &"list".into()).is_ok_and(|list| list.is_function());
         let source = std::rc::Rc::new(source);
         spawn_local(async move {
-            while let Some(asked) = asks.recv().await {
+            while let Some(request) = asks.recv().await {
                 let source = std::rc::Rc::clone(&source);
-                match asked {
-                    Asked::Bytes { key, range, answer } => {
+                match request {
+                    PageRequest::Bytes { key, range, answer } => {
                         spawn_local(send_bytes(source, key, range, answer));
                     }
-                    Asked::Names { prefix, deep, answer } => {
+                    PageRequest::Names { prefix, deep, answer } => {
                         spawn_local(send_names(source, prefix, deep, answer));
                     }
                 }
             }
         });
-        Self { asked, lists }
+        Self { requests, lists }
     }
 
     /// Whether the page can list names.
@@ -112,10 +112,10 @@ impl PageStore {
     }
 
     /// What `make` asks for, once the source has given it.
-    async fn ask<T>(&self, make: impl FnOnce(Sender<T>) -> Asked) -> Result<T> {
+    async fn ask<T>(&self, make: impl FnOnce(Sender<T>) -> PageRequest) -> Result<T> {
         let fault = |source: String| Error::Generic { store: "page", source: source.into() };
         let (answer, reply) = oneshot::channel();
-        self.asked.send(make(answer)).map_err(|_closed| fault(CLOSED.to_owned()))?;
+        self.requests.send(make(answer)).map_err(|_closed| fault(CLOSED.to_owned()))?;
         reply.await.map_err(|_closed| fault(CLOSED.to_owned()))?.map_err(fault)
     }
 
@@ -125,7 +125,7 @@ impl PageStore {
             return Err(read_only("list"));
         }
         let prefix = prefix.map(ToString::to_string).unwrap_or_default();
-        self.ask(|answer| Asked::Names { prefix, deep, answer }).await
+        self.ask(|answer| PageRequest::Names { prefix, deep, answer }).await
     }
 }
 
@@ -231,7 +231,7 @@ impl ObjectStore for PageStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let key = location.to_string();
         let (name, range) = (key.clone(), options.range.clone());
-        let reply = self.ask(|answer| Asked::Bytes { key: name, range, answer }).await?;
+        let reply = self.ask(|answer| PageRequest::Bytes { key: name, range, answer }).await?;
         let source = || format!("status {}", reply.status).into();
         match reply.status {
             200 | 206 => {}
@@ -278,7 +278,7 @@ impl ObjectStore for PageStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let own = Self { asked: self.asked.clone(), lists: self.lists };
+        let own = Self { requests: self.requests.clone(), lists: self.lists };
         let prefix = prefix.cloned();
         let listed = async move {
             match own.names(prefix.as_ref(), true).await {

@@ -102,12 +102,12 @@ impl BlockSorter {
     /// `TooMuch` for a block of 2^31 bytes or more, and when the scratch folder fails.
     pub fn push(&mut self, key: (u64, u64), parts: &[&[u8]]) -> Result<(), WriteError> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        let (most, found) = (u64::from(MAX_BLOCK), to_u64(length));
-        if found > most {
-            return Err(WriteError::TooMuch { what: "bytes of a block", most, found });
+        let (max, found) = (u64::from(MAX_BLOCK), to_u64(length));
+        if found > max {
+            return Err(WriteError::TooMuch { what: "bytes of a block", most: max, found });
         }
         let full = to_u64(self.bytes.len() + length + self.held.len() * size_of::<Held>());
-        if full > self.folder.memory().min(most) && !self.held.is_empty() {
+        if full > self.folder.memory().min(max) && !self.held.is_empty() {
             self.spill()?;
         }
         // Neither is above `MAX_BLOCK`, which fits.

@@ -72,7 +72,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The same arrays of another geometry.
-    pub(crate) fn placed(self, at: At) -> Self {
+    pub(crate) fn with_place(self, at: At) -> Self {
         Self { at, ..self }
     }
 
@@ -236,7 +236,7 @@ impl Arrays {
         let columns = |folder: &str, tag: &str, attributes: &[Attribute]| {
             let each = attributes.iter().map(|attribute| {
                 let written = attribute.written();
-                let column = described(tag, attribute, &written);
+                let column = describe_column(tag, attribute, &written);
                 let path = format!("{folder}/{}", attribute.name);
                 Ok((frame.cells(&path, column.to_attributes())?, written))
             });
@@ -268,9 +268,9 @@ impl Arrays {
         let key = frame.table.key(chunk)?;
         let ChunkRows { positions, fields, groups, .. } = rows;
         let total = groups.iter().map(|group| group.count).sum::<u64>();
-        let most = u64::from(u32::MAX) - 1; // rows are numbered with 32 bits
-        if total > most {
-            return Err(WriteError::TooMuch { what: "rows of a chunk", most, found: total });
+        let max = u64::from(u32::MAX) - 1; // rows are numbered with 32 bits
+        if total > max {
+            return Err(WriteError::TooMuch { what: "rows of a chunk", most: max, found: total });
         }
         let mut bytes = to_u64(positions.len());
         let mut put = |sink: &CellSink, payload: bytes::Bytes| {
@@ -322,7 +322,7 @@ fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> 
         for group in groups {
             index.range(group.start, group.count)?;
         }
-        return sound(index);
+        return encode_checked(index);
     };
     let mut groups = groups.iter().peekable();
     let mut row = 0_u64;
@@ -331,18 +331,18 @@ fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> 
         index.range(row, count)?;
         row += count;
     }
-    sound(index)
+    encode_checked(index)
 }
 
-/// The bytes of an index, which read back.
-pub(crate) fn sound(index: FragmentIndexBuilder) -> Result<Vec<u8>, WriteError> {
+/// Encodes an index, and checks that it reads back.
+pub(crate) fn encode_checked(index: FragmentIndexBuilder) -> Result<Vec<u8>, WriteError> {
     let blob = index.encode();
     FragmentIndex::parse_strict(&blob)?;
     Ok(blob)
 }
 
-/// The attributes of a column's array.
-fn described(tag: &str, attribute: &Attribute, written: &Written) -> ColumnAttributes {
+/// Returns the attributes of a column's array.
+fn describe_column(tag: &str, attribute: &Attribute, written: &Written) -> ColumnAttributes {
     let (name, width) = (&attribute.name, attribute.width);
     let column = ColumnAttributes::new(tag, name, written.dtype, width, Vec::new());
     ColumnAttributes {

@@ -44,8 +44,8 @@ impl ChunkTable {
         }
         let next = self.len();
         if to_u64(next) >= u64::from(u32::MAX) {
-            let (what, most) = ("chunks of a level", u64::from(u32::MAX));
-            return Err(WriteError::TooMuch { what, most, found: most + 1 });
+            let (what, max) = ("chunks of a level", u64::from(u32::MAX));
+            return Err(WriteError::TooMuch { what, most: max, found: max + 1 });
         }
         self.keys.extend_from_slice(key);
         self.numbers.insert(key.into(), saturating_u32_from_usize(next));
@@ -82,14 +82,14 @@ impl ChunkTable {
         Some([low, high])
     }
 
-    /// The shard, halved until the cells of each take no more than `most` together; none where not even two
+    /// The shard, halved until the cells of each take no more than `max_bytes` together; none where not even two
     /// cells do. Clusters put most rows in few shards, whatever the mean is.
     pub(crate) fn fitting_shard(
         &self,
         origin: &[i64],
         mut shard: Vec<u64>,
         bytes: impl Fn(u32) -> u64,
-        most: u64,
+        max_bytes: u64,
     ) -> Option<Vec<u64>> {
         loop {
             let mut held: HashMap<Vec<u64>, (u64, u64)> = HashMap::new();
@@ -99,7 +99,7 @@ impl ChunkTable {
                 *sum = sum.saturating_add(bytes(number)); // too much is too much
             }
             // One cell alone waits for nothing.
-            if held.values().all(|(cells, sum)| *cells < 2 || *sum <= most) {
+            if held.values().all(|(cells, sum)| *cells < 2 || *sum <= max_bytes) {
                 return shard.iter().any(|side| *side > 1).then_some(shard);
             }
             let longest = shard.iter_mut().max().filter(|side| **side > 1)?;
@@ -185,7 +185,7 @@ mod tests {
         for key in keys {
             table.number(&key).unwrap();
         }
-        for (shard, most, fits) in [
+        for (shard, max_bytes, fits) in [
             (vec![4, 4], 110, Some(vec![4, 4])),
             (vec![4, 4], 109, Some(vec![2, 1])), // 4 x 2 and 2 x 2 hold the first three
             (vec![2, 2], 100, Some(vec![2, 1])),
@@ -195,8 +195,8 @@ mod tests {
             (vec![4, 4], 0, None),
         ] {
             let bytes = |number: u32| bytes[number as usize];
-            let found = table.fitting_shard(&[0, 0], shard.clone(), bytes, most);
-            assert_eq!(found, fits, "{shard:?} {most}");
+            let found = table.fitting_shard(&[0, 0], shard.clone(), bytes, max_bytes);
+            assert_eq!(found, fits, "{shard:?} {max_bytes}");
         }
     }
 

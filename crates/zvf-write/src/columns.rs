@@ -64,7 +64,7 @@ impl Attribute {
     /// What the first batch says of a column, and the schema adds to it.
     pub(crate) fn new(field: &Field, spec: Option<&AttributeSpec>, codes_text: bool) -> Self {
         let dtype = field.column.dtype();
-        let said = |own: &Option<Arc<str>>, declared: Option<&String>| {
+        let or_declared = |own: &Option<Arc<str>>, declared: Option<&String>| {
             own.clone().or_else(|| declared.map(|text| text.as_str().into()))
         };
         let coded = codes_text && dtype.kind == DtypeKind::Text && field.column.width() == 1;
@@ -73,8 +73,11 @@ impl Attribute {
             dtype,
             width: field.column.width(),
             categories: field.categories.clone(),
-            unit: said(&field.unit, spec.and_then(|spec| spec.unit.as_ref())),
-            description: said(&field.description, spec.and_then(|spec| spec.description.as_ref())),
+            unit: or_declared(&field.unit, spec.and_then(|spec| spec.unit.as_ref())),
+            description: or_declared(
+                &field.description,
+                spec.and_then(|spec| spec.description.as_ref()),
+            ),
             categorical: spec.filter(|spec| spec.categorical).map(|_| true),
             texts: coded.then(Texts::default),
         }
@@ -129,13 +132,13 @@ impl Attribute {
         }
     }
 
-    /// No rows, as they are kept.
+    /// Returns a column without rows.
     pub(crate) fn empty(&self) -> Result<Column, WriteError> {
-        self.kept(Bytes::new())
+        self.own_column(Bytes::new())
     }
 
-    /// Rows as they are kept.
-    pub(crate) fn kept(&self, bytes: Bytes) -> Result<Column, WriteError> {
+    /// Returns rows as a column; texts are codes.
+    pub(crate) fn own_column(&self, bytes: Bytes) -> Result<Column, WriteError> {
         let (dtype, width) =
             if self.texts.is_some() { (code_type(4), 1) } else { (self.dtype, self.width) };
         Ok(Column::new(dtype, width, bytes)?)

@@ -48,12 +48,13 @@ impl Elements {
             return Err(WriteError::unfit(kind, "an element", self.width, width));
         }
         let count = vertices.len().checked_div(width).unwrap_or(0);
-        let most = u64::from(u32::MAX);
+        let max = u64::from(u32::MAX);
         let found = to_u64(self.len() + count);
-        if found >= most {
-            return Err(WriteError::TooMuch { what: "elements of a store", most, found });
+        if found >= max {
+            return Err(WriteError::TooMuch { what: "elements of a store", most: max, found });
         }
-        let taken = taken(kind, &mut self.attributes, fields, count, "an element attribute")?;
+        let what = "an element attribute";
+        let taken = take_columns(kind, &mut self.attributes, fields, count, what)?;
         for (builder, column) in self.columns.iter_mut().zip(&taken) {
             builder.push_rows(column, 0..column.len());
         }
@@ -93,8 +94,8 @@ impl Elements {
     }
 }
 
-/// The columns of a batch as they are kept; all attributes must be there, and no others.
-pub(crate) fn taken(
+/// Takes the columns of a batch; all attributes must be there, and no others.
+pub(crate) fn take_columns(
     kind: Kind,
     attributes: &mut [Attribute],
     fields: &[Field],

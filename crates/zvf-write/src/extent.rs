@@ -65,23 +65,23 @@ fn corners<T: Copy + Into<f64> + Sync>(values: &[T], axes: usize) -> [Vec<f64>; 
     blocks.reduce(none, union)
 }
 
-/// For each position, whether it lies in `bounds` as they are in its type; NaN lies nowhere.
-pub(crate) fn inside(positions: &Column, bounds: &Bounds) -> Vec<bool> {
+/// Returns for each position whether it lies in `bounds`, rounded to its type; NaN lies nowhere.
+pub(crate) fn test_inside(positions: &Column, bounds: &Bounds) -> Vec<bool> {
     let dtype = positions.dtype();
     let cast = |x: &f64| in_type(*x, dtype);
     let low: Vec<f64> = bounds.low().iter().map(cast).collect();
     let high: Vec<f64> = bounds.high().iter().map(cast).collect();
     let axes = usize_from_u32(positions.width()).max(1);
     if let Some(values) = positions.as_slice::<f32>() {
-        tested(values, axes, &low, &high)
+        test_rows(values, axes, &low, &high)
     } else if let Some(values) = positions.as_slice::<f64>() {
-        tested(values, axes, &low, &high)
+        test_rows(values, axes, &low, &high)
     } else {
-        tested(&floats(positions), axes, &low, &high)
+        test_rows(&floats(positions), axes, &low, &high)
     }
 }
 
-fn tested<T: Copy + Into<f64> + Sync>(
+fn test_rows<T: Copy + Into<f64> + Sync>(
     values: &[T],
     axes: usize,
     low: &[f64],
@@ -124,7 +124,7 @@ mod tests {
             Column::new(Dtype::FLOAT32, 1, bytes.into()).unwrap()
         };
         let bounds = Bounds::new(&[-0.1], &[0.1]).unwrap();
-        let found = inside(&column(&[0.1, -0.1, 0.100_001, f32::NAN]), &bounds);
+        let found = test_inside(&column(&[0.1, -0.1, 0.100_001, f32::NAN]), &bounds);
         assert_eq!(found, [true, true, false, false]);
         let mut extent = Extent::new(1);
         assert_eq!(extent.corners(), None);

@@ -211,7 +211,7 @@ impl KindWriter<'_> {
         }
         let named = batch.parts().iter().map(|part| part.object);
         let owners = batch.vertex_objects().unwrap_or_default().iter().copied().flatten();
-        self.named(named.chain(owners));
+        self.reserve_ids(named.chain(owners));
         Ok(())
     }
 
@@ -237,19 +237,19 @@ impl KindWriter<'_> {
     ///
     /// As [`Writer::object_fields`](crate::Writer::object_fields).
     pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<(), WriteError> {
-        self.named(ids.iter().copied());
+        self.reserve_ids(ids.iter().copied());
         self.ingest.objects.fields(self.ingest.schema.kind, ids, fields)?;
         self.ingest.relieve()
     }
 
     /// Declares that objects of this kind exist, with or without vertices.
     pub fn declare_objects(&mut self, ids: &[ObjectId]) {
-        self.named(ids.iter().copied());
+        self.reserve_ids(ids.iter().copied());
         self.ingest.objects.declare(ids.iter().map(|id| id.0));
     }
 
     /// Reserves these ids, so that objects without ids are numbered after them.
-    fn named(&mut self, ids: impl Iterator<Item = ObjectId>) {
+    fn reserve_ids(&mut self, ids: impl Iterator<Item = ObjectId>) {
         if let Some(next) = self.next.as_deref_mut()
             && let Some(largest) = ids.max()
         {

@@ -1,8 +1,8 @@
-//! Objects: what is said of them, and groups of them.
+//! Objects: their attributes, and groups of them.
 //!
 //! Rows of the index ascend by id. An object without vertices has a row too, with an empty manifest.
-//! Attributes are stored by row: one value for each, and a value that means "none" where nothing was
-//! said.
+//! Attributes are stored by row: one value for each, and a value that means "none" where there is no
+//! value.
 //!
 //! Not here: how vertices become fragments (`cells`, `types`), and which objects there are (`stages::index`).
 
@@ -20,20 +20,20 @@ use crate::at::At;
 use crate::columns::spelled_out;
 
 /// An attribute of these objects, one row for each.
-pub(crate) type Given = (Arc<[i64]>, Field);
+pub(crate) type ObjectField = (Arc<[i64]>, Field);
 
-/// What was said of objects and groups.
+/// The declared objects, their attributes, and the groups.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     declared: Vec<i64>,
-    fields: Vec<Given>,
+    fields: Vec<ObjectField>,
     groups: Vec<(Option<String>, Members)>,
     group_fields: Vec<Field>,
 }
 
 impl Objects {
-    /// Gives away what was said of single objects; groups stay.
-    pub(crate) fn take(&mut self) -> (Vec<i64>, Vec<Given>) {
+    /// Takes the ids and attributes of single objects; groups stay.
+    pub(crate) fn take(&mut self) -> (Vec<i64>, Vec<ObjectField>) {
         (std::mem::take(&mut self.declared), std::mem::take(&mut self.fields))
     }
 
@@ -44,7 +44,7 @@ impl Objects {
         fields.fold(ids, |all, bytes| all + bytes * 2)
     }
 
-    /// Whether anything was said that only an index can hold.
+    /// Whether anything is here that only an index can hold.
     pub(crate) fn any(&self) -> bool {
         !(self.declared.is_empty() && self.fields.is_empty() && self.groups.is_empty())
     }

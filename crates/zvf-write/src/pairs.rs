@@ -1,7 +1,7 @@
 //! Pairs of numbers in ascending order, however many there are.
 //!
-//! They say which vertex of a level stands for which of another one: by running number where a level is
-//! still being written, by chunk and row later. What does not fit in memory is put aside, sorted in runs.
+//! They map a vertex of a level to one of another level: by running number where a level is still being
+//! written, by chunk and row later. What does not fit in memory is spilled in sorted runs (external sort).
 //!
 //! Not here: what the numbers mean.
 
@@ -27,12 +27,12 @@ pub struct PairSorter {
 /// Pairs, ascending.
 #[derive(Debug)]
 pub struct Pairs {
-    kept: Kept,
+    storage: PairStorage,
     count: u64,
 }
 
 #[derive(Debug)]
-enum Kept {
+enum PairStorage {
     Held(Vec<(u64, u64)>),
     File(PairFile),
     Saved(PathBuf), // by another process, perhaps
@@ -77,7 +77,7 @@ impl PairSorter {
         Ok(())
     }
 
-    /// The pairs in order.
+    /// Sorts the pairs.
     ///
     /// # Errors
     ///
@@ -87,10 +87,10 @@ impl PairSorter {
         let Some((sorter, path)) = self.spilled else {
             // One number is compared faster than two.
             self.held.par_sort_unstable_by_key(|(a, b)| u128::from(*a) << 64 | u128::from(*b));
-            return Ok(Pairs { kept: Kept::Held(self.held), count });
+            return Ok(Pairs { storage: PairStorage::Held(self.held), count });
         };
         sorter.finish()?;
-        Ok(Pairs { kept: Kept::File(PairFile { _folder: self.folder, path }), count })
+        Ok(Pairs { storage: PairStorage::File(PairFile { _folder: self.folder, path }), count })
     }
 }
 
@@ -125,7 +125,7 @@ impl Pairs {
         out.finish().map(drop)
     }
 
-    /// Those that [`save`](Self::save) wrote. The file stays where it is, and is read as they are.
+    /// Opens the pairs that [`save`](Self::save) wrote. The file stays where it is, and is read with the pairs.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl Pairs {
     pub fn open(path: &Path) -> Result<Self, WriteError> {
         let size = std::fs::metadata(path).map_err(WriteError::Scratch)?.len();
         let count = size / PAIR;
-        Ok(Self { kept: Kept::Saved(path.to_owned()), count })
+        Ok(Self { storage: PairStorage::Saved(path.to_owned()), count })
     }
 
     /// How many there are; a `u64`, because most are on the disk.
@@ -209,11 +209,11 @@ impl Pairs {
     ///
     /// When the scratch folder fails.
     pub fn read(&self) -> Result<PairReader<'_>, WriteError> {
-        let from = match &self.kept {
-            Kept::Held(held) => Left::Held(held.iter()),
-            Kept::File(PairFile { path, .. }) | Kept::Saved(path) => {
+        let from = match &self.storage {
+            PairStorage::Held(held) => PairCursor::Held(held.iter()),
+            PairStorage::File(PairFile { path, .. }) | PairStorage::Saved(path) => {
                 let stored = Stored::File(path.clone());
-                Left::File(KWayMerge::open([&stored], 16, &StopFlag::default())?)
+                PairCursor::File(KWayMerge::open([&stored], 16, &StopFlag::default())?)
             }
         };
         let mut reader = PairReader { from, head: None, begun: false };
@@ -231,13 +231,13 @@ impl Drop for PairFile {
 /// Pairs one after the other.
 #[derive(Debug)]
 pub struct PairReader<'a> {
-    from: Left<'a>,
+    from: PairCursor<'a>,
     head: Option<(u64, u64)>,
     begun: bool,
 }
 
 #[derive(Debug)]
-enum Left<'a> {
+enum PairCursor<'a> {
     Held(std::slice::Iter<'a, (u64, u64)>),
     File(KWayMerge),
 }
@@ -256,8 +256,8 @@ impl PairReader<'_> {
     /// When the scratch folder fails.
     pub fn advance(&mut self) -> Result<(), WriteError> {
         self.head = match &mut self.from {
-            Left::Held(pairs) => pairs.next().copied(),
-            Left::File(merge) => {
+            PairCursor::Held(pairs) => pairs.next().copied(),
+            PairCursor::File(merge) => {
                 if std::mem::replace(&mut self.begun, true) {
                     merge.advance()?;
                 }

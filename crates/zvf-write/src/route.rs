@@ -137,9 +137,11 @@ fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Resul
         }
         return Ok(());
     };
-    let mut known = match lines.known(rows.len()) {
-        Known::Dense(mut known) => return lines.dense(keys, &mut known, table, numbers),
-        Known::Sparse(known) => known,
+    let mut known = match lines.cell_numbers(rows.len()) {
+        CellNumbers::Dense(mut known) => {
+            return lines.number_dense(keys, &mut known, table, numbers);
+        }
+        CellNumbers::Sparse(known) => known,
     };
     let mut last = (u64::MAX, 0); // no cell has this line
     for key in rows {
@@ -250,9 +252,9 @@ impl Lines {
         })
     }
 
-    /// The number of each row's chunk, where every cell has a place in `known`: lines are found on all
+    /// Appends the number of each row's chunk, where every cell has a place in `known`: lines are computed on all
     /// cores, numbers are given in the order of the rows.
-    fn dense(
+    fn number_dense(
         &self,
         chunks: &[i64],
         known: &mut [u32],
@@ -279,29 +281,29 @@ impl Lines {
         Ok(())
     }
 
-    fn known(&self, rows: usize) -> Known {
+    fn cell_numbers(&self, rows: usize) -> CellNumbers {
         let dense = to_u64(rows) * 4 + 1024;
         if self.cells <= dense {
             let cells = zvf_format::num::saturating_usize(self.cells);
-            return Known::Dense(vec![u32::MAX; cells]);
+            return CellNumbers::Dense(vec![u32::MAX; cells]);
         }
-        Known::Sparse(FxHashMap::default())
+        CellNumbers::Sparse(FxHashMap::default())
     }
 }
 
-/// The numbers of the cells met so far.
-enum Known {
+/// The numbers of the cells so far: a table, or a hash map where cells are sparse.
+enum CellNumbers {
     Dense(Vec<u32>),
     Sparse(FxHashMap<u64, u32>),
 }
 
 /// Refuses a batch with more rows than places are counted in.
 pub(crate) fn check_rows(rows: usize) -> Result<(), WriteError> {
-    let most = u64::from(u32::MAX);
-    if to_u64(rows) < most {
+    let max = u64::from(u32::MAX);
+    if to_u64(rows) < max {
         return Ok(());
     }
-    Err(WriteError::TooMuch { what: "rows of one batch", most, found: to_u64(rows) })
+    Err(WriteError::TooMuch { what: "rows of one batch", most: max, found: to_u64(rows) })
 }
 
 #[cfg(test)]

@@ -229,13 +229,13 @@ fn column<'a>(parts: impl Iterator<Item = (&'a Column, &'a [u32])> + Clone) -> V
     let mut out = Vec::with_capacity(total.sum::<usize>());
     for (column, rows) in parts {
         match column.stride() {
-            1 => fixed::<1>(column, rows, &mut out),
-            2 => fixed::<2>(column, rows, &mut out),
-            4 => fixed::<4>(column, rows, &mut out),
-            8 => fixed::<8>(column, rows, &mut out),
-            12 => fixed::<12>(column, rows, &mut out),
-            16 => fixed::<16>(column, rows, &mut out),
-            24 => fixed::<24>(column, rows, &mut out),
+            1 => gather_fixed::<1>(column, rows, &mut out),
+            2 => gather_fixed::<2>(column, rows, &mut out),
+            4 => gather_fixed::<4>(column, rows, &mut out),
+            8 => gather_fixed::<8>(column, rows, &mut out),
+            12 => gather_fixed::<12>(column, rows, &mut out),
+            16 => gather_fixed::<16>(column, rows, &mut out),
+            24 => gather_fixed::<24>(column, rows, &mut out),
             _ => {
                 for row in rows {
                     out.extend_from_slice(column.row(usize_from_u32(*row)));
@@ -246,7 +246,7 @@ fn column<'a>(parts: impl Iterator<Item = (&'a Column, &'a [u32])> + Clone) -> V
     out
 }
 
-fn fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>) {
+fn gather_fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>) {
     let (all, _) = column.bytes().as_chunks::<N>();
     if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
         // Input in the order of its chunks is copied in one piece.

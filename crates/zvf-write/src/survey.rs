@@ -149,10 +149,10 @@ fn round_to_nice(x: f64) -> f64 {
     if unit < 1.0 { digits / (1.0 / unit).round() } else { digits * unit.round() }
 }
 
-/// The largest power of two not above `x`, from 1 to `most`.
-fn power_below(x: f64, most: f64) -> f64 {
+/// The largest power of two not above `x`, from 1 to `max`.
+fn power_below(x: f64, max: f64) -> f64 {
     let mut power = 1.0;
-    while power * 2.0 <= x.min(most) {
+    while power * 2.0 <= x.min(max) {
         power *= 2.0;
     }
     power

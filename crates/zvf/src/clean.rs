@@ -97,10 +97,10 @@ pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
     if let Some(target) = target_of(address)? {
         let mut old = Vec::new();
         if let Some(parent) = target.parent() {
-            list_old(parent, false, &mut old).map_err(failed)?;
+            list_old(parent, false, &mut old).map_err(to_store_error)?;
         }
         if target.is_dir() {
-            list_old(&target, true, &mut old).map_err(failed)?;
+            list_old(&target, true, &mut old).map_err(to_store_error)?;
         }
         found.extend(old);
     }
@@ -120,7 +120,7 @@ pub fn remove(address: &str, all: bool) -> Result<Vec<Leftover>, Error> {
     for one in &found {
         let goes = one.state == State::Unused || (all && one.state == State::Resumable);
         if goes && one.path.exists() {
-            remove_one(&target, &one.path).map_err(failed)?;
+            remove_one(&target, &one.path).map_err(to_store_error)?;
         }
     }
     Ok(found.into_iter().filter(|one| one.state != State::InUse && !one.path.exists()).collect())
@@ -133,7 +133,7 @@ fn target_of(address: &str) -> Result<Option<PathBuf>, Error> {
         return Ok(None);
     }
     let path = address.strip_prefix("file://").unwrap_or(address);
-    Ok(Some(resolve_target(Path::new(path)).map_err(failed)?))
+    Ok(Some(resolve_target(Path::new(path)).map_err(to_store_error)?))
 }
 
 /// A folder that a command could go on with loses its name first: half of one must never be taken for all of it.
@@ -178,7 +178,7 @@ fn is_old_name(name: &str, inside: bool) -> bool {
     if inside { temporary.is_some() } else { packed || answered }
 }
 
-fn failed(error: io::Error) -> StoreError {
+fn to_store_error(error: io::Error) -> StoreError {
     StoreError::io(Op::Write, error)
 }
 

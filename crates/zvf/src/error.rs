@@ -122,7 +122,7 @@ impl Error {
         Self::new(class, op, text)
     }
 
-    /// Somebody who was told how far it is did not want more.
+    /// The error for work that its progress callback stopped.
     #[cfg(any(feature = "validate", all(feature = "convert", feature = "write")))]
     pub(crate) fn stopped() -> Self {
         Self::new(Class::Cancelled, "write", "Cancelled, stopped".to_owned())

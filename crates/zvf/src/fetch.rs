@@ -86,8 +86,8 @@ impl Source {
         let text = |key: &str| info.get(key).and_then(Json::as_str).map(str::to_owned);
         let mut segments = known.to_vec();
         if let Some(key) = text("segment_properties") {
-            let said = self.copy_json(&join(&join(below, &key), "info")).await?;
-            segments = said.map(|said| ids(&said)).unwrap_or_default();
+            let properties = self.copy_json(&join(&join(below, &key), "info")).await?;
+            segments = properties.map(|properties| ids(&properties)).unwrap_or_default();
         }
         match text("@type").as_deref() {
             Some("neuroglancer_annotations_v1") => self.copy_annotations(below, &info).await,
@@ -170,7 +170,7 @@ impl Source {
 
     /// All shards of a folder; one that is not there is empty.
     async fn copy_shards(&mut self, below: &str, sharding: Option<&Json>) -> Result<(), Error> {
-        let bits = sharding.and_then(|said| said.get("shard_bits")).and_then(Json::as_u64);
+        let bits = sharding.and_then(|spec| spec.get("shard_bits")).and_then(Json::as_u64);
         let Some(bits) = bits.filter(|bits| *bits <= MAX_SHARD_BITS) else {
             let found = bits.map_or_else(|| "none".to_owned(), |bits| bits.to_string());
             return Err(Error::bad_request("shard_bits over HTTP", "0 to 16", &found));
@@ -312,8 +312,8 @@ mod tests {
         assert_eq!(cells(&level).unwrap(), ["0_0_0", "0_0_1", "1_0_0", "1_0_1"]);
         assert!(cells(&serde_json::json!({"grid_shape": [1_000_000, 1_000_000]})).is_err());
         assert!(cells(&serde_json::json!({})).is_err());
-        let said = serde_json::json!({"inline": {"ids": ["7", "../x", "18446744073709551615"]}});
-        assert_eq!(ids(&said), ["7", "18446744073709551615"]);
+        let info = serde_json::json!({"inline": {"ids": ["7", "../x", "18446744073709551615"]}});
+        assert_eq!(ids(&info), ["7", "18446744073709551615"]);
         assert!(check_ids_known(&[]).is_err());
     }
 

@@ -40,14 +40,14 @@ impl<'a> Listing<'a> {
         self.open.push(id);
         for id in array(&module["inner"]["module"]["items"]) {
             if let Some(item) = self.item(id) {
-                self.named(item, path);
+                self.add_named(item, path);
             }
         }
         self.open.pop();
     }
 
     /// Adds an item of a module whose path is `path`.
-    fn named(&mut self, item: &'a Value, path: &str) {
+    fn add_named(&mut self, item: &'a Value, path: &str) {
         if item["visibility"] != "public" || is_hidden(item) {
             return;
         }

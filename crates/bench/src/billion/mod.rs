@@ -41,8 +41,8 @@ use crate::row::{Cost, Role, Row, Side, Turn};
 use crate::series::Amount;
 use crate::settings::Bench;
 use crate::wanted;
-use crate::watch::Seen;
-use processes::Done;
+use crate::watch::ProcessStats;
+use processes::ProcessRun;
 
 pub(crate) use data::Data;
 
@@ -132,9 +132,9 @@ impl<'a> Trial<'a> {
         let done = self.measured(zvf()?, &[&plan[..], &["--json"]].concat())?;
         self.add(
             "ingest, plan",
-            vec![side("zvf", Role::Zvf, Ok(turn_of(done.seconds, &done.seen)))],
+            vec![side("zvf", Role::Zvf, Ok(turn_of(done.seconds, &done.stats)))],
         );
-        self.ingest(&store, &done.said)?;
+        self.ingest(&store, &done.stdout)?;
         self.command("ingest, finish", &["ingest", "finish", &store])?;
         fs::remove_file(&input)?;
         let levels = ["pyramid", &store, "--levels", "3"];
@@ -153,11 +153,11 @@ impl<'a> Trial<'a> {
             command.args(["--memory-limit", MEMORY, "--quiet"]);
             command
         };
-        let (mut seconds, mut all, mut first) = (0.0, Seen::default(), 0);
+        let (mut seconds, mut all, mut first) = (0.0, ProcessStats::default(), 0);
         for stage in tasks.chunk_by(|a, b| a["stage"] == b["stage"]) {
             let numbers: Vec<usize> = (first..first + stage.len()).collect();
-            let (took, seen) = processes::run_all(&numbers, at_once, command)?;
-            (seconds, all) = (seconds + took, processes::combine(all, &seen, u64::max));
+            let (took, stats) = processes::run_all(&numbers, at_once, command)?;
+            (seconds, all) = (seconds + took, processes::combine(all, &stats, u64::max));
             first += stage.len();
         }
         let work = format!("ingest, a process for each task, {at_once} at once");
@@ -217,7 +217,8 @@ impl<'a> Trial<'a> {
     fn stream(&mut self) -> anyhow::Result<()> {
         let all = self.folder.join("all.npy");
         let (store, out) = (text(&self.store)?.to_owned(), text(&all)?.to_owned());
-        let Done { seconds, seen, .. } = self.measured(zvf()?, &["query", &store, "-o", &out])?;
+        let ProcessRun { seconds, stats, .. } =
+            self.measured(zvf()?, &["query", &store, "-o", &out])?;
         fs::remove_file(all)?;
         let cells = limit::files(&self.store.join("0"))?;
         let begun = Instant::now();
@@ -228,7 +229,7 @@ impl<'a> Trial<'a> {
         }
         let cat = Turn::from_seconds(begun.elapsed().as_secs_f64());
         let sides = vec![
-            side("zvf", Role::Zvf, Ok(turn_of(seconds, &seen))),
+            side("zvf", Role::Zvf, Ok(turn_of(seconds, &stats))),
             side("cat of the cells", Role::Limit, Ok(cat)),
         ];
         self.add("all vertices to npy", sides);
@@ -237,16 +238,16 @@ impl<'a> Trial<'a> {
 
     /// A command of ours as a row.
     fn command(&mut self, work: &str, words: &[&str]) -> anyhow::Result<()> {
-        let Done { seconds, seen, .. } = self.measured(zvf()?, words)?;
-        self.add(work, vec![side("zvf", Role::Zvf, Ok(turn_of(seconds, &seen)))]);
+        let ProcessRun { seconds, stats, .. } = self.measured(zvf()?, words)?;
+        self.add(work, vec![side("zvf", Role::Zvf, Ok(turn_of(seconds, &stats)))]);
         Ok(())
     }
 
-    fn measured(&self, program: PathBuf, words: &[&str]) -> anyhow::Result<Done> {
+    fn measured(&self, program: PathBuf, words: &[&str]) -> anyhow::Result<ProcessRun> {
         let mut command = Command::new(program);
         command.args(words).args(["--memory-limit", MEMORY, "--quiet"]);
-        let said = || format!("{} of {} {}", words.join(" "), self.vertices, self.data.name());
-        processes::run(&mut command).with_context(said)
+        let context = || format!("{} of {} {}", words.join(" "), self.vertices, self.data.name());
+        processes::run(&mut command).with_context(context)
     }
 
     /// Adds a row, and its step to the growth of all who did it.
@@ -276,12 +277,12 @@ fn side(name: &str, role: Role, result: Result<Turn, String>) -> Side {
 }
 
 /// What a process took, as the system counts it.
-fn turn_of(seconds: f64, seen: &Seen) -> Turn {
+fn turn_of(seconds: f64, stats: &ProcessStats) -> Turn {
     let cost = Cost {
-        requests: Some(seen.calls),
-        bytes: Some(seen.bytes),
-        memory: Some(seen.peak),
-        processor: Some(seen.processor),
+        requests: Some(stats.calls),
+        bytes: Some(stats.bytes),
+        memory: Some(stats.peak),
+        processor: Some(stats.processor),
     };
     Turn { cost, ..Turn::from_seconds(seconds) }
 }

@@ -9,24 +9,26 @@ use std::time::Instant;
 use anyhow::{Context as _, ensure};
 
 use crate::pyramid::watched;
-use crate::watch::{Seen, Watch};
+use crate::watch::{ProcessStats, Watch};
 
 /// The cost of a process, and its standard output.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct ProcessRun {
     pub(super) seconds: f64,
-    pub(super) seen: Seen,
-    pub(super) said: String,
+    pub(super) stats: ProcessStats,
+    pub(super) stdout: String,
 }
 
 /// Runs a command to its end. Its output goes to files, so that no pipe fills up meanwhile.
-pub(super) fn run(command: &mut Command) -> anyhow::Result<Done> {
+pub(super) fn run(command: &mut Command) -> anyhow::Result<ProcessRun> {
     let folder = tempfile::tempdir()?;
-    let [said, faults] = ["said", "faults"].map(|name| folder.path().join(name));
-    command.stdin(Stdio::null()).stdout(fs::File::create(&said)?);
+    let [stdout, faults] = ["said", "faults"].map(|name| folder.path().join(name));
+    command.stdin(Stdio::null()).stdout(fs::File::create(&stdout)?);
     command.stderr(fs::File::create(&faults)?);
     match watched(command) {
-        Ok((seconds, seen)) => Ok(Done { seconds, seen, said: fs::read_to_string(said)? }),
+        Ok((seconds, stats)) => {
+            Ok(ProcessRun { seconds, stats, stdout: fs::read_to_string(stdout)? })
+        }
         Err(error) => Err(error.context(fs::read_to_string(faults)?.trim().to_owned())),
     }
 }
@@ -37,9 +39,9 @@ pub(super) fn run_all(
     numbers: &[usize],
     at_once: usize,
     command: impl Fn(usize) -> Command + Sync,
-) -> anyhow::Result<(f64, Seen)> {
+) -> anyhow::Result<(f64, ProcessStats)> {
     let (begun, next) = (Instant::now(), AtomicUsize::new(0));
-    let all: Mutex<anyhow::Result<Seen>> = Mutex::new(Ok(Seen::default()));
+    let all: Mutex<anyhow::Result<ProcessStats>> = Mutex::new(Ok(ProcessStats::default()));
     std::thread::scope(|scope| {
         for _ in 0..at_once.max(1) {
             scope.spawn(|| {
@@ -47,7 +49,7 @@ pub(super) fn run_all(
                     let done = run(&mut command(*number)).context(format!("task {number}"));
                     let Ok(mut all) = all.lock() else { return };
                     match (all.as_mut(), done) {
-                        (Ok(sum), Ok(done)) => *sum = combine(*sum, &done.seen, u64::max),
+                        (Ok(sum), Ok(done)) => *sum = combine(*sum, &done.stats, u64::max),
                         (Ok(_), Err(error)) => *all = Err(error),
                         (Err(_), _) => return,
                     }
@@ -60,8 +62,12 @@ pub(super) fn run_all(
 }
 
 /// Returns the cost of two processes together; `memory` combines their peaks.
-pub(super) fn combine(one: Seen, other: &Seen, memory: fn(u64, u64) -> u64) -> Seen {
-    Seen {
+pub(super) fn combine(
+    one: ProcessStats,
+    other: &ProcessStats,
+    memory: fn(u64, u64) -> u64,
+) -> ProcessStats {
+    ProcessStats {
         calls: one.calls + other.calls,
         bytes: one.bytes + other.bytes,
         held: one.held + other.held,
@@ -71,12 +77,12 @@ pub(super) fn combine(one: Seen, other: &Seen, memory: fn(u64, u64) -> u64) -> S
 }
 
 /// Returns the cost of running processes since `watches` began; the peak is the sum of their peaks.
-pub(super) fn since(watches: &[Watch]) -> anyhow::Result<Seen> {
-    let mut all = Seen::default();
+pub(super) fn since(watches: &[Watch]) -> anyhow::Result<ProcessStats> {
+    let mut all = ProcessStats::default();
     for watch in watches {
-        let mut seen = watch.end().context("a process of the cluster is gone")?;
-        seen.peak += watch.before.held;
-        all = combine(all, &seen, |a, b| a + b);
+        let mut stats = watch.end().context("a process of the cluster is gone")?;
+        stats.peak += watch.before.held;
+        all = combine(all, &stats, |a, b| a + b);
     }
     Ok(all)
 }
@@ -102,7 +108,7 @@ mod tests {
 
     #[test]
     fn output_is_kept_and_errors_begin_with_what_was_written_to_standard_error() {
-        assert_eq!(run(&mut shell("echo 7; echo no >&2")).unwrap().said, "7\n");
+        assert_eq!(run(&mut shell("echo 7; echo no >&2")).unwrap().stdout, "7\n");
         let error = run(&mut shell("echo no >&2; exit 3")).unwrap_err();
         assert!(format!("{error:#}").starts_with("no: "), "{error:#}");
     }
@@ -115,14 +121,14 @@ mod tests {
         run_all(&numbers, 3, |number| shell(&format!("touch {path}/{number}"))).unwrap();
         assert_eq!(fs::read_dir(&path).unwrap().count(), 7);
         let error = run_all(&numbers, 2, |number| shell(&format!("[ {number} -lt 5 ]")));
-        let said = format!("{:#}", error.unwrap_err());
-        assert!(said.starts_with("task 5") || said.starts_with("task 6"), "{said}");
+        let message = format!("{:#}", error.unwrap_err());
+        assert!(message.starts_with("task 5") || message.starts_with("task 6"), "{message}");
     }
 
     #[test]
     fn sums_and_the_larger_memory_are_of_several_processes() {
-        let one = Seen { calls: 1, bytes: 10, peak: 100, ..Seen::default() };
-        let other = Seen { calls: 2, bytes: 20, peak: 300, ..Seen::default() };
+        let one = ProcessStats { calls: 1, bytes: 10, peak: 100, ..ProcessStats::default() };
+        let other = ProcessStats { calls: 2, bytes: 20, peak: 300, ..ProcessStats::default() };
         let both = combine(one, &other, u64::max);
         assert_eq!((both.calls, both.bytes, both.peak), (3, 30, 300));
         assert_eq!(combine(one, &other, |a, b| a + b).peak, 400);

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 
 use super::cluster::Cluster;
-use super::processes::{self, Done};
+use super::processes::{self, ProcessRun};
 use super::{Data, MEMORY, Trial, side, turn_of};
 use crate::parts::made::text;
 use crate::peer::Environment;
@@ -41,11 +41,11 @@ pub(super) fn ask(trial: &mut Trial<'_>, bench: &Bench, beside: bool) -> anyhow:
         }
         Data::Streamlines => None,
     };
-    let mut rows: Vec<Asked> = Vec::new();
+    let mut rows: Vec<StatementRow> = Vec::new();
     for (work, statement) in statements {
         let (turn, answer) = local(&sql, &store, statement)?;
         let sides = vec![side("zvf-sql", Role::Zvf, Ok(turn))];
-        rows.push(Asked { work, statement, answer, sides });
+        rows.push(StatementRow { work, statement, answer, sides });
     }
     for (executors, name) in [(1, "one executor"), (3, "three executors")] {
         let running = Cluster::start(&cluster, executors)?;
@@ -75,8 +75,8 @@ pub(super) fn ask(trial: &mut Trial<'_>, bench: &Bench, beside: bool) -> anyhow:
     Ok(())
 }
 
-/// A statement, what it says, and who was asked.
-struct Asked {
+/// A statement, its answer, and the sides that answered it.
+struct StatementRow {
     work: &'static str,
     statement: &'static str,
     answer: Vec<f64>,
@@ -104,8 +104,8 @@ fn beside_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
             ("zvf-sql", Role::Zvf, sql.to_owned(), &select[..]),
             ("zvf query", Role::Variant, zvf()?, &query),
         ] {
-            let Done { seconds, seen, .. } = trial.measured(program, words)?;
-            sides.push(side(name, role, Ok(turn_of(seconds, &seen))));
+            let ProcessRun { seconds, stats, .. } = trial.measured(program, words)?;
+            sides.push(side(name, role, Ok(turn_of(seconds, &stats))));
         }
         trial.add(work, sides);
     }
@@ -116,12 +116,12 @@ type Answer = (Turn, Vec<f64>);
 
 /// Has somebody answer every statement; all must say the same.
 fn ask_all(
-    rows: &mut [Asked],
+    rows: &mut [StatementRow],
     name: &str,
     role: Role,
     ask: impl Fn(&str) -> anyhow::Result<Answer>,
 ) -> anyhow::Result<()> {
-    for Asked { work, statement, answer: expected, sides } in rows {
+    for StatementRow { work, statement, answer: expected, sides } in rows {
         let (turn, found) = ask(statement).with_context(|| format!("{work}: {name}"))?;
         let same = expected.len() == found.len()
             && expected.iter().zip(&found).all(|(a, b)| is_same(*a, *b));
@@ -139,8 +139,9 @@ fn is_same(a: f64, b: f64) -> bool {
 }
 
 fn local(sql: &Path, table: &Path, statement: &str) -> anyhow::Result<Answer> {
-    let Done { seconds, seen, said } = run(sql, table, &["--memory-limit", MEMORY], statement)?;
-    Ok((turn_of(seconds, &seen), numbers(said.lines().skip(1))?))
+    let ProcessRun { seconds, stats, stdout } =
+        run(sql, table, &["--memory-limit", MEMORY], statement)?;
+    Ok((turn_of(seconds, &stats), numbers(stdout.lines().skip(1))?))
 }
 
 /// The same on executors, whose part is in what it took.
@@ -151,14 +152,14 @@ fn ask_cluster(
     statement: &str,
 ) -> anyhow::Result<Answer> {
     let watches = processes::watch(cluster.processes())?;
-    let Done { seconds, seen, said } =
+    let ProcessRun { seconds, stats, stdout } =
         run(sql, table, &["--cluster", &cluster.address()], statement)?;
-    let all = processes::combine(processes::since(&watches)?, &seen, |a, b| a + b);
-    Ok((turn_of(seconds, &all), numbers(said.lines().skip(1))?))
+    let all = processes::combine(processes::since(&watches)?, &stats, |a, b| a + b);
+    Ok((turn_of(seconds, &all), numbers(stdout.lines().skip(1))?))
 }
 
 /// A process of zvf-sql, from its start to its end.
-fn run(sql: &Path, table: &Path, words: &[&str], statement: &str) -> anyhow::Result<Done> {
+fn run(sql: &Path, table: &Path, words: &[&str], statement: &str) -> anyhow::Result<ProcessRun> {
     let mut command = Command::new(sql);
     command.args(["--table", &format!("t={}", text(table)?), "--format", "csv", "--quiet"]);
     processes::run(command.args(words).arg(statement))
@@ -166,11 +167,11 @@ fn run(sql: &Path, table: &Path, words: &[&str], statement: &str) -> anyhow::Res
 
 fn ask_duckdb(python: &Path, parquet: &Path, statement: &str) -> anyhow::Result<Answer> {
     let mut command = Command::new(python);
-    let Done { seen, said, .. } =
+    let ProcessRun { stats, stdout, .. } =
         processes::run(command.args(["-c", DUCKDB]).arg(parquet).arg(statement))?;
-    let mut lines = said.lines();
+    let mut lines = stdout.lines();
     let seconds = lines.next().context("DuckDB says nothing")?.parse()?;
-    Ok((turn_of(seconds, &seen), numbers(lines)?))
+    Ok((turn_of(seconds, &stats), numbers(lines)?))
 }
 
 /// All numbers of an answer, line by line; NaN for nothing, which `zvf-sql` leaves empty and Python calls None.
@@ -187,8 +188,8 @@ fn export(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<PathBuf> {
     let path = trial.folder.join("all.parquet");
     let (table, out) = (format!("t={}", text(&trial.store)?), text(&path)?.to_owned());
     let words = ["--table", &table, "--overwrite", "-o", &out, EXPORT];
-    let Done { seconds, seen, .. } = trial.measured(sql.to_owned(), &words)?;
-    let row = vec![side("zvf-sql", Role::Zvf, Ok(turn_of(seconds, &seen)))];
+    let ProcessRun { seconds, stats, .. } = trial.measured(sql.to_owned(), &words)?;
+    let row = vec![side("zvf-sql", Role::Zvf, Ok(turn_of(seconds, &stats)))];
     trial.add("SQL, all rows to Parquet", row);
     Ok(path)
 }

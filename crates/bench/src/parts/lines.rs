@@ -20,7 +20,7 @@ use crate::settings::Bench;
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = ((20_000.0 * bench.scale) as u64).max(10);
     let folder = bench.below(format!("lines-{count}"))?;
-    let [store, sharded] = made(&folder, count)?;
+    let [store, sharded] = write_stores(&folder, count)?;
     let pack = packed(&store)?;
     let trx = Other::new(bench, "TRX, trx-python", "trxfile", &["trx-python"], &folder);
     let packages = ["pyogrio", "shapely", "numpy"];
@@ -83,7 +83,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
 }
 
 /// The store in a file a cell and in shards, and the same lines as plain numbers.
-fn made(folder: &Path, count: u64) -> anyhow::Result<[PathBuf; 2]> {
+fn write_stores(folder: &Path, count: u64) -> anyhow::Result<[PathBuf; 2]> {
     let stores =
         ["lines", "lines-in-shards"].map(|name| folder.join(format!("{name}.zarrvectors")));
     for (store, shard) in stores.iter().zip([None, Some(4)]) {

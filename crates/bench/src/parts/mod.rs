@@ -75,13 +75,13 @@ mod tests {
         for part in ALL.iter().filter(|part| !absent.contains(&part.name)) {
             assert!(text.contains(part.title), "{}: {text}", part.name);
         }
-        for (part, work, count) in known() {
+        for (part, work, count) in count_expected() {
             assert_eq!(page.count(part, work), Some(count), "{part}: {work}");
         }
     }
 
-    /// What is known without a store: how many were made, and which of them lie in boxes.
-    fn known() -> [(&'static str, &'static str, u64); 17] {
+    /// Counts without a store: the points that are made, and those of them that lie in boxes.
+    fn count_expected() -> [(&'static str, &'static str, u64); 17] {
         let points = made::Points { count: 10_000, chunks: 8, shard: None };
         let places: Vec<[f32; 3]> = points
             .batches()

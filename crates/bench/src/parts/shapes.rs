@@ -30,8 +30,10 @@ use crate::settings::Bench;
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = ((1000.0 * bench.scale) as u64).max(10);
     let folder = bench.below(format!("shapes-{count}"))?;
-    let stores =
-        [made(&folder, "skeletons", &trees(count)?)?, made(&folder, "meshes", &rings(count)?)?];
+    let stores = [
+        write_store(&folder, "skeletons", &trees(count)?)?,
+        write_store(&folder, "meshes", &rings(count)?)?,
+    ];
     let packages = ["cloud-volume==12.15.2"];
     let name = "precomputed, CloudVolume 12.15.2";
     let other = Other::new(bench, name, "precomputed", &packages, &folder);
@@ -120,7 +122,7 @@ fn turn(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
 }
 
 /// The store, and the same shapes as plain numbers.
-fn made(folder: &Path, name: &str, batch: &Batch) -> anyhow::Result<PathBuf> {
+fn write_store(folder: &Path, name: &str, batch: &Batch) -> anyhow::Result<PathBuf> {
     let store = folder.join(format!("{name}.zarrvectors"));
     if !store.exists() {
         fs::write(folder.join(format!("{name}.f32")), batch.positions().bytes())?;

@@ -29,7 +29,7 @@ use crate::page::Page;
 use crate::peer::{Environment, NAME};
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
-use crate::watch::{Seen, seen};
+use crate::watch::{ProcessStats, read_stats};
 
 /// A store, how many levels it gets, and links how far up.
 struct Work {
@@ -135,12 +135,12 @@ fn theirs(
     let mut command = Command::new(python);
     command.arg(script).arg(&store).args([work.levels.to_string(), work.depth.to_string()]);
     let output = command.arg(whose).output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{}", said.lines().last().unwrap_or("it failed"));
-    let told: Value = serde_json::from_slice(&output.stdout)?;
-    let seconds = told["seconds"].as_f64().context("no number")?;
-    let processor = told["processor"].as_f64().map(Duration::from_secs_f64);
-    let cost = Cost { memory: told["peak"].as_u64(), processor, ..Cost::default() };
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", stderr.lines().last().unwrap_or("it failed"));
+    let answer: Value = serde_json::from_slice(&output.stdout)?;
+    let seconds = answer["seconds"].as_f64().context("no number")?;
+    let processor = answer["processor"].as_f64().map(Duration::from_secs_f64);
+    let cost = Cost { memory: answer["peak"].as_u64(), processor, ..Cost::default() };
     let turn = Turn { cost, ..Turn::from_seconds(seconds).counting(levels(&store)?) };
     discard(&store)?;
     Ok(turn)
@@ -166,20 +166,20 @@ pub(crate) fn zvf() -> anyhow::Result<PathBuf> {
 
 /// What a command takes from its start to its end, and the most that it holds.
 pub(crate) fn timed(command: &mut Command) -> anyhow::Result<Turn> {
-    let (seconds, most) = watched(command)?;
-    let memory = Some(most.peak).filter(|peak| *peak > 0);
-    let cost = Cost { memory, processor: Some(most.processor), ..Cost::default() };
+    let (seconds, stats) = watched(command)?;
+    let memory = Some(stats.peak).filter(|peak| *peak > 0);
+    let cost = Cost { memory, processor: Some(stats.processor), ..Cost::default() };
     Ok(Turn { cost, ..Turn::from_seconds(seconds) })
 }
 
 /// The seconds that a command takes from its start to its end, and what the system says of it just before that.
-pub(crate) fn watched(command: &mut Command) -> anyhow::Result<(f64, Seen)> {
+pub(crate) fn watched(command: &mut Command) -> anyhow::Result<(f64, ProcessStats)> {
     let begun = Instant::now();
     let mut child = command.spawn()?;
-    let mut most = Seen::default();
+    let mut stats = ProcessStats::default();
     let status = loop {
         // What is read is known as long as the process is there: the last look is a little early.
-        most = seen(child.id()).unwrap_or(most);
+        stats = read_stats(child.id()).unwrap_or(stats);
         if let Some(status) = child.try_wait()? {
             break status;
         }
@@ -189,7 +189,7 @@ pub(crate) fn watched(command: &mut Command) -> anyhow::Result<(f64, Seen)> {
     };
     let seconds = begun.elapsed().as_secs_f64();
     ensure!(status.success(), "{status}");
-    Ok((seconds, most))
+    Ok((seconds, stats))
 }
 
 /// A copy of a store.

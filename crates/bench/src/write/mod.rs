@@ -34,7 +34,7 @@ use crate::peer::Other;
 use crate::report::median;
 use crate::row::{Role, Turn};
 use crate::settings::{Bench, Place};
-use crate::watch::seen;
+use crate::watch::read_stats;
 use data::Work;
 
 pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
@@ -113,7 +113,7 @@ pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
     let inputs = data::make(&bench.folder, bench.scale)?;
     for work in data::all(bench.scale).into_iter().filter(|work| bench.wants(&work.name)) {
         let batch = work.batch(&inputs)?;
-        let held = || seen(std::process::id()).map_or(0, |seen| seen.peak >> 20);
+        let held = || read_stats(std::process::id()).map_or(0, |stats| stats.peak >> 20);
         let bare = held();
         for (to, shard) in bench.places.iter().flat_map(|to| [(to, true), (to, false)]) {
             let times: anyhow::Result<Vec<f64>> =

@@ -252,7 +252,7 @@ pub(super) async fn fragment_columns(
             });
             let absent = cell["absent"] == json!(true);
             let fact = if absent { json!("absent") } else { json!([cell["rows"], cell["sha256"]]) };
-            report.found(&what, &fact, found);
+            report.same_result(&what, &fact, found);
         }
     }
     Ok(())

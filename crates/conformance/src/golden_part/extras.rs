@@ -145,7 +145,7 @@ pub(super) async fn segments(
         let query = query.columns(Columns::Named(names.clone()));
         let Some(answer) = report.keep(&at, reader.run(&query).await) else { continue };
         let batch = &answer.batch;
-        let rows = moved(batch.positions(), &offset);
+        let rows = shift_positions(batch.positions(), &offset);
         rows_of(report, &format!("{at}/positions"), &expected["positions"], &rows);
         for name in &names {
             let fact = &expected["attributes"][name];
@@ -160,7 +160,7 @@ pub(super) async fn segments(
 }
 
 /// Returns positions as the reference returns those of a segment: in world units, as `float32`.
-fn moved(positions: &Column, by: &[f64]) -> Rows {
+fn shift_positions(positions: &Column, by: &[f64]) -> Rows {
     let row = |row| {
         let point = contents::point(positions, row);
         point.iter().zip(by).flat_map(|(x, by)| ((x + by) as f32).to_le_bytes()).collect()

@@ -33,8 +33,8 @@ pub(super) async fn spread(
     let address = path.to_string_lossy().into_owned();
     let mut report = Report::new(format!("levels that add/{}", case.id));
     let before = shown(&address).await?;
-    let (options, how) = (options(&address, turn).await?, how());
-    match build(&address, &options, &how, |_| {}).await {
+    let (options, build_options) = (options(&address, turn).await?, unsynced_options());
+    match build(&address, &options, &build_options, |_| {}).await {
         Ok(levels) if levels.is_empty() => {
             report.skip("one object, or no points: there is nothing for a second level");
             std::fs::remove_dir_all(&path)?;
@@ -77,7 +77,7 @@ pub(super) async fn gather(folder: &Path, tally: &mut Tally<impl Write>) -> anyh
         let mut report = Report::new(format!("levels that add/{name}"));
         let before = shown(&address).await?;
         let none = Options { levels: Some(0), memory: 1 << 16, ..Options::default() };
-        match build(&address, &none, &how(), |_| {}).await {
+        match build(&address, &none, &unsynced_options(), |_| {}).await {
             Ok(levels) => {
                 report.holds("one level", levels.len() == 1, format!("{} levels", levels.len()));
                 let after = shown(&address).await?;
@@ -110,7 +110,7 @@ async fn options(address: &str, turn: usize) -> anyhow::Result<Options> {
     })
 }
 
-fn how() -> BuildOptions {
+fn unsynced_options() -> BuildOptions {
     BuildOptions { sync: false, ..BuildOptions::default() }
 }
 

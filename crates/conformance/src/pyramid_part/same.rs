@@ -30,7 +30,7 @@ pub(super) async fn compare(report: &mut Report, case: &Case) -> anyhow::Result<
         let texts = [case.theirs(), case.ours()].map(|store| document(&store, node));
         let [wanted, found] = [texts[0].as_ref(), texts[1].as_ref()];
         let wanted = wanted.map_err(|error| anyhow::anyhow!("{node}: {error}"))?;
-        report.found(&format!("{node} document"), wanted, found.cloned());
+        report.same_result(&format!("{node} document"), wanted, found.cloned());
         if let Ok(Node::Array(doc)) = Node::parse(wanted.to_string().as_bytes()) {
             let wanted = payloads(&theirs, node, &doc).await?;
             match payloads(&ours, node, &doc).await {

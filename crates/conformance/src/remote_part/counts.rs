@@ -44,14 +44,14 @@ pub(super) fn count(service: &Service, runtime: &Runtime) -> anyhow::Result<Repo
         ] {
             let files = corpus::files(&folder.path().join(format!("{name}.zarrvectors")))?;
             send(service, name, &files).await?;
-            let asked = Asked { service, name, arrays, columns };
-            asked.boxes(&mut report, &points).await?;
+            let count = RequestCount { service, name, arrays, columns };
+            count.boxes(&mut report, &points).await?;
         }
         Ok(report)
     })
 }
 
-struct Asked<'a> {
+struct RequestCount<'a> {
     service: &'a Service,
     name: &'a str,
     /// The number of arrays with cells for the query: vertices, fragments, and one for each column.
@@ -59,7 +59,7 @@ struct Asked<'a> {
     columns: Columns,
 }
 
-impl Asked<'_> {
+impl RequestCount<'_> {
     async fn boxes(&self, report: &mut Report, points: &[Vec<f64>]) -> anyhow::Result<()> {
         let before = self.served()?;
         let store = Store::open(&self.service.address(self.name), options(self.service)).await?;

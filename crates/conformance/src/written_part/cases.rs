@@ -180,9 +180,9 @@ impl Case {
         writer.push(&batch).unwrap();
         let mut beside = Vec::new();
         for (first, kind) in (1..).map(|n| n * 10).zip(self.beside) {
-            let (batch, said) = self.other(*kind, first, &mut random);
+            let (batch, summary) = self.other(*kind, first, &mut random);
             writer.push(&batch).unwrap();
-            beside.push(said);
+            beside.push(summary);
         }
         writer.finish().await.unwrap();
 

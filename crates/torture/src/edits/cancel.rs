@@ -2,7 +2,7 @@
 
 use fault_store::Fault;
 
-use super::{STORES, Subject, backend, found, place, settle};
+use super::{STORES, Subject, backend, list_files, place, settle};
 use crate::Report;
 
 /// Ends an edit of each store after every `every`th number of requests; the next request is lost on the way, or not
@@ -44,7 +44,7 @@ fn one(subject: &Subject, requests: usize, last: &Fault) -> (bool, Result<(), St
     };
     let checked = || -> Result<(), String> {
         settle(&place)?;
-        let tree = found(&backend)?;
+        let tree = list_files(&backend)?;
         subject.judge(&outcome, &tree)?;
         subject.go_on(&place, &tree)
     };

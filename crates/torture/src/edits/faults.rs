@@ -4,7 +4,7 @@
 
 use fault_store::Fault;
 
-use super::{Subject, backend, found, place, settle};
+use super::{Subject, backend, list_files, place, settle};
 use crate::Report;
 use crate::random::Random;
 
@@ -56,7 +56,7 @@ fn count(subject: &Subject) -> anyhow::Result<usize> {
     let ended = subject.edit(&place(&backend));
     anyhow::ensure!(ended.is_ok(), "{}: without a fault: {ended:?}", subject.id);
     let requests = backend.asked().len();
-    let tree = found(&backend).map_err(anyhow::Error::msg)?;
+    let tree = list_files(&backend).map_err(anyhow::Error::msg)?;
     subject.judge(&ended, &tree).map_err(anyhow::Error::msg)?;
     Ok(requests)
 }
@@ -78,7 +78,7 @@ fn one(subject: &Subject, planned: &[(usize, Fault)]) -> Result<(), String> {
     backend.forget();
     let checked = || -> Result<(), String> {
         settle(&place)?;
-        let tree = found(&backend)?;
+        let tree = list_files(&backend)?;
         subject.judge(&ended, &tree)?;
         subject.go_on(&place, &tree)
     };

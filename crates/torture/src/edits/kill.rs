@@ -149,8 +149,8 @@ impl<'a> Arena<'a> {
         let mut child = started.with_context(|| format!("cannot start {}", self.zvf.display()))?;
         std::thread::sleep(pause);
         child.kill()?;
-        let said = child.wait_with_output()?;
-        let replies = String::from_utf8_lossy(&said.stdout);
+        let output = child.wait_with_output()?;
+        let replies = String::from_utf8_lossy(&output.stdout);
         let heads = replies.lines().filter_map(|line| {
             let reply: Value = serde_json::from_str(line).ok()?;
             (reply["op"] == "commit").then(|| reply["head"].as_u64()).flatten()

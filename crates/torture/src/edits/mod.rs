@@ -170,7 +170,7 @@ pub(crate) fn place(backend: &Arc<FaultStore>) -> Place {
 }
 
 /// Returns the files of the store in it.
-pub(crate) fn found(backend: &Arc<FaultStore>) -> Result<Files, String> {
+pub(crate) fn list_files(backend: &Arc<FaultStore>) -> Result<Files, String> {
     inline(async {
         let mut files = Files::new();
         let listed: Vec<_> = backend.list(Some(&PREFIX.into())).collect().await;

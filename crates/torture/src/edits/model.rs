@@ -230,7 +230,7 @@ fn commit(
                 .flat_map(|reply| reply.fields["ids"].as_array().cloned().unwrap_or_default())
                 .filter_map(|id| id.as_i64())
                 .collect();
-            state.done(&line, &ids)?;
+            state.apply_planned(&line, &ids)?;
         }
     }
     if transaction.drops {

@@ -22,7 +22,7 @@ pub(crate) fn run(states: u64, random: &mut Random, report: &mut Report) -> anyh
         for _ in 0..states {
             report.count(script.check(None, random));
         }
-        for control in [Left::Bytes, Left::Names] {
+        for control in [OmittedSyncs::Bytes, OmittedSyncs::Names] {
             let seen = (0..CONTROL_STATES).any(|_| script.check(Some(control), random).is_err());
             let missed = || Err(format!("{id}: without syncs of {control:?} nothing was missed"));
             report.count(if seen { Ok(()) } else { missed() });
@@ -33,7 +33,7 @@ pub(crate) fn run(states: u64, random: &mut Random, report: &mut Report) -> anyh
 
 /// Which syncs are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
+enum OmittedSyncs {
     Bytes,
     Names,
 }
@@ -84,7 +84,7 @@ impl Script {
     }
 
     /// Checks one disk after the loss of power.
-    fn check(&self, control: Option<Left>, random: &mut Random) -> Result<(), String> {
+    fn check(&self, control: Option<OmittedSyncs>, random: &mut Random) -> Result<(), String> {
         let crash = random.below(self.calls.len() + 1);
         let likely = random.below(4); // disks of which much is lost, and of which little is
         let mut disk = self.model.clone();
@@ -116,13 +116,13 @@ impl Script {
     }
 
     /// Returns whether the effect of `op` survives a crash before call `crash`.
-    fn is_synced(&self, op: &Op, crash: usize, control: Option<Left>) -> bool {
+    fn is_synced(&self, op: &Op, crash: usize, control: Option<OmittedSyncs>) -> bool {
         (op.call..crash).any(|number| match (&self.calls[number], &op.change) {
             (Call::SyncFile(_), Change::Bytes(file, _)) => {
-                control != Some(Left::Bytes) && self.synced[number] == Some(*file)
+                control != Some(OmittedSyncs::Bytes) && self.synced[number] == Some(*file)
             }
             (Call::SyncDir(_), Change::Names(names)) => {
-                control != Some(Left::Names)
+                control != Some(OmittedSyncs::Names)
                     && names.last().is_some_and(|(dir, ..)| self.synced[number] == Some(*dir))
             }
             _ => false,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::input::{self, Input};
-use super::{check_nothing_left, command, killed};
+use super::{check_nothing_left, command, kill_within};
 use crate::Report;
 use crate::random::Random;
 
@@ -18,7 +18,7 @@ use crate::random::Random;
 type Tree = BTreeMap<String, Vec<u8>>;
 
 /// The store of an undisturbed command, and the time it takes.
-struct Known {
+struct Baseline {
     input: Input,
     tree: Tree,
     time: Duration,
@@ -37,7 +37,7 @@ pub(super) fn run(
     let (inputs, place) = (dir.join("inputs"), dir.join("place"));
     fs::create_dir_all(&inputs)?;
     fs::create_dir_all(&place)?;
-    let mut known = Vec::new();
+    let mut baselines = Vec::new();
     for input in input::all(&inputs)? {
         // With the same name, which is stored in the document.
         let store = inputs.join("a.zv");
@@ -46,12 +46,12 @@ pub(super) fn run(
         anyhow::ensure!(made.success(), "{} cannot be made: {made}", input.name);
         let (tree, time) = (archives::tree(&store), begun.elapsed());
         fs::remove_dir_all(store)?;
-        known.push(Known { input, tree, time });
+        baselines.push(Baseline { input, tree, time });
     }
     let mut try_one = Try { zvf, store: place.join("a.zv"), place, overwrite, old: None };
     let mut round = 0;
     while report.n < loops {
-        let new = &known[round % known.len()];
+        let new = &baselines[round % baselines.len()];
         let kills = 1 + random.below(4);
         for _ in 0..kills {
             if try_one.kill(new, random)? {
@@ -87,13 +87,13 @@ struct Try<'a> {
 
 impl Try<'_> {
     /// Kills one attempt; returns whether it was still running.
-    fn kill(&self, new: &Known, random: &mut Random) -> anyhow::Result<bool> {
+    fn kill(&self, new: &Baseline, random: &mut Random) -> anyhow::Result<bool> {
         let child = command(self.zvf, &words(&new.input, &self.store, self.overwrite))?;
-        killed(child, new.time + new.time / 10, random)
+        kill_within(child, new.time + new.time / 10, random)
     }
 
     /// Checks that the store is the old one or the new one.
-    fn check(&self, new: &Known) -> Result<(), String> {
+    fn check(&self, new: &Baseline) -> Result<(), String> {
         let name = new.input.name;
         if !self.store.exists() {
             let gone = self.old.is_some();
@@ -105,7 +105,7 @@ impl Try<'_> {
     }
 
     /// Runs the command once more, to its end.
-    fn finish(&mut self, new: &Known) -> anyhow::Result<Result<(), String>> {
+    fn finish(&mut self, new: &Baseline) -> anyhow::Result<Result<(), String>> {
         let exists = !self.overwrite && self.store.exists();
         let ended = command(self.zvf, &words(&new.input, &self.store, self.overwrite))?.wait()?;
         let expected = if exists { TAKEN } else { 0 };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use super::input::{self, Input};
-use super::{check_nothing_left, command, killed};
+use super::{check_nothing_left, command, kill_within};
 use crate::Report;
 use crate::random::Random;
 
@@ -31,29 +31,29 @@ pub(super) fn run(
     let (inputs, place) = (dir.join("inputs"), dir.join("place"));
     fs::create_dir_all(&inputs)?;
     fs::create_dir_all(&place)?;
-    let mut known = Vec::new();
+    let mut stores = Vec::new();
     for input in input::all(&inputs)? {
-        let made = Made { zvf, input, store: inputs.join("a.zv"), place: inputs.clone() };
+        let ingestion = Ingestion { zvf, input, store: inputs.join("a.zv"), place: inputs.clone() };
         let begun = Instant::now();
-        made.plan()?;
-        made.to_end(&["run", "--all"])?;
-        made.to_end(&["finish"])?;
+        ingestion.plan()?;
+        ingestion.to_end(&["run", "--all"])?;
+        ingestion.to_end(&["finish"])?;
         let time = begun.elapsed();
-        let tree = archives::tree(&made.store);
-        fs::remove_dir_all(&made.store)?;
-        known.push((made.input, tree, time));
+        let tree = archives::tree(&ingestion.store);
+        fs::remove_dir_all(&ingestion.store)?;
+        stores.push((ingestion.input, tree, time));
     }
     let mut round = 0;
     while report.n < loops {
-        let (input, tree, time) = known.swap_remove(round % known.len());
-        let made = Made { zvf, input, store: place.join("a.zv"), place: place.clone() };
-        let name = made.input.name;
-        made.round(&mut report, writers.max(1), time, random)?;
-        let same = archives::tree(&made.store) == tree;
+        let (input, tree, time) = stores.swap_remove(round % stores.len());
+        let ingestion = Ingestion { zvf, input, store: place.join("a.zv"), place: place.clone() };
+        let name = ingestion.input.name;
+        ingestion.round(&mut report, writers.max(1), time, random)?;
+        let same = archives::tree(&ingestion.store) == tree;
         let wrong = || Err(format!("{name}: not the same as without a kill"));
-        report.count(if same { check_nothing_left(&place, &made.store) } else { wrong() });
-        fs::remove_dir_all(&made.store)?;
-        known.push((made.input, tree, time));
+        report.count(if same { check_nothing_left(&place, &ingestion.store) } else { wrong() });
+        fs::remove_dir_all(&ingestion.store)?;
+        stores.push((ingestion.input, tree, time));
         round += 1;
     }
     for folder in [inputs, place] {
@@ -63,14 +63,14 @@ pub(super) fn run(
 }
 
 /// One store under construction.
-struct Made<'a> {
+struct Ingestion<'a> {
     zvf: &'a Path,
     input: Input,
     store: PathBuf,
     place: PathBuf,
 }
 
-impl Made<'_> {
+impl Ingestion<'_> {
     fn words<'a>(&'a self, words: &[&'a str]) -> Vec<&'a str> {
         let mut all = vec!["ingest", words[0], "-q"];
         if words[0] == "plan" {
@@ -100,8 +100,8 @@ impl Made<'_> {
     /// Plans, and returns the tasks by stage.
     fn plan(&self) -> anyhow::Result<Vec<Stage>> {
         let planned = Command::new(self.zvf).args(self.words(&self.planning())).output()?;
-        let said = String::from_utf8_lossy(&planned.stderr).into_owned();
-        anyhow::ensure!(planned.status.success(), "{}, plan: {said}", self.input.name);
+        let stderr = String::from_utf8_lossy(&planned.stderr).into_owned();
+        anyhow::ensure!(planned.status.success(), "{}, plan: {stderr}", self.input.name);
         let plan: serde_json::Value = serde_json::from_slice(&planned.stdout)?;
         let mut stages = BTreeMap::<usize, Stage>::new();
         for (number, task) in plan["tasks"].as_array().context("no tasks")?.iter().enumerate() {
@@ -123,7 +123,7 @@ impl Made<'_> {
             true => Err("the store is visible before it is finished".to_owned()),
             false => Ok(()),
         };
-        if killed(self.start(&self.planning())?, time / 3, random)? {
+        if kill_within(self.start(&self.planning())?, time / 3, random)? {
             report.count(unseen(&self.store));
         }
         for stage in self.plan()? {
@@ -164,7 +164,7 @@ impl Made<'_> {
             if self.is_finished() {
                 break;
             }
-            if killed(self.start(&["finish"])?, time / 3, random)? {
+            if kill_within(self.start(&["finish"])?, time / 3, random)? {
                 report.count(Ok(())); // compared when it is finished
             }
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::input::{self, Input};
-use super::{check_nothing_left, command, killed};
+use super::{check_nothing_left, command, kill_within};
 use crate::Report;
 use crate::random::Random;
 
@@ -18,7 +18,7 @@ use crate::random::Random;
 type Tree = BTreeMap<String, Vec<u8>>;
 
 /// A store without levels and with those of two recipes, and the time of the first.
-struct Known {
+struct Baseline {
     name: &'static str,
     recipes: [&'static [&'static str]; 2],
     old: Tree,
@@ -37,26 +37,27 @@ pub(super) fn run(
     let (inputs, place) = (dir.join("inputs"), dir.join("place"));
     fs::create_dir_all(&inputs)?;
     fs::create_dir_all(&place)?;
-    let mut known = Vec::new();
+    let mut baselines = Vec::new();
     for (input, recipes) in input::all(&inputs)?.into_iter().zip(RECIPES) {
-        known.push(Known::build(zvf, &inputs.join("a.zv"), &input, recipes)?);
+        baselines.push(Baseline::build(zvf, &inputs.join("a.zv"), &input, recipes)?);
     }
     let try_one = Try { zvf, store: place.join("a.zv"), place };
     let (mut round, mut kept) = (0, 0_u64);
     while report.n < loops {
-        let known = &known[round % known.len()];
-        restore(&try_one.store, &known.old)?;
+        let baseline = &baselines[round % baselines.len()];
+        restore(&try_one.store, &baseline.old)?;
         for _ in 0..1 + random.below(5) {
             let recipe = usize::from(random.below(5) == 0);
+            let within = baseline.time + baseline.time / 10;
             if try_one
-                .run(known, recipe)?
-                .map_or(Ok(false), |child| killed(child, known.time + known.time / 10, random))?
+                .run(baseline, recipe)?
+                .map_or(Ok(false), |child| kill_within(child, within, random))?
             {
                 kept += u64::from(try_one.has_levels());
-                report.count(try_one.check(known));
+                report.count(try_one.check(baseline));
             }
         }
-        report.count(try_one.finish(known)?);
+        report.count(try_one.finish(baseline)?);
         fs::remove_dir_all(&try_one.store)?;
         round += 1;
     }
@@ -68,7 +69,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-impl Known {
+impl Baseline {
     fn build(
         zvf: &Path,
         store: &Path,
@@ -127,11 +128,15 @@ struct Try<'a> {
 
 impl Try<'_> {
     /// Starts a recipe, unless the levels of the first exist: additive levels are not rebuilt.
-    fn run(&self, known: &Known, recipe: usize) -> anyhow::Result<Option<std::process::Child>> {
-        if archives::tree(&self.store) == known.new[0] {
+    fn run(
+        &self,
+        baseline: &Baseline,
+        recipe: usize,
+    ) -> anyhow::Result<Option<std::process::Child>> {
+        if archives::tree(&self.store) == baseline.new[0] {
             return Ok(None);
         }
-        let words = pyramid(&self.store, known.recipes[recipe]);
+        let words = pyramid(&self.store, baseline.recipes[recipe]);
         command(self.zvf, &words).map(Some)
     }
 
@@ -144,22 +149,22 @@ impl Try<'_> {
             .any(|name| Path::new(&name).extension().is_some_and(|ending| ending == "json"))
     }
 
-    fn check(&self, known: &Known) -> Result<(), String> {
+    fn check(&self, baseline: &Baseline) -> Result<(), String> {
         let tree = archives::tree(&self.store);
-        let right = tree == known.old || known.new.contains(&tree);
-        if right { Ok(()) } else { Err(format!("{}: neither old nor new", known.name)) }
+        let right = tree == baseline.old || baseline.new.contains(&tree);
+        if right { Ok(()) } else { Err(format!("{}: neither old nor new", baseline.name)) }
     }
 
     /// Runs the first recipe once more, to its end.
-    fn finish(&self, known: &Known) -> anyhow::Result<Result<(), String>> {
-        let has_levels = archives::tree(&self.store) == known.new[0];
-        let ended = command(self.zvf, &pyramid(&self.store, known.recipes[0]))?.wait()?;
-        let refused = has_levels && known.recipes[0].contains(&"--additive");
+    fn finish(&self, baseline: &Baseline) -> anyhow::Result<Result<(), String>> {
+        let has_levels = archives::tree(&self.store) == baseline.new[0];
+        let ended = command(self.zvf, &pyramid(&self.store, baseline.recipes[0]))?.wait()?;
+        let refused = has_levels && baseline.recipes[0].contains(&"--additive");
         if ended.code() != Some(if refused { REFUSED } else { 0 }) {
-            return Ok(Err(format!("{}: ended with {ended}", known.name)));
+            return Ok(Err(format!("{}: ended with {ended}", baseline.name)));
         }
-        if archives::tree(&self.store) != known.new[0] {
-            return Ok(Err(format!("{}: not the same as without a kill", known.name)));
+        if archives::tree(&self.store) != baseline.new[0] {
+            return Ok(Err(format!("{}: not the same as without a kill", baseline.name)));
         }
         Ok(check_nothing_left(&self.place, &self.store))
     }

@@ -31,7 +31,7 @@ pub(super) fn check(
         for _ in 0..states {
             report.count(script.check(None, random));
         }
-        for control in [Left::Bytes, Left::Names] {
+        for control in [OmittedSyncs::Bytes, OmittedSyncs::Names] {
             let missed =
                 || Err(format!("{task:?}: without syncs of {control:?} nothing was missed"));
             let seen = (0..CONTROL_STATES).any(|_| script.check(Some(control), random).is_err());
@@ -43,7 +43,7 @@ pub(super) fn check(
 
 /// Which syncs are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
+enum OmittedSyncs {
     Bytes,
     Names,
 }
@@ -89,7 +89,7 @@ impl Script {
         }
         let after = ideal.tree();
         anyhow::ensure!(
-            after == tasks::found(&target)?,
+            after == tasks::read_target(&target)?,
             "{task:?}: the model is not what happened"
         );
         anyhow::ensure!(allowed.len() > 1, "{task:?}: nothing was recorded");
@@ -97,7 +97,7 @@ impl Script {
     }
 
     /// Checks one disk after the loss of power.
-    fn check(&self, control: Option<Left>, random: &mut Random) -> Result<(), String> {
+    fn check(&self, control: Option<OmittedSyncs>, random: &mut Random) -> Result<(), String> {
         let crash = random.below(self.calls.len() + 1);
         let likely = random.below(4); // disks of which much is lost, and of which little is
         let mut disk = self.model.clone();
@@ -123,15 +123,17 @@ impl Script {
     }
 
     /// Returns whether the effect of `op` survives a crash before call `crash`.
-    fn is_synced(&self, op: &Op, crash: usize, control: Option<Left>) -> bool {
+    fn is_synced(&self, op: &Op, crash: usize, control: Option<OmittedSyncs>) -> bool {
         (op.call..crash).any(|number| match (&self.calls[number], &op.change) {
-            (Call::SyncAll, Change::Bytes(..) | Change::Names(_)) => control != Some(Left::Bytes),
+            (Call::SyncAll, Change::Bytes(..) | Change::Names(_)) => {
+                control != Some(OmittedSyncs::Bytes)
+            }
             (Call::SyncFile(_), Change::Bytes(file, _)) => {
-                control != Some(Left::Bytes) && self.synced[number] == Some(*file)
+                control != Some(OmittedSyncs::Bytes) && self.synced[number] == Some(*file)
             }
             // A name moved between directories is in the second one.
             (Call::SyncDir(_), Change::Names(names)) => {
-                control != Some(Left::Names)
+                control != Some(OmittedSyncs::Names)
                     && names.last().is_some_and(|(dir, ..)| self.synced[number] == Some(*dir))
             }
             _ => false,

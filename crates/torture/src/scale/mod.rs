@@ -28,7 +28,7 @@ use zvf_model::{Bounds, ObjectId};
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
-use self::synthetic::{Asked, POINTS, ROWS, SHARD, Synthetic};
+use self::synthetic::{POINTS, ROWS, RequestCounts, SHARD, Synthetic};
 use crate::{HEAP, Report};
 
 /// What opening, planning and finding ask of a store of millions of chunks.
@@ -42,13 +42,13 @@ pub(crate) struct Scale {
     seed: u64,
 }
 
-/// What one step asked for, and what was held at most meanwhile.
+/// The requests of one step, and its peak of memory.
 #[derive(Clone, Debug)]
 struct Step {
     name: &'static str,
     /// Shards of an array that it reads from.
     shards: u64,
-    asked: Asked,
+    requests: RequestCounts,
     peak: usize,
 }
 
@@ -101,12 +101,12 @@ fn sizes(chunks: u64) -> Vec<u64> {
 fn measure(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
     let (runtime, mut steps) = (Runtime::new()?, Vec::new());
     let mut step = |name, shards, work: &mut dyn FnMut() -> anyhow::Result<()>| {
-        store.take_asked();
+        store.take_requests();
         HEAP.reset_peak_usage();
         let held = HEAP.current_usage();
         work()?;
         let peak = HEAP.peak_usage().saturating_sub(held); // never below it, but for rounding of the meter
-        steps.push(Step { name, shards, asked: store.take_asked(), peak });
+        steps.push(Step { name, shards, requests: store.take_requests(), peak });
         anyhow::Ok(())
     };
     let mut opened = None;
@@ -140,9 +140,9 @@ fn measure(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// What a step asked for.
+/// Describes the requests of a step.
 fn line(store: &Synthetic, step: &Step) -> String {
-    let Asked { documents, chunks, lists } = &step.asked;
+    let RequestCounts { documents, chunks, lists } = &step.requests;
     format!(
         "{} chunks, {}: {} documents of {} bytes, {} requests for {} bytes of chunks, {lists} lists, {} KiB held at most",
         store.chunks(),
@@ -163,7 +163,7 @@ const fn count_crossed_shards(first: u64) -> u64 {
 /// Checks that a step asks a larger store, of so many more objects, for no more than a smaller one for each shard that it
 /// crosses, except for what documents list and for ids.
 fn compare(small: &Step, large: &Step, objects: u64) -> Result<(), String> {
-    let (few, many) = (&small.asked, &large.asked);
+    let (few, many) = (&small.requests, &large.requests);
     if many.documents.0 > few.documents.0 || many.lists > few.lists {
         return Err(format!("{}: more documents or lists: {few:?}, {many:?}", small.name));
     }
@@ -202,7 +202,7 @@ mod tests {
             compare(small, large, objects).unwrap();
         }
         // By a warm handle: one shard of vertices, its index and a span of its cells.
-        let warm = &large[2].asked;
+        let warm = &large[2].requests;
         assert_eq!((warm.documents, warm.lists), ((0, 0), 0));
         assert!(warm.chunks.0 <= 9, "{warm:?}");
     }

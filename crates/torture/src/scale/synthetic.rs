@@ -37,9 +37,9 @@ pub(crate) const POINTS: u64 = 4;
 /// Rows of a chunk of ids or manifests.
 pub(crate) const ROWS: u64 = 16_384;
 
-/// What was asked for since the last look.
+/// The requests since the last look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct RequestCounts {
     /// Requests for documents, and their bytes.
     pub(crate) documents: (u64, u64),
     /// Requests for chunks of any array, and their bytes.
@@ -52,13 +52,13 @@ pub(crate) struct Asked {
 #[derive(Debug)]
 pub(crate) struct Synthetic {
     shards: u64, // on each axis
-    asked: Mutex<Asked>,
+    requests: Mutex<RequestCounts>,
 }
 
 impl Synthetic {
     /// A store of so many shards on each axis.
     pub(crate) fn new(shards: u64) -> Arc<Self> {
-        Arc::new(Self { shards, asked: Mutex::default() })
+        Arc::new(Self { shards, requests: Mutex::default() })
     }
 
     /// Chunks of the store: as many as objects.
@@ -71,9 +71,9 @@ impl Synthetic {
         self.shards * SHARD
     }
 
-    /// What was asked for since the last look.
-    pub(crate) fn take_asked(&self) -> Asked {
-        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Takes the requests since the last look.
+    pub(crate) fn take_requests(&self) -> RequestCounts {
+        std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The key of a chunk, by its number.
@@ -233,8 +233,9 @@ impl Synthetic {
 
     /// Counts a request.
     fn note(&self, path: &str, bytes: u64) {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = if path.ends_with("zarr.json") { &mut asked.documents } else { &mut asked.chunks };
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_document = path.ends_with("zarr.json");
+        let of = if is_document { &mut requests.documents } else { &mut requests.chunks };
         *of = (of.0 + 1, of.1 + bytes);
     }
 }
@@ -327,7 +328,7 @@ impl ObjectStore for Synthetic {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).lists += 1;
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).lists += 1;
         match self.is_bare(prefix) {
             true => stream::empty().boxed(),
             // Who lists chunks of a store of any size has asked for more than it holds.
@@ -336,7 +337,7 @@ impl ObjectStore for Synthetic {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).lists += 1;
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).lists += 1;
         match self.is_bare(prefix) {
             true => Ok(ListResult {
                 objects: Vec::new(),

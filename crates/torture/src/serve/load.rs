@@ -33,7 +33,7 @@ pub(crate) struct Load {
 
 /// The measurements of one client.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Measurements {
     pub(super) times: Vec<Duration>,
     pub(super) failures: Vec<String>,
 }
@@ -44,17 +44,17 @@ impl Load {
         let served = start(&self.program.path()?, self.conns)?;
         let time = Duration::from_secs(self.secs);
         let start = Instant::now();
-        let seen = ask_ranges(&served, self.conns, self.seed, || start.elapsed() < time);
+        let measured = ask_ranges(&served, self.conns, self.seed, || start.elapsed() < time);
         let seconds = start.elapsed().as_secs_f64();
-        let rate = seen.times.len() as f64 / seconds;
-        let p99 = percentile(&seen.times, 99);
-        report.n = seen.times.len() as u64;
-        for failure in seen.failures {
+        let rate = measured.times.len() as f64 / seconds;
+        let p99 = percentile(&measured.times, 99);
+        report.n = measured.times.len() as u64;
+        for failure in measured.failures {
             report.count(Err(failure));
         }
         report.say(&format!(
             "{rate:.0} answers of {RANGE_BYTES} bytes a second, p50 {:.1} ms, p99 {:.1} ms",
-            millis(percentile(&seen.times, 50)),
+            millis(percentile(&measured.times, 50)),
             millis(p99)
         ));
         let is_fast = rate >= self.min_rate as f64;
@@ -80,30 +80,30 @@ pub(super) fn ask_ranges(
     conns: usize,
     seed: u64,
     goes_on: impl Fn() -> bool + Sync,
-) -> Seen {
+) -> Measurements {
     let has_failed = Arc::new(AtomicBool::new(false));
-    let clients: Vec<Seen> = std::thread::scope(|scope| {
+    let clients: Vec<Measurements> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..conns as u64)
             .map(|number| {
                 let (goes_on, has_failed) = (&goes_on, Arc::clone(&has_failed));
                 scope.spawn(move || {
-                    let mut seen = Seen::default();
+                    let mut measured = Measurements::default();
                     let mut random = Random::new(seed.wrapping_mul(1000).wrapping_add(number));
                     let goes = || goes_on() && !has_failed.load(Ordering::Relaxed);
-                    if let Err(error) = ask_on_one(served, &mut random, goes, &mut seen) {
-                        seen.failures.push(format!("{error:#}"));
+                    if let Err(error) = ask_on_one(served, &mut random, goes, &mut measured) {
+                        measured.failures.push(format!("{error:#}"));
                         has_failed.store(true, Ordering::Relaxed);
                     }
-                    seen
+                    measured
                 })
             })
             .collect();
         workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
     });
-    let mut all = Seen::default();
-    for seen in clients {
-        all.times.extend(seen.times);
-        all.failures.extend(seen.failures);
+    let mut all = Measurements::default();
+    for measured in clients {
+        all.times.extend(measured.times);
+        all.failures.extend(measured.failures);
     }
     all
 }
@@ -112,7 +112,7 @@ fn ask_on_one(
     served: &Served,
     random: &mut Random,
     goes_on: impl Fn() -> bool,
-    seen: &mut Seen,
+    measured: &mut Measurements,
 ) -> anyhow::Result<()> {
     let mut client = served.connect()?;
     while goes_on() {
@@ -123,7 +123,7 @@ fn ask_on_one(
         );
         let start = Instant::now();
         let (status, bytes) = client.ask(request.as_bytes())?;
-        seen.times.push(start.elapsed());
+        measured.times.push(start.elapsed());
         anyhow::ensure!((status, bytes) == (206, RANGE_BYTES), "status {status}, {bytes} bytes");
     }
     Ok(())

@@ -63,9 +63,9 @@ impl Served {
         let mut line = String::new();
         let out = child.stdout.take().context("the server has an output")?;
         BufReader::new(out).read_line(&mut line)?;
-        let said: serde_json::Value =
+        let reply: serde_json::Value =
             serde_json::from_str(&line).with_context(|| format!("the server said {line:?}"))?;
-        let url = said["url"].as_str().unwrap_or_default();
+        let url = reply["url"].as_str().unwrap_or_default();
         let address = url.trim_start_matches("http://").trim_end_matches('/').parse();
         Ok(Self { child, address: address.with_context(|| format!("{url} is no address"))?, place })
     }

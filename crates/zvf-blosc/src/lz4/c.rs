@@ -25,7 +25,7 @@ pub(super) fn encode(bytes: &[u8], out: &mut [u8]) -> Option<usize> {
     // mutably borrowed. The function writes at most `room` bytes.
     let n =
         unsafe { LZ4_compress_default(bytes.as_ptr().cast(), out.as_mut_ptr().cast(), len, room) };
-    taken(n)
+    positive_count(n)
 }
 
 /// Encodes into `out` with a longer search; `None` when it has too little room.
@@ -36,10 +36,10 @@ pub(super) fn encode_hc(bytes: &[u8], level: u8, out: &mut [u8]) -> Option<usize
     let n = unsafe {
         LZ4_compress_HC(bytes.as_ptr().cast(), out.as_mut_ptr().cast(), len, room, level.into())
     };
-    taken(n)
+    positive_count(n)
 }
 
 /// Returns the number of written bytes; `None` for 0.
-fn taken(n: c_int) -> Option<usize> {
+fn positive_count(n: c_int) -> Option<usize> {
     usize::try_from(n).ok().filter(|n| *n > 0)
 }

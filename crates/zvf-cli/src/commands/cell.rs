@@ -61,7 +61,8 @@ impl Cell {
 
 fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
     let (rows, fragments) = (view.rows, to_u64(view.fragments.len()));
-    let (rows, fragments) = (table::counted(rows, "row"), table::counted(fragments, "fragment"));
+    let rows = table::format_count(rows, "row");
+    let fragments = table::format_count(fragments, "fragment");
     writeln!(out, "chunk {}: {rows}, {fragments}", view.chunk)?;
     if let Some([low, high]) = &view.bounds {
         writeln!(out, "  box         {} to {}", table::floats(low), table::floats(high))?;
@@ -80,9 +81,10 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "    and {more} more")?;
     }
     for links in &view.links {
-        writeln!(out, "  links in {}: {}", links.array, table::counted(links.records, "record"))?;
+        let records = table::format_count(links.records, "record");
+        writeln!(out, "  links in {}: {records}", links.array)?;
         for record in links.first.iter().take(SHOWN_LINKS) {
-            writeln!(out, "    {}", joined(record, &view.chunk))?;
+            writeln!(out, "    {}", format_ends(record, &view.chunk))?;
         }
         if links.records > u64::try_from(SHOWN_LINKS).unwrap_or(u64::MAX) {
             writeln!(out, "    …")?;
@@ -118,7 +120,7 @@ fn words(fragment: &CellFragment) -> String {
 }
 
 /// Formats the ends of a record; rows of the chunk itself are written without its name.
-fn joined(ends: &[(String, u64)], own: &str) -> String {
+fn format_ends(ends: &[(String, u64)], own: &str) -> String {
     let end = |(chunk, row): &(String, u64)| match chunk == own {
         true => row.to_string(),
         false => format!("{row} of {chunk}"),

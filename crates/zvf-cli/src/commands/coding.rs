@@ -54,7 +54,7 @@ impl Coding {
     }
 
     /// Returns the codecs of cells; `--codec` is required.
-    pub(crate) fn named(&self) -> Result<CodecPipeline, Usage> {
+    pub(crate) fn required_codecs(&self) -> Result<CodecPipeline, Usage> {
         let missing = || Usage::new("--codec is required: none, zstd, gzip or blosc");
         self.codec.map(|codec| self.build_codecs(codec)).ok_or_else(missing)
     }

@@ -19,7 +19,7 @@ use zvf::tasks::ConvertPart;
 use zvf::{Columns, Kind, LevelId};
 
 use crate::commands::create::Create;
-use crate::commands::how::How;
+use crate::commands::how::CreateOptions;
 use crate::commands::inputs::Inputs;
 use crate::commands::job::{Job, Source};
 use crate::commands::narrow::Narrow;
@@ -56,14 +56,14 @@ pub(crate) struct Convert {
     #[command(flatten)]
     narrow: Box<Narrow>,
     #[command(flatten)]
-    how: Box<How>,
+    options: Box<CreateOptions>,
     /// The part of the store that a task writes.
     #[arg(skip)]
     part: Option<ConvertPart>,
 }
 
 /// The queries of a store.
-struct Asked {
+struct StoreQueries {
     reader: zvf::Reader,
     query: zvf::Query,
     kinds: Vec<Kind>,
@@ -100,7 +100,8 @@ impl Convert {
                 None
             }
         };
-        if let Some(option) = store.as_ref().and_then(|_store| self.how.first_reading_option()) {
+        let reading_option = store.as_ref().and_then(|_store| self.options.first_reading_option());
+        if let Some(option) = reading_option {
             return Err(needs_file(option));
         }
         match (to, store) {
@@ -109,8 +110,8 @@ impl Convert {
                 if let Some(option) = self.narrow.first_given() {
                     return Err(needs_store(option));
                 }
-                let Self { inputs, output, dry_run, how, .. } = self;
-                Create::new(inputs, output, dry_run, *how).run(session, out).await
+                let Self { inputs, output, dry_run, options, .. } = self;
+                Create::new(inputs, output, dry_run, *options).run(session, out).await
             }
             (To::Format(format), Some(store)) => {
                 self.convert_store(session, &store, format, out).await
@@ -131,7 +132,7 @@ impl Convert {
             let address =
                 input.to_str().filter(|text| text.starts_with(PRECOMPUTED)).map(str::to_owned);
             let Some(address) = address else { continue };
-            let place = self.how.scratch().unwrap_or_else(std::env::temp_dir);
+            let place = self.options.scratch().unwrap_or_else(std::env::temp_dir);
             let folder = tempfile::Builder::new().prefix(".zvf-input-").tempdir_in(place)?;
             let progress = session.progress("fetching");
             progress.set(address.clone());
@@ -154,8 +155,8 @@ impl Convert {
             output: self.output.clone(),
             strict: self.strict,
             dry_run: self.dry_run,
-            overwrite: self.how.overwrite(),
-            scratch: self.how.scratch(),
+            overwrite: self.options.overwrite(),
+            scratch: self.options.scratch(),
             extra: self.format_options.iter().cloned().collect(),
         }
     }
@@ -167,8 +168,8 @@ impl Convert {
         store: &str,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        if !self.dry_run && self.narrow.first_given().is_none() && self.how.is_default() {
-            let new = NewRepository::begin(&self.output, self.how.scratch(), session).await?;
+        if !self.dry_run && self.narrow.first_given().is_none() && self.options.is_default() {
+            let new = NewRepository::begin(&self.output, self.options.scratch(), session).await?;
             if let Some(new) = new {
                 let copied = session.batch_store(store).await?;
                 new.publish_store(&copied, &format!("copied from {store}"), session).await?;
@@ -176,7 +177,8 @@ impl Convert {
                 return Ok(Outcome::Clean);
             }
         }
-        let Asked { reader, query, kinds, notes } = self.question(session, store, true).await?;
+        let queries = self.plan_queries(session, store, true).await?;
+        let StoreQueries { reader, query, kinds, notes } = queries;
         let sources = kinds.into_iter().map(|kind| StoreSource {
             name: format!("{kind} of {store}").into(),
             reader: reader.clone(),
@@ -185,26 +187,26 @@ impl Convert {
         });
         let sources = sources.collect();
         session.print_notices(out, notes.iter().cloned())?;
-        let Self { output, dry_run, how, .. } = self;
-        Create::from_sources((sources, notes), output, dry_run, *how).run(session, out).await
+        let Self { output, dry_run, options, .. } = self;
+        Create::from_sources((sources, notes), output, dry_run, *options).run(session, out).await
     }
 
     /// Returns the query of each kind, and notes about the store.
-    async fn question(
+    async fn plan_queries(
         &self,
         session: &Session,
         store: &str,
         several_kinds: bool,
-    ) -> anyhow::Result<Asked> {
+    ) -> anyhow::Result<StoreQueries> {
         let reader = session.reader(store).await?;
-        let columns = match self.how.attributes() {
+        let columns = match self.options.attributes() {
             None => Columns::All,
             Some(names) if names.is_empty() => Columns::None,
             Some(names) => Columns::Named(names),
         };
         let query = self.narrow.query(session, &reader, columns).await?;
-        let query = super::query::collected(query, session);
-        let mut kinds = self.narrow.kinds(session, &reader, self.how.kind()).await?;
+        let query = super::query::limit_to_memory(query, session);
+        let mut kinds = self.narrow.kinds(session, &reader, self.options.kind()).await?;
         let query = match (&self.part, kinds.first()) {
             (Some(part), Some(kind)) => part.narrow(&reader, query, *kind).await?,
             _ => query,
@@ -219,7 +221,7 @@ impl Convert {
             ));
         }
         session.print_store_notices(&mut std::io::sink(), reader.store())?;
-        Ok(Asked { reader, query, kinds, notes })
+        Ok(StoreQueries { reader, query, kinds, notes })
     }
 
     /// Runs the queries: returns an answer for each kind, and notes.
@@ -229,8 +231,8 @@ impl Convert {
         store: &str,
         several_kinds: bool,
     ) -> anyhow::Result<(Vec<Export>, Vec<String>)> {
-        let asked = self.question(session, store, several_kinds).await?;
-        let Asked { reader, query, kinds, notes } = asked;
+        let queries = self.plan_queries(session, store, several_kinds).await?;
+        let StoreQueries { reader, query, kinds, notes } = queries;
         let progress = session.progress("reading");
         let mut exports = Vec::new();
         for kind in kinds {
@@ -246,8 +248,8 @@ impl Convert {
 
     /// Returns the levels above level 0 that go into a mesh of several resolutions.
     fn coarser_levels(&self, reader: &zvf::Reader, kind: Kind) -> anyhow::Result<Vec<LevelId>> {
-        let asked = self.format_options.iter().find(|(name, _)| name == "precomputed.lods");
-        let Some((_, count)) = asked.filter(|_| kind == Kind::Mesh) else { return Ok(Vec::new()) };
+        let lods = self.format_options.iter().find(|(name, _)| name == "precomputed.lods");
+        let Some((_, count)) = lods.filter(|_| kind == Kind::Mesh) else { return Ok(Vec::new()) };
         let Some(count) = count.as_u64().filter(|count| (1..=MAX_LODS).contains(count)) else {
             let usage = Usage::new(format!("precomputed.lods of {count}"));
             return Err(usage.with_hint(format!("give a number from 1 to {MAX_LODS}")).into());
@@ -277,7 +279,7 @@ impl Convert {
         format: Format,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let (recipe, _stop) = self.how.recipe(session)?;
+        let (recipe, _stop) = self.options.recipe(session)?;
         // A stream is read as it arrives; among other files it is first copied to a file.
         let is_stream = matches!(self.inputs.as_slice(), [only] if only.as_os_str() == "-");
         let held = match is_stream {

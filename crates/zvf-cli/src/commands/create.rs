@@ -12,7 +12,7 @@ use zvf::convert::read::Header;
 use zvf::create::{Layout, Layouts, Stage, StoreSource};
 use zvf::write::Report;
 
-use crate::commands::how::How;
+use crate::commands::how::CreateOptions;
 use crate::commands::inputs::Inputs;
 use crate::commands::new_repository::NewRepository;
 use crate::outcome::Outcome;
@@ -41,7 +41,7 @@ pub(crate) struct Create {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    how: How,
+    options: CreateOptions,
     /// Answers of stores, read instead of files.
     #[arg(skip)]
     sources: Vec<StoreSource>,
@@ -52,8 +52,13 @@ pub(crate) struct Create {
 
 impl Create {
     /// Returns the command `zvf create` with these arguments.
-    pub(crate) const fn new(files: Vec<PathBuf>, store: String, dry_run: bool, how: How) -> Self {
-        Self { files, store, dry_run, how, sources: Vec::new(), unread: Vec::new() }
+    pub(crate) const fn new(
+        files: Vec<PathBuf>,
+        store: String,
+        dry_run: bool,
+        options: CreateOptions,
+    ) -> Self {
+        Self { files, store, dry_run, options, sources: Vec::new(), unread: Vec::new() }
     }
 
     /// Returns the command for answers of stores, which lack `unread`; objects keep their ids.
@@ -61,10 +66,10 @@ impl Create {
         (sources, unread): (Vec<StoreSource>, Vec<String>),
         store: String,
         dry_run: bool,
-        how: How,
+        options: CreateOptions,
     ) -> Self {
         let files = sources.iter().map(|source| source.name.clone()).collect();
-        Self { files, store, dry_run, how, sources, unread }
+        Self { files, store, dry_run, options, sources, unread }
     }
 
     pub(crate) async fn run(
@@ -72,7 +77,7 @@ impl Create {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let (mut recipe, stop) = self.how.recipe(session)?;
+        let (mut recipe, stop) = self.options.recipe(session)?;
         if !self.sources.is_empty() {
             recipe.keep_ids = true;
             recipe.sources.clone_from(&self.sources);
@@ -92,7 +97,7 @@ impl Create {
         let inputs = Inputs::new(&self.files, recipe.write.scratch.as_deref()).await?;
         let repository = match self.dry_run {
             true => None,
-            false => NewRepository::begin(&self.store, self.how.scratch(), session).await?,
+            false => NewRepository::begin(&self.store, self.options.scratch(), session).await?,
         };
         let layouts = Layouts::scan(inputs.files(), &recipe, progress);
         let layouts = layouts.with_context(|| self.context())?;
@@ -134,7 +139,7 @@ fn print(
         let left_out = layouts.iter().flat_map(|layout| &layout.header.left_out);
         session.print_notices(out, left_out.map(|what| format!("not read: {what}")))?;
         let axes = layouts.iter().map(|layout| layout.header.axes.as_slice());
-        session.print_notices(out, axes.filter_map(unvalidated))?;
+        session.print_notices(out, axes.filter_map(describe_validation_gap))?;
         session.print_notices(out, [format!("look into it with: zvf info {store}")])?;
     } else {
         writeln!(out, "{layouts}")?;
@@ -144,7 +149,7 @@ fn print(
 
 /// Returns why the reference implementation would fail to validate a store with these axes, although it reads it: it
 /// requires at least two axes of space, and time before space.
-fn unvalidated(axes: &[String]) -> Option<String> {
+fn describe_validation_gap(axes: &[String]) -> Option<String> {
     let timed = axes.iter().any(|axis| axis == "t");
     let of_space = axes.iter().filter(|axis| *axis != "t").count();
     (timed || of_space < 2).then(|| {

@@ -35,7 +35,7 @@ pub(crate) struct Demo {
 }
 
 /// The results for one store.
-struct Made {
+struct DemoStore {
     kind: Kind,
     path: PathBuf,
     vertices: u64,
@@ -57,16 +57,16 @@ impl Demo {
         let context = || format!("cannot make stores in {}", folder.display());
         std::fs::create_dir_all(folder).with_context(context)?;
         let progress = session.progress("making stores");
-        let mut made = Vec::new();
+        let mut stores = Vec::new();
         for &kind in Kind::ALL {
             progress.set(kind.to_string());
-            made.push(self.make(kind).await.with_context(context)?);
+            stores.push(self.make(kind).await.with_context(context)?);
         }
         drop(progress);
         let seconds = begun.elapsed().as_secs_f64();
         if session.json() {
-            let made: Vec<_> = made.iter().map(Made::json).collect();
-            table::json(&json!({"stores": made, "seconds": seconds}), out)?;
+            let stores: Vec<_> = stores.iter().map(DemoStore::json).collect();
+            table::json(&json!({"stores": stores, "seconds": seconds}), out)?;
             return Ok(Outcome::Clean);
         }
         let mut table = Table::new(&[
@@ -81,17 +81,17 @@ impl Demo {
             ">findings",
             "store",
         ]);
-        made.iter().for_each(|made| table.row(made.cells()));
+        stores.iter().for_each(|store| table.row(store.cells()));
         table.print("", out)?;
-        writeln!(out, "\n{} stores in {seconds:.2} s; the box is 0,0,0:50,50,50", made.len())?;
-        if let Some(Made { path, .. }) = made.last() {
+        writeln!(out, "\n{} stores in {seconds:.2} s; the box is 0,0,0:50,50,50", stores.len())?;
+        if let Some(DemoStore { path, .. }) = stores.last() {
             writeln!(out, "look into one of them: zvf info {}", path.display())?;
             writeln!(out, "look at it:            zvf view {}", path.display())?;
         }
         Ok(Outcome::Clean)
     }
 
-    async fn make(&self, kind: Kind) -> anyhow::Result<Made> {
+    async fn make(&self, kind: Kind) -> anyhow::Result<DemoStore> {
         let begun = Instant::now();
         let path = self.folder.join(format!("{kind}.zarrvectors"));
         let address = path.to_str().context("the name of the folder is no text")?;
@@ -105,7 +105,7 @@ impl Demo {
         let begun = Instant::now();
         let verdict = validate(&store, &Options::default(), &Observer::default()).await;
         let findings = verdict.map_err(zvf::Error::from)?.findings.len();
-        Ok(Made {
+        Ok(DemoStore {
             kind,
             vertices: report.vertices,
             objects: report.objects,
@@ -132,7 +132,7 @@ impl Demo {
     }
 }
 
-impl Made {
+impl DemoStore {
     fn cells(&self) -> Vec<String> {
         let [written, asked, validated] =
             self.seconds.map(|seconds| format!("{:.1} ms", seconds * 1000.0));
@@ -146,7 +146,7 @@ impl Made {
             asked,
             validated,
             self.findings.to_string(),
-            shown(&self.path),
+            display_path(&self.path),
         ]
     }
 
@@ -154,7 +154,7 @@ impl Made {
         let [written, asked, validated] = self.seconds;
         json!({
             "kind": self.kind.to_string(),
-            "store": shown(&self.path),
+            "store": display_path(&self.path),
             "vertices": self.vertices,
             "objects": self.objects,
             "links": self.links,
@@ -167,6 +167,6 @@ impl Made {
     }
 }
 
-fn shown(path: &Path) -> String {
+fn display_path(path: &Path) -> String {
     path.display().to_string()
 }

@@ -19,7 +19,7 @@ use crate::session::Session;
 
 /// How to create a store.
 #[derive(Args, Debug, PartialEq)]
-pub(crate) struct How {
+pub(crate) struct CreateOptions {
     /// The format of the file [default: from its first bytes and its extension].
     #[arg(long, alias = "from", value_parser = format, help_heading = "Input")]
     format: Option<Format>,
@@ -172,7 +172,7 @@ enum SpaceWord {
     Stored,
 }
 
-impl How {
+impl CreateOptions {
     /// Returns the kind, where `--kind` is given.
     pub(crate) const fn kind(&self) -> Option<Kind> {
         self.kind
@@ -216,9 +216,9 @@ impl How {
         #[derive(clap::Parser)]
         struct Nothing {
             #[command(flatten)]
-            how: How,
+            options: CreateOptions,
         }
-        let mut nothing = <Nothing as clap::Parser>::parse_from(["zvf"]).how;
+        let mut nothing = <Nothing as clap::Parser>::parse_from(["zvf"]).options;
         nothing.temp_dir.clone_from(&self.temp_dir);
         nothing.overwrite = self.overwrite;
         nothing == *self
@@ -256,12 +256,13 @@ impl How {
             missing: self.missing.clone(),
             skip_bad_rows: self.skip_bad_rows,
         };
-        let asked =
+        let measures =
             [(self.compute_length, Measure::Length), (self.compute_endpoints, Measure::Endpoints)];
-        let asked = asked.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, measure)| measure);
+        let measures =
+            measures.into_iter().filter(|(is_given, _)| *is_given).map(|(_, measure)| measure);
         let read = ReadOptions {
             kind: self.kind,
-            measures: self.measures.iter().copied().chain(asked).collect(),
+            measures: self.measures.iter().copied().chain(measures).collect(),
             lod: self.lod,
             segments: self.segments.clone(),
             text,
@@ -276,7 +277,7 @@ impl How {
         };
         let build = BuildOptions {
             replace: self.overwrite,
-            store: room(session),
+            store: writing_options(session),
             gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };
@@ -312,7 +313,7 @@ impl How {
 
 /// Returns options for writing a store: uploads in flight and incomplete shards may take as much as the memory limit,
 /// but at least enough for one shard.
-pub(crate) fn room(session: &Session) -> OpenOptions {
+pub(crate) fn writing_options(session: &Session) -> OpenOptions {
     let options = session.options(Timeouts::BATCH);
     let budget_bytes = options.budget_bytes.max(LEAST);
     OpenOptions { budget_bytes, cache_bytes: 0, ..options }

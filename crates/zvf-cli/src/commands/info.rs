@@ -129,7 +129,7 @@ fn print(
         say("name", name)?;
     }
     say("version", &format!("{} (layout family {})", summary.version, summary.family))?;
-    say("kinds", &listed(&summary.kinds))?;
+    say("kinds", &join_words(&summary.kinds))?;
     let axes = summary.axes.iter().map(|axis| match (&axis.unit, axis.kind.as_str()) {
         (Some(unit), _) => format!("{} ({unit})", axis.name),
         (None, "space") => axis.name.clone(),
@@ -149,10 +149,10 @@ fn print(
         say("bins", &table::floats(bins))?;
     }
     if !summary.capabilities.is_empty() {
-        say("features", &listed(&summary.capabilities))?;
+        say("features", &join_words(&summary.capabilities))?;
     }
     if !summary.required_capabilities.is_empty() {
-        say("requires", &listed(&summary.required_capabilities))?;
+        say("requires", &join_words(&summary.required_capabilities))?;
     }
     let object_index = summary.object_index_convention.as_deref().unwrap_or("standard");
     say(
@@ -166,7 +166,7 @@ fn print(
         say("parametric", &format!("{} objects", table::count(objects)))?;
     }
     if !summary.headers.is_empty() {
-        say("headers", &listed(&summary.headers))?;
+        say("headers", &join_words(&summary.headers))?;
     }
     if let Some(stored) = summary.stored {
         let (objects, bytes) = (table::count(stored.objects), table::bytes(stored.bytes));
@@ -310,6 +310,6 @@ fn type_words(attribute: &AttributeSummary) -> String {
     words
 }
 
-fn listed(words: &[String]) -> String {
+fn join_words(words: &[String]) -> String {
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }
 }

@@ -15,7 +15,7 @@ use zvf::store::BuildOptions;
 use zvf::write::{Stage as TaskStage, Task, WriteOptions};
 
 use crate::commands::create::{layout_json, made_json};
-use crate::commands::how::{How, room};
+use crate::commands::how::{CreateOptions, writing_options};
 use crate::commands::task::Chosen;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
@@ -47,7 +47,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     shares: Option<u32>,
     #[command(flatten)]
-    how: How,
+    options: CreateOptions,
 }
 
 /// Run tasks of a plan.
@@ -94,7 +94,7 @@ impl Place {
         let stop = Arc::new(AtomicBool::new(false));
         session.interrupt().ask_first(&stop);
         let usual = WriteOptions::default();
-        let store = room(session);
+        let store = writing_options(session);
         let write = WriteOptions {
             memory: session.memory_limit().unwrap_or(usual.memory),
             stop: Some(Arc::clone(&stop)),
@@ -126,7 +126,7 @@ impl Ingest {
 
 impl Plan {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let (recipe, stop) = self.how.recipe(session)?;
+        let (recipe, stop) = self.options.recipe(session)?;
         let folder = self.place.folder()?;
         let bar = session.progress("looking");
         let progress = &mut |_: Stage, vertices: u64| {

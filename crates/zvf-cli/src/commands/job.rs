@@ -191,12 +191,12 @@ impl Job {
                 });
                 table::json(&value, out)?;
             } else {
-                let mut words = vec![table::counted(report.vertices, "vertex")];
+                let mut words = vec![table::format_count(report.vertices, "vertex")];
                 if report.objects > 0 {
-                    words.push(table::counted(report.objects, "object"));
+                    words.push(table::format_count(report.objects, "object"));
                 }
                 if report.elements > 0 {
-                    words.push(table::counted(report.elements, "element"));
+                    words.push(table::format_count(report.elements, "element"));
                 }
                 writeln!(
                     out,

@@ -144,7 +144,7 @@ async fn check_row(level: &LevelReader, at: &VertexRow) -> anyhow::Result<()> {
     }
     let text = format!("chunk {} has no row {}", at.chunk, at.row);
     Err(Usage::new(text)
-        .with_hint(format!("it has {}, from 0", table::counted(rows, "row")))
+        .with_hint(format!("it has {}, from 0", table::format_count(rows, "row")))
         .into())
 }
 

@@ -80,7 +80,7 @@ fn print(arrays: &Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     table.print("", out)?;
     let complete = if arrays.complete { "" } else { ", as far as they are named" };
-    let found = table::counted(to_u64(arrays.arrays.len()), "array");
+    let found = table::format_count(to_u64(arrays.arrays.len()), "array");
     writeln!(out, "{found}{complete}, {}", table::bytes(total))?;
     Ok(())
 }

@@ -55,7 +55,7 @@ impl Migrate {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let codecs = self.codec.level()?.map_or_else(CodecPipeline::none, CodecPipeline::zstd);
-        if let Some(address) = self.replaced() {
+        if let Some(address) = self.replaced_store() {
             // Also where the store is already new: the migration that made it so may have been killed.
             Build::remove_leftovers(address).map_err(Error::from)?;
         }
@@ -102,7 +102,7 @@ impl Migrate {
     }
 
     /// Returns the address of the store that the new one replaces.
-    fn replaced(&self) -> Option<&String> {
+    fn replaced_store(&self) -> Option<&String> {
         match self.in_place {
             true => Some(&self.old),
             false => self.new.as_ref().filter(|_| self.overwrite && !self.dry_run),

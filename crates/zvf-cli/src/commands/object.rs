@@ -47,7 +47,7 @@ impl Object {
         let levels = session.kinds(&store, self.level, self.kind).await?;
         let limit = table::limit(self.limit);
         if let Some(Ids(ids)) = &self.ids {
-            let objects = named(&levels, ids, limit).await?;
+            let objects = read_objects(&levels, ids, limit).await?;
             match session.json() {
                 true => table::json(&objects, out)?,
                 false => objects.iter().try_for_each(|object| print(object, out))?,
@@ -81,7 +81,7 @@ impl Object {
 }
 
 /// Returns the objects of these ids, of whatever kind.
-async fn named(
+async fn read_objects(
     levels: &[LevelReader],
     ids: &[ObjectId],
     limit: usize,
@@ -129,8 +129,8 @@ fn list(objects: &[ObjectView], slots: u64, out: &mut dyn Write) -> anyhow::Resu
 fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
     let kind = object.kind.as_ref().map(|kind| format!("{kind}, ")).unwrap_or_default();
     writeln!(out, "object {}: {kind}row {} of the index", object.id, object.row)?;
-    let fragments = table::counted(object.fragments, "fragment");
-    writeln!(out, "  {fragments} in {}", table::counted(object.chunks, "chunk"))?;
+    let fragments = table::format_count(object.fragments, "fragment");
+    writeln!(out, "  {fragments} in {}", table::format_count(object.chunks, "chunk"))?;
     if let Some([low, high]) = &object.bounds {
         writeln!(out, "  within {} to {}", table::floats(low), table::floats(high))?;
     }

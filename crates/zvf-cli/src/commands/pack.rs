@@ -96,7 +96,7 @@ impl Pack {
         session.check_maps()?;
         new.publish().map_err(Error::from).with_context(failed)?;
         drop(progress);
-        let done = Done {
+        let done = PackTotals {
             file: self.file.display().to_string(),
             documents: packed.documents,
             arrays: packed.arrays,
@@ -110,9 +110,9 @@ impl Pack {
                 out,
                 "{}: {}, {} of {}, {}",
                 done.file,
-                table::counted(done.documents, "document"),
-                table::counted(done.cells, "cell"),
-                table::counted(done.arrays, "array"),
+                table::format_count(done.documents, "document"),
+                table::format_count(done.cells, "cell"),
+                table::format_count(done.arrays, "array"),
                 table::bytes(done.bytes)
             )?;
         }
@@ -145,7 +145,7 @@ impl Unpack {
         let done = done.map_err(Error::from).with_context(failed)?;
         drop(progress);
         if session.json() {
-            let done = Back {
+            let done = UnpackTotals {
                 store: &self.new,
                 documents: done.documents,
                 chunks: done.chunks,
@@ -157,9 +157,9 @@ impl Unpack {
                 out,
                 "{}: {}, {} in {}",
                 self.new,
-                table::counted(done.documents, "document"),
-                table::counted(done.chunks, "chunk"),
-                table::counted(done.objects, "object")
+                table::format_count(done.documents, "document"),
+                table::format_count(done.chunks, "chunk"),
+                table::format_count(done.objects, "object")
             )?;
         }
         session.print_store_notices(out, &store)?;
@@ -169,7 +169,7 @@ impl Unpack {
 
 /// The totals of packing.
 #[derive(Debug, Serialize)]
-struct Done {
+struct PackTotals {
     file: String,
     documents: u64,
     arrays: u64,
@@ -179,7 +179,7 @@ struct Done {
 
 /// The totals of unpacking.
 #[derive(Debug, Serialize)]
-struct Back<'a> {
+struct UnpackTotals<'a> {
     store: &'a str,
     documents: u64,
     chunks: u64,

@@ -444,16 +444,16 @@ fn of_kind<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<OfOne<T>, String
 }
 
 /// Returns the last setting of all kinds.
-fn of_all<T: Copy>(said: &[OfOne<T>]) -> Option<T> {
-    said.iter().rev().find(|(kind, _)| kind.is_none()).map(|(_, value)| *value)
+fn of_all<T: Copy>(settings: &[OfOne<T>]) -> Option<T> {
+    settings.iter().rev().find(|(kind, _)| kind.is_none()).map(|(_, value)| *value)
 }
 
 /// Returns the last setting of the kind, or else of all kinds.
 fn last_value<T: Copy>(
-    said: &[OfOne<T>],
+    settings: &[OfOne<T>],
     as_own: impl Fn(Option<T>) -> OfKind,
 ) -> impl Iterator<Item = (Kind, OfKind)> {
-    let own = said.iter().rev().filter_map(|(kind, value)| Some(((*kind)?, Some(*value))));
+    let own = settings.iter().rev().filter_map(|(kind, value)| Some(((*kind)?, Some(*value))));
     own.map(move |(kind, value)| (kind, as_own(value)))
 }
 

@@ -106,7 +106,8 @@ impl Recompress {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let plan = Rearrangement { shards: Arrange::Keep, codecs: Some(self.coding.named()?) };
+        let codecs = Some(self.coding.required_codecs()?);
+        let plan = Rearrangement { shards: Arrange::Keep, codecs };
         self.paths.apply(&plan, "recompress", session, out).await
     }
 }
@@ -151,7 +152,7 @@ impl Paths {
             .map_err(Error::from)
             .with_context(failed)?;
         drop(progress);
-        let done = Done {
+        let done = RewriteTotals {
             store: self.new.as_deref().unwrap_or(&self.store),
             arrays: moved.arrays,
             cells: moved.cells,
@@ -174,7 +175,7 @@ impl Paths {
 
 /// The totals of the rewrite.
 #[derive(Debug, Serialize)]
-struct Done<'a> {
+struct RewriteTotals<'a> {
     store: &'a str,
     arrays: u64,
     cells: u64,
@@ -183,7 +184,7 @@ struct Done<'a> {
     copied: u64,
 }
 
-impl Done<'_> {
+impl RewriteTotals<'_> {
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
         let (cells, objects) = (table::count(self.cells), table::count(self.objects));
         let bytes = table::bytes(self.stored_bytes);

@@ -14,7 +14,7 @@ use crate::commands::query::region::bbox;
 use crate::commands::query::{Ids, ids, level_rule};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
-use crate::table::{self, counted};
+use crate::table::{self, format_count};
 use crate::target::{self, NewFile};
 
 /// Draw a level: an image of its points, lines or faces from one viewpoint.
@@ -109,8 +109,9 @@ impl Render {
         }
         session.print_store_notices(out, reader.store())?;
         let nowhere = picture.unplaced_vertices();
-        let nowhere = (nowhere > 0)
-            .then(|| format!("{} without a finite place: left out", counted(nowhere, "vertex")));
+        let nowhere = (nowhere > 0).then(|| {
+            format!("{} without a finite place: left out", format_count(nowhere, "vertex"))
+        });
         session.print_notices(out, nowhere)?;
         Ok(Outcome::Clean)
     }
@@ -190,7 +191,7 @@ fn sentence(picture: &Picture) -> String {
     let counts =
         [(picture.points(), "point"), (picture.lines(), "line"), (picture.faces(), "face")];
     let drawn = counts.into_iter().filter(|(count, _)| *count > 0);
-    let words: Vec<String> = drawn.map(|(count, thing)| counted(count, thing)).collect();
+    let words: Vec<String> = drawn.map(|(count, thing)| format_count(count, thing)).collect();
     let words = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
     let range = picture.range().map(|[low, high]| {
         let [low, high] = [low, high].map(table::number);

@@ -63,7 +63,7 @@ impl Repair {
         let mut round = 0_u32;
         let plan = loop {
             round += 1;
-            let plan = self.planned(&address, session, &name).await?;
+            let plan = self.plan_repairs(&address, session, &name).await?;
             if session.json() {
                 write_json(&plan, self.apply, &tidied, out)?;
             } else {
@@ -115,7 +115,12 @@ impl Repair {
         Ok(Vec::new())
     }
 
-    async fn planned(&self, address: &str, session: &Session, name: &str) -> anyhow::Result<Plan> {
+    async fn plan_repairs(
+        &self,
+        address: &str,
+        session: &Session,
+        name: &str,
+    ) -> anyhow::Result<Plan> {
         let options = session.options(Timeouts::BATCH);
         let store = zvf::open_store(address, options).await;
         let store = store.with_context(|| format!("cannot open {}", self.store))?;

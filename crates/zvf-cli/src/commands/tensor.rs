@@ -255,8 +255,8 @@ fn info(
         out,
         "{path}: {}, {}, {}",
         table::bytes(file.bytes().len()),
-        table::counted(u64::from(parsed.directory().len()), "dataset"),
-        table::counted(to_u64(rows.len()), "chunk")
+        table::format_count(u64::from(parsed.directory().len()), "dataset"),
+        table::format_count(to_u64(rows.len()), "chunk")
     )?;
     let mut table = Table::new(&[">id", "name", "dtype", "shape", "chunk_shape", ">chunks"]);
     for tensor in &datasets {

@@ -29,7 +29,7 @@ fn nothing_there() {
 #[test]
 fn wrong_arguments_are_one_line() {
     let old = store("sl3_streamlines");
-    for (args, said) in [
+    for (args, message) in [
         (
             &["query", old.arg(), "--bbx", "1"][..],
             "unexpected argument '--bbx' found; a similar argument",
@@ -48,12 +48,12 @@ fn wrong_arguments_are_one_line() {
         (&["repair", old.arg()], "required arguments were not provided"),
     ] {
         let error = zvf(args).refused(2);
-        assert!(error.starts_with("zvf: InvalidArgument, ") && error.contains(said), "{error}");
+        assert!(error.starts_with("zvf: InvalidArgument, ") && error.contains(message), "{error}");
         let json = zvf(&[args, &["--json"]].concat()).refused(2);
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&json["type"], &json["class"]), (&"error".into(), &"InvalidArgument".into()));
         assert_eq!(json["exit_code"], 2);
-        assert!(json["message"].as_str().unwrap().contains(said), "{json}");
+        assert!(json["message"].as_str().unwrap().contains(message), "{json}");
     }
 }
 
@@ -195,7 +195,7 @@ fn a_closed_pipe_is_no_fault() {
         .spawn();
     let mut child = child.unwrap();
     drop(child.stdout.take());
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!((child.wait().unwrap().code(), stderr.as_str()), (Some(0), ""));
 }

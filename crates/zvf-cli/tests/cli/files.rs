@@ -194,8 +194,8 @@ fn listed(from: &str, to: &str) -> Vec<String> {
     let dry = zvf(&["convert", "--dry-run", from, to]).clean();
     let dry: Vec<String> = dry.lines().map(str::to_owned).collect();
     for args in [&["--dry-run"][..], &[]] {
-        let said = zvf(&[&["convert", "--quiet", "--json", from, to], args].concat()).json();
-        let losses = said["losses"].as_array().unwrap().iter();
+        let report = zvf(&[&["convert", "--quiet", "--json", from, to], args].concat()).json();
+        let losses = report["losses"].as_array().unwrap().iter();
         let losses: Vec<&str> = losses.map(|loss| loss.as_str().unwrap()).collect();
         assert_eq!(losses, dry, "{to} {args:?}");
     }
@@ -242,6 +242,6 @@ fn what_draco_streams_lost_is_said_in_json() {
     let note = "vertices are Draco streams with an order of their own";
     let lost = listed(store.arg(), &at("a.ply"));
     assert!(lost.iter().any(|loss| loss.starts_with(note)), "{lost:?}");
-    let said = zvf(&["convert", "-q", "--json", store.arg(), &at("a.zarrvectors")]).json();
-    assert!(said["losses"][0].as_str().unwrap().starts_with(note), "{said}");
+    let report = zvf(&["convert", "-q", "--json", store.arg(), &at("a.zarrvectors")]).json();
+    assert!(report["losses"][0].as_str().unwrap().starts_with(note), "{report}");
 }

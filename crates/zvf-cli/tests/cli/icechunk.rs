@@ -8,19 +8,19 @@ use std::process::{Command, Stdio};
 use crate::stores::{store, zvf};
 
 /// Returns the output of a command that succeeds.
-fn done(words: &[&str]) -> String {
+fn run_ok(words: &[&str]) -> String {
     let ran = zvf(words);
     assert_eq!(ran.code, 0, "{words:?}: {}", ran.err);
     ran.out
 }
 
 fn json(words: &[&str]) -> serde_json::Value {
-    serde_json::from_str(&done(&[words, &["--json"]].concat())).unwrap()
+    serde_json::from_str(&run_ok(&[words, &["--json"]].concat())).unwrap()
 }
 
 fn rows(address: &str, folder: &Path) -> String {
     let file = folder.join("rows.csv");
-    done(&["query", address, "-o", file.to_str().unwrap(), "--overwrite", "--quiet"]);
+    run_ok(&["query", address, "-o", file.to_str().unwrap(), "--overwrite", "--quiet"]);
     std::fs::read_to_string(file).unwrap()
 }
 
@@ -31,9 +31,9 @@ fn a_store_goes_into_a_repository_is_edited_there_and_read_at_every_version() {
     let plain = store.arg();
     let address = format!("icechunk+file://{}/brain", folder.path().display());
     let old = format!("{address}?snapshot=");
-    done(&["convert", plain, &address]);
+    run_ok(&["convert", plain, &address]);
     assert_eq!(rows(&address, folder.path()), rows(plain, folder.path()));
-    assert!(done(&["validate", &address]).contains("nothing wrong"));
+    assert!(run_ok(&["validate", &address]).contains("nothing wrong"));
     let taken = zvf(&["convert", plain, &address]);
     assert!(
         taken.code != 0 && taken.err.contains("expected a new repository, found one"),
@@ -45,7 +45,7 @@ fn a_store_goes_into_a_repository_is_edited_there_and_read_at_every_version() {
     std::fs::write(&script, line).unwrap();
     let script = script.to_str().unwrap();
     for place in [plain, address.as_str()] {
-        done(&["edit", place, "--script", script, "--message", "moved"]);
+        run_ok(&["edit", place, "--script", script, "--message", "moved"]);
     }
     assert_eq!(rows(&address, folder.path()), rows(plain, folder.path()));
     let log = json(&["log", &address]);
@@ -56,14 +56,14 @@ fn a_store_goes_into_a_repository_is_edited_there_and_read_at_every_version() {
     assert!(refused.code != 0 && refused.err.contains("never changes"), "{refused:?}");
     assert_eq!(zvf(&["diff", &first, &address, "--exit-code"]).code, 1);
 
-    done(&["pyramid", &address, "--refresh"]);
+    run_ok(&["pyramid", &address, "--refresh"]);
     assert_eq!(json(&["log", &address])[0]["head"], 3);
-    done(&["undo", &address, "--to", "1"]);
+    run_ok(&["undo", &address, "--to", "1"]);
     assert_eq!(zvf(&["diff", &first, &address, "--exit-code"]).code, 0);
     let refused = zvf(&["gc", &address]);
     assert!(refused.code != 0 && refused.err.contains("garbage_collect"), "{refused:?}");
-    done(&["recompress", &address, "--in-place", "--codec", "zstd:3"]);
-    assert!(done(&["validate", &address]).contains("nothing wrong"));
+    run_ok(&["recompress", &address, "--in-place", "--codec", "zstd:3"]);
+    assert!(run_ok(&["validate", &address]).contains("nothing wrong"));
     assert_eq!(json(&["log", &address])[0]["message"], "zvf recompress");
     assert_eq!(
         json(&["log", &format!("{address}?branch=main"), "--limit", "1"]).as_array().unwrap().len(),
@@ -92,7 +92,7 @@ fn a_server_stays_at_the_version_it_opened() {
     let store = store("gr3_pyramid");
     let folder = archives::scratch();
     let address = format!("icechunk+file://{}/brain", folder.path().display());
-    done(&["convert", store.arg(), &address]);
+    run_ok(&["convert", store.arg(), &address]);
     let mut server = Command::new(env!("CARGO_BIN_EXE_zvf"))
         .args(["serve", &address, "--bind", "127.0.0.1:0"])
         .stdout(Stdio::piped())
@@ -106,7 +106,7 @@ fn a_server_stays_at_the_version_it_opened() {
         (get(&first, "/api/brain/info"), document, get(&first, "/api/brain/keys?deep=1"))
     };
     let before = answers();
-    done(&["recompress", &address, "--in-place", "--codec", "zstd:3"]);
+    run_ok(&["recompress", &address, "--in-place", "--codec", "zstd:3"]);
     let after = answers();
     server.kill().unwrap();
     server.wait().unwrap();

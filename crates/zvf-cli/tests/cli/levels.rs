@@ -285,7 +285,7 @@ fn every_kind_of_a_store_gets_levels() {
     assert_eq!(methods, ["cluster", "subset", "simplify"]);
     assert_eq!(level["beside"][1]["object_sparsity"], 0.5);
     assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
-    for (words, said) in [
+    for (words, message) in [
         (
             &["--method", "decimate"][..],
             "found decimate of mesh, decimate of point_cloud, decimate of skeleton",
@@ -295,7 +295,7 @@ fn every_kind_of_a_store_gets_levels() {
         (&["--reference", "2,1"], "the reference makes levels of the first and loses the others"),
     ] {
         let error = zvf(&[&["pyramid", "-q", &store], words].concat()).refused(2);
-        assert!(error.contains(said), "{words:?}: {error}");
+        assert!(error.contains(message), "{words:?}: {error}");
     }
 }
 
@@ -303,14 +303,14 @@ fn every_kind_of_a_store_gets_levels() {
 fn what_means_nothing_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 600);
-    for (words, said) in [
+    for (words, message) in [
         (&["--method", "collapse"][..], "found collapse of point_cloud"),
         (&["--prune", "3"], "expected skeletons to simplify"),
         (&["--growth", "0.5"], "growth: expected 1 or more, found 0.5"),
         (&["--sparsity", "2", "--levels", "1"], "a level with objects"),
     ] {
         let error = zvf(&[&["pyramid", "-q", &store], words].concat()).refused(2);
-        assert!(error.contains(said), "{words:?}: {error}");
+        assert!(error.contains(message), "{words:?}: {error}");
     }
     assert_eq!(zvf(&["pyramid", &store, "--links", "some"]).code, 2);
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()), [600]);

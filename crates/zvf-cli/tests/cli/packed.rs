@@ -109,8 +109,8 @@ fn tensors_are_converted_and_gathered() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let frame = fixture("caterva/frames/b2_seed_2d_i4.b2nd");
     let zarr = path("a.zarr");
-    let said = zvf(&["tensor", "convert", &frame, &zarr]).clean();
-    assert_eq!(said, format!("{zarr}: <i4, shape [7, 5], chunks [4, 4] of blocks [2, 2]\n"));
+    let output = zvf(&["tensor", "convert", &frame, &zarr]).clean();
+    assert_eq!(output, format!("{zarr}: <i4, shape [7, 5], chunks [4, 4] of blocks [2, 2]\n"));
     let again = zvf(&["tensor", "convert", &frame, &zarr]);
     assert_eq!(again.code, 4, "{}", again.err);
     zvf(&["tensor", "convert", &frame, &zarr, "--overwrite"]).clean();
@@ -124,8 +124,8 @@ fn tensors_are_converted_and_gathered() {
     assert_eq!(zvf(&["tensor", "get", &back, "--slice", "4,:"]).clean(), "20 21 22 23 24\n");
 
     let all = path("all.tet");
-    let said = zvf(&["tensor", "pack", &all, &back, &format!("other={zarr}")]).clean();
-    assert_eq!(said, format!("{all}: 2 datasets\n"));
+    let output = zvf(&["tensor", "pack", &all, &back, &format!("other={zarr}")]).clean();
+    assert_eq!(output, format!("{all}: 2 datasets\n"));
     let one = zvf(&["tensor", "get", &all, "--dataset", "other", "--slice", "4,0:2"]).clean();
     assert_eq!(one, "20 21\n");
     assert!(zvf(&["tensor", "verify", &all, "--deep"]).clean().ends_with(": ok\n"));

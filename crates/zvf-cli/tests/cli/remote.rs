@@ -73,10 +73,10 @@ fn an_interrupt_ends_with_130() {
     let silent = accept(&listener, &mut child); // it is waiting for an answer now
     let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert_eq!(
-        (child.wait().unwrap().code(), said.as_str()),
+        (child.wait().unwrap().code(), stderr.as_str()),
         (Some(130), "zvf: Cancelled, interrupted\n")
     );
     drop(silent);

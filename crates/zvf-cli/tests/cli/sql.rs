@@ -18,9 +18,9 @@ fn the_program_gets_every_word_and_its_code_is_ours() {
     let folder = tempfile::tempdir_in(own.parent().unwrap()).unwrap();
     fs::hard_link(own, folder.path().join("zvf")).unwrap();
     let without = alone(folder.path(), &["sql", "SELECT 1"]);
-    let said = String::from_utf8(without.stderr).unwrap();
-    assert_eq!(without.status.code(), Some(2), "{said}");
-    assert!(said.contains("zvf-sql") && said.contains("cargo install zvf-sql"), "{said}");
+    let stderr = String::from_utf8(without.stderr).unwrap();
+    assert_eq!(without.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("zvf-sql") && stderr.contains("cargo install zvf-sql"), "{stderr}");
 
     let program = folder.path().join("zvf-sql");
     // Written by another process: a file that this process has open cannot be executed.

@@ -21,10 +21,10 @@ fn start(args: &[&str]) -> Child {
     command.args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-fn done(args: &[&str]) -> String {
+fn run_ok(args: &[&str]) -> String {
     let output = run(args);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn place() -> (Unpacked, String, String) {
 
 fn count(work: &str, store: &str) -> usize {
     let plan =
-        done(&["task", "plan", "validate", store, "--work-dir", work, "--shares=3", "--json"]);
+        run_ok(&["task", "plan", "validate", store, "--work-dir", work, "--shares=3", "--json"]);
     let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
     plan["tasks"].as_array().unwrap().len()
 }
@@ -55,8 +55,8 @@ fn the_report_is_that_of_the_whole_in_every_form() {
     let count = count(&work, &address);
     assert!(count > 4, "{count}");
     for task in 0..count {
-        let said = done(&["task", "run", &work, "--task", &task.to_string()]);
-        assert!(said.ends_with(": done\n"), "{said}");
+        let stdout = run_ok(&["task", "run", &work, "--task", &task.to_string()]);
+        assert!(stdout.ends_with(": done\n"), "{stdout}");
     }
     for form in [&[][..], &["--json"], &["--sarif", "-"]] {
         let whole = run(&[&["validate", &address], form].concat());
@@ -84,10 +84,10 @@ fn tasks_that_are_killed_or_run_twice_come_out_right() {
         let both = both.map(|child| child.wait_with_output().unwrap());
         assert!(both.iter().all(|output| output.status.success()));
     }
-    assert_eq!(done(&["task", "finish", &work]), done(&["validate", &address]));
-    let again = done(&["task", "run", &work, "--all"]);
+    assert_eq!(run_ok(&["task", "finish", &work]), run_ok(&["validate", &address]));
+    let again = run_ok(&["task", "run", &work, "--all"]);
     assert_eq!(again.matches("had been done").count(), count, "{again}");
-    done(&["task", "remove", &work]);
+    run_ok(&["task", "remove", &work]);
     assert!(!Path::new(&work).exists());
 }
 
@@ -107,8 +107,8 @@ fn what_cannot_go_on_says_so_by_its_exit_code() {
     for args in [&["task", "run", &work, "--task", "0"][..], &["task", "run", &work, "--all"]] {
         let changed = run(args);
         assert_eq!(changed.status.code(), Some(6), "{args:?}");
-        let said = String::from_utf8(changed.stderr).unwrap();
-        assert!(said.contains("it changed since"), "{said}");
+        let stderr = String::from_utf8(changed.stderr).unwrap();
+        assert!(stderr.contains("it changed since"), "{stderr}");
     }
 }
 
@@ -138,7 +138,7 @@ fn names(folder: &str) -> Vec<String> {
 /// Plans with `--json`; returns the number of tasks.
 fn plan_parts(work: &str, words: &[&str]) -> usize {
     let plan = ["task", "plan", "convert", "--work-dir", work, "--shares=3", "--json"];
-    let plan = done(&[&plan[..], words].concat());
+    let plan = run_ok(&[&plan[..], words].concat());
     let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
     assert_eq!(plan["kind"], "convert");
     plan["tasks"].as_array().unwrap().len()
@@ -176,17 +176,17 @@ fn parts_of_a_store_are_what_the_whole_is() {
         assert_eq!(address, store.path().to_str().unwrap());
         fs::create_dir(at("whole")).unwrap();
         let whole = format!("{}/whole.csv", at("whole"));
-        done(&[&["convert", &address, &whole], asked].concat());
+        run_ok(&[&["convert", &address, &whole], asked].concat());
         let words = [&[address.as_str(), &out, "--to", "csv"], asked].concat();
         let count = plan_parts(&work, &words);
         assert_eq!(count > 1, divided, "{id}");
         run_roughly(&work, count, || assert!(!Path::new(&out).exists(), "not before the end"));
-        let again = done(&["task", "run", &work, "--all"]);
+        let again = run_ok(&["task", "run", &work, "--all"]);
         assert_eq!(again.matches("had been done").count(), count, "{again}");
-        let said = done(&["task", "finish", &work]);
+        let stdout = run_ok(&["task", "finish", &work]);
         let parts = if count == 1 { "part" } else { "parts" };
-        assert_eq!(said, format!("{count} {parts} in {out}\n"));
-        assert_eq!(done(&["task", "finish", &work, "--remove"]), said, "repeated");
+        assert_eq!(stdout, format!("{count} {parts} in {out}\n"));
+        assert_eq!(run_ok(&["task", "finish", &work, "--remove"]), stdout, "repeated");
         assert_eq!(rows(&out), rows(&at("whole")), "{id}");
         assert_eq!(names(&out).len(), count);
         let beside = names(store.path().parent().unwrap().to_str().unwrap());
@@ -206,11 +206,11 @@ fn meshes_are_divided_by_objects_where_that_is_asked_for() {
     let count = plan_parts(&work, &words);
     assert!(count > 1, "{count}");
     run_roughly(&work, count, || ());
-    let said = done(&["task", "finish", &work, "--json"]);
-    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(said["parts"].as_array().unwrap().len(), count);
+    let report = run_ok(&["task", "finish", &work, "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["parts"].as_array().unwrap().len(), count);
     fs::create_dir(at("whole")).unwrap();
-    done(&["convert", &address, &format!("{}/whole.csv", at("whole"))]);
+    run_ok(&["convert", &address, &format!("{}/whole.csv", at("whole"))]);
     let sorted = |folder: &str| {
         let mut rows = rows(folder);
         rows.sort();
@@ -228,14 +228,14 @@ fn files_are_parts_and_those_that_change_are_refused() {
     let (one, two, work, out) = (at("a.csv"), at("b.csv"), at("work"), at("out"));
     let words = [one.as_str(), &two, &out, "--separator", ";", "--to", "jsonl"];
     assert_eq!(plan_parts(&work, &words), 2);
-    done(&["task", "run", &work, "--task", "0"]);
+    run_ok(&["task", "run", &work, "--task", "0"]);
     fs::write(&two, "x;y\n3;4\n5;6\n7;8\n").unwrap();
     assert_eq!(run(&["task", "run", &work, "--all"]).status.code(), Some(6));
     assert_eq!(run(&["task", "finish", &work]).status.code(), Some(5), "a part is missing");
-    done(&["task", "remove", &work]);
+    run_ok(&["task", "remove", &work]);
     assert_eq!(names(folder.path().to_str().unwrap()), ["a.csv", "b.csv"]);
     assert_eq!(plan_parts(&work, &words), 2);
-    let ran = done(&["task", "run", &work, "--all", "--json"]);
+    let ran = run_ok(&["task", "run", &work, "--all", "--json"]);
     assert!(ran.contains(r#""ran":true"#) || ran.contains(r#""ran": true"#), "{ran}");
     // The result of a task is damaged before the end: only that task runs again.
     let runs = fs::read_dir(at(".out.zvf-task/runs")).unwrap();
@@ -243,9 +243,9 @@ fn files_are_parts_and_those_that_change_are_refused() {
     let part = parts.iter().find(|part| part.exists()).unwrap();
     fs::write(part, "{}").unwrap();
     assert_eq!(run(&["task", "finish", &work]).status.code(), Some(3));
-    let again = done(&["task", "run", &work, "--all"]);
+    let again = run_ok(&["task", "run", &work, "--all"]);
     assert_eq!(again.matches(": done").count(), 1, "{again}");
-    done(&["task", "finish", &work, "--remove"]);
+    run_ok(&["task", "finish", &work, "--remove"]);
     assert_eq!(fs::read_to_string(at("out/b.jsonl")).unwrap().lines().count(), 3);
     let taken = [&["task", "plan", "convert", "--work-dir", &work][..], &words].concat();
     assert_eq!(run(&taken).status.code(), Some(4), "the output is there");
@@ -279,8 +279,8 @@ fn what_has_no_parts_is_refused() {
         let plan = ["task", "plan", "convert", "--work-dir", &work, &address, &out];
         let refused = run(&[&plan[..], words].concat());
         assert_eq!(refused.status.code(), Some(2), "{words:?}");
-        let said = String::from_utf8(refused.stderr).unwrap();
-        assert!(said.contains(why), "{said}");
+        let stderr = String::from_utf8(refused.stderr).unwrap();
+        assert!(stderr.contains(why), "{stderr}");
     }
     assert!(!Path::new(&work).exists());
 }
@@ -313,9 +313,9 @@ fn levels_made_by_tasks_are_those_of_zvf_pyramid() {
         let (whole, store) = (Unpacked::new(id), Unpacked::new(id));
         let (address, before) = (store.path().to_str().unwrap(), tree(store.path()));
         let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
-        done(&[&["pyramid", whole.path().to_str().unwrap()], options].concat());
+        run_ok(&[&["pyramid", whole.path().to_str().unwrap()], options].concat());
         let plan = ["task", "plan", "pyramid", "--work-dir", &work, "--json", address];
-        let plan = done(&[&plan[..], options].concat());
+        let plan = run_ok(&[&plan[..], options].concat());
         let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
         let count = plan["tasks"].as_array().unwrap().len();
         assert!(count > 1, "{id}: {count}");
@@ -324,9 +324,9 @@ fn levels_made_by_tasks_are_those_of_zvf_pyramid() {
         let mut killed = start(&["task", "finish", &work]);
         killed.kill().unwrap();
         killed.wait().unwrap();
-        done(&["task", "finish", &work]);
+        run_ok(&["task", "finish", &work]);
         assert_eq!(tree(store.path()), tree(whole.path()), "{id}");
-        let again = done(&["task", "finish", &work, "--remove"]);
+        let again = run_ok(&["task", "finish", &work, "--remove"]);
         assert_eq!(again, format!("{address} had been finished by an earlier run\n"));
         let left = names(store.path().parent().unwrap().to_str().unwrap());
         assert_eq!(left, [format!("{id}.zarrvectors")]);
@@ -337,8 +337,8 @@ fn levels_made_by_tasks_are_those_of_zvf_pyramid() {
 fn levels_are_not_put_into_a_store_that_changed() {
     let (_store, address, work) = place();
     let plan = ["task", "plan", "pyramid", "--work-dir", &work, &address, "--levels", "1"];
-    done(&plan);
-    done(&["task", "run", &work, "--all"]);
+    run_ok(&plan);
+    run_ok(&["task", "run", &work, "--all"]);
     let notes = Path::new(&address).join("notes.txt");
     fs::write(&notes, "x").unwrap();
     assert_eq!(run(&["task", "finish", &work]).status.code(), Some(6));
@@ -349,10 +349,10 @@ fn levels_are_not_put_into_a_store_that_changed() {
     let record = records.iter().find(|record| record.exists()).unwrap();
     fs::write(record, "{}").unwrap();
     assert_eq!(run(&["task", "finish", &work]).status.code(), Some(3));
-    assert!(done(&["task", "run", &work, "--all"]).ends_with(": done\n"));
-    let said = done(&["task", "finish", &work, "--json"]);
-    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(said["levels"].as_array().unwrap().len(), 1);
+    assert!(run_ok(&["task", "run", &work, "--all"]).ends_with(": done\n"));
+    let report = run_ok(&["task", "finish", &work, "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["levels"].as_array().unwrap().len(), 1);
     for (option, why) in [("--additive", "--additive"), ("--dry-run", "--dry-run")] {
         let refused = run(&[&plan[..], &[option]].concat());
         assert_eq!(refused.status.code(), Some(2));

@@ -120,12 +120,12 @@ fn rules_levels_and_caps() {
 fn what_takes_more_memory_than_allowed_is_said() {
     let store = store("sl3_streamlines");
     let ran = zvf(&["validate", "--memory-limit", "8KiB", store.arg()]);
-    let said = |text: &str| assert!(ran.out.contains(text), "{text}: {}", ran.out);
-    said("not looked into, ");
-    said(
+    let assert_printed = |text: &str| assert!(ran.out.contains(text), "{text}: {}", ran.out);
+    assert_printed("not looked into, ");
+    assert_printed(
         " fragments, where at most 128 are kept: C25 of 0/vertex_fragments, G7 of 0/vertex_fragments\n",
     );
-    said(", not everything looked into\n");
+    assert_printed(", not everything looked into\n");
     assert!(!zvf(&["validate", store.arg()]).out.contains("not looked into"));
 }
 

@@ -1,6 +1,6 @@
-//! Statements on executors that are processes of their own: answers are those of one process.
+//! Compares statements on executors in separate processes with those of one process.
 //!
-//! That a count on two executors is the local one is what a leaf that Ballista cannot divide gets wrong, silently.
+//! A leaf that Ballista cannot divide silently counts rows once for each executor; these tests detect that.
 
 #[path = "../../../zvf-datafusion/tests/agreement/check.rs"]
 mod check;
@@ -50,7 +50,7 @@ async fn remote(cluster: &Cluster) -> SessionContext {
     context
 }
 
-/// The answer as lines, in an order that does not depend on who was first.
+/// Returns the answer as sorted lines.
 async fn lines(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
     let batches = context.sql(sql).await?.collect().await?;
     let text = pretty_format_batches(&batches)?.to_string();
@@ -61,7 +61,7 @@ async fn lines(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_executors_say_what_one_process_says() {
+async fn two_executors_answer_like_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let points = points(folder.path()).await.display().to_string();
     let tracts = archives::kept(folder.path(), "sl3_streamlines").display().to_string();
@@ -99,10 +99,10 @@ async fn two_executors_say_what_one_process_says() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stores_of_each_kind_say_the_same() {
+async fn stores_of_each_kind_answer_sql_like_queries() {
     let folder = archives::scratch();
     let cluster = Cluster::start(2, 4);
-    // Each store is asked in a session of its own, beside the others.
+    // Each store has its own session; all run concurrently.
     let mut asked = Vec::new();
     for id in [
         "pc3_objects",
@@ -138,7 +138,7 @@ async fn stores_of_each_kind_say_the_same() {
     assert!(passed > 100, "{passed}");
 }
 
-/// What is compared of a table at one level: the number of its rows, and the ends of its columns.
+/// Returns the statement for the number of rows of a table and the minimum and maximum of its columns.
 async fn summary(context: &SessionContext, table: &str) -> Result<String> {
     let frame = context.sql(&format!("SELECT * FROM {table}")).await?;
     let mut asked = vec!["count(*)".to_owned()];
@@ -168,7 +168,7 @@ async fn tables(path: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_archived_store_says_the_same() {
+async fn every_archived_store_answers_like_one_process() {
     let folder = archives::scratch();
     let cluster = Cluster::start(2, 4);
     let (mut compared, mut failed) = (0, Vec::new());
@@ -205,7 +205,7 @@ async fn every_archived_store_says_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_planning_left_out_goes_with_the_plan() {
+async fn plans_keep_the_number_of_pruned_chunks() {
     let folder = tempfile::tempdir().unwrap();
     let points = points(folder.path()).await.display().to_string();
     let context = local();
@@ -229,7 +229,7 @@ async fn what_planning_left_out_goes_with_the_plan() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_executor_that_is_killed_changes_no_answer() {
+async fn killing_an_executor_changes_no_answer() {
     let folder = tempfile::tempdir().unwrap();
     points(folder.path()).await;
     // Some chunks pass: what the first executor made of them is lost with it.
@@ -249,30 +249,30 @@ async fn an_executor_that_is_killed_changes_no_answer() {
     let expected = lines(&local(), &sql).await.unwrap();
     match asked.await.unwrap() {
         Ok(found) => assert_eq!(found, expected, "{}", cluster.logs()),
-        // That is allowed, if it says what happened.
+        // An error is allowed if it names the executor.
         Err(error) => assert!(error.to_string().to_lowercase().contains("executor"), "{error}"),
     }
-    // And the cluster goes on.
+    // The cluster still works.
     let there = remote(&cluster).await;
     assert_eq!(lines(&there, &sql).await.unwrap(), expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_asked_is_an_error() {
+async fn impossible_statements_are_errors() {
     let cluster = Cluster::start(1, 1);
     let there = remote(&cluster).await;
     let folder = tempfile::tempdir().unwrap();
     let points = points(folder.path()).await.display().to_string();
     let insert = format!("COPY (SELECT 1.0 AS x, 2.0 AS y) TO '{points}.zarrvectors'");
-    let said = lines(&there, &insert).await.unwrap_err().to_string();
-    assert!(!said.is_empty());
-    // A store that is gone when the executors look.
+    let error = lines(&there, &insert).await.unwrap_err().to_string();
+    assert!(!error.is_empty());
+    // A store that is removed before the executors open it.
     let table = format!("CREATE EXTERNAL TABLE p STORED AS ZVF LOCATION '{points}'");
     there.sql(&table).await.unwrap().collect().await.unwrap();
     std::fs::remove_dir_all(&points).unwrap();
-    let said = lines(&there, "SELECT sum(x) FROM p").await.unwrap_err().to_string();
-    assert!(said.contains("NotFound"), "{said}");
+    let error = lines(&there, "SELECT sum(x) FROM p").await.unwrap_err().to_string();
+    assert!(error.contains("NotFound"), "{error}");
 }
 
-/// Sessions that ask at once.
+/// Number of concurrent sessions.
 const SESSIONS: usize = 4;

@@ -26,8 +26,7 @@ struct Executor {
 }
 
 impl Cluster {
-    /// A scheduler that is ready once `executors` of them are there, each of which runs so many partitions at once, and does
-    /// not wait long for one that is gone.
+    /// Starts a scheduler with a short executor timeout and `executors` executors that run `cores` partitions at once.
     pub(crate) fn start(executors: usize, cores: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = free_port();
@@ -52,7 +51,7 @@ impl Cluster {
         cluster
     }
 
-    /// Where the scheduler is.
+    /// Returns the address of the scheduler.
     pub(crate) fn url(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
@@ -100,7 +99,7 @@ impl Cluster {
         let start = Instant::now();
         while !self.says_ok(page) {
             let ended = self.scheduler.try_wait().unwrap();
-            assert!(ended.is_none() && start.elapsed() < PATIENCE, "{page}: {}", self.logs());
+            assert!(ended.is_none() && start.elapsed() < TIMEOUT, "{page}: {}", self.logs());
             thread::sleep(Duration::from_millis(50));
         }
     }
@@ -114,7 +113,7 @@ impl Cluster {
         done.is_ok() && text.starts_with("HTTP/1.1 200")
     }
 
-    /// What the processes said.
+    /// Returns the logs of all processes.
     pub(crate) fn logs(&self) -> String {
         let mut text = String::new();
         for entry in std::fs::read_dir(self.folder.path()).unwrap() {
@@ -132,7 +131,7 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let processes = self.executors.iter_mut().map(|executor| &mut executor.process);
         for process in processes.chain([&mut self.scheduler]) {
-            // One that is gone already cannot be ended.
+            // Killing fails if the process has already ended.
             drop(process.kill());
             drop(process.wait());
         }
@@ -152,10 +151,10 @@ fn spawn(words: &[&str], log: &Path) -> Child {
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }
 
-/// A port that nobody had a moment ago.
+/// Returns a port that was free a moment ago.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// After this nothing is going to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout for everything that a test waits for.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);

@@ -1,13 +1,13 @@
-//! A store behind plain HTTP, whose chunks can be held back: so a test knows that a scan is under way.
+//! An HTTP server for a store that can hold back chunks, so that a test can act during a scan.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 
 use archives::http::{Exchange, serve_files};
 
-use crate::processes::PATIENCE;
+use crate::processes::TIMEOUT;
 
-/// How many chunks may be read, and how many were asked for.
+/// A gate that limits how many requests for chunks pass.
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -17,21 +17,21 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 struct State {
     allowed: usize,
-    asked: usize,
+    requested: usize,
 }
 
 impl Gate {
     /// A gate that lets `allowed` requests for chunks pass.
     pub(crate) fn new(allowed: usize) -> Arc<Self> {
-        let state = Mutex::new(State { allowed, asked: 0 });
+        let state = Mutex::new(State { allowed, requested: 0 });
         Arc::new(Self { state, changed: Condvar::new() })
     }
 
-    /// Waits until more were asked for than may pass.
+    /// Waits until a request is held back.
     pub(crate) fn wait_until_held(&self) {
         let state = self.state.lock().unwrap();
-        let is_free = |state: &mut State| state.asked <= state.allowed;
-        let (_state, waited) = self.changed.wait_timeout_while(state, PATIENCE, is_free).unwrap();
+        let is_free = |state: &mut State| state.requested <= state.allowed;
+        let (_state, waited) = self.changed.wait_timeout_while(state, TIMEOUT, is_free).unwrap();
         assert!(!waited.timed_out(), "nobody asks for chunks");
     }
 
@@ -43,8 +43,8 @@ impl Gate {
 
     fn pass(&self) {
         let mut state = self.state.lock().unwrap();
-        state.asked += 1;
-        let own = state.asked;
+        state.requested += 1;
+        let own = state.requested;
         self.changed.notify_all();
         drop(self.changed.wait_while(state, |state| state.allowed < own).unwrap());
     }

@@ -1,8 +1,8 @@
-//! One column as an Arrow array: shared where its bytes are what Arrow wants.
+//! Conversion of a column to an Arrow array, which shares the bytes where the layouts agree.
 //!
 //! ```text
 //! numbers       shared                       f16 too
-//! categories    a dictionary                 codes shared as its keys, what they stand for as its values
+//! categories    a dictionary                 codes shared as its keys, categories as its values
 //! booleans      copied                       a bit each in Arrow, a byte each here
 //! text          copied                       UTF-8 with offsets in Arrow, UTF-32 of fixed length here
 //! ```
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Field as Named};
+use arrow_schema::{DataType, Field as ArrowField};
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
@@ -20,48 +20,51 @@ use zvf_model::{Categories, Column, Field, Value};
 use super::from_arrow_error;
 use crate::ConvertError;
 
-/// An attribute with what is known of it; a list for each row where a row has several values.
-pub(crate) fn attribute(field: &Field) -> Result<(Named, ArrayRef), ConvertError> {
+/// Converts an attribute with its metadata; a row of several values becomes a list.
+pub(crate) fn attribute_array(field: &Field) -> Result<(ArrowField, ArrayRef), ConvertError> {
     let nullable = field.categories.as_ref().is_some_and(may_be_null);
     let values = match &field.categories {
-        Some(categories) => codes(&field.name, &field.column, categories)?,
-        None => numbers(&field.name, &field.column)?,
+        Some(categories) => dictionary_array(&field.name, &field.column, categories)?,
+        None => plain_array(&field.name, &field.column)?,
     };
     let list = field.column.width() > 1;
-    let (named, array) = named_array(&field.name, &field.column, values, nullable, list)?;
-    let said = [("unit", &field.unit), ("description", &field.description)];
-    let metadata = said
+    let (arrow_field, array) = named_array(&field.name, &field.column, values, nullable, list)?;
+    let texts = [("unit", &field.unit), ("description", &field.description)];
+    let metadata = texts
         .into_iter()
         .filter_map(|(key, text)| Some((key.to_owned(), text.as_deref()?.to_owned())));
-    Ok((named.with_metadata(metadata.collect()), array))
+    Ok((arrow_field.with_metadata(metadata.collect()), array))
 }
 
-/// Positions, or whatever stands in their place: always a list.
-pub(super) fn positions(name: &str, column: &Column) -> Result<(Named, ArrayRef), ConvertError> {
-    named_array(name, column, numbers(name, column)?, false, true)
+/// Converts positions, or the vertices of elements: always a list.
+pub(super) fn position_array(
+    name: &str,
+    column: &Column,
+) -> Result<(ArrowField, ArrayRef), ConvertError> {
+    named_array(name, column, plain_array(name, column)?, false, true)
 }
 
-/// `values` under a name, as lists of the width of `column` where `list`.
+/// Names an array of `values`, and divides it into lists of the width of `column` where `list` is set.
 fn named_array(
     name: &str,
     column: &Column,
     values: ArrayRef,
     nullable: bool,
     list: bool,
-) -> Result<(Named, ArrayRef), ConvertError> {
+) -> Result<(ArrowField, ArrayRef), ConvertError> {
     if !list {
-        return Ok((Named::new(name, values.data_type().clone(), nullable), values));
+        return Ok((ArrowField::new(name, values.data_type().clone(), nullable), values));
     }
-    let item = Arc::new(Named::new_list_field(values.data_type().clone(), nullable));
+    let item = Arc::new(ArrowField::new_list_field(values.data_type().clone(), nullable));
     let width = i32::try_from(column.width()).map_err(|_too_wide| unsupported_type(name))?;
     let list = DataType::FixedSizeList(item, width);
     let rows = ArrayData::builder(list.clone()).len(column.len());
     let rows = rows.add_child_data(values.to_data()).build().map_err(from_arrow_error)?;
-    Ok((Named::new(name, list, false), make_array(rows)))
+    Ok((ArrowField::new(name, list, false), make_array(rows)))
 }
 
-/// All values of a column, back to back.
-fn numbers(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
+/// Converts all values of a column to one flat array.
+fn plain_array(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
     let each = || row_value_pairs(column).map(|(row, at)| column.value(row, at));
     if column.dtype().kind == DtypeKind::Bool {
         let flags = each().map(|value| matches!(value, Value::Bool(true)));
@@ -80,7 +83,7 @@ fn numbers(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
     }
     let data =
         ArrayData::builder(number_type(column.dtype()).ok_or_else(|| unsupported_type(name))?)
-            .len(values(column))
+            .len(count_values(column))
             .add_buffer(Buffer::from(column.bytes().clone()))
             .align_buffers(true)
             .build()
@@ -88,46 +91,50 @@ fn numbers(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
     Ok(make_array(data))
 }
 
-/// The codes of a column as keys of a dictionary; null where the code is that for missing values.
-fn codes(name: &str, column: &Column, categories: &Categories) -> Result<ArrayRef, ConvertError> {
-    let stray = |code| ConvertError::Category { column: name.to_owned(), code };
-    categories.check(column).map_err(stray)?;
-    let whole = matches!(column.dtype().kind, DtypeKind::Int | DtypeKind::UInt);
+/// Converts codes to the keys of a dictionary; the code of missing values is null.
+fn dictionary_array(
+    name: &str,
+    column: &Column,
+    categories: &Categories,
+) -> Result<ArrayRef, ConvertError> {
+    let bad_code = |code| ConvertError::Category { column: name.to_owned(), code };
+    categories.check(column).map_err(bad_code)?;
+    let is_integer = matches!(column.dtype().kind, DtypeKind::Int | DtypeKind::UInt);
     let key =
-        number_type(column.dtype()).filter(|_| whole).ok_or_else(|| unsupported_type(name))?;
-    let meant = dictionary_values(categories);
-    let dictionary = DataType::Dictionary(key.into(), meant.data_type().clone().into());
+        number_type(column.dtype()).filter(|_| is_integer).ok_or_else(|| unsupported_type(name))?;
+    let labels = dictionary_values(categories);
+    let dictionary = DataType::Dictionary(key.into(), labels.data_type().clone().into());
     let nulls = categories.missing().map(|missing| valid_rows(column, missing));
     let data = ArrayData::builder(dictionary)
-        .len(values(column))
+        .len(count_values(column))
         .add_buffer(Buffer::from(column.bytes().clone()))
         .align_buffers(true)
         .nulls(nulls)
-        .add_child_data(meant.to_data())
+        .add_child_data(labels.to_data())
         .build()
         .map_err(from_arrow_error)?;
     Ok(make_array(data))
 }
 
-/// Which values are there at all.
+/// Returns which values are not missing.
 fn valid_rows(column: &Column, missing: i64) -> NullBuffer {
     let missing = Value::Int(missing);
-    let there =
+    let is_valid =
         |(row, at)| column.value(row, at).compare(&missing).is_none_or(std::cmp::Ordering::is_ne);
-    NullBuffer::new(BooleanBuffer::from_iter(row_value_pairs(column).map(there)))
+    NullBuffer::new(BooleanBuffer::from_iter(row_value_pairs(column).map(is_valid)))
 }
 
-/// What codes stand for: whole numbers, floats, or else text.
+/// Converts categories to integers, floats, or else text.
 fn dictionary_values(categories: &Categories) -> ArrayRef {
     let values = categories.values();
-    let whole = values.iter().map(|value| match value {
+    let integers = values.iter().map(|value| match value {
         Value::Null => Some(None),
         Value::Int(n) => Some(Some(*n)),
         Value::UInt(n) => i64::try_from(*n).ok().map(Some),
         Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
     });
-    if let Some(whole) = whole.collect::<Option<Vec<Option<i64>>>>() {
-        return Arc::new(Int64Array::from(whole));
+    if let Some(integers) = integers.collect::<Option<Vec<Option<i64>>>>() {
+        return Arc::new(Int64Array::from(integers));
     }
     let floats = values.iter().map(|value| match value {
         Value::Null => Some(None),
@@ -141,19 +148,19 @@ fn dictionary_values(categories: &Categories) -> ArrayRef {
     Arc::new(text.collect::<StringArray>())
 }
 
-/// Whether a row can stand for nothing, by what is declared and not by what is there.
+/// Returns whether the categories declare a missing value, whether or not a row has it.
 fn may_be_null(categories: &Categories) -> bool {
     categories.missing().is_some() || categories.values().contains(&Value::Null)
 }
 
-/// Row and place of every value of a column, in order.
+/// Returns the row and the index of every value of a column, in order.
 fn row_value_pairs(column: &Column) -> impl Iterator<Item = (usize, usize)> {
     let width = usize_from_u32(column.width());
     (0..column.len()).flat_map(move |row| (0..width).map(move |at| (row, at)))
 }
 
-/// How many values a column has.
-fn values(column: &Column) -> usize {
+/// Returns the number of values of a column.
+fn count_values(column: &Column) -> usize {
     column.len() * usize_from_u32(column.width())
 }
 

@@ -1,4 +1,4 @@
-//! Record batches in files: Arrow IPC and Parquet.
+//! Writers of record batches to files: Arrow IPC and Parquet.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
-use parquet::arrow::{ArrowSchemaConverter, ArrowWriter as Rows};
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter as ParquetEncoder};
 use parquet::basic::{Compression, Type as PhysicalType, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
@@ -17,8 +17,8 @@ use zvf_model::Batch;
 use super::{from_arrow_error, named_record_batch};
 use crate::ConvertError;
 
-/// Writes batches as Arrow IPC: one file (`.arrow`, Feather 2), or a stream (`.arrows`) that a reader
-/// can follow while it is written.
+/// A writer of batches as Arrow IPC: one file (`.arrow`, Feather 2), or a stream (`.arrows`) that can be
+/// read while it is written.
 ///
 /// ```
 /// use zvf_convert::ArrowWriter;
@@ -45,7 +45,7 @@ enum State<W: Write> {
     New(W),
     File(Box<FileWriter<W>>),
     Stream(Box<StreamWriter<W>>),
-    Broken, // an error took the writer along
+    Broken, // an error dropped the writer
 }
 
 impl<W: Write> fmt::Debug for State<W> {
@@ -60,12 +60,12 @@ impl<W: Write> fmt::Debug for State<W> {
 }
 
 impl<W: Write> ArrowWriter<W> {
-    /// A writer of a file to `out`, the positions called `first`.
+    /// Creates a writer of a file to `out`, with the positions called `first`.
     pub const fn file(out: W, first: &'static str) -> Self {
         Self { state: State::New(out), stream: false, schema: None, first, parts: 0 }
     }
 
-    /// A writer of a stream to `out`, the positions called `first`.
+    /// Creates a writer of a stream to `out`, with the positions called `first`.
     pub const fn stream(out: W, first: &'static str) -> Self {
         Self { state: State::New(out), stream: true, schema: None, first, parts: 0 }
     }
@@ -86,7 +86,7 @@ impl<W: Write> ArrowWriter<W> {
             (State::New(out), true) => State::Stream(
                 StreamWriter::try_new(out, &rows.schema()).map_err(from_arrow_error)?.into(),
             ),
-            (begun, _) => begun,
+            (state, _) => state,
         };
         self.state = match state {
             State::File(mut writer) => {
@@ -102,7 +102,7 @@ impl<W: Write> ArrowWriter<W> {
         Ok(())
     }
 
-    /// Ends the file, and hands the target back. Without a batch it stays empty.
+    /// Ends the file and returns the target, which stays empty without a batch.
     ///
     /// # Errors
     ///
@@ -121,8 +121,7 @@ fn writer_failed_before() -> ConvertError {
     io::Error::other("writing failed before").into()
 }
 
-/// Writes batches as one Parquet file, compressed with Zstandard, in row groups that are written when
-/// they reach 64 MiB.
+/// A writer of batches as one Parquet file, compressed with Zstandard, in row groups of about 16 MiB.
 ///
 /// ```
 /// use zvf_convert::ParquetWriter;
@@ -139,19 +138,19 @@ fn writer_failed_before() -> ConvertError {
 #[derive(Debug)]
 pub struct ParquetWriter<W: Write> {
     out: W,
-    rows: Option<Rows<Held>>,
+    encoder: Option<ParquetEncoder<SharedBuffer>>,
     schema: Option<SchemaRef>, // of the batches so far
-    held: Held,
+    buffer: SharedBuffer,
     first: &'static str,
     parts: usize, // so far
     row_group_bytes: usize,
 }
 
-/// Bytes that the encoder made and nobody wrote yet: it wants a target that other threads may hold.
+/// A buffer between the encoder, which needs a target that is `Send`, and the target.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Held {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
         Ok(bytes.len())
@@ -162,20 +161,20 @@ impl Write for Held {
     }
 }
 
-impl Held {
+impl SharedBuffer {
     pub(crate) fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl<W: Write> ParquetWriter<W> {
-    /// A writer to `out`, the positions called `first`.
+    /// Creates a writer to `out`, with the positions called `first`.
     pub fn new(out: W, first: &'static str) -> Self {
-        let (held, row_group_bytes) = (Held::default(), ROW_GROUP_BYTES);
-        Self { out, rows: None, schema: None, held, first, parts: 0, row_group_bytes }
+        let (buffer, row_group_bytes) = (SharedBuffer::default(), ROW_GROUP_BYTES);
+        Self { out, encoder: None, schema: None, buffer, first, parts: 0, row_group_bytes }
     }
 
-    /// The same with smaller row groups, which take less memory: one is written when it has this many bytes.
+    /// Sets a smaller size of row groups, which take less memory.
     #[must_use]
     pub fn with_row_group_bytes(self, bytes: usize) -> Self {
         Self { row_group_bytes: bytes.clamp(1, ROW_GROUP_BYTES), ..self }
@@ -190,38 +189,39 @@ impl<W: Write> ParquetWriter<W> {
         let rows = named_record_batch(batch, self.first, self.parts)?;
         self.parts += batch.parts().len();
         check_same_columns(&mut self.schema, &rows)?;
-        let writer = match self.rows.take() {
-            Some(writer) => self.rows.insert(writer),
+        let encoder = match self.encoder.take() {
+            Some(encoder) => self.encoder.insert(encoder),
             None => {
-                let settings = properties(&rows.schema()).map_err(from_parquet_error)?;
-                let writer = Rows::try_new(self.held.clone(), rows.schema(), Some(settings));
-                self.rows.insert(writer.map_err(from_parquet_error)?)
+                let settings = writer_properties(&rows.schema()).map_err(from_parquet_error)?;
+                let schema = rows.schema();
+                let encoder = ParquetEncoder::try_new(self.buffer.clone(), schema, Some(settings));
+                self.encoder.insert(encoder.map_err(from_parquet_error)?)
             }
         };
-        writer.write(&rows).map_err(from_parquet_error)?;
-        if writer.in_progress_size() >= self.row_group_bytes {
-            writer.flush().map_err(from_parquet_error)?;
+        encoder.write(&rows).map_err(from_parquet_error)?;
+        if encoder.in_progress_size() >= self.row_group_bytes {
+            encoder.flush().map_err(from_parquet_error)?;
         }
-        Ok(self.out.write_all(&self.held.take())?)
+        Ok(self.out.write_all(&self.buffer.take())?)
     }
 
-    /// Ends the file, and hands the target back. Without a batch it stays empty.
+    /// Ends the file and returns the target, which stays empty without a batch.
     ///
     /// # Errors
     ///
     /// When writing fails.
     pub fn finish(mut self) -> Result<W, ConvertError> {
-        if let Some(rows) = self.rows.take() {
-            rows.close().map_err(from_parquet_error)?;
+        if let Some(encoder) = self.encoder.take() {
+            encoder.close().map_err(from_parquet_error)?;
         }
-        self.out.write_all(&self.held.take())?;
+        self.out.write_all(&self.buffer.take())?;
         self.out.flush()?;
         Ok(self.out)
     }
 }
 
-/// How columns are written: compressed, floats without a dictionary, since few of them are equal.
-pub(crate) fn properties(schema: &Schema) -> Result<WriterProperties, ParquetError> {
+/// Returns the settings of a file: compressed, and floats without a dictionary, since few of them are equal.
+pub(crate) fn writer_properties(schema: &Schema) -> Result<WriterProperties, ParquetError> {
     let columns = ArrowSchemaConverter::new().convert(schema)?;
     let builder =
         WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
@@ -235,25 +235,26 @@ pub(crate) fn properties(schema: &Schema) -> Result<WriterProperties, ParquetErr
     Ok(builder.build())
 }
 
-/// Remembers the columns of the first batch, and refuses batches with others.
+/// Stores the columns of the first batch, and refuses batches with others.
 fn check_same_columns(
-    known: &mut Option<SchemaRef>,
+    first: &mut Option<SchemaRef>,
     rows: &RecordBatch,
 ) -> Result<(), ConvertError> {
     let found = rows.schema();
-    match known {
+    match first {
         Some(wanted) if *wanted != found => {
-            Err(ConvertError::Columns { wanted: names(wanted), found: names(&found) })
+            let (wanted, found) = (describe_columns(wanted), describe_columns(&found));
+            Err(ConvertError::Columns { wanted, found })
         }
         Some(_) => Ok(()),
         None => {
-            *known = Some(found);
+            *first = Some(found);
             Ok(())
         }
     }
 }
 
-fn names(schema: &SchemaRef) -> String {
+fn describe_columns(schema: &SchemaRef) -> String {
     let fields = schema.fields().iter();
     let words: Vec<String> =
         fields.map(|field| format!("{} {}", field.name(), field.data_type())).collect();
@@ -264,7 +265,7 @@ pub(crate) fn from_parquet_error(error: ParquetError) -> ConvertError {
     from_arrow_error(ArrowError::from(error))
 }
 
-/// Bytes of a row group, about: what a Parquet file in the making holds in memory.
+/// Approximate bytes of a row group, which a Parquet writer holds in memory.
 pub(crate) const ROW_GROUP_BYTES: usize = 16 << 20;
 
 #[cfg(test)]
@@ -315,16 +316,16 @@ mod tests {
         assert_eq!(reader.schema().fields(), expected[0].schema().fields());
         let found: Vec<RecordBatch> =
             reader.with_batch_size(3).build().unwrap().map(Result::unwrap).collect();
-        // Dictionaries are made anew by the reader: what they stand for is the same.
+        // The reader builds its own dictionaries, so only the values are compared.
         for (found, expected) in found.iter().zip(&expected) {
             for (found, expected) in found.columns().iter().zip(expected.columns()) {
-                assert_eq!(&decoded(found), &decoded(expected));
+                assert_eq!(&decode_labels(found), &decode_labels(expected));
             }
         }
         assert_eq!(found.len(), 2);
     }
 
-    fn decoded(array: &arrow_array::ArrayRef) -> arrow_array::ArrayRef {
+    fn decode_labels(array: &arrow_array::ArrayRef) -> arrow_array::ArrayRef {
         use arrow_array::Array as _;
         use arrow_array::cast::AsArray as _;
         let array = array.as_fixed_size_list_opt().map_or(array, |list| list.values());
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_holds_one_kind_of_rows() {
+    fn refuses_a_batch_with_other_columns() {
         let plain = || Batch::new(Kind::PointCloud, column("uint8", 1, &[1]));
         let more = plain().with_field(Field::new("n", column("int8", 1, &[0]))).unwrap();
         let message = "a batch has other columns than the first: place FixedSizeList(1 x \
@@ -373,13 +374,13 @@ mod tests {
     }
 
     #[test]
-    fn no_batch_is_an_empty_file() {
+    fn writes_an_empty_file_without_a_batch() {
         assert!(ArrowWriter::file(Vec::new(), "position").finish().unwrap().is_empty());
         assert!(ParquetWriter::new(Vec::new(), "position").finish().unwrap().is_empty());
     }
 
     #[test]
-    fn a_target_that_fails_says_so() {
+    fn reports_a_failing_target() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
@@ -395,7 +396,7 @@ mod tests {
         let error = writer.finish().err().unwrap();
         assert_eq!(error.source().unwrap().to_string(), "writing failed before");
         let mut writer = ParquetWriter::new(Full, "place");
-        writer.write(&batch(1)).unwrap(); // held until the row group is full
+        writer.write(&batch(1)).unwrap(); // buffered until the row group is full
         assert_eq!(writer.finish().err().unwrap().class(), zvf_format::Class::NoSpace);
     }
 }

@@ -1,13 +1,13 @@
-//! A batch as an Arrow record batch, one row a vertex.
+//! Conversion of a batch to an Arrow record batch, one row a vertex.
 //!
 //! ```text
 //! position          fixed-size list of D numbers   as stored
-//! each attribute    a number, or such a list       as stored; a dictionary where codes stand for something
-//! part, object      int64                          where there are parts or owners; null for none
+//! each attribute    a number, or such a list       as stored; a dictionary where it has categories
+//! part, object      int64                          where the batch has parts or owners; null for none
 //! ```
 //!
-//! Columns are shared with the batch, not copied, unless their bytes lie where the processor could not
-//! read them as numbers; `column` says which are copied.
+//! Columns are shared with the batch, not copied, unless their bytes are not aligned; `column` lists the types that are
+//! always copied.
 //!
 //! Not here: files (see [`ArrowWriter`] and [`ParquetWriter`]).
 
@@ -17,7 +17,7 @@ pub(crate) mod files;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field as Named, Schema};
+use arrow_schema::{ArrowError, DataType, Field as ArrowField, Schema};
 use zvf_model::Batch;
 
 pub use files::{ArrowWriter, ParquetWriter};
@@ -25,7 +25,7 @@ pub use files::{ArrowWriter, ParquetWriter};
 use crate::table::Table;
 use crate::{ConvertError, elements_as_rows};
 
-/// The vertices of `batch` with their attributes.
+/// Converts the vertices of `batch` with their attributes.
 ///
 /// ```
 /// use zvf_convert::record_batch;
@@ -41,13 +41,13 @@ use crate::{ConvertError, elements_as_rows};
 ///
 /// # Errors
 ///
-/// When a code stands for nothing, or a column has a type that Arrow lacks.
+/// When a code has no category, or a column has a type that Arrow lacks.
 pub fn record_batch(batch: &Batch) -> Result<RecordBatch, ConvertError> {
     named_record_batch(batch, "position", 0)
 }
 
-/// The edges or faces of `batch` with their attributes: `vertices` is a list of the rows they join,
-/// counted from `first`. None where the batch has no elements.
+/// Converts the edges or faces of `batch` with their attributes: `vertices` is a list of the rows they join,
+/// counted from `first`. Returns `None` where the batch has no elements.
 ///
 /// ```
 /// use zvf_convert::element_record_batch;
@@ -72,34 +72,34 @@ pub fn element_record_batch(
     rows.map(|rows| named_record_batch(&rows, "vertices", 0)).transpose()
 }
 
-/// The same with another name for the positions, where they are something else, and the parts counted from `first_part`.
+/// Converts the vertices of `batch` with the positions called `first`, and the parts counted from `first_part`.
 pub(crate) fn named_record_batch(
     batch: &Batch,
     first: &str,
     first_part: usize,
 ) -> Result<RecordBatch, ConvertError> {
-    let mut columns = vec![column::positions(first, batch.positions())?];
+    let mut columns = vec![column::position_array(first, batch.positions())?];
     for field in batch.fields() {
-        columns.push(column::attribute(field)?);
+        columns.push(column::attribute_array(field)?);
     }
     let table = Table::new(batch, &[]).with_first_part(first_part);
     let rows = 0..batch.len();
     if !batch.parts().offsets().is_empty() {
         let parts =
             rows.clone().map(|row| table.part(row).and_then(|part| i64::try_from(part).ok()));
-        columns.push(required_int64("part", parts.collect()));
+        columns.push(name_int64("part", parts.collect()));
     }
     if !batch.parts().offsets().is_empty() || batch.vertex_objects().is_some() {
         let objects = rows.map(|row| table.object(row).map(|object| object.0));
-        columns.push(required_int64("object", objects.collect()));
+        columns.push(name_int64("object", objects.collect()));
     }
-    let (fields, arrays): (Vec<Named>, Vec<ArrayRef>) = columns.into_iter().unzip();
+    let (fields, arrays): (Vec<ArrowField>, Vec<ArrayRef>) = columns.into_iter().unzip();
     let schema = Schema::new(fields);
     RecordBatch::try_new(Arc::new(schema), arrays).map_err(from_arrow_error)
 }
 
-fn required_int64(name: &str, values: Int64Array) -> (Named, ArrayRef) {
-    (Named::new(name, DataType::Int64, true), Arc::new(values))
+fn name_int64(name: &str, values: Int64Array) -> (ArrowField, ArrayRef) {
+    (ArrowField::new(name, DataType::Int64, true), Arc::new(values))
 }
 
 pub(crate) fn from_arrow_error(error: ArrowError) -> ConvertError {

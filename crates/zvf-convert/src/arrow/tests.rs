@@ -1,4 +1,4 @@
-//! Columns of every kind as arrays.
+//! Tests of the conversion of columns to arrays.
 
 use arrow_array::Array as _;
 use arrow_array::cast::AsArray as _;
@@ -20,7 +20,7 @@ fn small(dtype: &str, width: u32, bytes: &[u8]) -> Column {
 }
 
 #[test]
-fn every_kind_of_column() {
+fn converts_every_kind_of_column() {
     let labels = Categories::new(vec![Value::from("a"), Value::from("b")], Some(9));
     let batch = Batch::new(Kind::Polyline, floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 2))
         .with_field(Field::new("n", small("uint16", 1, &[1, 0, 2, 0, 3, 0])))
@@ -52,7 +52,7 @@ fn every_kind_of_column() {
 }
 
 #[test]
-fn columns_are_shared_where_they_can_be() {
+fn shares_aligned_columns() {
     let column = floats(&[1.0, 2.0, 3.0], 1);
     let place = column.bytes().as_ptr();
     let aligned = place.align_offset(4) == 0;
@@ -106,7 +106,7 @@ fn every_number_keeps_its_type() {
 }
 
 #[test]
-fn codes_are_keys_and_are_shared() {
+fn shares_codes_as_keys_of_a_dictionary() {
     let labelled = |codes: Column, labels: Vec<Value>, missing| {
         let field = Field::new("label", codes).with_categories(Categories::new(labels, missing));
         Batch::new(Kind::PointCloud, floats(&[1.0, 2.0], 1)).with_field(field).unwrap()
@@ -155,14 +155,14 @@ fn codes_are_keys_and_are_shared() {
 }
 
 #[test]
-fn what_is_known_of_an_attribute_comes_along() {
+fn keeps_the_unit_and_description_of_an_attribute() {
     let mut field = Field::new("v", small("uint8", 1, &[1]));
     field.unit = Some("mm".into());
     field.description = Some("how far".into());
     let batch = Batch::new(Kind::PointCloud, floats(&[1.0], 1)).with_field(field).unwrap();
     let schema = record_batch(&batch).unwrap().schema();
-    let known = schema.field(1).metadata();
-    assert_eq!((known["unit"].as_str(), known["description"].as_str()), ("mm", "how far"));
+    let metadata = schema.field(1).metadata();
+    assert_eq!((metadata["unit"].as_str(), metadata["description"].as_str()), ("mm", "how far"));
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"ARROW1"),
     read: Some(read::arrow::open),
     write: Some(write::arrow::open),
-    can: Capabilities { streams_in: false, ..TABLE },
+    capabilities: Capabilities { streams_in: false, ..TABLE },
 };
 
 pub(super) const STREAM: Spec = Spec {
@@ -22,7 +22,7 @@ pub(super) const STREAM: Spec = Spec {
     recognizes: super::recognizes_nothing,
     read: Some(read::arrow::open_stream),
     write: Some(write::arrow::open_stream),
-    can: Capabilities { streams_in: false, ..TABLE },
+    capabilities: Capabilities { streams_in: false, ..TABLE },
 };
 
 pub(super) const PARQUET: Spec = Spec {
@@ -32,7 +32,7 @@ pub(super) const PARQUET: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"PAR1"),
     read: Some(read::arrow::open_parquet),
     write: Some(write::arrow::open_parquet),
-    can: Capabilities { streams_in: false, ..TABLE },
+    capabilities: Capabilities { streams_in: false, ..TABLE },
 };
 
 pub(super) const GEOPARQUET: Spec = Spec {
@@ -42,7 +42,7 @@ pub(super) const GEOPARQUET: Spec = Spec {
     recognizes: super::recognizes_nothing,
     read: Some(read::arrow::open_parquet),
     write: Some(write::geoparquet::open_parquet),
-    can: FEATURES,
+    capabilities: FEATURES,
 };
 
 pub(super) const GEOARROW: Spec = Spec {
@@ -52,5 +52,5 @@ pub(super) const GEOARROW: Spec = Spec {
     recognizes: super::recognizes_nothing,
     read: Some(read::arrow::open),
     write: Some(write::geoparquet::open_arrow),
-    can: FEATURES,
+    capabilities: FEATURES,
 };

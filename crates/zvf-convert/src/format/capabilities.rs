@@ -1,4 +1,4 @@
-//! What a format can hold, so that losses are known before the first byte.
+//! Capabilities of a format, from which losses are known before the first byte.
 
 use zvf_metadata::Dtype;
 use zvf_model::{Field, Kind};
@@ -17,52 +17,52 @@ use crate::read::Header;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Which geometry; all else is refused.
+    /// The supported kinds; others are refused.
     pub kinds: &'static [Kind],
     /// Whether one file holds several kinds.
     pub several_kinds: bool,
-    /// How many axes at least and at most.
+    /// The smallest and the largest number of axes.
     pub axes: (u32, u32),
     /// The types that positions keep; others are narrowed to the last of them.
     pub positions: Attributes,
     /// The attributes of vertices.
     pub vertex_attributes: Attributes,
-    /// The names that attributes of vertices must have, where only some have a place; empty for any.
+    /// The names that attributes of vertices must have, where the format has fixed fields; empty for any.
     pub vertex_names: &'static [&'static str],
     /// The attributes of objects.
     pub object_attributes: Attributes,
-    /// Whether edges and faces are held at all.
+    /// Whether edges and faces can be held.
     pub elements: bool,
-    /// The corners of a face at most; 0 without a bound.
+    /// The largest number of corners of a face; 0 for any.
     pub corners: u32,
     /// The attributes of edges or faces.
     pub element_attributes: Attributes,
     /// The names that attributes of edges or faces must have; empty for any.
     pub element_names: &'static [&'static str],
-    /// What becomes of the ids of objects.
+    /// Support for the ids of objects.
     pub ids: IdSupport,
-    /// What becomes of groups of objects.
+    /// Support for groups of objects.
     pub groups: GroupSupport,
-    /// What becomes of units.
+    /// Support for units.
     pub units: UnitSupport,
-    /// Whether it is read batch by batch from a stream.
+    /// Whether a stream can be read batch by batch.
     pub streams_in: bool,
-    /// Whether it is written batch by batch to a stream.
+    /// Whether a stream can be written batch by batch.
     pub streams_out: bool,
-    /// Whether a box or single objects are read without the rest.
+    /// Whether a box or single objects can be read without the rest.
     pub ranges: bool,
-    /// Whether it is a folder of files.
+    /// Whether the format is a folder of files.
     pub is_folder: bool,
-    /// The file by which such a folder is known; others are not replaced.
+    /// The file that identifies such a folder; other folders are not replaced.
     pub marker: &'static str,
-    /// Why an attribute has no place, where more than its type decides that.
+    /// Returns why an attribute is dropped, where that depends on more than its type.
     pub(crate) refusal: Refusal,
 }
 
-/// Why a format has no place for an attribute of a scope, `vertex`, `object` or `element`, of what a header promises.
+/// Returns why a format drops an attribute of a scope (`vertex`, `object` or `element`) of a header.
 pub(crate) type Refusal = fn(&Header, &str, &Field) -> Option<&'static str>;
 
-/// The refusal of a format whose types say everything.
+/// The refusal of a format that decides by types alone.
 fn refuse_nothing(_: &Header, _: &str, _: &Field) -> Option<&'static str> {
     None
 }
@@ -70,9 +70,9 @@ fn refuse_nothing(_: &Header, _: &str, _: &Field) -> Option<&'static str> {
 /// The types that attributes may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attributes {
-    /// There is no place for any.
+    /// No attributes.
     None,
-    /// Numbers of these types, by the names of NumPy; others become the last one where values allow it.
+    /// Numbers of these types, by the names of NumPy; others become the last one where the values fit.
     Types(&'static [&'static str]),
     /// Every number.
     Numbers,
@@ -81,7 +81,7 @@ pub enum Attributes {
 }
 
 impl Attributes {
-    /// Whether a column of this type stays what it is.
+    /// Returns whether a column of this type keeps its type.
     #[must_use]
     pub fn keeps(self, dtype: Dtype) -> bool {
         match self {
@@ -92,7 +92,7 @@ impl Attributes {
         }
     }
 
-    /// Whether a field has no place at all: text where only numbers go.
+    /// Returns whether a field is dropped: text where only numbers are held.
     #[must_use]
     pub fn drops(self, field: &Field) -> bool {
         let is_text = field.column.dtype().kind == zvf_metadata::DtypeKind::Text;
@@ -104,36 +104,36 @@ impl Attributes {
     }
 }
 
-/// What becomes of the ids of objects.
+/// Support for the ids of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdSupport {
     /// Objects are not distinguished.
     None,
-    /// Objects are in order, the id is the number of the row.
+    /// Objects are in order, and the id is the number of the row.
     Order,
-    /// Ids are kept up to so many bits.
+    /// Ids of up to so many bits are kept.
     Bits(u32),
 }
 
-/// What becomes of groups of objects.
+/// Support for groups of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupSupport {
-    /// They are dropped.
+    /// Groups are dropped.
     None,
     /// Names and members are kept.
     Members,
-    /// Their attributes, too.
+    /// Names, members and attributes are kept.
     Attributes,
 }
 
-/// What becomes of units.
+/// Support for units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitSupport {
-    /// The format states none.
+    /// The format has no unit.
     None,
-    /// It is always this one; lengths of others are converted.
+    /// The unit is always this one; other lengths are converted.
     Fixed(&'static str),
-    /// One is stated.
+    /// The format has a field for the unit.
     Any,
 }
 
@@ -166,7 +166,7 @@ pub(crate) const POSITIONS_ONLY: Capabilities = Capabilities {
     refusal: refuse_nothing,
 };
 
-/// A table of vertices: any columns, the object as one of them, elements in a file beside it.
+/// A table of vertices: any columns, the object as one of them, elements in a separate file.
 pub(crate) const TABLE: Capabilities = Capabilities {
     kinds: ALL_KINDS,
     axes: (1, 16),

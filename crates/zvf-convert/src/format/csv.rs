@@ -10,7 +10,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: recognizes_nothing,
     read: Some(|bytes, options| read::csv::open(bytes, options, b',')),
     write: Some(|target, options| write::csv::open(target, options, b',')),
-    can: TABLE,
+    capabilities: TABLE,
 };
 
 pub(super) const TSV: Spec = Spec {
@@ -20,5 +20,5 @@ pub(super) const TSV: Spec = Spec {
     recognizes: recognizes_nothing,
     read: Some(|bytes, options| read::csv::open(bytes, options, b'\t')),
     write: Some(|target, options| write::csv::open(target, options, b'\t')),
-    can: TABLE,
+    capabilities: TABLE,
 };

@@ -12,7 +12,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"DRACO"),
     read: Some(read::drc::open),
     write: Some(write::draco::open),
-    can: Capabilities {
+    capabilities: Capabilities {
         kinds: &[Kind::Mesh, Kind::PointCloud],
         axes: (3, 3),
         positions: Attributes::Types(&["float32"]),

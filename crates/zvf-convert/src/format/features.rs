@@ -1,11 +1,11 @@
-//! What formats of features can hold.
+//! The capabilities of formats of features.
 
 use zvf_model::Kind;
 
 use super::capabilities::{Attributes, Capabilities, IdSupport, POSITIONS_ONLY, UnitSupport};
 use crate::write;
 
-/// Features: points or lines a row, all else columns.
+/// Features: a row of points or lines, with attributes as columns.
 pub(crate) const FEATURES: Capabilities = Capabilities {
     kinds: &[Kind::PointCloud, Kind::Polyline, Kind::Streamline, Kind::Line],
     axes: (2, 3),

@@ -10,5 +10,5 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"fgb") && start.bytes.get(4..7) == Some(b"fgb"),
     read: Some(read::flatgeobuf::open),
     write: Some(write::flatgeobuf::open),
-    can: Capabilities { ranges: true, ..FEATURES },
+    capabilities: Capabilities { ranges: true, ..FEATURES },
 };

@@ -25,7 +25,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes,
     read: Some(read::surface::freesurfer::open),
     write: Some(write::freesurfer::open),
-    can: Capabilities {
+    capabilities: Capabilities {
         vertex_attributes: Attributes::Types(&["float32"]),
         ids: IdSupport::Bits(31),
         groups: GroupSupport::Members,
@@ -36,8 +36,8 @@ pub(super) const SPEC: Spec = Spec {
 fn recognizes(start: &Start<'_>) -> bool {
     let name = start.path.and_then(|path| path.file_name()?.to_str()).unwrap_or_default();
     if start.is_folder {
-        let has = |name: &str| start.has_member(name);
-        return has("lh.white") || has("rh.white") || has("lh.pial") || has("rh.pial");
+        let names = ["lh.white", "rh.white", "lh.pial", "rh.pial"];
+        return names.into_iter().any(|name| start.has_member(name));
     }
     let is_member = read::surface::freesurfer::is_member(name);
     start.bytes.starts_with(b"\xff\xff\xfe")

@@ -10,7 +10,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: recognizes_nothing,
     read: Some(read::geojson::open),
     write: Some(write::geojson::open),
-    can: FEATURES,
+    capabilities: FEATURES,
 };
 
 pub(super) const LINES: Spec = Spec {
@@ -20,5 +20,5 @@ pub(super) const LINES: Spec = Spec {
     recognizes: recognizes_nothing,
     read: Some(read::geojson::open),
     write: Some(write::geojson::open_lines),
-    can: FEATURES,
+    capabilities: FEATURES,
 };

@@ -15,10 +15,10 @@ pub(super) const SPEC: Spec = Spec {
     },
     read: Some(read::surface::gifti::open),
     write: Some(write::gifti::open),
-    can: SURFACES,
+    capabilities: SURFACES,
 };
 
-/// Surfaces of brains.
+/// The capabilities of formats of brain surfaces.
 pub(super) const SURFACES: Capabilities = Capabilities {
     kinds: &[Kind::Mesh, Kind::PointCloud],
     axes: (1, 3),

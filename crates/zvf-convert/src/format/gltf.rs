@@ -12,7 +12,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"glTF"),
     read: Some(read::gltf::open),
     write: Some(write::glb::open),
-    can: Capabilities {
+    capabilities: Capabilities {
         kinds: &[Kind::Mesh, Kind::Graph, Kind::Skeleton, Kind::PointCloud],
         axes: (3, 3),
         positions: Attributes::Types(&["float32"]),

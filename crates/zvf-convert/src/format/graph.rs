@@ -1,4 +1,4 @@
-//! `GraphML` and lists of edges in the table of formats.
+//! `GraphML` and edge lists in the table of formats.
 
 use zvf_model::Kind;
 
@@ -12,7 +12,7 @@ pub(super) const GRAPHML: Spec = Spec {
     recognizes: |start| super::begins_with_element(start.bytes, "graphml"),
     read: Some(read::graph::graphml::open),
     write: Some(write::graphml::open),
-    can: GRAPH,
+    capabilities: GRAPH,
 };
 
 pub(super) const EDGES: Spec = Spec {
@@ -25,7 +25,7 @@ pub(super) const EDGES: Spec = Spec {
     },
     read: Some(read::graph::edges::open),
     write: Some(write::edges::open),
-    can: Capabilities {
+    capabilities: Capabilities {
         positions: Attributes::None,
         vertex_attributes: Attributes::None,
         ids: IdSupport::None,
@@ -37,14 +37,12 @@ const GRAPH: Capabilities = Capabilities {
     kinds: &[Kind::Graph, Kind::Skeleton],
     axes: (1, 3),
     positions: Attributes::Types(&["float32", "float64"]),
-    vertex_attributes: VALUES,
+    vertex_attributes: Attributes::All,
     elements: true,
     corners: 2,
-    element_attributes: VALUES,
+    element_attributes: Attributes::All,
     ids: IdSupport::Bits(64),
     streams_in: false,
     streams_out: false,
     ..POSITIONS_ONLY
 };
-
-const VALUES: Attributes = Attributes::All;

@@ -15,7 +15,7 @@ pub(super) const SPEC: Spec = Spec {
     },
     read: Some(read::h5ad::open),
     write: Some(write::h5ad::open),
-    can: Capabilities {
+    capabilities: Capabilities {
         kinds: &[Kind::PointCloud],
         vertex_attributes: Attributes::All,
         axes: (1, 8),

@@ -10,5 +10,5 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: recognizes_nothing,
     read: Some(read::jsonl::open),
     write: Some(write::jsonl::open),
-    can: Capabilities { elements: true, element_attributes: Attributes::All, ..TABLE },
+    capabilities: Capabilities { elements: true, element_attributes: Attributes::All, ..TABLE },
 };

@@ -25,7 +25,7 @@ pub(super) const LAS: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(MAGIC),
     read: Some(read::las::open),
     write: Some(write::las::open),
-    can: POINTS,
+    capabilities: POINTS,
 };
 
 pub(super) const LAZ: Spec = Spec {
@@ -38,7 +38,7 @@ pub(super) const LAZ: Spec = Spec {
     },
     read: Some(read::las::open),
     write: Some(write::las::open_compressed),
-    can: POINTS,
+    capabilities: POINTS,
 };
 
 pub(super) const COPC: Spec = Spec {
@@ -50,5 +50,5 @@ pub(super) const COPC: Spec = Spec {
     },
     read: Some(read::las::copc::open),
     write: Some(write::las::open_octree),
-    can: Capabilities { ranges: true, ..POINTS },
+    capabilities: Capabilities { ranges: true, ..POINTS },
 };

@@ -1,4 +1,4 @@
-//! The table of formats: names, how a file is recognised, who reads and who writes it, what it can hold.
+//! The table of formats: names, detection, reader, writer and capabilities of each.
 //!
 //! ```text
 //! format/mod.rs        one line a format: a variant of `Format` and the `Spec` behind it
@@ -7,12 +7,12 @@
 //! write/NAME.rs        the writer: `Header` and `Piece`s -> bytes
 //! ```
 //!
-//! A new format is a `Spec` in a file of its own, and here a `mod` line and a line of `formats!`. Everything
-//! else (`create`, `query -o`, `convert`, `formats`) takes it from the table. Content decides before the name:
-//! `Format::detect` asks every `recognizes` in the order of the table, so a format whose magic is contained
-//! in that of another (COPC in LAZ in LAS) stands before it.
+//! A new format is a `Spec` in a file of its own, and here a `mod` line and a line of `formats!`. The commands
+//! (`create`, `query -o`, `convert`, `formats`) use the table. Detection by content takes precedence over the name:
+//! `Format::detect` calls every `recognizes` in the order of the table, so a format that is a special case of
+//! another (COPC of LAZ of LAS) stands before it.
 //!
-//! Not here: what the losses of one conversion are ([`crate::write::find_losses`]).
+//! Not here: the losses of a conversion ([`crate::write::find_losses`]).
 
 mod arrow_files;
 mod capabilities;
@@ -52,54 +52,54 @@ use crate::ConvertError;
 use crate::read::{Bytes, ReadOptions, Reader};
 use crate::write::{Target, WriteOptions, Writer};
 
-/// What the table knows of a format.
+/// The entry of a format in the table.
 pub(crate) struct Spec {
-    /// Its name in commands: lower case, unique.
+    /// The name in commands: lower case, unique.
     pub(crate) token: &'static str,
-    /// Its name in messages.
+    /// The name in messages.
     pub(crate) name: &'static str,
-    /// What the names of its files end with, without the first dot; the longest match of all formats wins.
+    /// The extensions of its files, without the first dot. The longest match of all formats wins.
     pub(crate) extensions: &'static [&'static str],
-    /// Whether these first bytes (or this folder) are certainly of it.
+    /// Returns whether these first bytes, or this folder, are certainly of the format.
     pub(crate) recognizes: fn(&Start<'_>) -> bool,
-    /// Begins to read; a folder comes as empty bytes with a path.
+    /// Opens a reader. A folder is passed as empty bytes with a path.
     pub(crate) read: Option<ReadFn>,
-    /// Begins to write.
+    /// Opens a writer.
     pub(crate) write: Option<WriteFn>,
-    /// What it can hold.
-    pub(crate) can: Capabilities,
+    /// What the format can hold.
+    pub(crate) capabilities: Capabilities,
 }
 
 pub(crate) type ReadFn = fn(Bytes, &ReadOptions) -> Result<Reader, ConvertError>;
 pub(crate) type WriteFn =
     for<'a> fn(Target<'a>, &WriteOptions) -> Result<Box<dyn Writer + 'a>, ConvertError>;
 
-/// What is seen of an input before it is read.
+/// The start of an input, for detection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start<'a> {
     /// The first bytes: up to 128 KiB of a file, fewer of a stream; none of a folder.
     pub(crate) bytes: &'a [u8],
-    /// Where it is, unless it is a stream.
+    /// The path of a file or folder; `None` for a stream.
     pub(crate) path: Option<&'a Path>,
-    /// How long it is, of a file.
+    /// The length of a file.
     pub(crate) len: Option<u64>,
     /// Whether it is a folder.
     pub(crate) is_folder: bool,
 }
 
 impl Start<'_> {
-    /// Whether it is a folder with a file of this name in it.
+    /// Returns whether it is a folder that has a file of this name.
     pub(crate) fn has_member(&self, name: &str) -> bool {
         self.is_folder && self.path.is_some_and(|folder| folder.join(name).is_file())
     }
 }
 
-/// The `recognizes` of formats that have no magic.
+/// The `recognizes` of formats without a magic number.
 pub(crate) const fn recognizes_nothing(_start: &Start<'_>) -> bool {
     false
 }
 
-/// Whether a text in XML begins with this element, after what may stand before it.
+/// Returns whether the first element of an XML text has this name, after declarations and comments.
 pub(crate) fn begins_with_element(bytes: &[u8], name: &str) -> bool {
     let head = bytes.get(..bytes.len().min(4096)).unwrap_or(bytes);
     let head = String::from_utf8_lossy(head);
@@ -182,7 +182,7 @@ formats! {
 }
 
 impl Format {
-    /// The format of this name in commands.
+    /// Returns the format of a name in commands.
     ///
     /// ```
     /// assert_eq!(zvf_convert::Format::from_token("SWC"), Some(zvf_convert::Format::Swc));
@@ -192,7 +192,7 @@ impl Format {
         Self::ALL.iter().copied().find(|format| format.token().eq_ignore_ascii_case(token))
     }
 
-    /// The format that the name of a file ends with.
+    /// Returns the format of the extension of a file name.
     ///
     /// ```
     /// use zvf_convert::Format;
@@ -213,61 +213,61 @@ impl Format {
         matching.max_by_key(|(extension, _)| extension.len()).map(|(_, format)| format)
     }
 
-    /// The format that a file with these first bytes is certainly of.
+    /// Returns the format that these first bytes of a file determine.
     #[must_use]
     pub fn from_bytes(start: &[u8]) -> Option<Self> {
         Self::detect(&Start { bytes: start, path: None, len: None, is_folder: false })
     }
 
-    /// The format of the file or folder at `path`, by its content or else its name; nothing where neither names it.
+    /// Returns the format of the file or folder at `path`, by its content or else its name.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
         let mut bytes = Bytes::open(path).ok()?;
-        let known = bytes.start().ok().and_then(|start| Self::detect(&start));
-        known.or_else(|| Self::from_extension(path))
+        let detected = bytes.start().ok().and_then(|start| Self::detect(&start));
+        detected.or_else(|| Self::from_extension(path))
     }
 
     pub(crate) fn detect(start: &Start<'_>) -> Option<Self> {
         Self::ALL.iter().copied().find(|format| (format.spec().recognizes)(start))
     }
 
-    /// Its name in commands.
+    /// Returns the name in commands.
     #[must_use]
     pub const fn token(self) -> &'static str {
         self.spec().token
     }
 
-    /// Its name in messages.
+    /// Returns the name in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// What the names of its files end with.
+    /// Returns the extensions of its files.
     #[must_use]
     pub const fn extensions(self) -> &'static [&'static str] {
         self.spec().extensions
     }
 
-    /// Whether it can be read.
+    /// Returns whether the format can be read.
     #[must_use]
     pub const fn is_read(self) -> bool {
         self.spec().read.is_some()
     }
 
-    /// Whether it can be written.
+    /// Returns whether the format can be written.
     #[must_use]
     pub const fn is_written(self) -> bool {
         self.spec().write.is_some()
     }
 
-    /// What it can hold.
+    /// Returns what the format can hold.
     #[must_use]
     pub const fn capabilities(self) -> &'static Capabilities {
-        &self.spec().can
+        &self.spec().capabilities
     }
 
-    /// The names of all formats that can be read, for messages.
+    /// Returns the names of all formats that can be read, for messages.
     pub(crate) fn readable() -> String {
         let tokens: Vec<_> = Self::ALL.iter().filter(|f| f.is_read()).map(|f| f.token()).collect();
         tokens.join(", ")
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_lead_back() {
+    fn tokens_are_unique_and_parse_back() {
         for (at, format) in Format::ALL.iter().enumerate() {
             assert_eq!(Format::from_token(format.token()), Some(*format));
             assert!(format.is_read() || format.is_written(), "{format}");

@@ -11,7 +11,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"\x93NUMPY"),
     read: Some(read::npy::open),
     write: Some(write::npy::open),
-    can: Capabilities { streams_out: false, ..TABLE },
+    capabilities: Capabilities { streams_out: false, ..TABLE },
 };
 
 pub(super) const NPZ: Spec = Spec {
@@ -21,5 +21,5 @@ pub(super) const NPZ: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"PK\x03\x04"),
     read: Some(read::npz::open),
     write: Some(write::npz::open),
-    can: Capabilities { streams_in: false, streams_out: false, elements: true, ..TABLE },
+    capabilities: Capabilities { streams_in: false, streams_out: false, elements: true, ..TABLE },
 };

@@ -12,7 +12,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: recognizes_nothing,
     read: Some(read::obj::open),
     write: Some(write::obj::open),
-    can: Capabilities {
+    capabilities: Capabilities {
         kinds: ALL_KINDS,
         vertex_attributes: Attributes::Types(&["float32"]),
         vertex_names: &["color"],

@@ -10,7 +10,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"ply\n") || start.bytes.starts_with(b"ply\r"),
     read: Some(read::ply::open),
     write: Some(write::ply::open),
-    can: Capabilities {
+    capabilities: Capabilities {
         kinds: ALL_KINDS,
         axes: (1, 16),
         positions: NUMBERS,

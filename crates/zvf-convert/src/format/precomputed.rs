@@ -11,7 +11,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: |start| start.has_member("info"),
     read: Some(read::precomputed::open),
     write: Some(write::precomputed::open),
-    can: Capabilities {
+    capabilities: Capabilities {
         kinds: &[
             Kind::PointCloud,
             Kind::Line,

@@ -12,7 +12,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes,
     read: Some(read::stl::open),
     write: Some(write::stl::open),
-    can: Capabilities {
+    capabilities: Capabilities {
         kinds: &[Kind::Mesh],
         axes: (3, 3),
         positions: Attributes::Types(&["float32"]),
@@ -26,7 +26,7 @@ pub(super) const SPEC: Spec = Spec {
     },
 };
 
-/// A binary file is exactly as long as its count says; a text has facets.
+/// Returns whether it is STL: a binary file has the length that its count implies, and a text has facets.
 fn recognizes(start: &Start<'_>) -> bool {
     let count = start.bytes.get(80..84).and_then(|count| count.try_into().ok());
     let length = count.map(|count| 84 + u64::from(u32::from_le_bytes(count)) * 50);

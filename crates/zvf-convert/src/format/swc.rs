@@ -13,7 +13,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: recognizes_nothing,
     read: Some(read::swc::open),
     write: Some(write::swc::open),
-    can: Capabilities {
+    capabilities: Capabilities {
         kinds: &[Kind::Skeleton, Kind::Graph],
         axes: (3, 3),
         vertex_attributes: Attributes::Types(&["int32", "int64", "float32", "float64"]),

@@ -10,7 +10,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"mrtrix tracks"),
     read: Some(read::tck::open),
     write: Some(write::tck::open),
-    can: Capabilities {
+    capabilities: Capabilities {
         kinds: CHAINS,
         axes: (3, 3),
         positions: Attributes::Types(&["float32"]),

@@ -18,7 +18,7 @@ pub(super) const XYZ: Spec = Spec {
     recognizes: recognizes_nothing,
     read: Some(read::text_points::open),
     write: Some(write::text_points::open),
-    can: Capabilities { refusal: write::text_points::refuse, ..POINTS },
+    capabilities: Capabilities { refusal: write::text_points::refuse, ..POINTS },
 };
 
 pub(super) const PTS: Spec = Spec {
@@ -28,5 +28,9 @@ pub(super) const PTS: Spec = Spec {
     recognizes: recognizes_nothing,
     read: Some(read::text_points::open_pts),
     write: Some(write::text_points::open_pts),
-    can: Capabilities { streams_out: false, refusal: write::text_points::refuse_pts, ..POINTS },
+    capabilities: Capabilities {
+        streams_out: false,
+        refusal: write::text_points::refuse_pts,
+        ..POINTS
+    },
 };

@@ -10,7 +10,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"TRACK\0"),
     read: Some(read::trk::open),
     write: Some(write::trk::open),
-    can: Capabilities {
+    capabilities: Capabilities {
         kinds: CHAINS,
         axes: (3, 3),
         positions: Attributes::Types(&["float32"]),

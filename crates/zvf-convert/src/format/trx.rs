@@ -13,7 +13,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: is_zip,
     read: Some(read::trx::open),
     write: Some(write::trx::open),
-    can: CAN,
+    capabilities: TRX_CAPABILITIES,
 };
 
 pub(super) const FOLDER: Spec = Spec {
@@ -23,20 +23,20 @@ pub(super) const FOLDER: Spec = Spec {
     recognizes: |start| start.has_member("header.json"),
     read: Some(read::trx::open),
     write: Some(write::trx::open_folder),
-    can: Capabilities { is_folder: true, marker: "header.json", ..CAN },
+    capabilities: Capabilities { is_folder: true, marker: "header.json", ..TRX_CAPABILITIES },
 };
 
-/// Whether a zip is one of these and not of NumPy: the name of its first member says so, or else its name.
+/// Returns whether a zip is TRX and not npz, by the name of its first member or its extension.
 fn is_zip(start: &Start<'_>) -> bool {
     let first = start.bytes.get(30..).unwrap_or_default();
-    let named = start
+    let has_extension = start
         .path
         .and_then(|path| path.extension())
         .is_some_and(|end| end.to_str().is_some_and(|end| end.eq_ignore_ascii_case("trx")));
-    start.bytes.starts_with(b"PK\x03\x04") && (named || first.starts_with(b"header.json"))
+    start.bytes.starts_with(b"PK\x03\x04") && (has_extension || first.starts_with(b"header.json"))
 }
 
-const CAN: Capabilities = Capabilities {
+const TRX_CAPABILITIES: Capabilities = Capabilities {
     kinds: CHAINS,
     axes: (3, 3),
     positions: Attributes::Types(&["float16", "float64", "float32"]),

@@ -1,4 +1,4 @@
-//! VTK, the old form and XML, in the table of formats.
+//! VTK, legacy and XML, in the table of formats.
 
 use super::{ALL_KINDS, Attributes, Capabilities, IdSupport, POSITIONS_ONLY, Spec};
 use crate::{read, write};
@@ -10,7 +10,7 @@ pub(super) const SPEC: Spec = Spec {
     recognizes: |start| start.bytes.starts_with(b"# vtk DataFile Version"),
     read: Some(read::vtk::open),
     write: None,
-    can: POLY_DATA,
+    capabilities: POLY_DATA,
 };
 
 pub(super) const XML: Spec = Spec {
@@ -20,7 +20,7 @@ pub(super) const XML: Spec = Spec {
     recognizes: |start| super::begins_with_element(start.bytes, "VTKFile"),
     read: Some(read::vtk::open_xml),
     write: Some(write::vtp::open),
-    can: POLY_DATA,
+    capabilities: POLY_DATA,
 };
 
 const POLY_DATA: Capabilities = Capabilities {

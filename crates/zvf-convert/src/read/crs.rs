@@ -1,15 +1,15 @@
-//! What a coordinate reference system says of axes, as far as geometry needs it.
+//! Units of the axes of a coordinate reference system.
 //!
 //! ```text
 //! WKT        PROJCS["...", GEOGCS[..., UNIT["degree", ...]], UNIT["metre", 1]]
 //! PROJJSON   {"type": "ProjectedCRS", "coordinate_system": {"axis": [{"unit": "metre"}]}}
 //! ```
 //!
-//! Only the unit of the first axes is stated, by the names of UDUNITS. Systems themselves are kept as they are.
+//! Only the unit of the first axis is read; it is named as in UDUNITS. The systems are kept unchanged.
 
 use serde_json::Value as Json;
 
-/// The unit of horizontal axes.
+/// Returns the unit of the horizontal axes.
 pub(crate) fn unit(crs: &Json) -> Option<&'static str> {
     match crs {
         Json::String(text) if text.contains('[') => wkt_unit(text),
@@ -19,7 +19,7 @@ pub(crate) fn unit(crs: &Json) -> Option<&'static str> {
     }
 }
 
-/// Whether a name is one of WGS 84 in degrees, longitude first or not.
+/// Checks whether `text` is a name of WGS 84 in degrees, in either order of axes.
 pub(crate) fn is_wgs84(text: &str) -> bool {
     let upper = text.to_ascii_uppercase();
     upper.ends_with("CRS84")
@@ -53,17 +53,17 @@ fn unit_by_name(name: &str) -> Option<&'static str> {
 }
 
 fn unit_by_factor(factor: f64) -> Option<&'static str> {
-    let near = |known: f64| (factor - known).abs() < 1e-9;
-    let known = [
+    let is_near = |known: f64| (factor - known).abs() < 1e-9;
+    let units = [
         (1.0, "meter"),
         (0.3048, "foot"),
         (1200.0 / 3937.0, "US_survey_foot"),
         (1000.0, "kilometer"),
     ];
-    known.into_iter().find(|(known, _)| near(*known)).map(|(_, name)| name)
+    units.into_iter().find(|(known, _)| is_near(*known)).map(|(_, name)| name)
 }
 
-/// The unit of the first system in the text that is projected, else degrees where one is geographic.
+/// Returns the unit of the first projected system in the text, or degrees if there is only a geographic one.
 fn wkt_unit(text: &str) -> Option<&'static str> {
     let upper = text.to_ascii_uppercase();
     let projected =
@@ -74,7 +74,7 @@ fn wkt_unit(text: &str) -> Option<&'static str> {
     };
     let mut depth = 0_usize;
     let mut quoted = false;
-    let mut found = None;
+    let mut unit_factor = None;
     let rest = upper.get(start..)?;
     for (at, c) in rest.char_indices() {
         match c {
@@ -85,12 +85,12 @@ fn wkt_unit(text: &str) -> Option<&'static str> {
                 let is_unit =
                     before.ends_with("UNIT") && !before.ends_with("ANGLEUNIT") && depth <= 2;
                 if is_unit && (depth == 1 || before.ends_with("LENGTHUNIT")) {
-                    found = found.or_else(|| factor(rest.get(at..)?));
+                    unit_factor = unit_factor.or_else(|| parse_factor(rest.get(at..)?));
                 }
                 depth += 1;
             }
             ']' => {
-                depth = depth.saturating_sub(1); // a bracket too many ends the text
+                depth = depth.saturating_sub(1); // an extra bracket ends the text
                 if depth == 0 {
                     break;
                 }
@@ -98,11 +98,11 @@ fn wkt_unit(text: &str) -> Option<&'static str> {
             _ => {}
         }
     }
-    found.and_then(unit_by_factor)
+    unit_factor.and_then(unit_by_factor)
 }
 
-/// The number after the name in `["name",number`.
-fn factor(text: &str) -> Option<f64> {
+/// Parses the number after the name in `["name",number`.
+fn parse_factor(text: &str) -> Option<f64> {
     let after = text.split('"').nth(2)?;
     let number = after.trim_start_matches([',', ' ']);
     let end = number.find(|c: char| !matches!(c, '0'..='9' | '.' | '-' | '+' | 'E'))?;
@@ -116,12 +116,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_of_systems() {
+    fn finds_the_unit_of_every_form_of_system() {
         let old = r#"PROJCS["a [b]",GEOGCS["x",UNIT["degree",0.0174]],PROJECTION["p"],UNIT["US survey foot",0.3048006096012192],AXIS["X",EAST]]"#;
         let new = r#"PROJCRS["a",BASEGEOGCRS["b",ANGLEUNIT["degree",0.017]],CS[Cartesian,2],AXIS["e",east,LENGTHUNIT["metre",1]],ID["EPSG",2154]]"#;
         let geographic = r#"GEOGCS["WGS 84",UNIT["degree",0.017]]"#;
         let projected = json!({"coordinate_system": {"axis": [{"unit": "metre"}]}});
-        for (crs, wanted) in [
+        for (crs, expected) in [
             (json!(old), Some("US_survey_foot")),
             (json!(new), Some("meter")),
             (json!(geographic), Some("degree")),
@@ -131,7 +131,7 @@ mod tests {
             (json!({"components": [projected, {}]}), Some("meter")),
             (json!("PROJCS["), None),
         ] {
-            assert_eq!(unit(&crs), wanted, "{crs}");
+            assert_eq!(unit(&crs), expected, "{crs}");
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Text with one vertex a line, values between commas or tabs, names in the first line.
 //!
-//! As RFC 4180 has it: a value may stand in quotes, a quote in it is doubled, and a line may break in it.
-//! Lines without anything are skipped. Types that are not stated are inferred from a sample, the start of
-//! the file: whole numbers are `int64`, or `uint64` where they are too large for that, other numbers
-//! `float64`, `true` and `false` are `bool`, all else is text as long as the longest.
+//! Quoting follows RFC 4180: a value may be quoted, a quote in a quoted value is doubled, and a quoted value may
+//! contain line breaks. Empty lines are skipped. Types that are not stated are inferred from a sample, the start of
+//! the file: integers are `int64`, or `uint64` where they are too large for that, other numbers `float64`, `true`
+//! and `false` are `bool`, everything else is text as wide as the longest value.
 //!
-//! An empty value is a missing one, and so is `NA` and the like where all others are numbers: not a number
-//! in a column of floats. Whole numbers with missing values beside them are floats as long as these hold
-//! them exactly; one that they do not hold is refused, not rounded, unless the type is stated.
+//! An empty value is missing, and so are `NA` and similar words in a column of numbers. A missing value is NaN in a
+//! column of floats. A column of integers with missing values becomes `float64`; an integer that `float64` cannot
+//! hold exactly is refused, not rounded, unless the type is stated.
 
 mod block;
 
@@ -56,26 +56,26 @@ pub(crate) fn open(
         })
         .collect();
     let roles = Roles::assign(&names, &records, options)?;
-    let (mut sample, whole) = sample(&mut records, options.memory.min(SAMPLE_BYTES))?;
+    let (mut sample, sample_is_file) = read_sample(&mut records, options.memory.min(SAMPLE_BYTES))?;
     if !text.has_header {
         sample.push_front(first);
     }
-    let inference = Inference { text: &text, columns: names.len() };
+    let inference = TypeInference { text: &text, columns: names.len() };
     let stated = |name: &String| {
-        options.columns.types.iter().find(|(of, _)| of == name).map(|(_, dtype)| *dtype)
+        options.columns.types.iter().find(|(column, _)| column == name).map(|(_, dtype)| *dtype)
     };
     let (mut types, mut left_out) = (Vec::new(), Vec::new());
     for at in &roles.fields {
         let name = names.get(*at).map_or("", String::as_str);
-        let inference = match names.get(*at).and_then(stated) {
-            Some(dtype) => Told { dtype, exact: false, missing: Vec::new() },
+        let column_type = match names.get(*at).and_then(stated) {
+            Some(dtype) => ColumnType { dtype, exact: false, missing: Vec::new() },
             None => inference.infer(&sample, *at),
         };
-        if !inference.missing.is_empty() {
+        if !column_type.missing.is_empty() {
             left_out.push(format!(
                 "{} in column {name:?}: taken for missing values (a type stated for it, such as \
                  {name}=<U16, keeps them as text)",
-                inference
+                column_type
                     .missing
                     .iter()
                     .map(|text| format!("{text:?}"))
@@ -83,14 +83,14 @@ pub(crate) fn open(
                     .join(", ")
             ));
         }
-        types.push(inference);
+        types.push(column_type);
     }
     let positions = Values::new(
         options.positions.unwrap_or(FLOAT64),
         saturating_u32_from_usize(roles.positions.len()),
     );
-    let fields = roles.fields.iter().zip(&types).map(|(at, inference)| {
-        NamedValues::new(names.get(*at).map_or("", String::as_str), inference.dtype, 1)
+    let fields = roles.fields.iter().zip(&types).map(|(at, column_type)| {
+        NamedValues::new(names.get(*at).map_or("", String::as_str), column_type.dtype, 1)
     });
     let owned = roles.object.is_some() || kind.is_chain();
     let mut vertices = Vertices::new(kind, positions, fields.collect(), owned);
@@ -102,7 +102,7 @@ pub(crate) fn open(
         roles,
         is_chain: kind.is_chain(),
         exact_positions: options.positions.is_none(),
-        exact: types.iter().map(|inference| inference.exact).collect(),
+        exact: types.iter().map(|column_type| column_type.exact).collect(),
         missing: text.missing,
     };
     let batch_rows = options.batch_rows.max(1);
@@ -116,18 +116,18 @@ pub(crate) fn open(
             skipped,
             records,
             sample,
-            whole,
+            sample_is_file,
             names,
             vertices,
             batch_rows,
             parts: (None, 0),
-            alone: 0,
+            block_end_line: 0,
         },
     )
     .with_notes(notes))
 }
 
-/// Rows that were left out.
+/// Bad rows that were skipped.
 struct Skipped {
     rows: u64,
     first: Vec<String>,
@@ -154,21 +154,21 @@ impl Skipped {
         }
     }
 
-    /// Notes which rows were left out, once.
+    /// Adds one note about the skipped rows. A second call adds nothing.
     fn note_skipped(&mut self) {
         let rows = std::mem::take(&mut self.rows);
         if rows == 0 {
             return;
         }
-        let (named, first) = (self.first.len() as u64, self.first.join("; "));
+        let (listed, first) = (self.first.len() as u64, self.first.join("; "));
         let words = if rows == 1 { "row was" } else { "rows were" };
         let more =
-            if rows > named { format!("; and {} more", rows - named) } else { String::new() };
+            if rows > listed { format!("; and {} more", rows - listed) } else { String::new() };
         self.notes.push(format!("{rows} bad {words} skipped: {first}{more}"));
     }
 }
 
-/// Columns by what they are, as places in a line.
+/// Column indices by role.
 #[derive(Debug, Default)]
 struct Roles {
     positions: Vec<usize>,
@@ -190,59 +190,60 @@ impl Roles {
                 return Err(records.bad_header(Class::Duplicate, expected, found).into());
             }
         }
-        let place = |wanted: &String| {
-            names.iter().position(|name| name == wanted).ok_or_else(|| {
-                let expected = format!("a column {wanted:?}");
+        let find_column = |column: &String| {
+            names.iter().position(|name| name == column).ok_or_else(|| {
+                let expected = format!("a column {column:?}");
                 records.bad_header(Class::InvalidArgument, expected, list_names(names))
             })
         };
         let columns = &options.columns;
         let positions: Vec<usize> = if columns.positions.is_empty() {
-            let named = |axis: &str| names.iter().position(|name| name.eq_ignore_ascii_case(axis));
-            AXES.into_iter().map_while(named).collect()
+            let find_axis =
+                |axis: &str| names.iter().position(|name| name.eq_ignore_ascii_case(axis));
+            AXES.into_iter().map_while(find_axis).collect()
         } else {
-            columns.positions.iter().map(place).collect::<Result<_, _>>()?
+            columns.positions.iter().map(find_column).collect::<Result<_, _>>()?
         };
         if positions.is_empty() || positions.len() > MAX_AXES {
             let expected = "a column \"x\", and \"y\", \"z\", \"t\" where there are any";
             let bad = records.bad_header(Class::InvalidArgument, expected, list_names(names));
             return Err(bad.with_hint("say which columns are positions").into());
         }
-        let usual = names.iter().position(|name| name == OBJECT);
-        let object = columns.object.as_ref().map(place).transpose()?.or(usual);
+        let default_object = names.iter().position(|name| name == OBJECT);
+        let object = columns.object.as_ref().map(find_column).transpose()?.or(default_object);
         let part = names.iter().position(|name| name == PART).filter(|_| object.is_some());
-        let other = |at: &usize| !positions.contains(at) && object != Some(*at);
+        let is_unused = |at: &usize| !positions.contains(at) && object != Some(*at);
         let fields = match &columns.fields {
-            Some(wanted) => wanted.iter().map(place).collect::<Result<_, _>>()?,
-            None => (0..names.len()).filter(other).filter(|at| part != Some(*at)).collect(),
+            Some(fields) => fields.iter().map(find_column).collect::<Result<_, _>>()?,
+            None => (0..names.len()).filter(is_unused).filter(|at| part != Some(*at)).collect(),
         };
         for (name, _) in &columns.types {
-            place(name)?;
+            find_column(name)?;
         }
         Ok(Self { positions, object, part, fields })
     }
 }
 
-/// How a line becomes a row.
+/// Rules for parsing a line into a row.
 struct Rules {
-    columns: usize, // values of a line
+    columns: usize, // values in a line
     roles: Roles,
     is_chain: bool,        // each row belongs to an object
-    exact_positions: bool, // whole numbers among them must not be rounded
-    exact: Vec<bool>,      // the same of each field
+    exact_positions: bool, // integers in positions must not be rounded
+    exact: Vec<bool>,      // for each field: integers must not be rounded
     missing: Vec<String>,
 }
 
-/// Why a line is no row: what is wrong with which of its values.
+/// The value of a line that cannot be read, and why.
 enum Fault {
-    /// It would be rounded.
+    /// The integer at this index would be rounded.
     Rounded(usize),
-    /// It is none of this type.
+    /// The value at `at` is not of type `dtype`.
     NoValue { at: usize, dtype: Dtype, is_field: bool },
 }
 
 impl Rules {
-    /// Adds the values of a line, `value` by their places, and gives the object of the row.
+    /// Parses a line into `positions` and `fields`, and returns the object of the row. `value` returns the text at an index.
     fn read<'t, 'v>(
         &self,
         value: impl Fn(usize) -> &'t str,
@@ -251,7 +252,7 @@ impl Rules {
     ) -> Result<Option<ObjectId>, Fault> {
         for at in &self.roles.positions {
             let text = trim(value(*at));
-            if self.exact_positions && !is_held(text) {
+            if self.exact_positions && !is_exact_float64(text) {
                 return Err(Fault::Rounded(*at));
             }
             if !positions.push_text(text) {
@@ -263,7 +264,7 @@ impl Rules {
             let (dtype, text) = (values.dtype(), value(*at));
             let text = if dtype.kind == DtypeKind::Text { text } else { trim(text) };
             let is_float = dtype.kind == DtypeKind::Float;
-            if *exact && is_float && !is_held(text) {
+            if *exact && is_float && !is_exact_float64(text) {
                 return Err(Fault::Rounded(*at));
             }
             let blank = is_float && (text.is_empty() || is_missing(text, &self.missing));
@@ -275,7 +276,7 @@ impl Rules {
         match value(at).trim() {
             "" if !self.is_chain => Ok(None),
             text => match text.parse() {
-                // As in the tables of other formats: none where vertices need no object.
+                // As in the tables of other formats: -1 means no object, unless every vertex needs one.
                 Ok(-1) if !self.is_chain => Ok(None),
                 Ok(object) => Ok(Some(ObjectId(object))),
                 Err(_) => Err(Fault::NoValue { at, dtype: Dtype::INT64, is_field: false }),
@@ -284,21 +285,21 @@ impl Rules {
     }
 }
 
-/// The lines of a file with their values.
+/// Splits the lines of a file into records.
 struct Records {
     lines: Lines,
     delimiter: u8,
     comment: Option<u8>,
-    spare: Record,         // whose memory the next one takes
-    sizes: (usize, usize), // bytes and values of the last one: the next one is about as long
+    spare: Record,         // its buffers are reused for the next record
+    sizes: (usize, usize), // bytes and values of the last record, reserved for the next one
 }
 
-/// One line, or several where one breaks within quotes.
+/// The values of one line, or of several where a quoted value contains line breaks.
 #[derive(Debug, Default)]
 struct Record {
     text: String,
-    ends: Vec<usize>, // of each value in the text
-    line: u64,        // where it starts
+    ends: Vec<usize>, // end of each value in `text`
+    line: u64,        // number of its first line
 }
 
 impl Record {
@@ -312,14 +313,14 @@ impl Record {
         range.and_then(|(start, end)| self.text.get(start..end)).unwrap_or("")
     }
 
-    /// The same memory without values.
+    /// Removes the values and keeps the buffers.
     fn clear(mut self) -> Self {
         self.text.clear();
         self.ends.clear();
         Self { line: 0, ..self }
     }
 
-    /// Adds the values of a line; whether it ends within quotes.
+    /// Adds the values of a line. Returns whether the line ends inside a quoted value.
     fn push(&mut self, line: &str, delimiter: u8, mut quoted: bool) -> bool {
         let delimiter = char::from(delimiter);
         if !quoted && !line.contains('"') {
@@ -330,7 +331,7 @@ impl Record {
             return false;
         }
         let mut chars = line.chars().peekable();
-        let mut fresh = !quoted; // at the start of a value
+        let mut at_start = !quoted; // of a value
         while let Some(c) = chars.next() {
             match c {
                 '"' if quoted && chars.peek() == Some(&'"') => {
@@ -338,15 +339,15 @@ impl Record {
                     self.text.push('"');
                 }
                 '"' if quoted => quoted = false,
-                '"' if fresh => quoted = true,
+                '"' if at_start => quoted = true,
                 c if c == delimiter && !quoted => {
                     self.ends.push(self.text.len());
-                    fresh = true;
+                    at_start = true;
                     continue;
                 }
                 c => self.text.push(c),
             }
-            fresh = false;
+            at_start = false;
         }
         if quoted {
             self.text.push('\n');
@@ -418,7 +419,7 @@ impl Records {
     }
 }
 
-/// A line of which any number of blanks and tabs outside of quotes is one blank.
+/// Replaces each run of blanks and tabs outside of quotes by one blank.
 fn join_blanks(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut quoted = false;
@@ -434,11 +435,14 @@ fn join_blanks(line: &str) -> String {
     text
 }
 
-/// The first records, as many as `most` bytes hold; whether these are all.
-fn sample(records: &mut Records, most: u64) -> Result<(VecDeque<Record>, bool), ConvertError> {
+/// Reads the first records, up to about `max_bytes`. Returns them and whether they are the whole file.
+fn read_sample(
+    records: &mut Records,
+    max_bytes: u64,
+) -> Result<(VecDeque<Record>, bool), ConvertError> {
     let mut sample = VecDeque::new();
     let mut bytes = 0_u64;
-    while bytes < most {
+    while bytes < max_bytes {
         let Some(record) = records.next()? else { return Ok((sample, true)) };
         let size = record.text.len() + record.ends.len() * 8;
         bytes += to_u64(size) + 64;
@@ -447,24 +451,24 @@ fn sample(records: &mut Records, most: u64) -> Result<(VecDeque<Record>, bool), 
     Ok((sample, false))
 }
 
-/// What is known of the type of a column.
-struct Told {
+/// The type of a column, stated or inferred.
+struct ColumnType {
     dtype: Dtype,
-    exact: bool,          // whole numbers must not be rounded
-    missing: Vec<String>, // what stands for missing values, beside nothing at all
+    exact: bool,          // integers must not be rounded
+    missing: Vec<String>, // words for missing values found in the sample; empty values not included
 }
 
-/// How types are inferred from values.
-struct Inference<'a> {
+/// Infers column types from values.
+struct TypeInference<'a> {
     text: &'a TextOptions,
     columns: usize,
 }
 
-impl Inference<'_> {
-    /// The type that all values of a column in the sample have, or nearly all where bad rows are skipped.
-    fn infer(&self, sample: &VecDeque<Record>, at: usize) -> Told {
+impl TypeInference<'_> {
+    /// Returns the type that fits all sampled values of column `at`, or nearly all of them if bad rows are skipped.
+    fn infer(&self, sample: &VecDeque<Record>, at: usize) -> ColumnType {
         if !self.text.skip_bad_rows {
-            return inferred(sample.iter().map(|record| record.value(at)), &self.text.missing);
+            return infer_type(sample.iter().map(|record| record.value(at)), &self.text.missing);
         }
         let rows = || sample.iter().filter(|record| record.len() == self.columns);
         let values =
@@ -478,45 +482,45 @@ impl Inference<'_> {
                     || is_missing(text.trim(), &self.text.missing)
             };
             let values = rows().map(|record| record.value(at)).filter(is_known);
-            return inferred(values, &self.text.missing);
+            return infer_type(values, &self.text.missing);
         }
-        inferred(rows().map(|record| record.value(at)), &self.text.missing)
+        infer_type(rows().map(|record| record.value(at)), &self.text.missing)
     }
 }
 
-/// The type that all `values` have.
-fn inferred<'a>(values: impl Iterator<Item = &'a str> + Clone, marks: &[String]) -> Told {
-    let exactly = |dtype| Told { dtype, exact: true, missing: Vec::new() };
+/// Returns the type that fits all `values`.
+fn infer_type<'a>(values: impl Iterator<Item = &'a str> + Clone, marks: &[String]) -> ColumnType {
+    let exactly = |dtype| ColumnType { dtype, exact: true, missing: Vec::new() };
     let filled = || values.clone().filter(|text| !trim(text).is_empty());
-    let mut seen = Seen::default();
-    values.clone().for_each(|text| seen.add(trim(text), marks));
-    if !seen.blank && !seen.not_signed {
+    let mut summary = ValueSummary::default();
+    values.clone().for_each(|text| summary.add(trim(text), marks));
+    if !summary.blank && !summary.not_signed {
         return exactly(Dtype::INT64);
     }
-    if !seen.blank && !seen.not_unsigned {
+    if !summary.blank && !summary.not_unsigned {
         return exactly(Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 });
     }
-    if !seen.others || seen.numbers && !seen.words {
-        let mut missing = seen.missing;
+    if !summary.others || summary.numbers && !summary.words {
+        let mut missing = summary.missing;
         missing.sort();
-        return Told { missing, ..exactly(FLOAT64) };
+        return ColumnType { missing, ..exactly(FLOAT64) };
     }
-    exactly(text_type(filled, seen.blank))
+    exactly(text_type(filled, summary.blank))
 }
 
-/// What was seen of the values of a column.
+/// The forms of the values of a column. Each flag means that at least one value has the form.
 #[derive(Default)]
-struct Seen {
-    blank: bool,          // some are empty
-    not_signed: bool,     // some are no `int64`
-    not_unsigned: bool,   // some are no `uint64`
-    numbers: bool,        // some are numbers
-    others: bool,         // some are no numbers
-    words: bool,          // some of these are not how a missing number is written
-    missing: Vec<String>, // the others, once each
+struct ValueSummary {
+    blank: bool,          // empty
+    not_signed: bool,     // not an `int64`
+    not_unsigned: bool,   // not a `uint64`
+    numbers: bool,        // a number
+    others: bool,         // not a number
+    words: bool,          // neither a number nor a word for a missing one
+    missing: Vec<String>, // the words for missing numbers, once each
 }
 
-impl Seen {
+impl ValueSummary {
     fn add(&mut self, text: &str, marks: &[String]) {
         if text.is_empty() {
             self.blank = true;
@@ -527,7 +531,7 @@ impl Seen {
         self.not_signed |= !signed;
         self.not_unsigned |= !unsigned;
         if self.words {
-            return; // text, whatever comes
+            return; // the column is text already
         }
         if signed || unsigned || float(text).is_some() {
             self.numbers = true;
@@ -541,7 +545,7 @@ impl Seen {
     }
 }
 
-/// The text without white space around it. Most has none, which its first and its last byte show.
+/// Removes white space around `text`. Two visible ASCII bytes at the ends show quickly that there is none.
 fn trim(text: &str) -> &str {
     match text.as_bytes() {
         [b'!'..=b'~'] | [b'!'..=b'~', .., b'!'..=b'~'] => text,
@@ -549,22 +553,22 @@ fn trim(text: &str) -> &str {
     }
 }
 
-/// Whether this is how programs write that a number is missing.
+/// Checks whether `text` is a word for a missing number, one of the usual ones or of `marks`.
 fn is_missing(text: &str, marks: &[String]) -> bool {
-    // Most are numbers.
+    // Numbers are the common case and are excluded first.
     let is_word = !text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-    is_word && MISSING.iter().any(|known| text.eq_ignore_ascii_case(known))
+    is_word && MISSING_WORDS.iter().any(|known| text.eq_ignore_ascii_case(known))
         || marks.iter().any(|known| text == known)
 }
 
-/// Whether a whole number is one that a float of 64 bits holds; all other texts are no whole numbers.
-fn is_held(text: &str) -> bool {
-    // Most are short, or have a fraction.
+/// Checks that `text` is not an integer that `float64` would round.
+fn is_exact_float64(text: &str) -> bool {
+    // Short numbers and fractions are the common case.
     if text.len() <= EXACT_FLOAT64_DIGITS || memchr::memchr(b'.', text.as_bytes()).is_some() {
         return true;
     }
     match text.parse::<i128>() {
-        #[expect(clippy::as_conversions, reason = "whether it is rounded is what is asked")]
+        #[expect(clippy::as_conversions, reason = "checks whether the conversion rounds")]
         Ok(n) => n as f64 as i128 == n,
         Err(_) => {
             let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -573,7 +577,7 @@ fn is_held(text: &str) -> bool {
     }
 }
 
-/// The type of a column that is no number.
+/// Returns the type of a column whose values are not all numbers: `bool`, or text as wide as the longest.
 fn text_type<'a, I: Iterator<Item = &'a str>>(filled: impl Fn() -> I, blank: bool) -> Dtype {
     if !blank
         && filled()
@@ -581,22 +585,22 @@ fn text_type<'a, I: Iterator<Item = &'a str>>(filled: impl Fn() -> I, blank: boo
     {
         return Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
     }
-    let longest = filled().map(|text| text.chars().count()).max().unwrap_or(1); // without values one character
+    let longest = filled().map(|text| text.chars().count()).max().unwrap_or(1); // one character if there are no values
     let size = to_u64(longest) * 4;
     Dtype { kind: DtypeKind::Text, size, big_endian: false }
 }
 
-/// A file in the course of being read.
+/// Reads the rows of a table in batches.
 struct Table {
     rules: Rules,
     records: Records,
-    sample: VecDeque<Record>, // read before, and still to be given
-    whole: bool,              // nothing comes after the sample
+    sample: VecDeque<Record>, // records of the sample that are not yet in a batch
+    sample_is_file: bool,     // types were inferred from the whole file
     names: Vec<String>,
     vertices: Vertices,
     batch_rows: usize,
-    parts: (Option<String>, i64), // what stood in the column of parts, and which one it was
-    alone: u64,                   // the last line of those that have to be read one by one
+    parts: (Option<String>, i64), // last value in the part column, and the number of that part
+    block_end_line: u64,          // last line of a block that has to be read line by line
     skipped: Option<Skipped>,
 }
 
@@ -621,7 +625,7 @@ impl Iterator for Table {
 }
 
 impl Table {
-    /// Adds the next line, or a block of them; whether there are any.
+    /// Adds the next line, or a block of lines. Returns `false` at the end of the file.
     fn push_next(&mut self) -> Result<bool, ConvertError> {
         let record = match self.sample.pop_front() {
             Some(record) => record,
@@ -643,7 +647,7 @@ impl Table {
         }
     }
 
-    /// Adds a block of lines, where the next ones can be read as one; whether it did.
+    /// Adds a block of lines if the next ones can be read as a block. Returns whether it did.
     fn push_block(&mut self) -> Result<bool, ConvertError> {
         let Self { rules, records, vertices, .. } = self;
         let by_line = self.skipped.is_some() || rules.roles.part.is_some();
@@ -651,19 +655,19 @@ impl Table {
         if by_line || !(delimiter.is_ascii_punctuation() || delimiter == b'\t') {
             return Ok(false);
         }
-        if records.lines.number() < self.alone {
+        if records.lines.number() < self.block_end_line {
             return Ok(false);
         }
-        let most = self.batch_rows.saturating_sub(vertices.rows()); // the caller asks while it is less
+        let max_rows = self.batch_rows.saturating_sub(vertices.rows()); // the caller stops at `batch_rows`
         let comment = records.comment.unwrap_or(b'"');
-        let Some((text, count)) = records.lines.block(most)? else { return Ok(false) };
+        let Some((text, count)) = records.lines.peek_block(max_rows)? else { return Ok(false) };
         let plain = memchr::memchr2(b'"', comment, text.as_bytes()).is_none();
         let len = text.len();
         if plain && block::push(text, delimiter, rules, self.parts.1, vertices) {
             records.lines.take_block(len, count);
             return Ok(true);
         }
-        self.alone = records.lines.number() + count;
+        self.block_end_line = records.lines.number() + count;
         Ok(false)
     }
 
@@ -680,19 +684,20 @@ impl Table {
         let fields = fields.iter_mut().map(|field| &mut field.values);
         match self.rules.read(|at| record.value(at), positions, fields) {
             Ok(object) => {
-                let part = self.part(record);
+                let part = self.part_number(record);
                 self.vertices.end_row(object, part);
                 Ok(())
             }
             Err(Fault::Rounded(at)) => Err(self.rounded_integer(record, at).into()),
             Err(Fault::NoValue { at, dtype, is_field }) => {
-                Err(self.unreadable_value(record, at, dtype, is_field && !self.whole).into())
+                let is_inferred = is_field && !self.sample_is_file;
+                Err(self.unreadable_value(record, at, dtype, is_inferred).into())
             }
         }
     }
 
-    /// Which part of the file the record is in.
-    fn part(&mut self, record: &Record) -> i64 {
+    /// Returns the number of the part that the record is in. A new part starts when the value in the part column changes.
+    fn part_number(&mut self, record: &Record) -> i64 {
         if let Some(at) = self.rules.roles.part {
             let text = record.value(at);
             if self.parts.0.as_deref() != Some(text) {
@@ -702,7 +707,7 @@ impl Table {
         self.parts.1
     }
 
-    /// A whole number that a float would not hold.
+    /// Returns the error for an integer that a float would round.
     fn rounded_integer(&self, record: &Record, at: usize) -> BadInput {
         let column = self.names.get(at).cloned().unwrap_or_default();
         let place = Place::Column { line: record.line, column };
@@ -742,13 +747,13 @@ fn list_names(names: &[String]) -> String {
 }
 
 const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
-/// Bytes of the sample that types are inferred from.
+/// Size of the sample that types are inferred from.
 const SAMPLE_BYTES: u64 = 8 << 20;
-/// Digits of whole numbers that a float of 64 bits always holds.
+/// Length up to which `float64` holds every integer exactly.
 const EXACT_FLOAT64_DIGITS: usize = 15;
-/// What stands for a missing number, in any case of letters.
-const MISSING: [&str; 7] = ["NA", "N/A", "#N/A", "<NA>", "null", "none", "nil"];
-/// Characters of a wrong value that a message shows.
+/// Words for a missing number, compared without case.
+const MISSING_WORDS: [&str; 7] = ["NA", "N/A", "#N/A", "<NA>", "null", "none", "nil"];
+/// Characters of a bad value that a message shows.
 const MAX_SHOWN_CHARS: usize = 40;
 /// Names that a message shows.
 const MAX_NAMES: usize = 12;

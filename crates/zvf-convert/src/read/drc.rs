@@ -1,7 +1,7 @@
 //! Draco files: a stream of a mesh or of points.
 //!
-//! Colours are `colors`, normals `normals`, texture coordinates `tex_coord`, others `attribute_ID`. Streams of the
-//! edgebreaker and the kd-tree do not keep the order of what was given, which the notes say.
+//! Colours are read as `colors`, normals as `normals`, texture coordinates as `tex_coord`, others as `attribute_ID`. The
+//! edgebreaker and kd-tree encodings do not keep the order of points, which `left_out` states.
 
 use zvf_format::Class;
 use zvf_metadata::Dtype;
@@ -31,8 +31,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             Meaning::TextureCoordinate => "tex_coord".to_owned(),
             Meaning::Position | Meaning::Generic => format!("attribute_{}", attribute.id),
         };
-        let taken = fields.iter().any(|field| *field.name == *name);
-        let name = if taken { format!("{name}_{}", attribute.id) } else { name };
+        let is_taken = fields.iter().any(|field| *field.name == *name);
+        let name = if is_taken { format!("{name}_{}", attribute.id) } else { name };
         fields.push(Field::new(name, attribute.values));
     }
     let Some(positions) = positions else {
@@ -62,7 +62,7 @@ mod tests {
     use crate::read::golden;
 
     #[test]
-    fn golden_files() {
+    fn reads_golden_files() {
         golden::check("draco");
     }
 }

@@ -1,8 +1,8 @@
-//! Geometry that a reader holds as a whole, given piece by piece.
+//! Geometry of a file that is read as a whole, cut into pieces.
 //!
-//! Formats whose parts refer to each other in any order (trees of XML and JSON, tables at the end of a file) are
-//! parsed into one [`Geometry`]; what it holds is then cut into batches: vertices, what joins them, objects.
-//! [`WholeFile`] is the bytes of such a file, bounded by [`ReadOptions::memory`].
+//! Formats whose parts refer to each other in any order (trees of XML and JSON, tables at the end of a file) are parsed
+//! into one [`Geometry`], which is then cut into batches of vertices, elements and objects. [`WholeFile`] is the bytes of
+//! such a file, bounded by [`ReadOptions::memory`].
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub(crate) struct WholeFile {
 }
 
 impl WholeFile {
-    /// Reads all of `bytes`, at most as many as `options` allow.
+    /// Reads all of `bytes`, at most `options.memory`.
     pub(super) fn read(mut bytes: Bytes, options: &ReadOptions) -> Result<Self, ConvertError> {
         let mut all = Vec::new();
         loop {
@@ -49,7 +49,7 @@ impl WholeFile {
         Ok(Self { bytes: all, path, format: bytes.format().name() })
     }
 
-    /// A fault at a byte of it.
+    /// Returns an error at an offset of the file.
     pub(super) fn bad_at(
         &self,
         class: Class,
@@ -61,7 +61,7 @@ impl WholeFile {
         BadInput::new(class, self.format, Place::Byte(byte), expected, found).into()
     }
 
-    /// A fault in a part of it that has a name.
+    /// Returns an error in a part of the file that has a name.
     pub(super) fn bad_in(
         &self,
         class: Class,
@@ -72,7 +72,7 @@ impl WholeFile {
         BadInput::new(class, self.format, Place::Named(part.into()), expected, found).into()
     }
 
-    /// The bytes as text.
+    /// Returns the bytes as text, without a byte order mark.
     pub(super) fn text(&self) -> Result<&str, ConvertError> {
         let bytes = self.bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.bytes);
         std::str::from_utf8(bytes).map_err(|error| {
@@ -81,10 +81,10 @@ impl WholeFile {
     }
 }
 
-/// Which objects vertices belong to.
+/// The objects that vertices belong to.
 #[derive(Debug)]
 pub(super) enum VertexOwners {
-    /// No object is known.
+    /// Vertices have no objects.
     None,
     /// The object of each vertex.
     Each(Vec<Option<ObjectId>>),
@@ -92,7 +92,7 @@ pub(super) enum VertexOwners {
     Runs(Parts),
 }
 
-/// Vertices, what joins them and what is said of objects.
+/// Vertices, elements, objects and groups of a file.
 #[derive(Debug)]
 pub(super) struct Geometry {
     pub(super) kind: Kind,
@@ -107,15 +107,15 @@ pub(super) struct Geometry {
     pub(super) object_fields: Vec<Field>,
     /// Groups of objects.
     pub(super) groups: Vec<Group>,
-    /// What the way back needs, by the name of a format.
+    /// What is needed to write the file back, by the name of a format.
     pub(super) records: Vec<(String, Json)>,
-    /// Kinds that are in the same file and are read by asking for them.
+    /// Other kinds in the same file, which are read by asking for them.
     pub(super) other_kinds: Vec<Kind>,
     pub(super) left_out: Vec<String>,
 }
 
 impl Geometry {
-    /// Vertices of `kind` in `x`, `y`, `z`, and nothing else.
+    /// Creates a geometry of vertices of `kind`, and nothing else.
     pub(super) fn new(kind: Kind, positions: Column) -> Self {
         Self {
             kind,
@@ -134,15 +134,15 @@ impl Geometry {
         }
     }
 
-    /// The pieces of it, as the kind that was asked for.
+    /// Returns a reader of its pieces, as the kind in the options.
     pub(super) fn into_reader(
         mut self,
         format: Format,
         options: &ReadOptions,
     ) -> Result<Reader, ConvertError> {
         let kind = options.kind.unwrap_or(self.kind);
-        let known = kind == self.kind || kind == Kind::PointCloud;
-        if !known {
+        let is_supported = kind == self.kind || kind == Kind::PointCloud;
+        if !is_supported {
             let place = Place::Named("the file".to_owned());
             let expected = format!("a {kind}");
             let found = format!("a {}", self.kind);
@@ -152,19 +152,19 @@ impl Geometry {
         if kind != self.kind {
             self.reduce_to_points();
         }
-        let none = |fields: &[Field]| -> Vec<Field> {
+        let without_rows = |fields: &[Field]| -> Vec<Field> {
             fields.iter().map(|field| field.with_column(field.column.slice(0..0))).collect()
         };
         let header = Header {
             records: std::mem::take(&mut self.records),
             other_kinds: std::mem::take(&mut self.other_kinds),
-            fields: none(&self.fields),
+            fields: without_rows(&self.fields),
             objects: !matches!(self.owners, VertexOwners::None),
-            object_fields: none(&self.object_fields),
+            object_fields: without_rows(&self.object_fields),
             groups: !self.groups.is_empty(),
             elements: self.elements.as_ref().map(|(rows, fields)| ElementHeader {
                 width: Some(rows.width()),
-                fields: none(fields),
+                fields: without_rows(fields),
             }),
             vertices: u64::try_from(self.positions.len()).ok(),
             left_out: std::mem::take(&mut self.left_out),
@@ -178,7 +178,7 @@ impl Geometry {
         Ok(Reader::new(header, Pieces { geometry: self, batch_rows, vertices: 0, elements: 0 }))
     }
 
-    /// Keeps vertices only.
+    /// Drops everything but the vertices.
     fn reduce_to_points(&mut self) {
         self.kind = Kind::PointCloud;
         if let Some((rows, _)) = self.elements.take() {
@@ -196,11 +196,12 @@ impl Geometry {
     }
 }
 
+/// Cuts the geometry into pieces.
 struct Pieces {
     geometry: Geometry,
     batch_rows: usize,
-    vertices: usize, // given
-    elements: usize, // given
+    vertices: usize, // in pieces so far
+    elements: usize, // in pieces so far
 }
 
 impl Iterator for Pieces {
@@ -251,7 +252,7 @@ impl Pieces {
     }
 }
 
-/// The parts within `rows`; those at its ends are cut.
+/// Returns the parts within `rows`, cut at its ends.
 fn slice_parts(parts: &Parts, rows: &std::ops::Range<usize>) -> Result<Parts, ConvertError> {
     // The first part begins at 0.
     let first = parts.offsets().partition_point(|offset| *offset <= rows.start).saturating_sub(1);
@@ -277,7 +278,8 @@ fn slice_all(fields: &[Field], rows: std::ops::Range<usize>) -> Vec<Field> {
     fields.iter().map(slice).collect()
 }
 
-/// The file `name` beside the file at `path`: a plain name below its folder, and no link out of it.
+/// Returns the path of the file `name` next to the file at `path`. The name must be relative and stay below the folder,
+/// also through symbolic links.
 pub(super) fn open_companion(
     format: &'static str,
     path: Option<&Path>,
@@ -306,8 +308,8 @@ pub(super) fn open_companion(
     if found.starts_with(&folder) { Ok(found) } else { Err(refuse(below)) }
 }
 
-/// A column of text, as wide as its longest value; codes of categories where that would be far wider than the
-/// text is.
+/// Creates a column of text as wide as its longest value, or codes of categories if padding would take far more memory
+/// than the text.
 pub(super) fn text_field(name: &str, values: &[String]) -> Result<Field, ConvertError> {
     let longest = values.iter().map(|value| value.chars().count()).max().unwrap_or(0).max(1);
     let total: usize = values.iter().map(String::len).sum();
@@ -318,7 +320,7 @@ pub(super) fn text_field(name: &str, values: &[String]) -> Result<Field, Convert
     let size = to_u64(longest) * 4;
     let mut column = super::values::Values::new(dtype(DtypeKind::Text, size), 1);
     for value in values {
-        column.push_text(value); // the longest fits
+        column.push_text(value); // every value fits
     }
     Ok(Field::new(name, column.take()?))
 }
@@ -344,7 +346,7 @@ fn categorical_field(name: &str, values: &[String]) -> Result<Field, ConvertErro
     Ok(Field::new(name, column).with_categories(categories))
 }
 
-/// A column of `values`, each turned to its little-endian bytes.
+/// Creates a column of `values`. `bytes` converts each to little-endian bytes.
 pub(super) fn numbers<const N: usize, T>(
     dtype: Dtype,
     width: u32,
@@ -354,7 +356,7 @@ pub(super) fn numbers<const N: usize, T>(
     super::values::column(dtype, width, values.iter().flat_map(bytes).collect())
 }
 
-/// The type of numbers of `kind` with so many bytes, little-endian.
+/// Returns the little-endian type of `kind` with `size` bytes.
 pub(crate) const fn dtype(kind: DtypeKind, size: u64) -> Dtype {
     Dtype { kind, size, big_endian: false }
 }
@@ -364,5 +366,5 @@ pub(super) const UINT16: Dtype = dtype(DtypeKind::UInt, 2);
 pub(super) const INT32: Dtype = dtype(DtypeKind::Int, 4);
 pub(super) const FLOAT64: Dtype = dtype(DtypeKind::Float, 8);
 
-/// A column of text that takes less is never made one of categories.
+/// Padding that is always accepted in a column of text.
 const SMALL_TEXT_BYTES: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! Tests: files of stock libraries in `testdata/formats`, and what `expected.json` beside them says.
+//! Tests: comparison of files by stock libraries in `testdata/formats` with their `expected.json`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +10,18 @@ use zvf_model::{Field, ObjectId, Value};
 use super::{Input, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 
-/// The folder of the files of `format`.
+/// Returns the folder of the files of `format`.
 pub(crate) fn folder(format: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats").join(format)
 }
 
-/// What `expected.json` of `format` says.
+/// Reads the `expected.json` of `format`.
 pub(crate) fn expected(format: &str) -> Json {
     let text = std::fs::read_to_string(folder(format).join("expected.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
-/// Reads all good and all broken files of `format`, and compares.
+/// Reads all valid and all broken files of `format` and compares the results.
 pub(crate) fn check(format: &str) {
     let expected = expected(format);
     check_good(format, &expected);
@@ -30,11 +30,11 @@ pub(crate) fn check(format: &str) {
     });
 }
 
-/// Reads all good files of `format` that hold vertices, and compares.
+/// Reads all valid files of `format` with vertices and compares the results.
 pub(crate) fn check_good(format: &str, expected: &Json) {
     for (name, facts) in expected["files"].as_object().unwrap() {
         let path = folder(format).join(name);
-        // Values for a mesh, and stores, are no geometry of their own.
+        // Values for a mesh, and stores, hold no geometry.
         if path.exists() && facts["kind"] != "data" && facts["kind"] != "store" {
             let read = Collected::read(&path, &ReadOptions::default())
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -43,7 +43,7 @@ pub(crate) fn check_good(format: &str, expected: &Json) {
     }
 }
 
-/// Reads all broken files of `format` with `read`.
+/// Reads all broken files of `format` with `read` and checks the class of each error.
 pub(crate) fn check_broken(
     format: &str,
     expected: &Json,
@@ -71,7 +71,7 @@ pub(crate) fn check_broken(
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// All that a file holds.
+/// The contents of a file.
 #[derive(Debug)]
 pub(crate) struct Collected {
     pub(crate) axes: usize,
@@ -79,7 +79,7 @@ pub(crate) struct Collected {
     pub(crate) positions: Vec<f64>, // row by row
     pub(crate) fields: Vec<Gathered>,
     pub(crate) owners: Vec<Option<ObjectId>>,
-    pub(crate) lengths: Vec<i64>, // of the parts of chains; a part that goes on is one
+    pub(crate) lengths: Vec<i64>, // of the parts of chains
     pub(crate) elements: Vec<i64>,
     pub(crate) width: usize,
     pub(crate) element_fields: Vec<Gathered>,
@@ -88,7 +88,7 @@ pub(crate) struct Collected {
     pub(crate) left_out: Vec<String>,
 }
 
-/// A column put together.
+/// The batches of a column, joined.
 #[derive(Clone, Debug)]
 pub(crate) struct Gathered {
     pub(crate) name: String,
@@ -120,7 +120,7 @@ impl Gathered {
         }
     }
 
-    /// The digest of its values in the form of `expected.json`.
+    /// Returns the digest of its values, as in `expected.json`.
     fn digest(&self) -> String {
         if !self.text.is_empty() {
             let mut all = Vec::new();
@@ -155,7 +155,7 @@ impl Gathered {
         sha256(&bytes)
     }
 
-    /// Compares it with what is expected of a column.
+    /// Compares it with the expected column.
     pub(crate) fn compare(&self, place: &str, facts: &Json) {
         let text = !self.text.is_empty() || self.dtype.starts_with("<U");
         if !text {
@@ -164,28 +164,28 @@ impl Gathered {
         assert_eq!(facts["sha256"], self.digest(), "{place}");
     }
 
-    /// Compares the first and the last number of a column with those that were rounded.
+    /// Compares the first and the last number with expected ones that are rounded.
     pub(crate) fn compare_rounded(&self, place: &str, facts: &Json) {
         let numbers = self.bytes.as_chunks::<8>().0;
         assert_eq!(facts["shape"][0], numbers.len(), "{place}");
         for (key, number) in [("first", numbers.first()), ("last", numbers.last())] {
             let found = f64::from_le_bytes(*number.unwrap());
-            let wanted = facts[key].as_f64().unwrap();
-            assert!(is_near(found, wanted), "{place}: {key} is {found}, not {wanted}");
+            let expected = facts[key].as_f64().unwrap();
+            assert!(is_near(found, expected), "{place}: {key} is {found}, not {expected}");
         }
     }
 }
 
-/// Whether what read a file was pandas, which is by default up to some units in the last place beside the number that
-/// is written: hashes of its numbers of text cannot be met.
+/// Checks whether the expected values come from pandas. Its default parser of text is off by some units in the last place,
+/// so that hashes of numbers do not match.
 pub(crate) fn is_rounded(facts: &Json) -> bool {
     let readers = facts["read_by"].as_array().into_iter().flatten().filter_map(Json::as_str);
     readers.into_iter().all(|reader| reader.starts_with("pandas"))
 }
 
-/// Whether two numbers are the same but for such rounding.
-pub(crate) fn is_near(found: f64, wanted: f64) -> bool {
-    (found - wanted).abs() <= 4.0 * f64::EPSILON * wanted.abs()
+/// Checks whether two numbers are equal up to such rounding.
+pub(crate) fn is_near(found: f64, expected: f64) -> bool {
+    (found - expected).abs() <= 4.0 * f64::EPSILON * expected.abs()
 }
 
 impl Collected {
@@ -250,7 +250,7 @@ impl Collected {
         }
     }
 
-    /// Compares all that `facts` say of the file `name`.
+    /// Compares the contents with the `facts` about the file `name`.
     pub(crate) fn compare(&self, name: &str, facts: &Json) {
         if facts["vertices"].is_object() {
             self.compare_positions(name, &facts["vertices"], is_rounded(facts));
@@ -296,13 +296,13 @@ impl Collected {
             assert_eq!(facts["sha256"], sha256(&bytes), "{name}: positions");
         }
         let tolerance = facts["tolerance"].as_f64().unwrap_or(0.0);
-        for (row, wanted) in facts["rows"].as_object().into_iter().flatten() {
+        for (row, expected) in facts["rows"].as_object().into_iter().flatten() {
             let start = row.parse::<usize>().unwrap() * axes;
             let found = &self.positions[start..start + axes];
-            for (wanted, found) in wanted.as_array().unwrap().iter().zip(found) {
-                let Some(wanted) = wanted.as_f64() else { continue };
-                let is_same = (wanted - found).abs() <= tolerance || is_near(*found, wanted);
-                assert!(is_same, "{name}: row {row}: {found} {wanted}");
+            for (expected, found) in expected.as_array().unwrap().iter().zip(found) {
+                let Some(expected) = expected.as_f64() else { continue };
+                let is_same = (expected - found).abs() <= tolerance || is_near(*found, expected);
+                assert!(is_same, "{name}: row {row}: {found} {expected}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Where the bytes of a file come from, and how far they were read.
+//! Input of a reader: a file or a stream, read in order.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom};
@@ -15,8 +15,7 @@ use crate::format::{Format, Start};
 
 /// A file or a stream to read.
 ///
-/// Some forms of some formats need a file, because they are not read from front to back: npz, and
-/// arrays in Fortran order.
+/// Formats that are not read from front to back need a file: npz, and arrays in Fortran order.
 ///
 /// ```
 /// use zvf_convert::read::{self, Input, ReadOptions};
@@ -36,19 +35,19 @@ enum Source {
 }
 
 impl Input {
-    /// The file at `path`.
+    /// Creates an input from the file at `path`.
     #[must_use]
     pub fn path(path: impl Into<PathBuf>) -> Self {
         Self { source: Source::Path(path.into()), counter: None }
     }
 
-    /// A stream, from where it stands.
+    /// Creates an input from a stream, from its current position.
     #[must_use]
     pub fn reader(reader: impl Read + Send + 'static) -> Self {
         Self { source: Source::Stream(Box::new(reader)), counter: None }
     }
 
-    /// The same, with what is read from front to back added to `counter`, in bytes: for showing how far it is.
+    /// Adds the number of bytes read in order to `counter`, to show progress.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -66,6 +65,7 @@ impl Input {
         Self { counter: Some(counter), ..self }
     }
 
+    /// Opens the file, or wraps the stream.
     pub(crate) fn begin(self) -> Result<Bytes, ConvertError> {
         let bytes = match self.source {
             Source::Path(path) => Bytes::open(&path)?,
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// Bytes in order.
+/// A buffered reader of the bytes of a file, in order.
 pub(crate) struct Bytes {
     stream: BufReader<Box<dyn Read + Send>>,
     path: Option<PathBuf>,
@@ -92,17 +92,17 @@ pub(crate) struct Bytes {
     at: u64, // bytes taken
     len: Option<u64>,
     is_folder: bool,
-    counter: Option<Arc<AtomicU64>>, // of bytes taken, for others to see
+    counter: Option<Arc<AtomicU64>>, // of bytes taken, shared with the caller
 }
 
 impl Bytes {
     pub(crate) fn new(stream: Box<dyn Read + Send>, path: Option<PathBuf>) -> Self {
-        let stream = BufReader::with_capacity(BUFFER, stream);
+        let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
         let (at, len, counter) = (0, None, None);
         Self { stream, path, format: Format::Csv, at, len, is_folder: false, counter }
     }
 
-    /// Goes on by so many bytes.
+    /// Counts `n` bytes as taken.
     fn advance(&mut self, n: u64) {
         self.at += n;
         if let Some(counter) = &self.counter {
@@ -110,7 +110,7 @@ impl Bytes {
         }
     }
 
-    /// What is seen of it before it is read.
+    /// Returns what formats are detected from, without taking any bytes.
     pub(crate) fn start(&mut self) -> Result<Start<'_>, ConvertError> {
         self.peek()?;
         Ok(Start {
@@ -121,17 +121,17 @@ impl Bytes {
         })
     }
 
-    /// Whether it is a folder, whose bytes are none.
+    /// Checks whether the input is a folder, which has no bytes.
     pub(crate) const fn is_folder(&self) -> bool {
         self.is_folder
     }
 
-    /// How long the file is; not known of a stream.
+    /// Returns the length of the file. `None` for a stream.
     pub(crate) const fn len(&self) -> Option<u64> {
         self.len
     }
 
-    /// All bytes that are left, at most so many: for formats that are not read from front to back.
+    /// Reads all bytes left, at most `max_bytes`: for formats that are not read from front to back.
     pub(crate) fn read_all(&mut self, max_bytes: u64) -> Result<Vec<u8>, ConvertError> {
         let mut all = Vec::new();
         let limit = max_bytes.saturating_add(1);
@@ -147,42 +147,42 @@ impl Bytes {
         Ok(all)
     }
 
-    /// The file at `path`, from its start.
+    /// Opens the file at `path`.
     pub(crate) fn open(path: &Path) -> Result<Self, ConvertError> {
         let file = File::open(path).map_err(ConvertError::Read)?;
-        let about = file.metadata().map_err(ConvertError::Read)?;
-        if about.is_dir() {
+        let metadata = file.metadata().map_err(ConvertError::Read)?;
+        if metadata.is_dir() {
             let none = Self::new(Box::new(io::empty()), Some(path.to_owned()));
             return Ok(Self { is_folder: true, ..none });
         }
-        let len = about.is_file().then_some(about.len());
+        let len = metadata.is_file().then_some(metadata.len());
         Ok(Self { len, ..Self::new(Box::new(file), Some(path.to_owned())) })
     }
 
-    /// Bytes of the npy file at `path`, from so many bytes after its start.
-    pub(crate) fn from(path: &Path, at: u64) -> Result<Self, ConvertError> {
+    /// Opens the npy file at `path` at offset `at`.
+    pub(crate) fn open_at(path: &Path, at: u64) -> Result<Self, ConvertError> {
         let mut file = File::open(path).map_err(ConvertError::Read)?;
-        let about = file.metadata().map_err(ConvertError::Read)?;
-        let len = about.is_file().then_some(about.len());
+        let metadata = file.metadata().map_err(ConvertError::Read)?;
+        let len = metadata.is_file().then_some(metadata.len());
         file.seek(SeekFrom::Start(at)).map_err(ConvertError::Read)?;
         let bytes = Self::new(Box::new(file), Some(path.to_owned()));
         Ok(Self { at, len, format: Format::Npy, ..bytes })
     }
 
-    /// Passes over the next `n` bytes, of a file without reading them.
+    /// Skips the next `n` bytes. Seeks in a file, reads a stream.
     pub(crate) fn seek_past(&mut self, n: u64) -> Result<(), ConvertError> {
         let (Some(path), Some(_)) = (&self.path, self.len) else { return self.pass(n) };
-        self.stream = Self::from(path, self.at.saturating_add(n))?.stream; // too far: past the end of any file
+        self.stream = Self::open_at(path, self.at.saturating_add(n))?.stream; // if saturated, past the end of every file
         self.advance(n);
         Ok(())
     }
 
-    /// Passes over the next `n` bytes.
+    /// Reads and drops the next `n` bytes.
     pub(crate) fn pass(&mut self, mut n: u64) -> Result<(), ConvertError> {
         while n > 0 {
             let shown = self.peek()?.len();
             if shown == 0 {
-                break; // whoever reads on finds the end
+                break; // the next read reports the end
             }
             let taken = usize::try_from(n).unwrap_or(usize::MAX).min(shown);
             self.take(taken);
@@ -191,13 +191,13 @@ impl Bytes {
         Ok(())
     }
 
-    /// The same as a stream, which may not be opened again.
+    /// Removes the path, so that the file is not opened again.
     pub(crate) fn without_path(self) -> Self {
         Self { path: None, ..self }
     }
 
-    /// Says what it is, for messages.
-    pub(crate) const fn is(&mut self, format: Format) {
+    /// Sets the format that errors name.
+    pub(crate) const fn set_format(&mut self, format: Format) {
         self.format = format;
     }
 
@@ -209,12 +209,12 @@ impl Bytes {
         self.path.as_deref()
     }
 
-    /// Bytes taken so far.
+    /// Returns the number of bytes taken.
     pub(crate) const fn at(&self) -> u64 {
         self.at
     }
 
-    /// The next bytes, some of them; none at the end.
+    /// Returns the next bytes in the buffer, which is filled if it is empty. Empty at the end.
     pub(crate) fn peek(&mut self) -> Result<&[u8], ConvertError> {
         loop {
             match self.stream.fill_buf() {
@@ -226,18 +226,18 @@ impl Bytes {
         Ok(self.stream.buffer())
     }
 
-    /// What was shown last and is not taken.
-    pub(crate) fn at_hand(&self) -> &[u8] {
+    /// Returns the bytes in the buffer without filling it.
+    pub(crate) fn buffer(&self) -> &[u8] {
         self.stream.buffer()
     }
 
-    /// Takes `n` of the bytes that were shown.
+    /// Takes `n` bytes of the buffer.
     pub(crate) fn take(&mut self, n: usize) {
         self.stream.consume(n);
         self.advance(to_u64(n));
     }
 
-    /// As many bytes as there are, at most those of `into`; how many.
+    /// Reads bytes until `into` is full or the end. Returns their number.
     pub(crate) fn read_up_to(&mut self, into: &mut [u8]) -> Result<usize, ConvertError> {
         let mut read = 0_usize;
         while let Some(rest) = into.get_mut(read..).filter(|rest| !rest.is_empty()) {
@@ -252,25 +252,25 @@ impl Bytes {
         Ok(read)
     }
 
-    /// Exactly the bytes of `into`, which are part of `what`.
+    /// Fills `into`. Fails with an error about `what` if there are too few bytes.
     pub(crate) fn read(&mut self, into: &mut [u8], what: &str) -> Result<(), ConvertError> {
         let start = self.at;
         let read = self.read_up_to(into)?;
         if read == into.len() {
             return Ok(());
         }
-        let (wanted, found) = (format!("{} bytes of {what}", into.len()), read.to_string());
-        Err(self.bad(Class::Truncated, Place::Byte(start), wanted, found).into())
+        let (expected, found) = (format!("{} bytes of {what}", into.len()), read.to_string());
+        Err(self.bad(Class::Truncated, Place::Byte(start), expected, found).into())
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     pub(crate) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], ConvertError> {
         let mut bytes = [0; N];
         self.read(&mut bytes, what)?;
         Ok(bytes)
     }
 
-    /// A fault in these bytes.
+    /// Returns an error in these bytes.
     pub(crate) fn bad(
         &self,
         class: Class,
@@ -282,5 +282,5 @@ impl Bytes {
     }
 }
 
-/// Bytes read from a file at once.
-const BUFFER: usize = 1 << 19;
+/// Size of the buffer of a file.
+const BUFFER_BYTES: usize = 1 << 19;

@@ -1,4 +1,4 @@
-//! Several files as one: their vertices and objects are numbered on.
+//! Reader of several files as one, with consecutive numbers of vertices and ids of objects.
 
 use std::collections::VecDeque;
 
@@ -12,8 +12,8 @@ use super::{Format, Header, Input, Notes, Piece, ReadOptions, Reader, open};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
-/// Begins to read several inputs of one kind and the same columns as one. Ids of the objects of each begin after
-/// the largest of those before it.
+/// Opens several inputs of one kind and with the same columns as one. The ids of each input are shifted past the largest
+/// id of the inputs before it.
 ///
 /// ```
 /// use zvf_convert::read::{self, Format, Input, Piece, ReadOptions};
@@ -47,8 +47,8 @@ pub fn open_all(
     let mut header = reader.header().clone();
     header.vertices = None;
     let notes = Notes::default();
-    let joined = Joined {
-        like: header.clone(),
+    let joined = JoinedReader {
+        expected: header.clone(),
         reader,
         inputs,
         format,
@@ -62,27 +62,27 @@ pub fn open_all(
     Ok(Reader::new(header, joined).with_notes(notes))
 }
 
-/// Inputs in the course of being read.
-struct Joined {
-    like: Header,
+/// Reads the inputs one after the other.
+struct JoinedReader {
+    expected: Header, // of the first input
     reader: Reader,
     inputs: VecDeque<Input>,
     format: Option<Format>,
     options: ReadOptions,
-    vertices: i64,     // of the inputs before this one
-    own_vertices: i64, // of this one so far
-    next_id: i64,      // one past the largest so far
-    shift: i64,        // of the ids of this one
+    vertices: i64,     // of the inputs before the current one
+    own_vertices: i64, // of the current input so far
+    next_id: i64,      // one past the largest id so far
+    shift: i64,        // added to the ids of the current input
     notes: Notes,
 }
 
-impl Iterator for Joined {
+impl Iterator for JoinedReader {
     type Item = Result<Piece, ConvertError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.reader.next() {
-                Some(Ok(piece)) => return Some(self.shift(piece)),
+                Some(Ok(piece)) => return Some(self.shift_piece(piece)),
                 Some(Err(error)) => return Some(Err(error)),
                 None => {
                     self.reader.notes().into_iter().for_each(|note| self.notes.push(note));
@@ -96,33 +96,35 @@ impl Iterator for Joined {
     }
 }
 
-impl Joined {
+impl JoinedReader {
+    /// Opens the next input. Its columns must be those of the first one.
     fn advance(&mut self, input: Input) -> Result<(), ConvertError> {
         let reader = open(input, self.format, &self.options)?;
-        let (wanted, found) = (columns(&self.like), columns(reader.header()));
-        if wanted != found {
+        let expected = describe_columns(&self.expected);
+        let found = describe_columns(reader.header());
+        if expected != found {
             let place = Place::Named("the columns of an input".to_owned());
-            let bad = BadInput::new(Class::CountMismatch, "several inputs", place, wanted, found);
+            let bad = BadInput::new(Class::CountMismatch, "several inputs", place, expected, found);
             let hint = "convert them one by one, or name the attributes that all of them have";
             return Err(bad.with_hint(hint).into());
         }
         self.vertices += self.own_vertices;
         self.own_vertices = 0;
         if self.next_id == i64::MAX {
-            return Err(no_id());
+            return Err(ids_exhausted());
         }
         self.shift = self.next_id;
         self.reader = reader;
         Ok(())
     }
 
-    fn id(&mut self, id: ObjectId) -> Result<ObjectId, ConvertError> {
-        let id = ObjectId(id.0.checked_add(self.shift).ok_or_else(no_id)?);
-        self.next_id = self.next_id.max(id.0.saturating_add(1)); // past the last one, `advance` refuses
+    fn shift_id(&mut self, id: ObjectId) -> Result<ObjectId, ConvertError> {
+        let id = ObjectId(id.0.checked_add(self.shift).ok_or_else(ids_exhausted)?);
+        self.next_id = self.next_id.max(id.0.saturating_add(1)); // at the maximum, `advance` fails
         Ok(id)
     }
 
-    fn shift(&mut self, piece: Piece) -> Result<Piece, ConvertError> {
+    fn shift_piece(&mut self, piece: Piece) -> Result<Piece, ConvertError> {
         Ok(match piece {
             Piece::Vertices(batch) => {
                 self.own_vertices += saturating_i64(to_u64(batch.len()));
@@ -136,12 +138,12 @@ impl Joined {
                 Piece::Elements { rows: rows.map_err(super::values::no_column)?, fields }
             }
             Piece::Objects { ids, fields } => {
-                let ids = ids.into_iter().map(|id| self.id(id)).collect::<Result<_, _>>()?;
+                let ids = ids.into_iter().map(|id| self.shift_id(id)).collect::<Result<_, _>>()?;
                 Piece::Objects { ids, fields }
             }
             Piece::Groups { mut groups, fields } => {
                 for id in groups.iter_mut().flat_map(|group| &mut group.members) {
-                    *id = self.id(*id)?;
+                    *id = self.shift_id(*id)?;
                 }
                 Piece::Groups { groups, fields }
             }
@@ -151,27 +153,27 @@ impl Joined {
     fn shift_batch(&mut self, batch: Batch) -> Result<Batch, ConvertError> {
         if !batch.parts().offsets().is_empty() {
             let ids: Vec<ObjectId> = batch.parts().objects().to_vec();
-            let ids = ids.into_iter().map(|id| self.id(id)).collect::<Result<_, _>>()?;
+            let ids = ids.into_iter().map(|id| self.shift_id(id)).collect::<Result<_, _>>()?;
             let parts = Parts::new(batch.parts().offsets().to_vec(), ids).map_err(no_batch)?;
             return batch.with_parts(parts).map_err(no_batch);
         }
         let Some(owners) = batch.vertex_objects().map(<[_]>::to_vec) else { return Ok(batch) };
-        let owners = owners.into_iter().map(|owner| owner.map(|id| self.id(id)).transpose());
+        let owners = owners.into_iter().map(|owner| owner.map(|id| self.shift_id(id)).transpose());
         let owners = owners.collect::<Result<_, _>>()?;
         batch.with_vertex_objects(owners).map_err(no_batch)
     }
 }
 
-/// The ids of several inputs are counted on from one to the next.
-fn no_id() -> ConvertError {
+/// Returns the error for a shifted id that overflows.
+fn ids_exhausted() -> ConvertError {
     let place = Place::Named("the ids of objects".to_owned());
     let expected = format!("fewer than {} over all inputs", i64::MAX);
     let bad = BadInput::new(Class::LimitExceeded, "several inputs", place, expected, "more");
     bad.with_hint("convert them one by one").into()
 }
 
-/// What has to be the same in all inputs, in words.
-fn columns(header: &Header) -> String {
+/// Describes what all inputs must have in common.
+fn describe_columns(header: &Header) -> String {
     let fields = |fields: &[zvf_model::Field]| {
         let named = fields.iter().map(|field| {
             format!(" {}:{}x{}", field.name, field.column.dtype(), field.column.width())
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_counted_on_as_far_as_there_are_some() {
+    fn shifts_ids_and_refuses_an_overflow() {
         assert_eq!(ids(["x,y,object\n1,2,7\n", "x,y,object\n1,2,0\n1,2,3\n"]).unwrap(), [7, 8, 11]);
         let last = "x,y,object\n1,2,9223372036854775807\n";
         for texts in [[last, "x,y,object\n1,2,0\n"], ["x,y,object\n1,2,7\n", last]] {

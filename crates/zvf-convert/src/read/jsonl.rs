@@ -1,4 +1,4 @@
-//! JSON lines: a vertex, a part with its vertices or an element each.
+//! JSON lines: one vertex, one part with its vertices, or one element a line.
 //!
 //! ```text
 //! {"position":[x,y,z],"object":7,"intensity":3.5}          a vertex; or with "x", "y", "z" instead of a position
@@ -6,9 +6,9 @@
 //! {"vertices":[0,1,2],"weight":0.5}                        an edge or a face, after the vertices it names
 //! ```
 //!
-//! What `vertex`, `part` and `element` count is not looked at: order counts. Types of attributes are inferred from the
-//! first lines: `bool`, `int64`, `uint64`, `float64` (also `"NaN"`, `"Infinity"` and `null` among numbers), lists of
-//! one length as several values, all else as text as long as the longest.
+//! The numbers in `vertex`, `part` and `element` are ignored: the order of lines counts. Types of attributes are inferred
+//! from the first lines: `bool`, `int64`, `uint64`, `float64` (also `"NaN"`, `"Infinity"` and `null` among numbers), lists
+//! of one length as several values, everything else as text as wide as the longest value.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader};
@@ -29,10 +29,10 @@ use crate::error::{BadInput, Place};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let first_element = find_element(&bytes)?;
-    let mut lines = Objects { lines: Lines::new(bytes) };
+    let mut lines = ObjectLines { lines: Lines::new(bytes) };
     let mut sample = VecDeque::new();
     let mut size = 0;
-    while size < options.memory.min(SAMPLE) {
+    while size < options.memory.min(SAMPLE_BYTES) {
         let Some((object, bytes)) = lines.next()? else { break };
         size += bytes;
         sample.push_back(object);
@@ -42,13 +42,13 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let has_parts = vertices.iter().any(|object| object.contains_key(POSITIONS_KEY));
     let has_objects = vertices.iter().any(|object| object.contains_key(OBJECT));
     let kind = options.kind.unwrap_or(match &first_element {
-        Some(element) if corners(element) > 2 => Kind::Mesh,
+        Some(element) if corner_count(element) > 2 => Kind::Mesh,
         Some(_) => Kind::Graph,
         None if has_parts => Kind::Polyline,
         None => Kind::PointCloud,
     });
     let place = Place::Named("the first lines".to_owned());
-    let (names, width) = positions(&vertices, options);
+    let (names, width) = find_axes(&vertices, options);
     if width == 0 && !vertices.is_empty() {
         let expected = "\"position\", \"positions\" or \"x\", \"y\", \"z\"";
         let bad = lines.lines.bytes().bad(Class::InvalidArgument, place, expected, "neither");
@@ -57,19 +57,19 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let is_attribute = |name: &&String| {
         !RESERVED.contains(&name.as_str())
             && !names.contains(name)
-            && options.columns.fields.as_ref().is_none_or(|wanted| wanted.contains(name))
+            && options.columns.fields.as_ref().is_none_or(|fields| fields.contains(name))
     };
-    let fields = columns(&vertices, is_attribute, has_parts, options);
+    let fields = infer_columns(&vertices, is_attribute, has_parts, options);
     let elements: Vec<&Map<String, Json>> = first_element.iter().collect();
     let element_fields =
-        columns(&elements, |name| !RESERVED.contains(&name.as_str()), false, options);
+        infer_columns(&elements, |name| !RESERVED.contains(&name.as_str()), false, options);
     let position_type = options.positions.unwrap_or(FLOAT64);
     let width = u32::try_from(width).unwrap_or(u32::MAX).max(1);
     let owned = has_objects || has_parts || kind.is_chain();
     let mut vertices = Vertices::new(kind, Values::new(position_type, width), fields, owned);
-    let named = if names.is_empty() { axes(width) } else { names.clone() };
-    let mut header: Header = vertices.header(named)?;
-    let corners = first_element.as_ref().map(corners).filter(|_| kind.has_links());
+    let axis_names = if names.is_empty() { axes(width) } else { names.clone() };
+    let mut header: Header = vertices.header(axis_names)?;
+    let corners = first_element.as_ref().map(corner_count).filter(|_| kind.has_links());
     header.elements = match corners {
         Some(corners) => Some(ElementHeader {
             width: u32::try_from(corners).ok(),
@@ -85,7 +85,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         sample,
         names,
         vertices,
-        corners: corners.unwrap_or(0), // without elements none are read
+        corners: corners.unwrap_or(0), // 0: elements are left out
         elements: Vec::new(),
         element_fields,
         count: 0,
@@ -95,7 +95,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
-/// The first element of a file; a stream is not looked through.
+/// Finds the first element of a file. Returns `None` for a stream, which can be read only once.
 fn find_element(bytes: &Bytes) -> Result<Option<Map<String, Json>>, ConvertError> {
     let Some(path) = bytes.path() else { return Ok(None) };
     let file = std::fs::File::open(path).map_err(ConvertError::Read)?;
@@ -120,40 +120,41 @@ fn is_element(object: &Map<String, Json>) -> bool {
         && !object.contains_key(POSITIONS_KEY)
 }
 
-fn corners(element: &Map<String, Json>) -> usize {
+/// Returns the number of vertices of an element.
+fn corner_count(element: &Map<String, Json>) -> usize {
     element.get(ELEMENT).and_then(Json::as_array).map_or(0, Vec::len)
 }
 
-/// The names of the axes, where each is a value of its own, and how many there are.
-fn positions(vertices: &[&Map<String, Json>], options: &ReadOptions) -> (Vec<String>, usize) {
+/// Returns the keys of the axes, if each axis has its own, and the number of axes.
+fn find_axes(vertices: &[&Map<String, Json>], options: &ReadOptions) -> (Vec<String>, usize) {
     let Some(first) = vertices.first() else { return (Vec::new(), 3) };
-    let wanted = &options.columns.positions;
-    if wanted.is_empty() {
-        let len = |key: &str| first.get(key).and_then(Json::as_array);
-        if let Some(place) = len(POSITION) {
-            return (Vec::new(), place.len());
+    let chosen_names = &options.columns.positions;
+    if chosen_names.is_empty() {
+        let list = |key: &str| first.get(key).and_then(Json::as_array);
+        if let Some(position) = list(POSITION) {
+            return (Vec::new(), position.len());
         }
-        if let Some(places) = len(POSITIONS_KEY) {
-            return (Vec::new(), places.first().and_then(Json::as_array).map_or(3, Vec::len));
+        if let Some(positions) = list(POSITIONS_KEY) {
+            return (Vec::new(), positions.first().and_then(Json::as_array).map_or(3, Vec::len));
         }
     }
-    let usual: Vec<String> = AXES.iter().map(|axis| (*axis).to_owned()).collect();
-    let names = if wanted.is_empty() { &usual } else { wanted };
+    let default_names: Vec<String> = AXES.iter().map(|axis| (*axis).to_owned()).collect();
+    let names = if chosen_names.is_empty() { &default_names } else { chosen_names };
     let names: Vec<String> =
         names.iter().take_while(|name| first.contains_key(*name)).cloned().collect();
     let width = names.len();
     (names, width)
 }
 
-/// Attributes with the types that their values have, in the order in which they come first.
-fn columns(
+/// Infers the attributes of `objects` and their types, in order of first appearance.
+fn infer_columns(
     objects: &[&Map<String, Json>],
-    is_wanted: impl Fn(&&String) -> bool,
+    is_attribute: impl Fn(&&String) -> bool,
     in_parts: bool,
     options: &ReadOptions,
 ) -> Vec<NamedValues> {
     let mut names: Vec<&String> = Vec::new();
-    for name in objects.iter().flat_map(|object| object.keys()).filter(&is_wanted) {
+    for name in objects.iter().flat_map(|object| object.keys()).filter(&is_attribute) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -164,15 +165,15 @@ fn columns(
             true => values.flat_map(|v| v.as_array().map_or(&[][..], Vec::as_slice)).collect(),
             false => values.collect(),
         };
-        let stated = options.columns.types.iter().find(|(of, _)| of == name);
-        let (dtype, width) = infer(&values);
+        let stated = options.columns.types.iter().find(|(column, _)| column == name);
+        let (dtype, width) = infer_type(&values);
         NamedValues::new(name.as_str(), stated.map_or(dtype, |(_, dtype)| *dtype), width)
     };
     names.into_iter().map(column).collect()
 }
 
-/// The type of values, and how many each is.
-fn infer(values: &[&Json]) -> (Dtype, u32) {
+/// Infers the type of values, and how many numbers each has.
+fn infer_type(values: &[&Json]) -> (Dtype, u32) {
     let width = values.iter().find_map(|value| value.as_array()).map_or(1, Vec::len).max(1);
     let scalars: Vec<&Json> = values
         .iter()
@@ -180,27 +181,28 @@ fn infer(values: &[&Json]) -> (Dtype, u32) {
             value.as_array().map_or_else(|| vec![*value], |list| list.iter().collect())
         })
         .collect();
-    let all =
-        |is: &dyn Fn(&Json) -> bool| !scalars.is_empty() && scalars.iter().all(|value| is(value));
-    let dtype = if all(&Json::is_boolean) {
+    let all_are = |check: &dyn Fn(&Json) -> bool| {
+        !scalars.is_empty() && scalars.iter().all(|value| check(value))
+    };
+    let dtype = if all_are(&Json::is_boolean) {
         Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false }
-    } else if all(&Json::is_i64) {
+    } else if all_are(&Json::is_i64) {
         Dtype::INT64
-    } else if all(&Json::is_u64) {
+    } else if all_are(&Json::is_u64) {
         Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 }
-    } else if all(&|value| number(value).is_some()) {
+    } else if all_are(&|value| parse_number(value).is_some()) {
         FLOAT64
     } else {
-        // Without values one character.
-        let longest = scalars.iter().map(|value| text(value).chars().count()).max().unwrap_or(1);
+        // One character if there are no values.
+        let longest = scalars.iter().map(|value| to_text(value).chars().count()).max().unwrap_or(1);
         let size = to_u64(longest.max(1)) * 4;
         Dtype { kind: DtypeKind::Text, size, big_endian: false }
     };
     (dtype, u32::try_from(width).unwrap_or(u32::MAX))
 }
 
-/// A number, or what stands for one that JSON does not have.
-fn number(value: &Json) -> Option<f64> {
+/// Parses a number, also one that JSON writes as text or `null`.
+fn parse_number(value: &Json) -> Option<f64> {
     match value {
         Json::Null => Some(f64::NAN),
         Json::Number(number) => number.as_f64(),
@@ -214,7 +216,8 @@ fn number(value: &Json) -> Option<f64> {
     }
 }
 
-fn text(value: &Json) -> String {
+/// Returns a value as text; empty for `null`.
+fn to_text(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
         Json::String(text) => text.clone(),
@@ -222,15 +225,15 @@ fn text(value: &Json) -> String {
     }
 }
 
-/// The lines of a file as objects.
-struct Objects {
+/// A reader of the lines of a file as JSON objects.
+struct ObjectLines {
     lines: Lines,
 }
 
 type Line = (u64, Map<String, Json>);
 
-impl Objects {
-    /// The next object with its line, and how long that is.
+impl ObjectLines {
+    /// Returns the next object with its line number, and the length of the line.
     fn next(&mut self) -> Result<Option<(Line, u64)>, ConvertError> {
         loop {
             let Some(line) = self.lines.next()? else { return Ok(None) };
@@ -257,13 +260,13 @@ impl Objects {
     }
 }
 
-/// A file in the course of being read.
+/// Reads the file in batches.
 struct Pieces {
-    lines: Objects,
-    sample: VecDeque<Line>, // read before, and still to be given
-    names: Vec<String>,     // of axes, where each is a value of its own
+    lines: ObjectLines,
+    sample: VecDeque<Line>, // lines that were read ahead
+    names: Vec<String>,     // keys of the axes, if each axis has its own
     vertices: Vertices,
-    corners: usize, // of an element; 0 where they are left out
+    corners: usize, // of an element; 0 if elements are left out
     elements: Vec<u8>,
     element_fields: Vec<NamedValues>,
     count: i64, // vertices so far
@@ -273,8 +276,8 @@ struct Pieces {
 
 impl Pieces {
     fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
-        let room = self.batch_rows;
-        while self.vertices.rows() < room && self.elements.len() < room.saturating_mul(16) {
+        let max_rows = self.batch_rows;
+        while self.vertices.rows() < max_rows && self.elements.len() < max_rows.saturating_mul(16) {
             let line = match self.sample.pop_front() {
                 Some(line) => line,
                 None => match self.lines.next()? {
@@ -314,16 +317,16 @@ impl Pieces {
                 None => return Err(self.lines.bad(line, OBJECT, "int64", id).into()),
             },
         };
-        if let Some(places) = object.get(POSITIONS_KEY) {
-            let Some(places) = places.as_array() else {
+        if let Some(positions) = object.get(POSITIONS_KEY) {
+            let Some(positions) = positions.as_array() else {
                 return Err(self
                     .lines
-                    .bad(line, POSITIONS_KEY, "a list of positions", places)
+                    .bad(line, POSITIONS_KEY, "a list of positions", positions)
                     .into());
             };
             self.part += 1;
-            for (at, place) in places.iter().enumerate() {
-                self.push_place(line, POSITIONS_KEY, place)?;
+            for (at, position) in positions.iter().enumerate() {
+                self.push_position(line, POSITIONS_KEY, position)?;
                 for field in &mut self.vertices.fields {
                     let values = object.get(&field.name).unwrap_or(&Json::Null);
                     let value = values.get(at).unwrap_or(&Json::Null);
@@ -335,13 +338,13 @@ impl Pieces {
             return Ok(());
         }
         if self.names.is_empty() {
-            let place = object.get(POSITION).unwrap_or(&Json::Null);
-            self.push_place(line, POSITION, place)?;
+            let position = object.get(POSITION).unwrap_or(&Json::Null);
+            self.push_position(line, POSITION, position)?;
         } else {
             let values =
                 self.names.iter().map(|name| object.get(name).cloned().unwrap_or_default());
-            let place = Json::Array(values.collect());
-            self.push_place(line, "the positions", &place)?;
+            let position = Json::Array(values.collect());
+            self.push_position(line, "the positions", &position)?;
         }
         for field in &mut self.vertices.fields {
             let value = object.get(&field.name).unwrap_or(&Json::Null);
@@ -352,15 +355,20 @@ impl Pieces {
         Ok(())
     }
 
-    fn push_place(&mut self, line: u64, name: &str, place: &Json) -> Result<(), ConvertError> {
+    fn push_position(
+        &mut self,
+        line: u64,
+        name: &str,
+        position: &Json,
+    ) -> Result<(), ConvertError> {
         let width = self.vertices.positions.width() as usize;
-        let Some(numbers) = place.as_array().filter(|numbers| numbers.len() == width) else {
+        let Some(numbers) = position.as_array().filter(|numbers| numbers.len() == width) else {
             let expected = format!("a list of {width} numbers");
-            return Err(self.lines.bad(line, name, expected, place).into());
+            return Err(self.lines.bad(line, name, expected, position).into());
         };
         for value in numbers {
-            let text = text(value);
-            let is_number = number(value).is_some() && !value.is_null();
+            let text = to_text(value);
+            let is_number = parse_number(value).is_some() && !value.is_null();
             if !is_number || !self.vertices.positions.push_text(&text) {
                 let expected = self.vertices.positions.dtype().to_string();
                 return Err(self.lines.bad(line, name, expected, value).into());
@@ -372,7 +380,7 @@ impl Pieces {
     fn push_element(&mut self, (line, object): Line) -> Result<(), ConvertError> {
         if self.corners == 0 {
             if self.lines.lines.bytes().path().is_some() {
-                return Ok(()); // left out, which was said
+                return Ok(()); // listed in `left_out`
             }
             let found = object.get(ELEMENT).unwrap_or(&Json::Null);
             let bad = self.lines.bad(line, ELEMENT, "vertices alone in a stream", found);
@@ -402,39 +410,39 @@ impl Pieces {
     }
 }
 
-/// Adds one value, or the several that a row has.
+/// Adds the value of a row, or its list of values.
 fn push_value(
-    lines: &Objects,
+    lines: &ObjectLines,
     line: u64,
     field: &mut NamedValues,
     value: &Json,
 ) -> Result<(), ConvertError> {
     let width = field.values.width() as usize;
     let dtype = field.values.dtype();
-    let wrong = |found: &Json| {
+    let bad_value = |found: &Json| {
         let expected = if width > 1 { format!("{width} of {dtype}") } else { dtype.to_string() };
         let bad = lines.bad(line, &field.name, expected, found);
         ConvertError::from(bad.with_hint("its type was inferred from the first lines: state it"))
     };
-    let several;
+    let nulls;
     let values: &[Json] = match value {
         Json::Array(list) => list,
         Json::Null if width > 1 => {
-            several = vec![Json::Null; width];
-            &several
+            nulls = vec![Json::Null; width];
+            &nulls
         }
-        one => std::slice::from_ref(one),
+        single => std::slice::from_ref(single),
     };
     if values.len() != width {
-        return Err(wrong(value));
+        return Err(bad_value(value));
     }
     for value in values {
         let text = match (value, dtype.kind) {
             (Json::Null, DtypeKind::Float) => "nan".to_owned(),
-            (value, _) => text(value),
+            (value, _) => to_text(value),
         };
         if !field.values.push_text(&text) {
-            return Err(wrong(value));
+            return Err(bad_value(value));
         }
     }
     Ok(())
@@ -447,8 +455,8 @@ const ELEMENT: &str = "vertices";
 const QUOTED_ELEMENT: &[u8] = b"\"vertices\"";
 /// Keys that are no attributes.
 const RESERVED: [&str; 7] = ["vertex", "part", "element", OBJECT, POSITION, POSITIONS_KEY, ELEMENT];
-/// Bytes of the sample that types are inferred from.
-const SAMPLE: u64 = 8 << 20;
+/// Size of the sample that types are inferred from.
+const SAMPLE_BYTES: u64 = 8 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -464,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn vertices_with_every_type_of_attribute() {
+    fn reads_attributes_of_every_type() {
         let text = "{\"vertex\":0,\"position\":[1,2.5],\"n\":1,\"w\":\"NaN\",\"c\":[1,2],\"t\":\"ab\"}\n\n\
             {\"vertex\":1,\"position\":[3,4],\"n\":-2,\"w\":0.5,\"c\":[3,4],\"t\":\"c\"}\n";
         let dumped = read(text).unwrap();
@@ -475,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_and_elements() {
+    fn reads_parts_and_elements() {
         let dumped =
             read("{\"part\":0,\"object\":7,\"positions\":[[1,2],[3,4]],\"w\":[5,6]}\n").unwrap();
         assert!(dumped.contains("1,2,5,0,7\n3,4,6,0,7\n"), "{dumped}");

@@ -1,4 +1,4 @@
-//! Lines of text with their numbers.
+//! Reader of numbered lines.
 
 use zvf_format::Class;
 use zvf_format::num::to_u64;
@@ -7,18 +7,18 @@ use super::input::Bytes;
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
-/// Lines, from 1. A line ends with a line feed, a carriage return before it is not part of it. Where the first
-/// line ends with a lone carriage return, as old programs write it, all lines do.
+/// The lines of a file, numbered from 1. A line ends with a line feed; a carriage return before it is removed. If the
+/// first line ends with a lone carriage return, as old programs write it, all lines do.
 ///
-/// A line that lies whole in what is at hand is not copied: it is taken when the next one is asked for.
+/// A line that is complete in the buffer is borrowed from it, and consumed by the call that returns the next line.
 pub(super) struct Lines {
     bytes: Bytes,
-    lenient: bool,   // other bytes than UTF-8 are in comments
-    text: String,    // a line that is not as it stands in the file
-    line: Vec<u8>,   // a line that does not lie whole in what is at hand
-    in_place: usize, // bytes at hand of the line and its end, where it is not in `line`
+    lenient: bool,   // replace bytes that are not UTF-8
+    text: String,    // the current line, where it differs from the bytes of the file
+    line: Vec<u8>,   // the current line, where it is not complete in the buffer
+    in_place: usize, // length in the buffer of the current line and its end; 0 if the line is in `line`
     number: u64,
-    end: Option<u8>, // what lines end with, once that is known
+    end: Option<u8>, // the byte that ends lines, once known
 }
 
 impl Lines {
@@ -27,17 +27,17 @@ impl Lines {
         Self { bytes, lenient: false, text, line, in_place: 0, number: 0, end: None }
     }
 
-    /// The same of a format in which only comments are for people: what is not UTF-8 is replaced.
+    /// Creates a reader that replaces bytes that are not UTF-8: for formats where only comments are free text.
     pub(super) fn new_lossy(bytes: Bytes) -> Self {
         Self { lenient: true, ..Self::new(bytes) }
     }
 
-    /// The next line, or nothing at the end.
+    /// Returns the next line, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<&str>, ConvertError> {
         if self.advance()? { self.decode().map(Some) } else { Ok(None) }
     }
 
-    /// Goes to the next line; whether there is one.
+    /// Moves to the next line. Returns `false` at the end.
     fn advance(&mut self) -> Result<bool, ConvertError> {
         self.bytes.take(std::mem::take(&mut self.in_place));
         self.line.clear();
@@ -49,34 +49,37 @@ impl Lines {
                 return Ok(true);
             }
         }
-        let is_one = self.copy_line()?;
-        self.number += u64::from(is_one);
-        Ok(is_one)
+        let has_line = self.copy_line()?;
+        self.number += u64::from(has_line);
+        Ok(has_line)
     }
 
-    /// Lines that lie whole in what is at hand, with their ends, and how many there are: at most `most`. Nothing where there
-    /// are too few to be worth it, lines do not end with a line feed, or not all is UTF-8.
-    pub(super) fn block(&mut self, most: usize) -> Result<Option<(&str, u64)>, ConvertError> {
+    /// Returns the complete lines in the buffer, at most `max_lines`, and their number. Returns `None` if there are too few
+    /// to be worth it, if lines do not end with a line feed, or if the bytes are not UTF-8.
+    pub(super) fn peek_block(
+        &mut self,
+        max_lines: usize,
+    ) -> Result<Option<(&str, u64)>, ConvertError> {
         self.bytes.take(std::mem::take(&mut self.in_place));
         if self.end != Some(b'\n') {
             return Ok(None);
         }
         let shown = self.bytes.peek()?;
         let (mut end, mut count) = (0, 0);
-        for at in memchr::memchr_iter(b'\n', shown).take(most) {
+        for at in memchr::memchr_iter(b'\n', shown).take(max_lines) {
             (end, count) = (at + 1, count + 1);
         }
         let text = shown.get(..end).and_then(|lines| std::str::from_utf8(lines).ok());
-        Ok(text.filter(|_| count >= FEWEST).map(|text| (text, count)))
+        Ok(text.filter(|_| count >= MIN_BLOCK_LINES).map(|text| (text, count)))
     }
 
-    /// Goes past the lines of a block, `count` of them in `len` bytes.
+    /// Consumes a block of `count` lines in `len` bytes.
     pub(super) fn take_block(&mut self, len: usize, count: u64) {
         self.bytes.take(len);
         self.number += count;
     }
 
-    /// Takes a line piece by piece; whether there is one.
+    /// Copies the next line into `line`, buffer by buffer. Returns `false` at the end.
     fn copy_line(&mut self) -> Result<bool, ConvertError> {
         let mut ended = false;
         let mut any = false;
@@ -89,8 +92,8 @@ impl Lines {
             let mark = match self.end {
                 Some(mark) => mark,
                 None => {
-                    // A carriage return is the end of a line by itself when no line feed follows; where the
-                    // last byte shown is one, what follows is not known yet.
+                    // A carriage return ends a line by itself if no line feed follows. After the last byte of
+                    // the buffer, the next buffer decides.
                     let first = shown.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
                     let after = first.and_then(|at| shown.get(at..at.saturating_add(2)));
                     let before = self.line.last() == Some(&b'\r') && !shown.starts_with(b"\n");
@@ -125,12 +128,12 @@ impl Lines {
         Ok(any)
     }
 
-    /// The bytes of the line that came last.
+    /// Returns the bytes of the current line.
     fn raw(&self) -> &[u8] {
         raw(&self.bytes, &self.line, self.in_place, self.number)
     }
 
-    /// The line that came last as text.
+    /// Returns the current line as text.
     fn decode(&mut self) -> Result<&str, ConvertError> {
         let Self { bytes, lenient, text, line, in_place, number, end: _ } = self;
         let line = raw(bytes, line, *in_place, *number);
@@ -148,40 +151,40 @@ impl Lines {
         }
     }
 
-    /// The next line with those that it goes on in: a line that ends with `\` goes on in the next one, unless it is a
-    /// comment.
+    /// Returns the next line joined with its continuation lines. A line that ends with `\` continues in the next one,
+    /// unless it is a comment.
     pub(super) fn next_continued(&mut self) -> Result<Option<&str>, ConvertError> {
         if !self.advance()? {
             return Ok(None);
         }
-        if self.is_continued() { self.join().map(Some) } else { self.decode().map(Some) }
+        if self.is_continued() { self.join_continued().map(Some) } else { self.decode().map(Some) }
     }
 
-    /// The bytes of it, where what they say as text is not looked at.
+    /// Returns the bytes of the next line with its continuation lines, without decoding a line that has none.
     pub(super) fn next_continued_bytes(&mut self) -> Result<Option<&[u8]>, ConvertError> {
         if !self.advance()? {
             return Ok(None);
         }
         if self.is_continued() {
-            return self.join().map(|line| Some(line.as_bytes()));
+            return self.join_continued().map(|line| Some(line.as_bytes()));
         }
         Ok(Some(self.raw()))
     }
 
-    /// Whether the line that came last goes on in the next one.
+    /// Checks whether the current line continues in the next one.
     fn is_continued(&self) -> bool {
         let line = self.raw();
         line.ends_with(b"\\") && !line.trim_ascii_start().starts_with(b"#")
     }
 
-    /// The line that came last with those that it goes on in.
-    fn join(&mut self) -> Result<&str, ConvertError> {
-        let mut whole = self.decode()?.trim_end_matches('\\').to_owned();
+    /// Joins the current line with its continuation lines.
+    fn join_continued(&mut self) -> Result<&str, ConvertError> {
+        let mut joined = self.decode()?.trim_end_matches('\\').to_owned();
         while let Some(line) = self.next()? {
-            whole.push(' ');
-            whole.push_str(line.trim_end_matches('\\'));
+            joined.push(' ');
+            joined.push_str(line.trim_end_matches('\\'));
             let ends = !line.ends_with('\\');
-            if whole.len() > MAX_LINE_BYTES {
+            if joined.len() > MAX_LINE_BYTES {
                 let expected =
                     format!("a line of at most {MAX_LINE_BYTES} bytes with those it goes on in");
                 return Err(self.bad(Class::LimitExceeded, expected, "a longer one").into());
@@ -190,21 +193,21 @@ impl Lines {
                 break;
             }
         }
-        self.text = whole;
+        self.text = joined;
         Ok(&self.text)
     }
 
-    /// The number of the line that came last.
+    /// Returns the number of the current line.
     pub(super) const fn number(&self) -> u64 {
         self.number
     }
 
-    /// Bytes up to the end of the line that came last.
+    /// Returns the offset of the end of the current line.
     pub(super) fn position(&self) -> u64 {
         self.bytes.at() + to_u64(self.in_place)
     }
 
-    /// The bytes after it.
+    /// Returns the bytes after the current line.
     pub(super) fn into_bytes(mut self) -> Bytes {
         self.bytes.take(self.in_place);
         self.bytes
@@ -214,7 +217,7 @@ impl Lines {
         &self.bytes
     }
 
-    /// A fault in the line that came last.
+    /// Returns an error at the current line.
     pub(super) fn bad(
         &self,
         class: Class,
@@ -225,10 +228,10 @@ impl Lines {
     }
 }
 
-/// A line without its end and the mark of a text in UTF-8: `in_place` bytes at hand, or what was copied.
+/// Returns a line without its end and without a byte order mark: the first `in_place` bytes of the buffer, or `copied`.
 fn raw<'a>(bytes: &'a Bytes, copied: &'a [u8], in_place: usize, number: u64) -> &'a [u8] {
     let line = match in_place.checked_sub(1) {
-        Some(length) => bytes.at_hand().get(..length).unwrap_or_default(),
+        Some(length) => bytes.buffer().get(..length).unwrap_or_default(),
         None => copied,
     };
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -236,7 +239,7 @@ fn raw<'a>(bytes: &'a Bytes, copied: &'a [u8], in_place: usize, number: u64) -> 
     line.strip_prefix(mark).unwrap_or(line)
 }
 
-/// The longest line that is read.
+/// Length of the longest line that is read.
 pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
-/// Lines of a block.
-const FEWEST: u64 = 16;
+/// Smallest number of lines in a block.
+const MIN_BLOCK_LINES: u64 = 16;

@@ -3,14 +3,14 @@
 //! ```text
 //! length         of the path, in the unit of positions
 //! endpoints      two attributes, start and end: the first and the last vertex
-//! orientation    the unit vector from start to end; zero where they are one place
-//! tortuosity     the length over the distance from start to end; 1 where they are one place
-//! vertex_count   vertices
+//! orientation    the unit vector from start to end; zero if they are the same place
+//! tortuosity     the length divided by the distance from start to end; 1 if start and end are the same place
+//! vertex_count   number of vertices
 //! ```
 //!
-//! Sums are of 64 bits; values are `float32`, as zarr-vectors-tools writes them. An object may come in several runs with others
-//! between them. What is known of it is held until the file says that it is complete, or ends; an object without vertices
-//! has no endpoints: NaN.
+//! Sums are `float64`; values are `float32`, as zarr-vectors-tools writes them. An object may come in several runs with
+//! others between them. Its state is kept until the file ends or says that the object is complete. The endpoints of an
+//! object without vertices are NaN.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
 impl Measure {
-    /// The attributes that it makes.
+    /// Returns the names of its attributes.
     const fn names(self) -> &'static [&'static str] {
         match self {
             Self::Length => &["length"],
@@ -35,7 +35,7 @@ impl Measure {
         }
     }
 
-    /// The type and the width of each.
+    /// Returns the type and the width of each attribute.
     const fn shape(self, axes: u32) -> (Dtype, u32) {
         match self {
             Self::Length | Self::Tortuosity => (Dtype::FLOAT32, 1),
@@ -45,8 +45,8 @@ impl Measure {
     }
 }
 
-/// The same file with what is computed of its objects.
-pub(super) fn measured(
+/// Adds the measures in the options to the objects of a reader.
+pub(super) fn add_measures(
     reader: Reader,
     format: &'static str,
     options: &ReadOptions,
@@ -88,7 +88,7 @@ pub(super) fn measured(
         }
     }
     let notes = reader.notes.clone();
-    let pieces = Measured {
+    let pieces = MeasuringReader {
         reader,
         format,
         measures,
@@ -100,7 +100,7 @@ pub(super) fn measured(
     Ok(Reader::new(header, pieces).with_notes(notes))
 }
 
-/// What is known of an object so far.
+/// The path of an object so far.
 #[derive(Clone, Debug)]
 struct Path {
     start: Vec<f64>,
@@ -109,39 +109,39 @@ struct Path {
     vertices: u32,
 }
 
-/// A file in the course of being read.
-struct Measured {
+/// A reader that computes attributes of objects from the pieces of another one.
+struct MeasuringReader {
     reader: Reader,
     format: &'static str,
     measures: Vec<Measure>,
     axes: usize,
-    paths: BTreeMap<i64, Path>, // of objects that may go on
+    paths: BTreeMap<i64, Path>, // of objects that may be incomplete
     max_paths: usize,
     batch_rows: usize,
 }
 
-impl Iterator for Measured {
+impl Iterator for MeasuringReader {
     type Item = Result<Piece, ConvertError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.reader.next() {
             Some(Ok(Piece::Vertices(batch))) => {
-                Some(self.follow(&batch).map(|()| Piece::Vertices(batch)))
+                Some(self.add_vertices(&batch).map(|()| Piece::Vertices(batch)))
             }
-            Some(Ok(Piece::Objects { ids, fields })) => Some(self.describe(ids, fields)),
+            Some(Ok(Piece::Objects { ids, fields })) => Some(self.finish_objects(ids, fields)),
             Some(other) => Some(other),
             None => {
                 let ids: Vec<ObjectId> =
                     self.paths.keys().take(self.batch_rows).map(|id| ObjectId(*id)).collect();
-                (!ids.is_empty()).then(|| self.describe(ids, Vec::new()))
+                (!ids.is_empty()).then(|| self.finish_objects(ids, Vec::new()))
             }
         }
     }
 }
 
-impl Measured {
-    /// Takes the vertices of a batch into account.
-    fn follow(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+impl MeasuringReader {
+    /// Adds the vertices of a batch to the paths.
+    fn add_vertices(&mut self, batch: &Batch) -> Result<(), ConvertError> {
         let positions = batch.positions();
         for part in batch.parts().iter() {
             let path = self.paths.entry(part.object.0).or_insert_with(|| Path {
@@ -170,24 +170,24 @@ impl Measured {
         Ok(())
     }
 
-    /// What the file says of objects that are complete, and what is computed.
-    fn describe(
+    /// Removes the paths of complete objects and adds their measures to `fields`.
+    fn finish_objects(
         &mut self,
         ids: Vec<ObjectId>,
         mut fields: Vec<Field>,
     ) -> Result<Piece, ConvertError> {
-        let nothing = vec![f64::NAN; self.axes];
+        let nan = vec![f64::NAN; self.axes];
         let paths: Vec<Path> = ids
             .iter()
             .map(|id| {
                 let mut path = self.paths.remove(&id.0).unwrap_or_else(|| Path {
-                    start: nothing.clone(),
+                    start: nan.clone(),
                     end: Vec::new(),
                     length: 0.0,
                     vertices: 0,
                 });
                 if path.vertices == 0 {
-                    path.end.clone_from(&nothing);
+                    path.end.clone_from(&nan);
                 }
                 path
             })
@@ -199,7 +199,7 @@ impl Measured {
     }
 }
 
-/// The attributes of one measure, a row a path.
+/// Computes the attributes of a measure, one row for each path.
 fn compute(measure: Measure, paths: &[Path], axes: usize) -> Result<Vec<Field>, ConvertError> {
     let floats = |values: &dyn Fn(&Path) -> Vec<f64>, name: &'static str| {
         let bytes: Vec<u8> = paths
@@ -226,16 +226,16 @@ fn compute(measure: Measure, paths: &[Path], axes: usize) -> Result<Vec<Field>, 
 }
 
 fn orientation(path: &Path) -> Vec<f64> {
-    let apart = distance(&path.start, &path.end);
+    let chord = distance(&path.start, &path.end);
     let unit = |(start, end): (&f64, &f64)| {
-        if apart > SAME_PLACE_DISTANCE { (end - start) / apart } else { 0.0 }
+        if chord > SAME_PLACE_DISTANCE { (end - start) / chord } else { 0.0 }
     };
     path.start.iter().zip(&path.end).map(unit).collect()
 }
 
 fn tortuosity(path: &Path) -> f64 {
-    let apart = distance(&path.start, &path.end);
-    if apart > SAME_PLACE_DISTANCE { path.length / apart } else { 1.0 }
+    let chord = distance(&path.start, &path.end);
+    if chord > SAME_PLACE_DISTANCE { path.length / chord } else { 1.0 }
 }
 
 fn position(positions: &Column, row: usize, axes: usize) -> Vec<f64> {
@@ -247,9 +247,9 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 }
 
 const UINT32: Dtype = Dtype { kind: DtypeKind::UInt, size: 4, big_endian: false };
-/// Ends that are not farther apart are one place.
+/// Largest distance between two ends that are the same place.
 const SAME_PLACE_DISTANCE: f64 = 1e-12;
-/// About what is held for an object: two places of three axes, two numbers, and the map.
+/// Approximate size of a path in memory: two positions of three axes, two numbers, and the map entry.
 const PATH_BYTES: u64 = 200;
 
 #[cfg(test)]
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn every_measure_is_computed_over_the_batches_of_an_object() {
+    fn computes_every_measure_across_batches() {
         // A right angle of 3 and 4; a closed square; one vertex.
         let text = "x,y,object\n0,0,1\n3,0,1\n3,4,1\n0,0,2\n1,0,2\n1,1,2\n0,1,2\n0,0,2\n5,6,9\n";
         let pieces = read_csv(text, &options(Measure::ALL)).unwrap();
@@ -283,7 +283,7 @@ mod tests {
                 }
             }
         }
-        for (id, name, wanted) in [
+        for (id, name, expected) in [
             (1, "length", vec![7.0]),
             (1, "start", vec![0.0, 0.0]),
             (1, "end", vec![3.0, 4.0]),
@@ -297,23 +297,23 @@ mod tests {
             (9, "end", vec![5.0, 6.0]),
             (9, "vertex_count", vec![1.0]),
         ] {
-            assert_eq!(rows[&id][name], wanted, "{name} of {id}");
+            assert_eq!(rows[&id][name], expected, "{name} of {id}");
         }
     }
 
     #[test]
-    fn points_and_names_that_are_taken_are_refused() {
+    fn refuses_points_and_too_many_open_objects() {
         let points = ReadOptions { kind: None, ..options(&[Measure::Length]) };
         let error = read_csv("x,y\n0,0\n", &points).unwrap_err().to_string();
         assert!(error.contains("found point_cloud"), "{error}");
-        let few = ReadOptions { memory: 1, ..options(&[Measure::Length]) };
+        let small = ReadOptions { memory: 1, ..options(&[Measure::Length]) };
         let text = "x,object\n0,1\n1,1\n0,2\n1,2\n";
-        let error = read_csv(text, &few).unwrap_err().to_string();
+        let error = read_csv(text, &small).unwrap_err().to_string();
         assert!(error.contains("LimitExceeded") || error.contains("sample"), "{error}");
     }
 
     #[test]
-    fn words_are_read_back() {
+    fn parses_its_own_tokens() {
         for measure in Measure::ALL {
             assert_eq!(measure.token().parse(), Ok(*measure));
         }

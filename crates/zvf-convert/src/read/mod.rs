@@ -1,26 +1,24 @@
-//! Files of other formats to geometry, batch by batch.
+//! Readers: files of other formats to geometry, batch by batch.
 //!
 //! ```text
-//! npy, npz   an array of positions or of records; a set of arrays by name
-//! csv, tsv   a line a vertex, a header line first
+//! npy, npz   an array of positions or of records; a set of named arrays
+//! csv, tsv   one vertex a line, after a header line
 //! ply        vertices with properties, faces or edges; text and both binaries
 //! obj        vertices, faces or lines
-//! swc        trees: a line a node, with its radius, type and parent
+//! swc        trees: one node a line, with its radius, type and parent
 //! trk        streamlines with scalars and properties, to world coordinates in mm
-//! las, laz   points of laser scanners, with extra bytes; copc: those in a box, to a spacing
-//! geojson    features, as one collection or a line each; fgb: with an index over their boxes
+//! las, laz   points of laser scanners, with extra bytes; copc: also by box and spacing
+//! geojson    features, as one collection or one a line; fgb: with an index of their boxes
 //! arrow      record batches and Parquet: tables of vertices, features of GeoArrow and GeoParquet
 //! xyz, pts   lines of coordinates
-//! h5ad       cells with their places
+//! h5ad       cells with their positions
 //! ```
 //!
-//! [`open`] reads as much as it takes to know the columns; the [`Reader`] then yields [`Piece`]s:
-//! vertices, what joins them, what is said of objects. Numbers of vertices run through the file, so
-//! that a piece of edges may name vertices of any piece before it.
+//! [`open`] reads what it needs to know the columns. The [`Reader`] then yields [`Piece`]s: vertices, elements, objects.
+//! Vertices are numbered over the whole file, so that elements may refer to vertices of any earlier piece.
 //!
-//! Nothing is reserved for a count that a file claims: memory follows the bytes that are there and
-//! [`ReadOptions::memory`]. What a file holds and geometry does not is left out and said so in
-//! [`Header::left_out`].
+//! Counts in a file are not trusted: memory is bounded by the bytes of the file and by [`ReadOptions::memory`]. What
+//! geometry cannot represent is left out and listed in [`Header::left_out`].
 //!
 //! Not here: chunks and stores; what to do with the geometry.
 
@@ -92,7 +90,7 @@ use zvf_format::Class;
 use crate::ConvertError;
 use crate::error::Place;
 
-/// Begins to read `input` as `format`, or as what its first bytes and its name tell.
+/// Opens `input` as `format`, or as the format that its first bytes or its name show.
 ///
 /// ```
 /// use zvf_convert::read::{self, Input, Piece, ReadOptions};
@@ -109,24 +107,24 @@ use crate::error::Place;
 ///
 /// # Errors
 ///
-/// When the file cannot be read, its format is not known, or its header is not one of that format.
+/// When the file cannot be read, its format is not known, or its header is invalid.
 pub fn open(
     input: Input,
     format: Option<Format>,
     options: &ReadOptions,
 ) -> Result<Reader, ConvertError> {
     let mut bytes = input.begin()?;
-    let known = Format::detect(&bytes.start()?);
+    let detected = Format::detect(&bytes.start()?);
     let by_name = || bytes.path().and_then(Format::from_extension);
-    let known = match known {
-        // A name that promises an octree is held to it: its reader says what is missing.
+    let detected = match detected {
+        // A file named as COPC is read as COPC, so that a missing octree is an error.
         Some(Format::Laz) if by_name() == Some(Format::Copc) => Some(Format::Copc),
-        known => known,
+        detected => detected,
     };
-    let Some(format) = format.or(known).or_else(by_name) else {
+    let Some(format) = format.or(detected).or_else(by_name) else {
         return Err(ConvertError::NoFormat { path: bytes.path().map(Path::to_owned) });
     };
-    bytes.is(format);
+    bytes.set_format(format);
     let Some(open) = format.spec().read else {
         return Err(ConvertError::NotRead { format: format.name() });
     };
@@ -140,16 +138,16 @@ pub fn open(
         let found = format.name();
         return Err(bytes.bad(Class::Unsupported, place, "a folder of precomputed", found).into());
     }
-    measure::measured(open(bytes, options)?, format.name(), options)
+    measure::add_measures(open(bytes, options)?, format.name(), options)
 }
 
-/// What a file holds, and then its pieces in order. Nothing follows an error.
+/// A reader of a file: its header, and an iterator over its pieces. It ends after an error.
 ///
 /// ```
 /// use zvf_convert::read::{self, Format, Input, ReadOptions};
 ///
 /// let mut reader = read::open(Input::reader(&b"x\n1\nx\n"[..]), Some(Format::Csv), &ReadOptions {
-///     memory: 1, // too little for a sample that shows the second line
+///     memory: 1, // too little for a sample with the second line
 ///     ..ReadOptions::default()
 /// })?;
 /// assert!(reader.next().unwrap().is_err() && reader.next().is_none());
@@ -160,10 +158,10 @@ pub struct Reader {
     pieces: Box<dyn Iterator<Item = Result<Piece, ConvertError>> + Send>,
     ended: bool,
     notes: Notes,
-    seeks: bool, // the pieces pass over some of them without reading those
+    seeks: bool, // `nth` of the pieces skips without reading
 }
 
-/// What a reader finds out on its way and is no error: a count that is wrong, values that were narrowed.
+/// Warnings of a reader: a wrong count, values that were narrowed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes(Arc<Mutex<Vec<String>>>);
 
@@ -182,12 +180,12 @@ impl Reader {
         Self { header, pieces, ended: false, notes, seeks: false }
     }
 
-    /// The same, whose pieces have an `nth` that reads only the one that it gives.
-    pub(crate) fn seeking(self) -> Self {
+    /// Declares that `nth` of the pieces only reads the piece that it returns.
+    pub(crate) fn with_seek(self) -> Self {
         Self { seeks: true, ..self }
     }
 
-    /// The pieces that `step` gives, until it gives none.
+    /// Creates a reader that calls `step` for each piece, until it returns `None`.
     pub(crate) fn from_steps(
         header: Header,
         mut step: impl FnMut() -> Result<Option<Piece>, ConvertError> + Send + 'static,
@@ -195,7 +193,7 @@ impl Reader {
         Self::new(header, std::iter::from_fn(move || step().transpose()))
     }
 
-    /// What is in memory already, as if it were read from a file.
+    /// Creates a reader of pieces in memory.
     ///
     /// ```
     /// use zvf_convert::read::{self, Format, Input, Piece, ReadOptions, Reader};
@@ -211,7 +209,7 @@ impl Reader {
         Self::new(header, pieces.into_iter().map(Ok))
     }
 
-    /// What `next` gives, as if it were read from a file; it may write down what it finds out and is no error.
+    /// Creates a reader that calls `next` for each piece. `next` may add warnings to its argument.
     ///
     /// ```
     /// use zvf_convert::read::{self, Format, Input, ReadOptions, Reader};
@@ -238,19 +236,19 @@ impl Reader {
         Self::new(header, pieces).with_notes(notes)
     }
 
-    /// The same, whose pieces write down what they find out.
+    /// Shares `notes` with the pieces, which add warnings to it.
     pub(crate) fn with_notes(self, notes: Notes) -> Self {
         Self { notes, ..self }
     }
 
-    /// What was found out so far and is no error; complete once the pieces are.
+    /// Returns the warnings so far. The list is complete after the last piece.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.notes.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Goes on by `pieces` pieces without reading all of them, where the format tells the place of each; `false` where they
-    /// have to be read, and nothing was done.
+    /// Skips `pieces` pieces without reading them, if the format allows it. Returns `false` and does nothing if they have to
+    /// be read.
     ///
     /// ```
     /// use zvf_convert::read::{self, Format, Input, ReadOptions};
@@ -274,7 +272,7 @@ impl Reader {
         piece.transpose().map(|_| true)
     }
 
-    /// What the file holds.
+    /// Returns the header of the file.
     #[must_use]
     pub const fn header(&self) -> &Header {
         &self.header

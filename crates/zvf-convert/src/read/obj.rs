@@ -1,15 +1,15 @@
-//! OBJ: vertices, and faces or lines that name them.
+//! OBJ: vertices, and faces or lines that refer to them.
 //!
 //! ```text
-//! v x y z [w | r g b]   a vertex, counted from 1; with a colour where the first one has one
-//! f 1/2/3 -1//4 …       a face: vertices, each with texture and normal; negative from the last one back
+//! v x y z [w | r g b]   a vertex, counted from 1; with a colour if the first vertex has one
+//! f 1/2/3 -1//4 …       a face: vertices, each with texture and normal; negative numbers count back from the last one
 //! l 1 2 3               a line through vertices
-//! f 1 2 \               a line that ends so goes on in the next one
+//! f 1 2 \               a line that continues in the next one
 //! ```
 //!
-//! Faces make a mesh; without faces, lines make a graph with an edge from each vertex to the next. An
-//! element may name the vertices above it only, so that vertices need not be held. Textures, normals,
-//! curves, names and materials are left out.
+//! Faces make a mesh; without faces, lines make a graph with an edge from each vertex to the next. An element may only
+//! refer to vertices above it, so that vertices are not kept in memory. Textures, normals, curves, names and materials are
+//! left out.
 
 use std::collections::BTreeMap;
 use std::str::SplitAsciiWhitespace;
@@ -35,15 +35,15 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         let bad = bytes.bad(Class::Unsupported, place, "a file, which is read twice", "a stream");
         return Err(bad.with_hint("give the file itself").into());
     };
-    let seen = Seen::scan(Lines::new_lossy(bytes))?;
-    let inferred = match &seen {
-        Seen { faces: 1.., .. } => Kind::Mesh,
-        Seen { lines: 1.., .. } => Kind::Graph,
-        Seen { .. } => Kind::PointCloud,
+    let counts = LineCounts::scan(Lines::new_lossy(bytes))?;
+    let inferred = match &counts {
+        LineCounts { faces: 1.., .. } => Kind::Mesh,
+        LineCounts { lines: 1.., .. } => Kind::Graph,
+        LineCounts { .. } => Kind::PointCloud,
     };
     let kind = options.kind.unwrap_or(inferred);
-    let joins = if kind == Kind::Mesh { "f" } else { "l" };
-    let count = if kind == Kind::Mesh { seen.faces } else { seen.lines };
+    let keyword = if kind == Kind::Mesh { "f" } else { "l" };
+    let count = if kind == Kind::Mesh { counts.faces } else { counts.lines };
     if kind.has_links() && count == 0 {
         let place = Place::Named("the file".to_owned());
         let expected = format!("edges or faces of a {kind}");
@@ -57,23 +57,23 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             BadInput::new(Class::Unsupported, "OBJ", place, "a type of floats", dtype.to_string());
         return Err(bad.into());
     }
-    let coloured = seen.coloured;
+    let has_colour = counts.has_colour;
     let vertices = || {
         let colour = NamedValues::new("color", Dtype::FLOAT32, 3);
-        let fields = if coloured { vec![colour] } else { Vec::new() };
+        let fields = if has_colour { vec![colour] } else { Vec::new() };
         Vertices::new(kind, Values::new(dtype, 3), fields, kind.is_chain())
     };
     let header = vertices().header(axes(3))?;
-    let begin = |joins| {
+    let begin = |keyword| {
         let mut bytes = Bytes::open(&path)?;
-        bytes.is(super::Format::Obj);
-        let polygons = if joins == Some("l") { Polygons::Same } else { options.polygons };
+        bytes.set_format(super::Format::Obj);
+        let polygons = if keyword == Some("l") { Polygons::Same } else { options.polygons };
         Ok::<_, ConvertError>(Pieces {
             lines: Lines::new_lossy(bytes),
             body: Body {
-                joins,
+                keyword,
                 vertices: vertices(),
-                coloured,
+                has_colour,
                 count: 0,
                 corners: Corners::new(polygons),
             },
@@ -82,74 +82,75 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             ended: false,
         })
     };
-    let joins = kind.has_links().then_some(joins);
-    let elements = match (joins, options.polygons) {
+    let keyword = kind.has_links().then_some(keyword);
+    let elements = match (keyword, options.polygons) {
         (None, _) => None,
         (Some("l"), _) => Some(Some(2)),
         (Some(_), Polygons::Triangles) => Some(Some(3)),
-        (Some(_), Polygons::Same | Polygons::Rings) => Some(seen.corners),
+        (Some(_), Polygons::Same | Polygons::Rings) => Some(counts.corners),
     };
     let header = Header {
         elements: elements.map(|width| ElementHeader { width, fields: Vec::new() }),
-        vertices: Some(seen.vertices),
-        left_out: seen.left_out(joins),
+        vertices: Some(counts.vertices),
+        left_out: counts.left_out(keyword),
         ..header
     };
-    let mut pieces = begin(joins)?;
+    let mut pieces = begin(keyword)?;
     Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
-/// What there is in a file.
+/// The number of lines of each kind in a file.
 #[derive(Debug, Default)]
-struct Seen {
+struct LineCounts {
     vertices: u64,
     faces: u64,
     lines: u64,
-    coloured: bool,       // the first vertex has a colour
+    has_colour: bool,     // the first vertex has a colour
     corners: Option<u32>, // of the first face
     others: BTreeMap<&'static str, u64>,
 }
 
-impl Seen {
+impl LineCounts {
     fn scan(mut lines: Lines) -> Result<Self, ConvertError> {
-        let mut seen = Self::default();
+        let mut counts = Self::default();
         while let Some(line) = lines.next_continued_bytes()? {
             let line = line.trim_ascii();
             let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
             let (word, rest) = line.split_at(end);
             let count = match word {
                 b"v" => {
-                    if seen.vertices == 0 {
-                        seen.coloured = count_words(rest) == 6;
+                    if counts.vertices == 0 {
+                        counts.has_colour = count_words(rest) == 6;
                     }
-                    &mut seen.vertices
+                    &mut counts.vertices
                 }
                 b"f" | b"fo" => {
-                    if seen.faces == 0 {
-                        seen.corners = u32::try_from(count_words(rest)).ok();
+                    if counts.faces == 0 {
+                        counts.corners = u32::try_from(count_words(rest)).ok();
                     }
-                    &mut seen.faces
+                    &mut counts.faces
                 }
-                b"l" => &mut seen.lines,
-                word => match OTHERS.iter().find(|(known, _)| known.as_bytes() == word) {
-                    Some((_, what)) => seen.others.entry(*what).or_default(),
-                    None => continue, // a comment, or a word of a program of its own
+                b"l" => &mut counts.lines,
+                word => match LEFT_OUT.iter().find(|(known, _)| known.as_bytes() == word) {
+                    Some((_, what)) => counts.others.entry(*what).or_default(),
+                    None => continue, // a comment, or an extension
                 },
             };
             *count += 1;
         }
-        Ok(seen)
+        Ok(counts)
     }
 
-    fn left_out(&self, joins: Option<&str>) -> Vec<String> {
+    /// Describes what is not read. `keyword` is the one of the elements that are read.
+    fn left_out(&self, keyword: Option<&str>) -> Vec<String> {
         let mut all: Vec<(u64, &str)> =
             self.others.iter().map(|(what, count)| (*count, *what)).collect();
         for (word, count, what) in [("f", self.faces, "faces"), ("l", self.lines, "lines")] {
-            if joins != Some(word) && count > 0 {
+            if keyword != Some(word) && count > 0 {
                 all.push((count, what));
             }
         }
-        let describe = |(count, what): (u64, &str)| match KEPT_BY_OTHERS.contains(&what) {
+        let describe = |(count, what): (u64, &str)| match CORNER_ATTRIBUTES.contains(&what) {
             true => format!(
                 "{count} {what}; to keep them, give each vertex its own in a PLY or glTF file"
             ),
@@ -163,41 +164,42 @@ fn count_words(line: &[u8]) -> usize {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count()
 }
 
-/// A file in the course of being read.
+/// Reads the file in batches.
 struct Pieces {
     lines: Lines,
     body: Body,
     batch_rows: usize,
-    pending: Option<Piece>, // elements whose vertices go before them
+    pending: Option<Piece>, // elements that follow the vertices that were just returned
     ended: bool,
 }
 
-/// What its lines make.
+/// The vertices and elements of the current batch.
 struct Body {
-    joins: Option<&'static str>,
+    keyword: Option<&'static str>, // of the elements that are read
     vertices: Vertices,
-    coloured: bool,
+    has_colour: bool,
     count: u64, // vertices so far
     corners: Corners,
 }
 
-/// What is wrong in a line: not yet where that is.
+/// An error in a line, without its place.
 enum Fault {
     Bad(Class, String, String),
     Refused(Refusal, String),
 }
 
 impl Fault {
-    fn number(expected: &str, word: &str) -> Self {
+    fn bad_number(expected: &str, word: &str) -> Self {
         let found = format!("{:?}", word.chars().take(MAX_SHOWN_CHARS).collect::<String>());
         Self::Bad(Class::Encoding, expected.to_owned(), found)
     }
 
-    fn at(self, lines: &Lines) -> ConvertError {
+    /// Adds the place, the current line.
+    fn into_error(self, lines: &Lines) -> ConvertError {
         match self {
             Self::Bad(class, expected, found) => lines.bad(class, expected, found).into(),
             Self::Refused(refusal, found) => {
-                refusal.at(|class, expected| lines.bad(class, expected, found))
+                refusal.into_error(|class, expected| lines.bad(class, expected, found))
             }
         }
     }
@@ -216,7 +218,7 @@ impl Pieces {
                 self.ended = true;
                 break;
             };
-            self.body.line(line).map_err(|fault| fault.at(&self.lines))?;
+            self.body.push_line(line).map_err(|fault| fault.into_error(&self.lines))?;
         }
         let Body { vertices, corners, .. } = &mut self.body;
         if corners.rows() > 0 && (self.ended || corners.rows() >= self.batch_rows) {
@@ -231,21 +233,23 @@ impl Pieces {
 }
 
 impl Body {
-    fn line(&mut self, line: &str) -> Result<(), Fault> {
+    fn push_line(&mut self, line: &str) -> Result<(), Fault> {
         let mut words = line.split_ascii_whitespace();
         match words.next() {
-            Some("v") => self.vertex(words),
-            Some(word) if self.joins == Some(word) || (word == "fo" && self.joins == Some("f")) => {
-                self.element(words)
+            Some("v") => self.push_vertex(words),
+            Some(word)
+                if self.keyword == Some(word) || (word == "fo" && self.keyword == Some("f")) =>
+            {
+                self.push_element(words)
             }
             _ => Ok(()),
         }
     }
 
-    fn vertex(&mut self, words: SplitAsciiWhitespace<'_>) -> Result<(), Fault> {
+    fn push_vertex(&mut self, words: SplitAsciiWhitespace<'_>) -> Result<(), Fault> {
         let mut values = [""; MAX_WORDS];
         let count = values.iter_mut().zip(words).map(|(value, word)| *value = word).count();
-        let expected = match (self.coloured, count) {
+        let expected = match (self.has_colour, count) {
             (true, 6) | (false, 3 | 4 | 6..=7) => None,
             (true, _) => Some("x, y, z and a colour as the first vertex has"),
             (false, _) => Some("x, y and z"),
@@ -255,13 +259,13 @@ impl Body {
             return Err(Fault::Bad(Class::CountMismatch, expected.to_owned(), found));
         }
         for (at, word) in values.into_iter().take(count).enumerate() {
-            let pushed = match (at, self.coloured, self.vertices.fields.first_mut()) {
+            let pushed = match (at, self.has_colour, self.vertices.fields.first_mut()) {
                 (0..=2, ..) => self.vertices.positions.push_text(word),
                 (_, true, Some(colour)) => colour.values.push_text(word),
                 _ => true,
             };
             if !pushed {
-                return Err(Fault::number("a number", word));
+                return Err(Fault::bad_number("a number", word));
             }
         }
         self.vertices.end_row(None, 0);
@@ -269,55 +273,55 @@ impl Body {
         Ok(())
     }
 
-    fn element(&mut self, words: SplitAsciiWhitespace<'_>) -> Result<(), Fault> {
+    fn push_element(&mut self, words: SplitAsciiWhitespace<'_>) -> Result<(), Fault> {
         let corners = to_u64(words.clone().count());
-        let face = self.joins == Some("f");
-        if face {
-            let refused = |refusal| Fault::Refused(refusal, corners.to_string());
-            self.corners.face(corners).map_err(refused)?;
+        let is_face = self.keyword == Some("f");
+        if is_face {
+            let refuse = |refusal| Fault::Refused(refusal, corners.to_string());
+            self.corners.check_face(corners).map_err(refuse)?;
         } else if corners < 2 {
             let expected = "2 vertices or more".to_owned();
             return Err(Fault::Bad(Class::BadShape, expected, corners.to_string()));
         }
         let mut before = None;
         for word in words {
-            let vertex = self.named(word)?;
-            if face {
-                self.join(vertex, word)?;
+            let vertex = self.parse_vertex(word)?;
+            if is_face {
+                self.push_corner(vertex, word)?;
             } else if let Some(before) = before.replace(vertex) {
-                self.join(before, word)?;
-                self.join(vertex, word)?;
+                self.push_corner(before, word)?;
+                self.push_corner(vertex, word)?;
                 self.corners.end();
             }
         }
-        if face {
+        if is_face {
             self.corners.end();
         }
         Ok(())
     }
 
-    fn join(&mut self, vertex: i64, word: &str) -> Result<(), Fault> {
+    fn push_corner(&mut self, vertex: i64, word: &str) -> Result<(), Fault> {
         self.corners.push(vertex, self.count).map_err(|refusal| {
             let expected = format!("one of the {} vertices above", self.count);
             Fault::Refused(Refusal { expected, ..refusal }, format!("{word:?}"))
         })
     }
 
-    /// The vertex that a word such as `7/1/2` or `-1` names, from 0.
-    fn named(&self, word: &str) -> Result<i64, Fault> {
+    /// Parses the vertex of a word such as `7/1/2` or `-1`. Returns its index from 0.
+    fn parse_vertex(&self, word: &str) -> Result<i64, Fault> {
         let end = word.bytes().position(|byte| byte == b'/').unwrap_or(word.len());
         let number = word.get(..end).and_then(|number| number.parse::<i64>().ok());
         let count = i64::try_from(self.count).unwrap_or(i64::MAX);
         match number {
-            Some(0) | None => Err(Fault::number("a number of a vertex, from 1", word)),
+            Some(0) | None => Err(Fault::bad_number("a number of a vertex, from 1", word)),
             Some(number) if number < 0 => Ok(count.saturating_add(number)),
             Some(number) => Ok(number.saturating_sub(1)),
         }
     }
 }
 
-/// What is left out, by the word its lines begin with.
-const OTHERS: [(&str, &str); 13] = [
+/// The lines that are left out: their keywords and what they hold.
+const LEFT_OUT: [(&str, &str); 13] = [
     ("vt", "texture coordinates"),
     ("vn", "normals"),
     ("vp", "points of parameter space"),
@@ -332,11 +336,11 @@ const OTHERS: [(&str, &str); 13] = [
     ("surf", "surfaces"),
     ("cstype", "curves"),
 ];
-/// What is an attribute of vertices where the format has one for each vertex; here each corner of a face names it.
-const KEPT_BY_OTHERS: [&str; 2] = ["texture coordinates", "normals"];
-/// Values of a vertex that are looked at.
+/// Attributes that other formats store for each vertex. OBJ stores them for each corner of a face.
+const CORNER_ATTRIBUTES: [&str; 2] = ["texture coordinates", "normals"];
+/// Number of values of a vertex that are parsed.
 const MAX_WORDS: usize = 8;
-/// Characters of a wrong value that a message shows.
+/// Characters of a bad value that a message shows.
 const MAX_SHOWN_CHARS: usize = 40;
 
 #[cfg(test)]

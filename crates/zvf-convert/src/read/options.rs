@@ -1,4 +1,4 @@
-//! What a caller may want to be read otherwise.
+//! Options of readers.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-/// How to read a file.
+/// Options for reading a file.
 ///
 /// ```
 /// use zvf_convert::read::{ColumnRoles, ReadOptions};
@@ -22,42 +22,42 @@ use zvf_model::Kind;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// What the geometry is, where the file does not say or may be taken for something simpler.
+    /// The kind of geometry, if the file does not state it, or to read it as a simpler kind.
     pub kind: Option<Kind>,
-    /// What the columns of a table are: npy with records, npz, CSV and TSV.
+    /// The roles of the columns of a table: npy with records, npz, CSV and TSV.
     pub columns: ColumnRoles,
     /// The type of positions that are text in the file [default: `float64` for CSV and TSV, `float32`
     /// for OBJ and SWC].
     pub positions: Option<Dtype>,
-    /// What to do with faces that have different numbers of corners.
+    /// How to read faces that have different numbers of corners.
     pub polygons: Polygons,
-    /// How tables of text are written.
+    /// The syntax of tables of text.
     pub text: TextOptions,
-    /// The table of nodes of a list of edges: CSV with `node_id`, positions and attributes.
+    /// The table of nodes for a list of edges: CSV with `node_id`, positions and attributes.
     pub nodes: Option<PathBuf>,
-    /// Whether a matrix that leads to the world of the format is applied: TRK and precomputed. Otherwise positions
-    /// are what is stored, and the matrix is recorded.
+    /// Whether to apply the matrix to world coordinates: TRK and precomputed. Otherwise positions are read as stored, and
+    /// the matrix is recorded.
     pub apply_space: bool,
-    /// Whether corners of equal bits become one vertex, where each face comes with its own: STL.
+    /// Whether to merge corners with equal coordinates into one vertex, in formats without shared vertices: STL.
     pub weld: bool,
-    /// Attributes of lines that are computed from their vertices.
+    /// Attributes of lines to compute from their vertices.
     pub measures: Vec<Measure>,
-    /// The level of detail that is read, 0 being the finest, where a file has several: meshes of precomputed.
+    /// The level of detail to read, 0 being the finest, if a file has several: meshes of precomputed.
     pub lod: u32,
-    /// Only the segments of these ids: skeletons and meshes of precomputed.
+    /// The ids of the segments to read: skeletons and meshes of precomputed.
     pub segments: Option<Vec<u64>>,
-    /// At most so many vertices or elements in a piece.
+    /// Largest number of vertices or elements in a piece.
     pub batch_rows: usize,
-    /// Bytes that a reader may hold at once, where the format makes it hold anything: the sample that
-    /// types of columns are inferred from, the nodes of a tree.
+    /// Bytes that a reader may keep in memory, if the format needs it: the sample that types of columns are inferred from,
+    /// the nodes of a tree.
     pub memory: u64,
-    /// Only what lies in this box, where the format can find it without the rest.
+    /// The box to read, in formats that support one.
     pub bounds: Option<Bounds>,
-    /// No finer than points this far apart, where the format has levels of them.
+    /// The finest spacing of points to read, in formats with levels of detail of points.
     pub resolution: Option<f64>,
 }
 
-/// A box: the least and the largest coordinate of each axis.
+/// A box: the smallest and the largest coordinate of each axis.
 ///
 /// ```
 /// use zvf_convert::read::Bounds;
@@ -67,21 +67,21 @@ pub struct ReadOptions {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounds {
-    /// The least of each axis.
+    /// The smallest coordinate of each axis.
     pub min: Vec<f64>,
-    /// The largest of each axis.
+    /// The largest coordinate of each axis.
     pub max: Vec<f64>,
 }
 
 impl Bounds {
-    /// Whether a position lies in it; axes it does not name are free.
+    /// Checks whether a position lies in the box. Axes without bounds are ignored.
     #[must_use]
     pub fn contains(&self, position: &[f64]) -> bool {
         let mut bounds = self.min.iter().zip(&self.max).zip(position);
         bounds.all(|((min, max), x)| min <= x && x <= max)
     }
 
-    /// Whether it has a place in common with the cube of that corner and side.
+    /// Checks whether the box intersects the cube with this corner and side.
     #[must_use]
     pub(crate) fn meets_cube(&self, corner: [f64; 3], side: f64) -> bool {
         let mut bounds = self.min.iter().zip(&self.max).zip(corner);
@@ -111,7 +111,7 @@ impl Default for ReadOptions {
     }
 }
 
-/// An attribute of lines that is computed while they are read.
+/// An attribute of lines that is computed from their vertices.
 ///
 /// ```
 /// use zvf_convert::read::{self, Format, Input, Measure, Piece, ReadOptions};
@@ -140,18 +140,18 @@ pub enum Measure {
     Endpoints,
     /// The unit vector from the first to the last vertex.
     Orientation,
-    /// The length over the distance between the ends.
+    /// The length divided by the distance between the ends.
     Tortuosity,
-    /// How many vertices there are.
+    /// The number of vertices.
     VertexCount,
 }
 
 impl Measure {
-    /// All of them.
+    /// All measures.
     pub const ALL: &[Self] =
         &[Self::Length, Self::Endpoints, Self::Orientation, Self::Tortuosity, Self::VertexCount];
 
-    /// The word for it.
+    /// Returns its name in options.
     #[must_use]
     pub const fn token(self) -> &'static str {
         match self {
@@ -176,7 +176,7 @@ impl FromStr for Measure {
     }
 }
 
-/// Which columns are what, by name.
+/// The roles of columns, by name.
 ///
 /// ```
 /// use zvf_convert::read::{self, ColumnRoles, Format, Input, ReadOptions};
@@ -190,17 +190,17 @@ impl FromStr for Measure {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ColumnRoles {
-    /// The columns of positions, one an axis [default: `x`, `y`, `z`, `t`, as far as there are any].
+    /// The columns of positions, one for each axis [default: those of `x`, `y`, `z`, `t` that exist].
     pub positions: Vec<String>,
-    /// The column that says which object a vertex belongs to [default: `object`, where there is one].
+    /// The column of the objects of vertices [default: `object`, if it exists].
     pub object: Option<String>,
-    /// The attributes that are wanted [default: all other columns].
+    /// The columns to read as attributes [default: all other columns].
     pub fields: Option<Vec<String>>,
-    /// The types of columns that are not to be inferred from their values.
+    /// The types of columns; other types are inferred from the values.
     pub types: Vec<(String, Dtype)>,
 }
 
-/// How tables of text are written.
+/// The syntax of tables of text.
 ///
 /// ```
 /// use zvf_convert::read::{self, Format, Input, ReadOptions, TextOptions};
@@ -219,15 +219,15 @@ pub struct ColumnRoles {
 /// ```
 #[derive(Clone, Debug)]
 pub struct TextOptions {
-    /// What stands between values: a byte of ASCII; a blank is any number of blanks and tabs [default: by the format].
+    /// The separator of values, an ASCII byte. A blank is any number of blanks and tabs [default: by the format].
     pub separator: Option<u8>,
     /// Whether the first line names the columns; otherwise they are x, y, z, c3, c4 and so on.
     pub has_header: bool,
-    /// What a line begins with that is no row.
+    /// The first character of a comment line.
     pub comment: Option<u8>,
-    /// What stands for missing numbers, beside an empty value, NA and the like.
+    /// Words for missing numbers, in addition to empty values, `NA` and similar words.
     pub missing: Vec<String>,
-    /// Leaves rows out that are none, and says which.
+    /// Whether to skip bad rows and list them in the notes.
     pub skip_bad_rows: bool,
 }
 
@@ -238,7 +238,7 @@ impl Default for TextOptions {
     }
 }
 
-/// What to do with faces.
+/// How to read faces.
 ///
 /// ```
 /// use zvf_convert::read::{Polygons, ReadOptions};
@@ -248,11 +248,11 @@ impl Default for TextOptions {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Polygons {
-    /// They all have as many corners as the first, or it is an error.
+    /// All faces must have as many corners as the first one.
     #[default]
     Same,
-    /// A fan of triangles for each.
+    /// Faces are split into fans of triangles.
     Triangles,
-    /// Their rings as closed polylines, in formats of features.
+    /// Rings become closed polylines, in formats of features.
     Rings,
 }

@@ -1,4 +1,4 @@
-//! Numbers in text and in compressed streams, of a size that is known before.
+//! Decoders of base64 and of compressed streams with a known size.
 
 use std::io::Read as _;
 
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
-/// What is wrong with packed bytes.
+/// An error in packed bytes, without its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PackedFault {
     pub(super) class: Class,
@@ -21,10 +21,10 @@ impl PackedFault {
     }
 }
 
-/// The bytes that base64 `text` says; white space is passed over.
+/// Decodes base64 `text`. White space is skipped.
 pub(super) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, PackedFault> {
-    let white = text.iter().any(u8::is_ascii_whitespace);
-    let decoded = if white {
+    let has_space = text.iter().any(u8::is_ascii_whitespace);
+    let decoded = if has_space {
         let dense: Vec<u8> =
             text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
         STANDARD.decode(dense)
@@ -34,12 +34,12 @@ pub(super) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, PackedFault> {
     decoded.map_err(|error| PackedFault::new(Class::Encoding, "base64", error.to_string()))
 }
 
-/// The base64 text of `bytes`.
+/// Encodes `bytes` as base64.
 pub(crate) fn encode_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Exactly `size` bytes from a zlib stream.
+/// Decompresses a zlib stream of exactly `size` bytes.
 pub(super) fn inflate(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
     let mut all = Vec::new();
     let limit = to_u64(size).saturating_add(1);
@@ -54,7 +54,7 @@ pub(super) fn inflate(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault
     check_unpacked_length(all, size)
 }
 
-/// Exactly `size` bytes from a container of xz.
+/// Decompresses an xz container of exactly `size` bytes.
 pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
     let mut all = Vec::new();
     let limit = to_u64(size).saturating_add(1);
@@ -67,9 +67,9 @@ pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFau
     check_unpacked_length(all, size)
 }
 
-/// Exactly `size` bytes from a block of LZ4.
+/// Decompresses an LZ4 block of exactly `size` bytes.
 pub(super) fn unpack_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
-    // A byte of a block makes at most 255.
+    // A byte of a block expands to at most 255 bytes.
     if size > block.len().saturating_mul(255).saturating_add(64) {
         let found = format!("{} bytes of LZ4", block.len());
         return Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found));
@@ -95,7 +95,7 @@ fn check_unpacked_length(all: Vec<u8>, size: usize) -> Result<Vec<u8>, PackedFau
     }
 }
 
-/// Memory for the dictionary of xz.
+/// Memory limit of the xz decoder.
 const XZ_MEMORY_KIB: u32 = 256 << 10;
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn unpacks_no_more_than_was_said() {
+    fn refuses_streams_of_another_size() {
         let mut packer =
             flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
         packer.write_all(&[7; 1000]).unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_with_line_ends() {
+    fn decodes_base64_with_line_ends() {
         assert_eq!(decode_base64(b" aGVs\r\nbG8= ").unwrap(), b"hello");
         assert_eq!(decode_base64(b"a*==").unwrap_err().class, Class::Encoding);
     }

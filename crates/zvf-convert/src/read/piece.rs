@@ -1,4 +1,4 @@
-//! What a reader yields, and what it says before.
+//! The header and the pieces of a reader.
 
 use serde_json::Value as Json;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
@@ -6,9 +6,9 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 use super::values::no_batch;
 use crate::ConvertError;
 
-/// What a file holds.
+/// The contents of a file.
 ///
-/// Columns have no rows here: they say name, type and width.
+/// Columns have no rows here. They state name, type and width.
 ///
 /// ```
 /// use zvf_convert::read::{self, Format, Input, ReadOptions};
@@ -22,27 +22,27 @@ use crate::ConvertError;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
-    /// What the geometry is.
+    /// The kind of the geometry.
     pub kind: Kind,
     /// The names of the axes.
     pub axes: Vec<String>,
-    /// The unit of each axis, where the format states them; empty when it states none.
+    /// The unit of each axis, if the format states any; otherwise empty.
     pub units: Vec<Option<String>>,
-    /// What the file says of the space that positions are in.
+    /// The coordinate space of the positions.
     pub space: Option<Space>,
     /// The coordinate reference system, as the format has it: PROJJSON, or text.
     pub crs: Option<Json>,
-    /// What the way back needs and geometry has no place for, by the name of a format: `headers/NAME` of a store.
+    /// What is needed to write the file back and is not geometry, by the name of a format: `headers/NAME` of a store.
     pub records: Vec<(String, Json)>,
-    /// The type of positions, as wide as there are axes.
+    /// The type of positions; its width is the number of axes.
     pub positions: Column,
     /// The attributes of vertices.
     pub fields: Vec<Field>,
-    /// Whether vertices belong to objects: as parts of a batch, or as the owner of each vertex.
+    /// Whether vertices belong to objects: by the parts of a batch, or by the object of each vertex.
     pub objects: bool,
     /// The attributes of objects.
     pub object_fields: Vec<Field>,
-    /// The attribute of objects that is their own id (`segment_id`), where that is not the number of the object.
+    /// The attribute of objects that is their original id (`segment_id`), if that is not the id of the object.
     pub id_field: Option<String>,
     /// Whether there are groups of objects.
     pub groups: bool,
@@ -52,16 +52,16 @@ pub struct Header {
     ///
     /// [`ReadOptions::kind`]: super::ReadOptions::kind
     pub other_kinds: Vec<Kind>,
-    /// Edges or faces, where there are any.
+    /// Edges or faces, if there are any.
     pub elements: Option<ElementHeader>,
-    /// How many vertices the file claims to hold, where it does.
+    /// The number of vertices that the file claims, if it does.
     pub vertices: Option<u64>,
-    /// What the file holds besides, and is not read.
+    /// What the file also holds and is not read.
     pub left_out: Vec<String>,
 }
 
 impl Header {
-    /// Vertices of `kind` and nothing else.
+    /// Creates the header of a file with vertices of `kind` and nothing else.
     #[must_use]
     pub const fn new(kind: Kind, axes: Vec<String>, positions: Column) -> Self {
         Self {
@@ -85,21 +85,21 @@ impl Header {
         }
     }
 
-    /// The same, all axes in this unit.
+    /// Sets the unit of all axes.
     #[must_use]
     pub fn with_unit(mut self, unit: &str) -> Self {
         self.units = vec![Some(unit.to_owned()); self.axes.len()];
         self
     }
 
-    /// The unit, where all axes have the same one.
+    /// Returns the unit, if all axes have the same one.
     #[must_use]
     pub fn unit(&self) -> Option<&str> {
         let first = self.units.first()?.as_deref()?;
         self.units.iter().all(|unit| unit.as_deref() == Some(first)).then_some(first)
     }
 
-    /// A batch without rows that has these columns.
+    /// Returns a batch with these columns and no rows.
     pub(crate) fn empty_batch(&self) -> Result<Batch, ConvertError> {
         let fields = self.fields.iter().cloned();
         let batch = Batch::new(self.kind, self.positions.clone());
@@ -115,7 +115,7 @@ impl Header {
     }
 }
 
-/// What a file says of the space that positions are in.
+/// The coordinate space of positions.
 ///
 /// ```
 /// let space = zvf_convert::read::Space { name: Some("scanner".into()), ..Default::default() };
@@ -125,13 +125,13 @@ impl Header {
 pub struct Space {
     /// Its name, such as `scanner`, `tkr`, `talairach`.
     pub name: Option<String>,
-    /// A matrix of four rows that the file holds, in the direction that the format says.
+    /// A 4x4 matrix in the file, in the direction that the format defines.
     pub affine: Option<[[f64; 4]; 4]>,
-    /// Whether positions were multiplied by it while they were read.
+    /// Whether the reader applied the matrix to the positions.
     pub is_applied: bool,
 }
 
-/// Edges or faces to come.
+/// The edges or faces of a file.
 ///
 /// ```
 /// use zvf_convert::read::ElementHeader;
@@ -141,13 +141,13 @@ pub struct Space {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ElementHeader {
-    /// Vertices of each; not known before they are read where a mesh comes from a stream.
+    /// Vertices of each element; not known in advance for a mesh from a stream.
     pub width: Option<u32>,
     /// Their attributes.
     pub fields: Vec<Field>,
 }
 
-/// Some of what a file holds.
+/// A part of the contents of a file.
 ///
 /// ```
 /// use zvf_convert::read::{self, Format, Input, Piece, ReadOptions};
@@ -162,34 +162,34 @@ pub struct ElementHeader {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
-    /// Vertices with their attributes; the parts or owners say which objects they belong to. A part is
-    /// an object, or one more run of the object of an earlier part. Trees come with their edges, which
-    /// name vertices of the batch.
+    /// Vertices with their attributes. The parts or the vertex objects state which objects they belong to. A part is an
+    /// object, or another run of the object of an earlier part. Trees come with their edges, which refer to vertices of
+    /// the batch.
     Vertices(Batch),
     /// Edges or faces.
     Elements {
         /// The vertices of each, `int64`, counted from the first of the file.
         rows: Column,
-        /// Their attributes, one row an element.
+        /// Their attributes, one row for each element.
         fields: Vec<Field>,
     },
-    /// Objects whose vertices are complete, or that have none, and what is said of them.
+    /// Objects whose vertices are complete, or that have none, with their attributes.
     Objects {
-        /// Which objects.
+        /// The ids of the objects.
         ids: Vec<ObjectId>,
-        /// Their attributes, one row an object.
+        /// Their attributes, one row for each object.
         fields: Vec<Field>,
     },
     /// Groups of objects, each once, in their order.
     Groups {
         /// The groups.
         groups: Vec<Group>,
-        /// Their attributes, one row a group.
+        /// Their attributes, one row for each group.
         fields: Vec<Field>,
     },
 }
 
-/// Objects that belong together.
+/// A group of objects.
 ///
 /// ```
 /// use zvf_convert::read::Group;
@@ -200,7 +200,7 @@ pub enum Piece {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// Its name, where it has one.
+    /// Its name, if it has one.
     pub name: Option<String>,
     /// Its objects.
     pub members: Vec<ObjectId>,

@@ -1,4 +1,4 @@
-//! Edges and faces in the making.
+//! Builder of edges and faces.
 
 use zvf_format::Class;
 use zvf_metadata::Dtype;
@@ -9,17 +9,17 @@ use super::{Piece, Polygons};
 use crate::ConvertError;
 use crate::error::BadInput;
 
-/// Elements of one width, taken away batch by batch.
+/// Builder of elements of one width, taken batch by batch.
 #[derive(Debug)]
 pub(super) struct Corners {
     polygons: Polygons,
-    width: Option<u32>, // of all elements, once there was one
-    one: Vec<i64>,      // the vertices of the element that is read
+    width: Option<u32>, // of all elements, once there is one
+    current: Vec<i64>,  // the vertices of the current element
     rows: Vec<u8>,
     count: usize, // rows since the last batch
 }
 
-/// What is wrong with an element.
+/// An error in an element, without its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) class: Class,
@@ -28,8 +28,8 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// As a fault, given where it is and what was found.
-    pub(super) fn at(self, bad: impl FnOnce(Class, String) -> BadInput) -> ConvertError {
+    /// Adds the place and what was found, with `bad`.
+    pub(super) fn into_error(self, bad: impl FnOnce(Class, String) -> BadInput) -> ConvertError {
         let bad = bad(self.class, self.expected);
         self.hint.map_or(bad.clone(), |hint| bad.with_hint(hint)).into()
     }
@@ -37,11 +37,11 @@ impl Refusal {
 
 impl Corners {
     pub(super) const fn new(polygons: Polygons) -> Self {
-        Self { polygons, width: None, one: Vec::new(), rows: Vec::new(), count: 0 }
+        Self { polygons, width: None, current: Vec::new(), rows: Vec::new(), count: 0 }
     }
 
-    /// Checks that a face may have `corners` of them.
-    pub(super) fn face(&self, corners: u64) -> Result<(), Refusal> {
+    /// Checks that a face may have `corners` corners.
+    pub(super) fn check_face(&self, corners: u64) -> Result<(), Refusal> {
         let refusal = |class, expected, hint| Err(Refusal { class, expected, hint });
         let first = self.width.map(u64::from);
         match self.polygons {
@@ -64,51 +64,51 @@ impl Corners {
         }
     }
 
-    /// Adds a vertex to the element that is read; there are `vertices` of them.
+    /// Adds a vertex to the current element. Fails unless it is below `vertices`.
     pub(super) fn push(&mut self, vertex: i64, vertices: u64) -> Result<(), Refusal> {
         if u64::try_from(vertex).is_ok_and(|vertex| vertex < vertices) {
-            self.one.push(vertex);
+            self.current.push(vertex);
             return Ok(());
         }
         let expected = format!("a vertex from 0 to {}", vertices.saturating_sub(1));
         Err(Refusal { class: Class::OutOfBounds, expected, hint: None })
     }
 
-    /// Adds a face of three corners, unless something is wrong with it; whether it did.
+    /// Adds a triangle if it is valid. Returns whether it is.
     pub(super) fn add_triangle(&mut self, corners: [i64; 3], vertices: u64) -> bool {
         let is_vertex = |vertex: &i64| u64::try_from(*vertex).is_ok_and(|at| at < vertices);
-        let is_sound = self.face(3).is_ok() && corners.iter().all(is_vertex);
-        if is_sound {
+        let is_valid = self.check_face(3).is_ok() && corners.iter().all(is_vertex);
+        if is_valid {
             self.push_triangle(corners);
         }
-        is_sound
+        is_valid
     }
 
-    /// Adds a face of three corners whose vertices are there; all faces have three.
+    /// Adds a triangle without checks. All other faces must be triangles too.
     pub(super) fn push_triangle(&mut self, corners: [i64; 3]) {
         corners.iter().for_each(|vertex| self.rows.extend_from_slice(&vertex.to_le_bytes()));
         self.width = Some(3);
         self.count += 1;
     }
 
-    /// Ends the element; how many rows it makes.
+    /// Ends the current element. Returns the number of rows it makes.
     pub(super) fn end(&mut self) -> usize {
-        let one = std::mem::take(&mut self.one);
+        let current = std::mem::take(&mut self.current);
         let before = self.count;
-        match (self.polygons, one.split_first()) {
-            (Polygons::Triangles, Some((first, rest))) if one.len() > 2 => {
+        match (self.polygons, current.split_first()) {
+            (Polygons::Triangles, Some((first, rest))) if current.len() > 2 => {
                 for pair in rest.windows(2) {
-                    self.row([first].into_iter().chain(pair));
+                    self.push_row([first].into_iter().chain(pair));
                 }
             }
-            _ => self.row(one.iter()),
+            _ => self.push_row(current.iter()),
         }
-        self.one = one;
-        self.one.clear(); // its memory is used again
+        self.current = current;
+        self.current.clear(); // its buffer is reused
         self.count - before
     }
 
-    fn row<'a>(&mut self, vertices: impl Iterator<Item = &'a i64>) {
+    fn push_row<'a>(&mut self, vertices: impl Iterator<Item = &'a i64>) {
         let before = self.rows.len();
         vertices.for_each(|vertex| self.rows.extend_from_slice(&vertex.to_le_bytes()));
         let width = (self.rows.len() - before) / 8;
@@ -116,21 +116,21 @@ impl Corners {
         self.count += 1;
     }
 
-    /// Rows since the last batch.
+    /// Returns the number of rows in the current batch.
     pub(super) const fn rows(&self) -> usize {
         self.count
     }
 
-    /// The rows so far with their attributes; none remain.
+    /// Takes the current batch as a piece, with its attributes.
     pub(super) fn take(&mut self, fields: &mut [NamedValues]) -> Result<Piece, ConvertError> {
         self.count = 0;
-        let mut rows = Values::new(Dtype::INT64, self.width.unwrap_or(1)); // without rows any width
+        let mut rows = Values::new(Dtype::INT64, self.width.unwrap_or(1)); // any width will do without rows
         rows.push_bytes(&std::mem::take(&mut self.rows));
         Ok(Piece::Elements { rows: rows.take()?, fields: take_all(fields)? })
     }
 }
 
-/// Corners of a face that becomes triangles.
+/// Number of corners of a face that is split into triangles.
 const MAX_POLYGON_CORNERS: u64 = 65_536;
 const TRIANGULATE: &str = "ask for triangles";
 
@@ -145,11 +145,11 @@ mod tests {
     }
 
     #[test]
-    fn polygons_as_they_are_and_as_fans() {
+    fn keeps_polygons_or_splits_them_into_fans() {
         let mut same = Corners::new(Polygons::Same);
         let mut fans = Corners::new(Polygons::Triangles);
         for corners in [&mut same, &mut fans] {
-            corners.face(4).unwrap();
+            corners.check_face(4).unwrap();
             [3, 1, 2, 0].iter().for_each(|vertex| corners.push(*vertex, 4).unwrap());
         }
         assert_eq!((same.end(), fans.end()), (1, 2));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be() {
+    fn refuses_invalid_elements() {
         let same = Corners { width: Some(3), ..Corners::new(Polygons::Same) };
         let fans = Corners::new(Polygons::Triangles);
         let words = |done: Result<(), Refusal>| {
@@ -167,16 +167,25 @@ mod tests {
             (class, expected, hint)
         };
         let hint = Some("ask for triangles");
-        assert_eq!(same.face(3), Ok(()));
+        assert_eq!(same.check_face(3), Ok(()));
         assert_eq!(
-            words(same.face(4)),
+            words(same.check_face(4)),
             (Class::CountMismatch, "3 corners as the first face has".into(), hint)
         );
-        assert_eq!(words(same.face(2)), (Class::BadShape, "from 3 to 8 corners".into(), hint));
-        assert_eq!(words(same.face(9)), (Class::BadShape, "from 3 to 8 corners".into(), hint));
-        assert_eq!(words(fans.face(2)), (Class::BadShape, "from 3 to 65536 corners".into(), None));
         assert_eq!(
-            words(fans.face(65_537)),
+            words(same.check_face(2)),
+            (Class::BadShape, "from 3 to 8 corners".into(), hint)
+        );
+        assert_eq!(
+            words(same.check_face(9)),
+            (Class::BadShape, "from 3 to 8 corners".into(), hint)
+        );
+        assert_eq!(
+            words(fans.check_face(2)),
+            (Class::BadShape, "from 3 to 65536 corners".into(), None)
+        );
+        assert_eq!(
+            words(fans.check_face(65_537)),
             (Class::BadShape, "from 3 to 65536 corners".into(), None)
         );
         for vertex in [-1, 4] {

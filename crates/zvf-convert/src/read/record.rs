@@ -1,4 +1,4 @@
-//! Vertices in the making, whatever they come from; and records of fixed size taken apart.
+//! Builder of batches of vertices, and the size of blocks of records.
 
 use zvf_model::{Batch, Kind, ObjectId, Parts};
 
@@ -6,7 +6,7 @@ use super::values::{NamedValues, Values, empty_all, no_batch, take_all};
 use super::{Header, Piece};
 use crate::ConvertError;
 
-/// Vertices with their attributes and owners, taken away batch by batch.
+/// Builder of vertices with their attributes and objects, taken batch by batch.
 #[derive(Debug)]
 pub(super) struct Vertices {
     kind: Kind,
@@ -16,6 +16,7 @@ pub(super) struct Vertices {
     rows: usize,
 }
 
+/// The objects of the vertices.
 #[derive(Debug)]
 enum Owners {
     None,
@@ -30,7 +31,7 @@ enum Owners {
 }
 
 impl Vertices {
-    /// Vertices of `kind`; of objects where `owned`, in runs where the kind is one of chains.
+    /// Creates a builder of vertices of `kind`. If `owned`, vertices belong to objects: in runs if the kind is a chain.
     pub(super) fn new(
         kind: Kind,
         positions: Values,
@@ -47,7 +48,7 @@ impl Vertices {
         Self { kind, positions, fields, owners, rows: 0 }
     }
 
-    /// What a file with such vertices holds.
+    /// Returns the header of a file with such vertices.
     pub(super) fn header(&mut self, axes: Vec<String>) -> Result<Header, ConvertError> {
         Ok(Header {
             fields: empty_all(&self.fields)?,
@@ -56,7 +57,7 @@ impl Vertices {
         })
     }
 
-    /// Ends a row, whose values were pushed. A run ends where the object or `part` changes.
+    /// Ends a row whose values were pushed. A new run starts when `object` or `part` changes.
     pub(super) fn end_row(&mut self, object: Option<ObjectId>, part: i64) {
         self.end_rows(1, object, part);
     }
@@ -65,7 +66,7 @@ impl Vertices {
     pub(super) fn end_rows(&mut self, count: usize, object: Option<ObjectId>, part: i64) {
         match &mut self.owners {
             Owners::None => {}
-            Owners::Each(of) => of.extend(std::iter::repeat_n(object, count)),
+            Owners::Each(objects) => objects.extend(std::iter::repeat_n(object, count)),
             Owners::Runs { offsets, objects, last } => {
                 let object = object.unwrap_or(ObjectId(0));
                 if *last != Some((object, part)) {
@@ -78,16 +79,16 @@ impl Vertices {
         self.rows += count;
     }
 
-    /// Whether the last row so far is of `object`, in a run that a batch has not ended.
+    /// Checks whether the last row of the current batch belongs to `object`.
     pub(super) fn has_open_run(&self, object: ObjectId) -> bool {
         match &self.owners {
             Owners::None => false,
-            Owners::Each(of) => of.last() == Some(&Some(object)),
+            Owners::Each(objects) => objects.last() == Some(&Some(object)),
             Owners::Runs { objects, .. } => objects.last() == Some(&object),
         }
     }
 
-    /// Takes back values that were pushed since the last row ended.
+    /// Removes values that were pushed since the last row ended.
     pub(super) fn drop_open_row(&mut self) {
         self.positions.truncate(self.rows);
         for field in &mut self.fields {
@@ -99,12 +100,12 @@ impl Vertices {
         self.kind
     }
 
-    /// Rows since the last batch.
+    /// Returns the number of rows in the current batch.
     pub(super) const fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The rows so far as a piece; none remain.
+    /// Takes the current batch as a piece.
     pub(super) fn take(&mut self) -> Result<Piece, ConvertError> {
         let batch = Batch::new(self.kind, self.positions.take()?);
         let fields = take_all(&mut self.fields)?;
@@ -112,9 +113,11 @@ impl Vertices {
         let rows = std::mem::take(&mut self.rows);
         let batch = match &mut self.owners {
             Owners::None => batch,
-            Owners::Each(of) => batch.with_vertex_objects(std::mem::take(of)).map_err(no_batch)?,
+            Owners::Each(objects) => {
+                batch.with_vertex_objects(std::mem::take(objects)).map_err(no_batch)?
+            }
             Owners::Runs { offsets, objects, last } => {
-                *last = None; // a run that goes on is one more run of its object
+                *last = None; // a run that continues in the next batch becomes another run of its object
                 offsets.push(rows);
                 if objects.is_empty() {
                     offsets.clear();
@@ -128,9 +131,10 @@ impl Vertices {
     }
 }
 
-/// How many records of `stride` bytes make a block: at most `most`, and a few mebibytes.
-pub(super) fn block(stride: usize, most: usize) -> usize {
-    BLOCK_ROWS.checked_div(stride).unwrap_or(1).clamp(1, most.max(1))
+/// Returns the number of records of `stride` bytes in a block: at most `max_rows`, and 4 MiB.
+pub(super) fn block_rows(stride: usize, max_rows: usize) -> usize {
+    BLOCK_BYTES.checked_div(stride).unwrap_or(1).clamp(1, max_rows.max(1))
 }
 
-const BLOCK_ROWS: usize = 4 << 20;
+/// Size of a block of records.
+const BLOCK_BYTES: usize = 4 << 20;

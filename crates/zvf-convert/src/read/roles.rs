@@ -1,4 +1,4 @@
-//! Records of named fields: which field is what, and vertices from a block of them.
+//! Roles of the fields of a record, and conversion of blocks of records to vertices.
 
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
@@ -16,20 +16,20 @@ use crate::error::{BadInput, Place};
 pub(super) struct RecordField {
     pub(super) name: String,
     pub(super) dtype: Dtype,
-    /// Values of it in one record.
+    /// Number of values in a record.
     pub(super) width: u32,
 }
 
 impl RecordField {
-    /// Bytes of it in one record.
+    /// Returns the number of bytes in a record.
     pub(super) fn size(&self) -> usize {
         let size = usize::try_from(self.dtype.size).unwrap_or(usize::MAX);
-        // Too large: longer than any record.
+        // A saturated size is longer than every record.
         size.saturating_mul(usize_from_u32(self.width))
     }
 }
 
-/// Vertices that come as blocks of records.
+/// Converts blocks of records to batches of vertices.
 #[derive(Debug)]
 pub(super) struct RecordTable {
     stride: usize, // not 0
@@ -39,7 +39,7 @@ pub(super) struct RecordTable {
 }
 
 impl RecordTable {
-    /// A table of such records, and the names of its axes.
+    /// Creates a table of records with these fields. Returns it with the names of the axes.
     pub(super) fn new(
         fields: &[RecordField],
         kind: Kind,
@@ -52,22 +52,22 @@ impl RecordTable {
         Ok((Self { stride: stride.max(1), roles, vertices, format }, axes))
     }
 
-    /// Bytes of a record.
+    /// Returns the number of bytes of a record.
     pub(super) const fn stride(&self) -> usize {
         self.stride
     }
 
-    /// The vertices in a block of whole records.
+    /// Converts a block of complete records.
     pub(super) fn piece(&mut self, records: &[u8]) -> Result<Piece, ConvertError> {
         let Self { stride, roles, vertices, format } = self;
-        let gather = |place: &Placed| {
-            let mut values = Values::new(place.field.dtype, 1);
-            values.push_records(records, *stride, place.slot);
+        let gather = |field: &PlacedField| {
+            let mut values = Values::new(field.field.dtype, 1);
+            values.push_records(records, *stride, field.slot);
             values.take()
         };
         let objects = roles.object.as_ref().map(gather).transpose()?;
         let parts = roles.part.as_ref().map(gather).transpose()?;
-        match adjoining(&roles.positions) {
+        match merge_slots(&roles.positions) {
             Some(slot) => vertices.positions.push_records(records, *stride, slot),
             None => {
                 for record in records.chunks_exact(*stride) {
@@ -102,16 +102,16 @@ impl RecordTable {
     }
 }
 
-/// The one slot that several are, where each begins where the one before it ends.
-fn adjoining(places: &[Placed]) -> Option<Slot> {
+/// Merges the slots of fields into one, if each begins where the one before it ends.
+fn merge_slots(places: &[PlacedField]) -> Option<Slot> {
     let first = places.first()?.slot;
     places.iter().skip(1).try_fold(first, |all, place| {
-        let size = all.size.saturating_add(place.slot.size); // too large: longer than any record
+        let size = all.size.saturating_add(place.slot.size); // a saturated size is longer than every record
         (place.slot.offset == all.offset.saturating_add(all.size)).then_some(Slot { size, ..all })
     })
 }
 
-/// The kind of a table without edges or faces.
+/// Returns the kind of a table without edges or faces: the one in the options, which must have no links.
 pub(super) fn point_kind(
     options: &ReadOptions,
     format: &'static str,
@@ -122,22 +122,22 @@ pub(super) fn point_kind(
     }
     let hint = "ask for points, lines, polylines or streamlines";
     let expected = format!("edges or faces of a {kind}");
-    let bad = named(format, "the file", Class::Unsupported, expected, "vertices only");
+    let bad = bad_input(format, "the file", Class::Unsupported, expected, "vertices only");
     Err(bad.with_hint(hint).into())
 }
 
-/// Fields of a record by what they are.
+/// The fields of a record by role.
 #[derive(Debug)]
 pub(super) struct Roles {
-    positions: Vec<Placed>,
-    object: Option<Placed>,
-    part: Option<Placed>,
-    fields: Vec<Placed>,
+    positions: Vec<PlacedField>,
+    object: Option<PlacedField>,
+    part: Option<PlacedField>,
+    fields: Vec<PlacedField>,
 }
 
-/// A field and where it lies in a record.
+/// A field and its byte range in a record.
 #[derive(Clone, Debug)]
-struct Placed {
+struct PlacedField {
     field: RecordField,
     slot: Slot,
 }
@@ -149,9 +149,9 @@ impl Roles {
         format: &'static str,
     ) -> Result<Self, ConvertError> {
         let bad = |class, expected: &str, found: String| {
-            named(format, "the fields of a record", class, expected, found)
+            bad_input(format, "the fields of a record", class, expected, found)
         };
-        let placed = placed(fields);
+        let placed = place_fields(fields);
         let names = || {
             let names: Vec<String> =
                 fields.iter().take(12).map(|field| format!("{:?}", field.name)).collect();
@@ -163,26 +163,27 @@ impl Roles {
                 return Err(bad(Class::Duplicate, "another name for each field", found).into());
             }
         }
-        let find = |wanted: &str| placed.iter().find(|place| place.field.name == wanted).cloned();
-        let place = |wanted: &String| {
-            let missing = || bad(Class::InvalidArgument, &format!("a field {wanted:?}"), names());
-            find(wanted).ok_or_else(missing)
+        let find = |name: &str| placed.iter().find(|place| place.field.name == name).cloned();
+        let find_required = |name: &String| {
+            let missing = || bad(Class::InvalidArgument, &format!("a field {name:?}"), names());
+            find(name).ok_or_else(missing)
         };
         let columns = &options.columns;
-        let positions: Vec<Placed> = match (columns.positions.as_slice(), placed.as_slice()) {
+        let positions: Vec<PlacedField> = match (columns.positions.as_slice(), placed.as_slice()) {
             ([], [only]) if only.field.name.is_empty() => vec![only.clone()],
             ([], _) => match POSITIONS.into_iter().find_map(find) {
                 Some(position) => vec![position],
                 None => AXES.into_iter().map_while(find).collect(),
             },
-            (wanted, _) => wanted.iter().map(place).collect::<Result<_, _>>()?,
+            (names, _) => names.iter().map(find_required).collect::<Result<_, _>>()?,
         };
         if positions.is_empty() {
             let expected = "a field \"position\", or \"x\", \"y\", \"z\"";
             let hint = "say which fields are positions";
             return Err(bad(Class::InvalidArgument, expected, names()).with_hint(hint).into());
         }
-        let object = columns.object.as_ref().map(place).transpose()?.or_else(|| find(OBJECT));
+        let object =
+            columns.object.as_ref().map(find_required).transpose()?.or_else(|| find(OBJECT));
         if let Some(object) = &object
             && (object.field.width != 1
                 || !matches!(object.field.dtype.kind, DtypeKind::Int | DtypeKind::UInt))
@@ -190,24 +191,24 @@ impl Roles {
             let found = format!("{} x {}", object.field.dtype, object.field.width);
             return Err(bad(Class::Unsupported, "one whole number for the object", found).into());
         }
-        let whole = |place: &Placed| {
+        let is_integer = |place: &PlacedField| {
             place.field.width == 1 && place.field.dtype.kind == DtypeKind::Int && object.is_some()
         };
-        let part = find(PART).filter(whole);
-        let used = |place: &Placed| {
-            let same = |other: &Placed| other.slot == place.slot;
-            positions.iter().any(same)
-                || object.as_ref().is_some_and(same)
-                || part.as_ref().is_some_and(same)
+        let part = find(PART).filter(is_integer);
+        let has_role = |place: &PlacedField| {
+            let is_same = |other: &PlacedField| other.slot == place.slot;
+            positions.iter().any(is_same)
+                || object.as_ref().is_some_and(is_same)
+                || part.as_ref().is_some_and(is_same)
         };
         let fields = match &columns.fields {
-            Some(wanted) => wanted.iter().map(place).collect::<Result<_, _>>()?,
-            None => placed.iter().filter(|place| !used(place)).cloned().collect(),
+            Some(names) => names.iter().map(find_required).collect::<Result<_, _>>()?,
+            None => placed.iter().filter(|place| !has_role(place)).cloned().collect(),
         };
         Ok(Self { positions, object, part, fields })
     }
 
-    /// Vertices with these columns, and the names of their axes.
+    /// Creates a builder of vertices with these columns. Returns it with the names of the axes.
     fn vertices(
         &self,
         kind: Kind,
@@ -216,13 +217,13 @@ impl Roles {
         let width =
             self.positions.iter().fold(0_u32, |sum, place| sum.saturating_add(place.field.width));
         let dtype = self.positions.first().map_or(Dtype::FLOAT32, |place| place.field.dtype);
-        numeric_positions(dtype, width, format)?;
+        check_position_type(dtype, width, format)?;
         for place in &self.positions {
             if place.field.dtype != dtype {
                 let expected = format!("{dtype} for every axis");
                 let hint = "convert them to one type first";
                 let found = place.field.dtype.to_string();
-                let bad = named(format, &place.field.name, Class::Unsupported, expected, found);
+                let bad = bad_input(format, &place.field.name, Class::Unsupported, expected, found);
                 return Err(bad.with_hint(hint).into());
             }
         }
@@ -230,7 +231,7 @@ impl Roles {
             [_] => axes(width),
             several => several.iter().map(|place| place.field.name.clone()).collect(),
         };
-        let fields = self.fields.iter().map(|Placed { field, .. }| {
+        let fields = self.fields.iter().map(|PlacedField { field, .. }| {
             NamedValues::new(field.name.as_str(), field.dtype, field.width)
         });
         let owned = self.object.is_some() || kind.is_chain();
@@ -239,46 +240,52 @@ impl Roles {
     }
 }
 
-/// Fields with their places in a record, one after the other.
-fn placed(fields: &[RecordField]) -> Vec<Placed> {
+/// Assigns consecutive byte ranges to the fields of a record.
+fn place_fields(fields: &[RecordField]) -> Vec<PlacedField> {
     let mut offset = 0_usize;
     let mut placed = Vec::with_capacity(fields.len());
     for field in fields {
         let slot = Slot { offset, size: field.size() };
         offset = offset.saturating_add(slot.size);
-        placed.push(Placed { field: field.clone(), slot });
+        placed.push(PlacedField { field: field.clone(), slot });
     }
     placed
 }
 
-/// Positions that a store can hold: as many axes as it may have, of numbers.
-pub(super) fn numeric_positions(
+/// Checks that a store can hold such positions: the number of axes, and a type of numbers.
+pub(super) fn check_position_type(
     dtype: Dtype,
     width: u32,
     format: &'static str,
 ) -> Result<(), ConvertError> {
-    let many = usize::try_from(width).map_or(true, |width| width > MAX_AXES);
-    if many || width == 0 {
+    let is_too_wide = usize::try_from(width).map_or(true, |width| width > MAX_AXES);
+    if is_too_wide || width == 0 {
         let expected = format!("from 1 to {MAX_AXES} axes of positions");
-        return Err(
-            named(format, "the positions", Class::BadShape, expected, width.to_string()).into()
-        );
+        return Err(bad_input(
+            format,
+            "the positions",
+            Class::BadShape,
+            expected,
+            width.to_string(),
+        )
+        .into());
     }
     if matches!(dtype.kind, DtypeKind::Bool | DtypeKind::Text) {
         let found = dtype.to_string();
-        return Err(named(format, "the positions", Class::Unsupported, "numbers", found).into());
+        return Err(bad_input(format, "the positions", Class::Unsupported, "numbers", found).into());
     }
     Ok(())
 }
 
-/// The usual names of so many axes.
+/// Returns the default names of `width` axes.
 pub(super) fn axes(width: u32) -> Vec<String> {
     (0..usize_from_u32(width))
         .map(|axis| AXES.get(axis).map_or_else(|| format!("x{axis}"), |name| (*name).to_owned()))
         .collect()
 }
 
-fn named(
+/// Returns an error in a part of the input that has a name.
+fn bad_input(
     format: &'static str,
     what: &str,
     class: Class,
@@ -288,7 +295,7 @@ fn named(
     BadInput::new(class, format, Place::Named(what.to_owned()), expected, found)
 }
 
-/// The owner that a column says, where it says one.
+/// Returns the object in `row` of a column of ids, if it has one.
 pub(super) fn owner(
     column: &Column,
     row: usize,
@@ -306,32 +313,35 @@ pub(super) fn owner(
             Ok(id) => Ok(Some(ObjectId(id))),
             Err(_) => {
                 let expected = "a number below 2^63";
-                Err(named(format, "the objects", Class::Overflow, expected, id.to_string()))
+                Err(bad_input(format, "the objects", Class::Overflow, expected, id.to_string()))
             }
         },
         Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => match kind.is_chain() {
-            true => Err(named(format, "the objects", Class::Encoding, no_owner_of(kind), "none")),
+            true => {
+                let expected = describe_owner_ids(kind);
+                Err(bad_input(format, "the objects", Class::Encoding, expected, "none"))
+            }
             false => Ok(None),
         },
     }
 }
 
-/// What is expected of the owners of a kind whose vertices all have one.
-pub(super) fn no_owner_of(kind: Kind) -> String {
+/// Describes the ids that a kind needs whose vertices all belong to an object.
+pub(super) fn describe_owner_ids(kind: Kind) -> String {
     format!("an id for each vertex of a {kind}")
 }
 
-/// The usual names of axes.
+/// Default names of axes.
 pub(super) const AXES: [&str; 4] = ["x", "y", "z", "t"];
-/// The usual names of a field of positions.
+/// Default names of a field of positions.
 pub(super) const POSITIONS: [&str; 5] = ["position", "positions", "vertices", "points", "xyz"];
-/// Axes that a store can have.
+/// Number of axes that a store can have.
 pub(super) const MAX_AXES: usize = 8;
-/// Vertices that an element of a store can have.
+/// Number of vertices that an element of a store can have.
 pub(super) const MAX_CORNERS: u32 = 8;
-/// The usual name of the column of owners.
+/// Default name of the column of objects.
 pub(super) const OBJECT: &str = "object";
-/// The usual name of the column that tells runs of one owner apart.
+/// Default name of the column that separates the runs of an object.
 pub(super) const PART: &str = "part";
 
 #[cfg(test)]
@@ -339,15 +349,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vertices_of_lines_all_have_an_owner() {
+    fn every_vertex_of_a_line_needs_an_object() {
         let ids = [7_i64, -1].map(i64::to_le_bytes).concat();
         let ids = Column::new(Dtype::INT64, 1, ids.into()).unwrap();
-        let of = |row, kind| owner(&ids, row, kind, "npy").map_err(|error| error.to_string());
-        assert_eq!(of(0, Kind::PointCloud), Ok(Some(ObjectId(7))));
-        assert_eq!(of(1, Kind::PointCloud), Ok(None));
-        assert_eq!(of(2, Kind::PointCloud), Ok(None));
-        assert_eq!(of(1, Kind::Polyline), Ok(Some(ObjectId(-1))));
-        let error = of(2, Kind::Polyline).unwrap_err();
+        let read_owner =
+            |row, kind| owner(&ids, row, kind, "npy").map_err(|error| error.to_string());
+        assert_eq!(read_owner(0, Kind::PointCloud), Ok(Some(ObjectId(7))));
+        assert_eq!(read_owner(1, Kind::PointCloud), Ok(None));
+        assert_eq!(read_owner(2, Kind::PointCloud), Ok(None));
+        assert_eq!(read_owner(1, Kind::Polyline), Ok(Some(ObjectId(-1))));
+        let error = read_owner(2, Kind::Polyline).unwrap_err();
         assert!(
             error.contains("expected an id for each vertex of a polyline, found none"),
             "{error}"

@@ -1,6 +1,6 @@
-//! Files that are not read from front to back: bytes by place.
+//! Random access to the bytes of a file.
 //!
-//! A file is read where it lies. A stream is read into memory first, up to a limit.
+//! A file is read in place. A stream is read into memory first, up to a limit.
 //!
 //! Not here: what the bytes mean.
 
@@ -15,27 +15,28 @@ use super::input::Bytes;
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
-/// Bytes by place.
+/// A file with random access.
 pub(crate) struct Source {
-    held: Held,
+    backing: Backing,
     len: u64,
     format: &'static str,
 }
 
-enum Held {
+/// Where the bytes of a source are.
+enum Backing {
     File(File),
     Memory(Vec<u8>),
 }
 
 impl Source {
-    /// The bytes of `bytes`, of which none was taken; at most `memory` of them where they are a stream.
+    /// Opens `bytes`, of which none may have been taken. Reads a stream into memory, at most `memory` bytes.
     pub(crate) fn open(mut bytes: Bytes, memory: u64) -> Result<Self, ConvertError> {
         let format = bytes.format().name();
         if let Some(path) = bytes.path() {
             let file = File::open(path).map_err(ConvertError::Read)?;
             let metadata = file.metadata().map_err(ConvertError::Read)?;
             if metadata.is_file() {
-                return Ok(Self { held: Held::File(file), len: metadata.len(), format });
+                return Ok(Self { backing: Backing::File(file), len: metadata.len(), format });
             }
         }
         let mut all = Vec::new();
@@ -53,44 +54,44 @@ impl Source {
                 return Err(bad.with_hint("write it to a file first").into());
             }
         }
-        Ok(Self { len: length(&all), held: Held::Memory(all), format })
+        Ok(Self { len: length(&all), backing: Backing::Memory(all), format })
     }
 
-    /// Bytes there are.
+    /// Returns the number of bytes.
     pub(crate) const fn len(&self) -> u64 {
         self.len
     }
 
-    /// The name of the format, for messages.
+    /// Returns the name of the format, for messages.
     pub(crate) const fn format(&self) -> &'static str {
         self.format
     }
 
-    /// The file, or the bytes in memory.
+    /// Returns the file, or the bytes in memory.
     #[cfg(any(feature = "arrow", feature = "h5ad"))]
     pub(crate) fn into_parts(self) -> Result<File, Vec<u8>> {
-        match self.held {
-            Held::File(file) => Ok(file),
-            Held::Memory(all) => Err(all),
+        match self.backing {
+            Backing::File(file) => Ok(file),
+            Backing::Memory(all) => Err(all),
         }
     }
 
-    /// The same from its start, as bytes in order.
+    /// Returns a reader of the bytes in order, from the start.
     pub(crate) fn begin(&self, format: Format) -> Result<Bytes, ConvertError> {
-        let stream: Box<dyn std::io::Read + Send> = match &self.held {
-            Held::File(file) => {
+        let stream: Box<dyn std::io::Read + Send> = match &self.backing {
+            Backing::File(file) => {
                 let mut file = file.try_clone().map_err(ConvertError::Read)?;
                 file.seek(SeekFrom::Start(0)).map_err(ConvertError::Read)?;
                 Box::new(file)
             }
-            Held::Memory(all) => Box::new(std::io::Cursor::new(all.clone())),
+            Backing::Memory(all) => Box::new(std::io::Cursor::new(all.clone())),
         };
         let mut bytes = Bytes::new(stream, None);
-        bytes.is(format);
+        bytes.set_format(format);
         Ok(bytes)
     }
 
-    /// `n` bytes from `at`, which are part of `what`; nothing is reserved for bytes that are not there.
+    /// Reads `n` bytes from `at`. Fails with an error about `what` if there are too few, before it allocates memory.
     pub(crate) fn read(&mut self, at: u64, n: u64, what: &str) -> Result<Vec<u8>, ConvertError> {
         let left = self.len.saturating_sub(at);
         let (Ok(size), true) = (usize::try_from(n), n <= left) else {
@@ -99,12 +100,12 @@ impl Source {
                 .bad(Class::Truncated, Place::Byte(at), expected, left.to_string())
                 .into());
         };
-        match &mut self.held {
-            Held::Memory(all) => {
+        match &mut self.backing {
+            Backing::Memory(all) => {
                 let start = usize::try_from(at).unwrap_or(usize::MAX);
                 Ok(all.get(start..start.saturating_add(size)).unwrap_or_default().to_vec())
             }
-            Held::File(file) => {
+            Backing::File(file) => {
                 let mut bytes = vec![0; size];
                 file.seek(SeekFrom::Start(at)).map_err(ConvertError::Read)?;
                 file.read_exact(&mut bytes).map_err(ConvertError::Read)?;
@@ -113,7 +114,7 @@ impl Source {
         }
     }
 
-    /// A fault in these bytes.
+    /// Returns an error in these bytes.
     pub(crate) fn bad(
         &self,
         class: Class,
@@ -125,7 +126,7 @@ impl Source {
     }
 }
 
-/// Little-endian numbers at places in a record; 0 past its end.
+/// A record of little-endian numbers, read by offset. Numbers past its end are 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers<'a>(pub(crate) &'a [u8]);
 
@@ -162,7 +163,7 @@ impl Numbers<'_> {
         f64::from_le_bytes(self.array(at))
     }
 
-    /// Text of `n` bytes at most, up to the first zero.
+    /// Returns text of at most `n` bytes, up to the first zero byte.
     pub(crate) fn text(self, at: usize, n: usize) -> String {
         let raw = self.0.get(at..at.saturating_add(n)).unwrap_or_default();
         let raw = raw.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -170,31 +171,31 @@ impl Numbers<'_> {
     }
 }
 
-/// Bytes of a slice as a number of the file.
+/// Returns the length of a slice.
 pub(crate) fn length(bytes: &[u8]) -> u64 {
     to_u64(bytes.len())
 }
 
-/// The bytes of a source from front to back, more than once if need be.
+/// A buffered reader of a source in order, which can seek.
 pub(crate) struct Sequence<'a> {
     source: &'a mut Source,
     buffer: Vec<u8>,
     used: usize,
-    at: u64, // of the first byte in the buffer
+    at: u64, // offset of the buffer
 }
 
 impl<'a> Sequence<'a> {
-    /// From `at` on.
+    /// Creates a reader that starts at `at`.
     pub(crate) const fn new(source: &'a mut Source, at: u64) -> Self {
         Self { source, buffer: Vec::new(), used: 0, at }
     }
 
-    /// Where the next byte lies.
+    /// Returns the offset of the next byte.
     pub(crate) fn at(&self) -> u64 {
         self.at + to_u64(self.used)
     }
 
-    /// Goes on at another place.
+    /// Moves to another offset.
     pub(crate) fn go_to(&mut self, at: u64) {
         let used = at.checked_sub(self.at).and_then(|used| usize::try_from(used).ok());
         match used.filter(|used| *used < self.buffer.len()) {
@@ -206,7 +207,7 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// The next bytes, some of them; none at the end.
+    /// Returns the next bytes in the buffer, which is filled if it is empty. Empty at the end.
     pub(crate) fn peek(&mut self) -> Result<&[u8], ConvertError> {
         if self.used >= self.buffer.len() {
             let at = self.at();
@@ -217,12 +218,12 @@ impl<'a> Sequence<'a> {
         Ok(self.buffer.get(self.used..).unwrap_or_default())
     }
 
-    /// Takes `n` of the bytes that were shown.
+    /// Takes `n` bytes of the buffer.
     pub(crate) fn take(&mut self, n: usize) {
         self.used = self.used.saturating_add(n).min(self.buffer.len());
     }
 
-    /// A fault at the next byte.
+    /// Returns an error at the next byte.
     pub(crate) fn bad(
         &self,
         class: Class,
@@ -233,5 +234,5 @@ impl<'a> Sequence<'a> {
     }
 }
 
-/// Bytes of a source read at once.
+/// Size of the buffer of a source.
 const BLOCK_BYTES: u64 = 1 << 18;

@@ -1,7 +1,7 @@
-//! Files of other programs with what they read from them: `testdata/formats`.
+//! Tests: comparison of files of features and points in `testdata/formats` with their `expected.json`.
 //!
-//! Hashes are SHA-256 over little-endian numbers, positions as `float64`, every NaN the quiet one, text as
-//! its length in four bytes and its UTF-8.
+//! Hashes are SHA-256 over little-endian numbers, positions as `float64`, every NaN as the quiet one, text as its length in
+//! four bytes and its UTF-8.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use zvf_model::{Column, Field, Value};
 use super::{Header, Input, Piece, ReadOptions, open};
 use crate::ConvertError;
 
-/// Everything in a file.
-pub(super) struct All {
+/// The contents of a file.
+pub(super) struct FileContents {
     pub(super) header: Header,
     pub(super) positions: Vec<u8>, // as float64
     pub(super) rows: usize,
@@ -25,26 +25,29 @@ pub(super) struct All {
     pub(super) objects: std::collections::BTreeSet<i64>,
 }
 
-/// The folder of a format.
+/// Returns the folder of a format.
 pub(super) fn folder(format: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats").join(format)
 }
 
-/// What is to be expected of its files.
+/// Reads the `expected.json` of a format.
 pub(super) fn expected(format: &str) -> Json {
     let text = std::fs::read(folder(format).join("expected.json")).unwrap();
     serde_json::from_slice(&text).unwrap()
 }
 
 /// Reads a file to its end.
-pub(super) fn read_all(path: &Path, options: &ReadOptions) -> Result<All, ConvertError> {
+pub(super) fn read_all(path: &Path, options: &ReadOptions) -> Result<FileContents, ConvertError> {
     read_input(Input::path(path), options)
 }
 
-pub(super) fn read_input(input: Input, options: &ReadOptions) -> Result<All, ConvertError> {
+pub(super) fn read_input(
+    input: Input,
+    options: &ReadOptions,
+) -> Result<FileContents, ConvertError> {
     let reader = open(input, None, options)?;
     let header = reader.header().clone();
-    let mut all = All {
+    let mut all = FileContents {
         fields: vec![Vec::new(); header.fields.len()],
         object_fields: vec![Vec::new(); header.object_fields.len()],
         header,
@@ -69,10 +72,10 @@ pub(super) fn read_input(input: Input, options: &ReadOptions) -> Result<All, Con
                 }
                 all.rows += batch.len();
                 for (at, field) in batch.fields().iter().enumerate() {
-                    let said = &all.header.fields[at];
+                    let declared = &all.header.fields[at];
                     assert_eq!(
                         (&field.name, field.column.dtype()),
-                        (&said.name, said.column.dtype())
+                        (&declared.name, declared.column.dtype())
                     );
                     all.fields[at].push(field.clone());
                 }
@@ -89,49 +92,50 @@ pub(super) fn read_input(input: Input, options: &ReadOptions) -> Result<All, Con
     Ok(all)
 }
 
-/// Compares the good files of a format, except those named, with what is expected of them.
+/// Compares the valid files of a format, without those in `except`, with the expected values.
 pub(super) fn check_good(format: &str, except: &[&str], options: &ReadOptions) {
     let expected = expected(format);
-    for (name, said) in expected["files"].as_object().unwrap() {
+    for (name, facts) in expected["files"].as_object().unwrap() {
         if !except.contains(&name.as_str()) {
             let all = read_all(&folder(format).join(name), options).unwrap_or_else(|error| {
                 panic!("{name}: {error}");
             });
-            check_one(name, said, &all);
+            check_one(name, facts, &all);
         }
     }
 }
 
 /// Compares positions and attributes of vertices.
-pub(super) fn check_one(name: &str, said: &Json, all: &All) {
-    assert_eq!(said["vertices"]["count"], all.rows, "{name}");
-    if said["vertices"]["exact"] == true {
-        assert_eq!(said["vertices"]["sha256"], hash(&all.positions), "positions of {name}");
+pub(super) fn check_one(name: &str, facts: &Json, all: &FileContents) {
+    assert_eq!(facts["vertices"]["count"], all.rows, "{name}");
+    if facts["vertices"]["exact"] == true {
+        assert_eq!(facts["vertices"]["sha256"], hash(&all.positions), "positions of {name}");
     }
-    check_columns(name, &said["vertex_attributes"], &all.fields);
+    check_columns(name, &facts["vertex_attributes"], &all.fields);
 }
 
 /// Compares columns by name.
-pub(super) fn check_columns(name: &str, said: &Json, fields: &[Vec<Field>]) {
-    for column in said.as_array().into_iter().flatten() {
-        let wanted = column["name"].as_str().unwrap();
+pub(super) fn check_columns(name: &str, facts: &Json, fields: &[Vec<Field>]) {
+    for column in facts.as_array().into_iter().flatten() {
+        let column_name = column["name"].as_str().unwrap();
         if column["type"] == "geometry" {
             continue; // a second geometry is left out
         }
-        let parts =
-            fields.iter().find(|parts| parts.first().is_some_and(|field| *field.name == *wanted));
+        let is_column =
+            |parts: &&Vec<Field>| parts.first().is_some_and(|field| *field.name == *column_name);
+        let parts = fields.iter().find(is_column);
         let Some(parts) = parts else {
-            assert_eq!(column["shape"][0], 0, "{name} has no {wanted}");
+            assert_eq!(column["shape"][0], 0, "{name} has no {column_name}");
             continue;
         };
         if let Some(sha) = column.get("sha256").filter(|_| column.get("dtype").is_some()) {
             let dtype = column["dtype"].as_str().unwrap();
-            assert_eq!(*sha, hash(&bytes_of(parts, dtype)), "{name}: {wanted} {dtype}");
+            assert_eq!(*sha, hash(&bytes_of(parts, dtype)), "{name}: {column_name} {dtype}");
         }
     }
 }
 
-/// The hash of bytes, in hexadecimal.
+/// Returns the hash of bytes, in hexadecimal.
 pub(super) fn hash(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").unwrap();
@@ -139,7 +143,7 @@ pub(super) fn hash(bytes: &[u8]) -> String {
     })
 }
 
-/// The bytes of a column as the hashes have them.
+/// Returns the bytes of a column, as they are hashed.
 pub(super) fn bytes_of(parts: &[Field], dtype: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for field in parts {
@@ -155,7 +159,7 @@ pub(super) fn bytes_of(parts: &[Field], dtype: &str) -> Vec<u8> {
                 }
             }
         } else if field.categories.is_some() && dtype == "float64" {
-            // Truths of which some are missing: pandas makes numbers of them.
+            // pandas converts booleans with missing values to numbers.
             for row in 0..field.column.len() {
                 let number: f64 = match field.value(row, 0).unwrap() {
                     Value::Bool(flag) => f64::from(u8::from(flag)),
@@ -173,16 +177,16 @@ pub(super) fn bytes_of(parts: &[Field], dtype: &str) -> Vec<u8> {
             }
         } else {
             let name = field.column.dtype();
-            let wanted = if dtype == "bool" { "bool" } else { dtype };
-            assert_eq!(name, wanted.parse::<zvf_metadata::Dtype>().unwrap(), "{}", field.name);
-            bytes.extend(quiet(&field.column));
+            let expected = if dtype == "bool" { "bool" } else { dtype };
+            assert_eq!(name, expected.parse::<zvf_metadata::Dtype>().unwrap(), "{}", field.name);
+            bytes.extend(quiet_nan_bytes(&field.column));
         }
     }
     bytes
 }
 
-/// The bytes of a column, every NaN the quiet one.
-fn quiet(column: &Column) -> Vec<u8> {
+/// Returns the bytes of a column, with every NaN as the quiet one.
+fn quiet_nan_bytes(column: &Column) -> Vec<u8> {
     let dtype = column.dtype();
     if dtype.kind != DtypeKind::Float {
         return column.bytes().to_vec();
@@ -202,27 +206,27 @@ fn quiet(column: &Column) -> Vec<u8> {
     bytes
 }
 
-/// Reads every broken file: refused with one of the classes, or read where that is allowed.
+/// Reads every broken file. It must be refused with one of the listed classes, or read if that is allowed.
 pub(super) fn check_broken(format: &str, options: &ReadOptions) {
     let expected = expected(format);
-    for (name, said) in expected["broken"].as_object().unwrap() {
+    for (name, facts) in expected["broken"].as_object().unwrap() {
         let read = read_all(&folder(format).join(name), options);
         match read {
-            Ok(_) => assert_ne!(said["expect"], "reject", "{name} was read"),
+            Ok(_) => assert_ne!(facts["expect"], "reject", "{name} was read"),
             Err(error) => {
-                assert_ne!(said["expect"], "accept", "{name}: {error}");
+                assert_ne!(facts["expect"], "accept", "{name}: {error}");
                 let class = error.class().to_string();
-                let classes = said["classes"].as_array().unwrap();
+                let classes = facts["classes"].as_array().unwrap();
                 assert!(classes.iter().any(|one| *one == *class), "{name}: {error}; {classes:?}");
             }
         }
     }
 }
 
-/// Compares files of features, those with several kinds read as each of them.
+/// Compares files of features. A file with several kinds is read as each of them.
 pub(super) fn check_features(format: &str, options: &ReadOptions) {
     let expected = expected(format);
-    for (name, said) in expected["files"].as_object().unwrap() {
+    for (name, facts) in expected["files"].as_object().unwrap() {
         let path = folder(format).join(name);
         let all = read_all(&path, options).unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut rows = all.rows;
@@ -231,17 +235,17 @@ pub(super) fn check_features(format: &str, options: &ReadOptions) {
             let options = ReadOptions { kind: Some(*kind), ..options.clone() };
             rows += read_all(&path, &options).unwrap().rows;
         }
-        assert_eq!(said["vertices"]["count"], rows, "{name}");
-        if kinds.is_empty() && said["vertices"]["exact"] == true {
-            assert_eq!(said["vertices"]["sha256"], hash(&all.positions), "positions of {name}");
+        assert_eq!(facts["vertices"]["count"], rows, "{name}");
+        if kinds.is_empty() && facts["vertices"]["exact"] == true {
+            assert_eq!(facts["vertices"]["sha256"], hash(&all.positions), "positions of {name}");
         }
         if all.header.kind.is_chain() && kinds.is_empty() {
             let lengths: Vec<usize> = all.lengths.values().flatten().copied().collect();
-            let wanted: Vec<usize> =
-                serde_json::from_value(said["parts"]["lengths"].clone()).unwrap();
-            assert_eq!(lengths, wanted, "{name}");
+            let expected: Vec<usize> =
+                serde_json::from_value(facts["parts"]["lengths"].clone()).unwrap();
+            assert_eq!(lengths, expected, "{name}");
         }
-        assert_eq!(said["features"]["count"], all.objects.len(), "{name}");
-        check_columns(name, &said["columns"], &all.object_fields);
+        assert_eq!(facts["features"]["count"], all.objects.len(), "{name}");
+        check_columns(name, &facts["columns"], &all.object_fields);
     }
 }

@@ -1,14 +1,13 @@
-//! SWC: trees of neurons, a node a line.
+//! SWC: trees of neurons, one node a line.
 //!
 //! ```text
 //! # comments, anywhere
 //! id type x y z radius parent    parent -1: the node is a root
 //! ```
 //!
-//! Every tree is an object, numbered as its root comes in the file; edges go from a node to its parent
-//! and come in the batch of both, which holds whole trees. Nodes may come in any order, so all of them
-//! are held: [`ReadOptions::memory`] bounds how many. Every parent is there and nothing goes in a circle,
-//! or the file is refused.
+//! Every tree is an object, numbered in the order of the roots. Edges go from a node to its parent. A batch holds complete
+//! trees, so that edges are in the batch of their nodes. Nodes may come in any order, so all of them are kept in memory;
+//! [`ReadOptions::memory`] bounds how many. A file with a missing parent or a cycle is refused.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -27,39 +26,39 @@ use crate::error::{BadInput, Place};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let kind = options.kind.unwrap_or(Kind::Skeleton);
-    let said = |class, expected, found: String| {
+    let bad = |class, expected, found: String| {
         BadInput::new(class, "SWC", Place::Named("the file".to_owned()), expected, found)
     };
     if !matches!(kind, Kind::Skeleton | Kind::Graph | Kind::PointCloud) {
-        let bad = said(Class::Unsupported, "skeleton, graph or point_cloud", kind.to_string());
+        let bad = bad(Class::Unsupported, "skeleton, graph or point_cloud", kind.to_string());
         return Err(bad.into());
     }
     let dtype = options.positions.unwrap_or(Dtype::FLOAT32);
     if dtype.kind != DtypeKind::Float {
-        let bad = said(Class::Unsupported, "a type of floats for positions", dtype.to_string());
+        let bad = bad(Class::Unsupported, "a type of floats for positions", dtype.to_string());
         return Err(bad.into());
     }
     let mut nodes = Nodes::new(dtype);
     let mut lines = Lines::new_lossy(bytes);
     nodes.read(&mut lines, options.memory)?;
-    let parents = nodes.parents(&lines)?;
-    let owners = nodes.owners(&parents, &lines)?;
+    let parents = nodes.find_parents(&lines)?;
+    let owners = nodes.find_owners(&parents, &lines)?;
     let positions = nodes.positions.take()?;
     let fields = [("radius", &mut nodes.radii), ("type", &mut nodes.types)];
     let fields: Vec<Field> = fields
         .into_iter()
         .map(|(name, values)| values.take().map(|column| Field::new(name, column)))
         .collect::<Result<_, _>>()?;
-    let none = |field: &Field| field.with_column(field.column.slice(0..0));
+    let without_rows = |field: &Field| field.with_column(field.column.slice(0..0));
     let header = Header {
-        fields: fields.iter().map(none).collect(),
+        fields: fields.iter().map(without_rows).collect(),
         objects: true,
         elements: kind.has_links().then(|| ElementHeader { width: Some(2), fields: Vec::new() }),
         vertices: u64::try_from(positions.len()).ok(),
         left_out: nodes.left_out(),
         ..Header::new(kind, axes(3), positions.slice(0..0)).with_unit("micrometer")
     };
-    let cuts = find_tree_ends(&owners);
+    let cuts = find_cuts(&owners);
     let batch_rows = options.batch_rows.max(1);
     Ok(Reader::new(
         header,
@@ -67,17 +66,17 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     ))
 }
 
-/// Where the file can be cut so that no tree is: after these rows, the last one included.
-fn find_tree_ends(owners: &[Option<ObjectId>]) -> Vec<usize> {
+/// Finds the rows at which the nodes can be cut without cutting a tree. The last cut is the number of nodes.
+fn find_cuts(owners: &[Option<ObjectId>]) -> Vec<usize> {
     let mut last = HashMap::new();
     for (row, owner) in owners.iter().enumerate() {
         last.insert(*owner, row);
     }
-    let mut reach = 0_usize;
+    let mut last_open = 0_usize; // last row of the trees so far
     let mut cuts = Vec::new();
     for (row, owner) in owners.iter().enumerate() {
-        reach = reach.max(last.get(owner).copied().unwrap_or(row));
-        if row == reach {
+        last_open = last_open.max(last.get(owner).copied().unwrap_or(row));
+        if row == last_open {
             cuts.push(row + 1);
         }
     }
@@ -89,10 +88,10 @@ struct Nodes {
     positions: Values,
     radii: Values,
     types: Values,
-    rows: HashMap<i64, usize>, // by id
-    parents: Vec<Option<i64>>, // by id
+    rows: HashMap<i64, usize>, // row of each id
+    parents: Vec<Option<i64>>, // id of the parent of each row
     lines: Vec<u64>,
-    more: bool, // some line has more than seven values
+    has_extra_values: bool, // a line has more than seven values
 }
 
 impl Nodes {
@@ -105,12 +104,12 @@ impl Nodes {
             rows: HashMap::new(),
             parents: Vec::new(),
             lines: Vec::new(),
-            more: false,
+            has_extra_values: false,
         }
     }
 
     fn read(&mut self, lines: &mut Lines, memory: u64) -> Result<(), ConvertError> {
-        let most = usize::try_from(memory / NODE).unwrap_or(usize::MAX);
+        let max_nodes = usize::try_from(memory / NODE_BYTES).unwrap_or(usize::MAX);
         let mut number = 0_u64;
         while let Some(line) = lines.next()? {
             number += 1;
@@ -118,11 +117,11 @@ impl Nodes {
             if words.first().is_none_or(|word| word.starts_with('#')) {
                 continue;
             }
-            if let Err(fault) = self.node(&words, number) {
-                return Err(fault.at(lines.bytes(), number));
+            if let Err(fault) = self.push_node(&words, number) {
+                return Err(fault.into_error(lines.bytes(), number));
             }
-            if self.parents.len() > most {
-                let expected = format!("at most {most} nodes, for the memory allowed");
+            if self.parents.len() > max_nodes {
+                let expected = format!("at most {max_nodes} nodes, for the memory allowed");
                 let bad = lines.bad(Class::LimitExceeded, expected, "more");
                 return Err(bad.with_hint("allow more memory").into());
             }
@@ -130,8 +129,9 @@ impl Nodes {
         Ok(())
     }
 
-    fn node(&mut self, words: &[&str], line: u64) -> Result<(), Fault> {
-        let [id, kind, x, y, z, radius, parent, more @ ..] = words else {
+    /// Parses a node and adds it.
+    fn push_node(&mut self, words: &[&str], line: u64) -> Result<(), Fault> {
+        let [id, kind, x, y, z, radius, parent, extra @ ..] = words else {
             let found = format!("{} values", words.len());
             return Err(Fault {
                 class: Class::CountMismatch,
@@ -140,54 +140,55 @@ impl Nodes {
                 found,
             });
         };
-        let whole = |word: &str, column| {
-            word.parse::<i64>().map_err(|_no_number| Fault::value(column, "a whole number", word))
+        let parse_integer = |word: &str, column| {
+            word.parse::<i64>()
+                .map_err(|_no_number| Fault::bad_value(column, "a whole number", word))
         };
-        let id = whole(id, "id")?;
-        let parent = whole(parent, "parent")?;
+        let id = parse_integer(id, "id")?;
+        let parent = parse_integer(parent, "parent")?;
         if id < 0 {
             return Err(Fault {
                 class: Class::Negative,
-                ..Fault::value("id", "0 or more", &id.to_string())
+                ..Fault::bad_value("id", "0 or more", &id.to_string())
             });
         }
         if !self.types.push_text(kind) {
-            return Err(Fault::value("type", "a whole number of 32 bits", kind));
+            return Err(Fault::bad_value("type", "a whole number of 32 bits", kind));
         }
         for (word, column) in [(x, "x"), (y, "y"), (z, "z")] {
             let finite = float(word).is_some_and(f64::is_finite);
             if !finite || !self.positions.push_text(word) {
-                return Err(Fault::value(column, "a number", word));
+                return Err(Fault::bad_value(column, "a number", word));
             }
         }
         if !self.radii.push_text(radius) {
-            return Err(Fault::value("radius", "a number", radius));
+            return Err(Fault::bad_value("radius", "a number", radius));
         }
         if self.rows.insert(id, self.parents.len()).is_some() {
-            let fault = Fault::value("id", "another id for each node", &id.to_string());
+            let fault = Fault::bad_value("id", "another id for each node", &id.to_string());
             return Err(Fault { class: Class::Duplicate, ..fault });
         }
-        self.more |= !more.is_empty();
+        self.has_extra_values |= !extra.is_empty();
         self.parents.push((parent != ROOT).then_some(parent));
         self.lines.push(line);
         Ok(())
     }
 
-    /// The row of the parent of each node.
-    fn parents(&self, lines: &Lines) -> Result<Vec<Option<usize>>, ConvertError> {
+    /// Returns the row of the parent of each node.
+    fn find_parents(&self, lines: &Lines) -> Result<Vec<Option<usize>>, ConvertError> {
         let row = |(row, parent): (usize, &Option<i64>)| match parent {
             None => Ok(None),
             Some(id) => self.rows.get(id).copied().map(Some).ok_or_else(|| {
-                let fault = Fault::value("parent", "the id of a node, or -1", &id.to_string());
+                let fault = Fault::bad_value("parent", "the id of a node, or -1", &id.to_string());
                 let line = self.lines.get(row).copied().unwrap_or(0);
-                Fault { class: Class::OutOfBounds, ..fault }.at(lines.bytes(), line)
+                Fault { class: Class::OutOfBounds, ..fault }.into_error(lines.bytes(), line)
             }),
         };
         self.parents.iter().enumerate().map(row).collect()
     }
 
-    /// The tree of each node, by the order of roots.
-    fn owners(
+    /// Returns the tree of each node, numbered in the order of the roots.
+    fn find_owners(
         &self,
         parents: &[Option<usize>],
         lines: &Lines,
@@ -200,27 +201,26 @@ impl Nodes {
                 trees += 1;
             }
         }
-        let mut way = Vec::new(); // up from a node without an owner yet
+        let mut path = Vec::new(); // from `start` towards the root, nodes without an owner
         for start in 0..parents.len() {
             let mut node = start;
             let owner = loop {
                 if let Some(owner) = owners.get(node).copied().flatten() {
                     break owner;
                 }
-                way.push(node);
+                path.push(node);
                 let up = parents.get(node).copied().flatten();
-                match up.filter(|_| way.len() <= parents.len()) {
+                match up.filter(|_| path.len() <= parents.len()) {
                     Some(up) => node = up,
                     None => {
                         let line = self.lines.get(start).copied().unwrap_or(0);
-                        let fault = Fault::value("parent", "a way up to a root", "a circle");
-                        return Err(
-                            Fault { class: Class::BadShape, ..fault }.at(lines.bytes(), line)
-                        );
+                        let fault = Fault::bad_value("parent", "a way up to a root", "a circle");
+                        let fault = Fault { class: Class::BadShape, ..fault };
+                        return Err(fault.into_error(lines.bytes(), line));
                     }
                 }
             };
-            for node in way.drain(..) {
+            for node in path.drain(..) {
                 if let Some(place) = owners.get_mut(node) {
                     *place = Some(owner);
                 }
@@ -230,12 +230,12 @@ impl Nodes {
     }
 
     fn left_out(&self) -> Vec<String> {
-        let more = self.more.then(|| "values after the seventh of a line".to_owned());
-        more.into_iter().collect()
+        let note = self.has_extra_values.then(|| "values after the seventh of a line".to_owned());
+        note.into_iter().collect()
     }
 }
 
-/// What is wrong with a line.
+/// An error in a line, without its number.
 struct Fault {
     class: Class,
     column: Option<&'static str>,
@@ -244,12 +244,13 @@ struct Fault {
 }
 
 impl Fault {
-    fn value(column: &'static str, expected: &'static str, found: &str) -> Self {
+    fn bad_value(column: &'static str, expected: &'static str, found: &str) -> Self {
         let found = format!("{:?}", found.chars().take(MAX_SHOWN_CHARS).collect::<String>());
         Self { class: Class::Encoding, column: Some(column), expected, found }
     }
 
-    fn at(self, bytes: &Bytes, line: u64) -> ConvertError {
+    /// Adds the place, which is `line`.
+    fn into_error(self, bytes: &Bytes, line: u64) -> ConvertError {
         let place = match self.column {
             Some(column) => Place::Column { line, column: column.to_owned() },
             None => Place::Line(line),
@@ -258,7 +259,7 @@ impl Fault {
     }
 }
 
-/// Trees in the course of being given.
+/// Cuts the trees into batches.
 struct Pieces {
     kind: Kind,
     positions: Column,
@@ -266,7 +267,7 @@ struct Pieces {
     owners: Vec<Option<ObjectId>>,
     parents: Vec<Option<usize>>, // by row
     cuts: Vec<usize>,            // ascending; the last is the number of nodes
-    at: usize,                   // nodes given
+    at: usize,                   // nodes in batches so far
     batch_rows: usize,
 }
 
@@ -274,19 +275,19 @@ impl Iterator for Pieces {
     type Item = Result<Piece, ConvertError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let most = self.at.saturating_add(self.batch_rows);
-        let within = self.cuts.partition_point(|cut| *cut <= most).checked_sub(1);
+        let max_end = self.at.saturating_add(self.batch_rows);
+        let within = self.cuts.partition_point(|cut| *cut <= max_end).checked_sub(1);
         let within = within.and_then(|at| self.cuts.get(at)).filter(|cut| **cut > self.at);
-        // A tree that is larger than a batch is one nevertheless.
+        // A tree that is larger than a batch is not cut.
         let next = || self.cuts.get(self.cuts.partition_point(|cut| *cut <= self.at));
         let end = within.or_else(next).copied()?;
         let rows = std::mem::replace(&mut self.at, end)..end;
-        Some(self.trees(rows))
+        Some(self.make_piece(rows))
     }
 }
 
 impl Pieces {
-    fn trees(&self, rows: Range<usize>) -> Result<Piece, ConvertError> {
+    fn make_piece(&self, rows: Range<usize>) -> Result<Piece, ConvertError> {
         let mut batch = Batch::new(self.kind, self.positions.slice(rows.clone()));
         for field in &self.fields {
             let field = field.with_column(field.column.slice(rows.clone()));
@@ -307,10 +308,10 @@ impl Pieces {
 
 /// The parent of a root.
 const ROOT: i64 = -1;
-/// Memory that a node takes while its file is read: values, its id among all, its line, its parent.
-const NODE: u64 = 192;
+/// Memory of a node while the file is read: values, entry in the map of ids, line, parent.
+const NODE_BYTES: u64 = 192;
 const COLUMNS: &str = "id, type, x, y, z, radius and parent";
-/// Characters of a wrong value that a message shows.
+/// Characters of a bad value that a message shows.
 const MAX_SHOWN_CHARS: usize = 40;
 
 #[cfg(test)]

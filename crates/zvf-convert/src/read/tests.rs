@@ -1,4 +1,4 @@
-//! What holds of every format; and how the tests of each read.
+//! Tests of all formats, and helpers for the tests of each format.
 
 use std::error::Error as _;
 use std::io::Write as _;
@@ -11,13 +11,13 @@ use zvf_model::{Batch, Kind};
 use super::*;
 use crate::{CsvWriter, elements_as_rows};
 
-/// Everything in a file as text: first what the header says, then the pieces.
+/// Formats the contents of a file as text: the header, then the pieces.
 pub(super) fn dump(format: Format, bytes: &[u8], options: &ReadOptions) -> Result<String, String> {
     let input = Input::reader(std::io::Cursor::new(bytes.to_vec()));
     dump_reader(open(input, Some(format), options))
 }
 
-/// The same of a file with a name.
+/// Formats the contents of a file on disk as text.
 pub(super) fn dump_file(
     format: Format,
     bytes: &[u8],
@@ -28,44 +28,45 @@ pub(super) fn dump_file(
     dump_reader(open(Input::path(file.path()), Some(format), options))
 }
 
-/// All that a reader gives, as text.
+/// Formats the header and the pieces of a reader as text.
 pub(super) fn dump_reader(reader: Result<Reader, ConvertError>) -> Result<String, String> {
-    let in_words = |error: ConvertError| join_causes(&error, error.source());
-    let reader = reader.map_err(in_words)?;
-    let mut text = header(reader.header());
-    let said = reader.header().clone();
+    let describe = |error: ConvertError| join_causes(&error, error.source());
+    let reader = reader.map_err(describe)?;
+    let mut text = header_text(reader.header());
+    let declared = reader.header().clone();
     let mut vertices = 0;
     for piece in reader {
-        match piece.map_err(in_words)? {
+        match piece.map_err(describe)? {
             Piece::Vertices(batch) => {
-                assert_eq!(batch.positions().dtype(), said.positions.dtype());
-                assert_eq!(batch.positions().width(), said.positions.width());
+                assert_eq!(batch.positions().dtype(), declared.positions.dtype());
+                assert_eq!(batch.positions().width(), declared.positions.width());
                 let names = |fields: &[zvf_model::Field]| {
-                    let known = fields.iter();
-                    known
+                    let fields = fields.iter();
+                    fields
                         .map(|f| (f.name.clone(), f.column.dtype(), f.column.width()))
                         .collect::<Vec<_>>()
                 };
-                assert_eq!(names(batch.fields()), names(&said.fields));
-                let owned = batch.vertex_objects().is_some() || !batch.parts().offsets().is_empty();
-                assert_eq!(owned, said.objects);
-                text.push_str(&rows(&batch, &said.axes));
+                assert_eq!(names(batch.fields()), names(&declared.fields));
+                let has_objects =
+                    batch.vertex_objects().is_some() || !batch.parts().offsets().is_empty();
+                assert_eq!(has_objects, declared.objects);
+                text.push_str(&rows_text(&batch, &declared.axes));
                 if let Some(ends) = elements_as_rows(&batch, vertices).unwrap() {
-                    text.push_str(&rows(&ends, &names_of_ends()));
+                    text.push_str(&rows_text(&ends, &corner_names()));
                 }
                 vertices += u64::try_from(batch.len()).unwrap();
             }
             Piece::Elements { rows: vertices, fields } => {
                 let batch = Batch::new(Kind::Graph, vertices);
                 let batch = fields.into_iter().try_fold(batch, Batch::with_field).unwrap();
-                text.push_str(&rows(&batch, &names_of_ends()));
+                text.push_str(&rows_text(&batch, &corner_names()));
             }
             Piece::Objects { ids, fields } => {
                 let ids: Vec<u8> = ids.iter().flat_map(|id| id.0.to_le_bytes()).collect();
                 let ids = zvf_model::Column::new(Dtype::INT64, 1, ids.into()).unwrap();
                 let batch = Batch::new(Kind::PointCloud, ids);
                 let batch = fields.into_iter().try_fold(batch, Batch::with_field).unwrap();
-                text.push_str(&rows(&batch, &["id".to_owned()]));
+                text.push_str(&rows_text(&batch, &["id".to_owned()]));
             }
             Piece::Groups { groups, .. } => {
                 for group in groups {
@@ -78,11 +79,11 @@ pub(super) fn dump_reader(reader: Result<Reader, ConvertError>) -> Result<String
     Ok(text)
 }
 
-fn names_of_ends() -> [String; 4] {
+fn corner_names() -> [String; 4] {
     ["v0", "v1", "v2", "v3"].map(str::to_owned)
 }
 
-fn header(header: &Header) -> String {
+fn header_text(header: &Header) -> String {
     let mut text = format!("{} of {}", header.kind, header.positions.dtype());
     for field in header.fields.iter().chain(&header.object_fields) {
         text.push_str(&format!(", {} {}", field.name, field.column.dtype()));
@@ -97,14 +98,14 @@ fn header(header: &Header) -> String {
     text
 }
 
-fn rows(batch: &Batch, axes: &[String]) -> String {
+fn rows_text(batch: &Batch, axes: &[String]) -> String {
     let mut writer = CsvWriter::new(Vec::new(), axes);
     writer.write(batch).unwrap();
     String::from_utf8(writer.finish().unwrap()).unwrap()
 }
 
 #[test]
-fn formats_by_name_and_by_bytes() {
+fn detects_formats_by_name_and_by_bytes() {
     let all = Format::ALL.iter().flat_map(|f| f.extensions().iter().map(move |e| (*e, *f)));
     for (extension, format) in all {
         assert_eq!(Format::from_extension(format!("a.{extension}").as_ref()), Some(format));
@@ -126,7 +127,7 @@ fn formats_by_name_and_by_bytes() {
 }
 
 #[test]
-fn the_first_bytes_go_before_the_name() {
+fn first_bytes_override_the_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("points.csv");
     std::fs::write(
@@ -142,7 +143,7 @@ fn the_first_bytes_go_before_the_name() {
 }
 
 #[test]
-fn what_is_not_there_or_not_known() {
+fn refuses_missing_files_and_unknown_formats() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.txt");
     let error = open(Input::path(&path), None, &ReadOptions::default()).unwrap_err();
@@ -163,7 +164,7 @@ fn what_is_not_there_or_not_known() {
 }
 
 #[test]
-fn nothing_follows_an_error() {
+fn ends_after_an_error() {
     let input = Input::reader(&b"x\n1\ntwo\n3\n"[..]);
     let options = ReadOptions { positions: None, ..ReadOptions::default() };
     let mut reader = open(input, Some(Format::Csv), &options).unwrap();
@@ -171,8 +172,8 @@ fn nothing_follows_an_error() {
     assert!(reader.next().is_none());
 }
 
-/// Something that begins like a file of the format, so that more than the magic is tried.
-fn start(format: Format) -> &'static [u8] {
+/// Returns the start of a file of the format, so that tests reach more than the check of the magic bytes.
+fn file_start(format: Format) -> &'static [u8] {
     match format {
         Format::Stl => b"solid",
         Format::Vtk => b"# vtk DataFile Version 3.0\na\nASCII\nDATASET POLYDATA\nPOINTS 1 float\n0 0 0\n",
@@ -214,7 +215,7 @@ fn start(format: Format) -> &'static [u8] {
     }
 }
 
-/// The header of a TRK file, all zeros but what must not be.
+/// Returns the header of a TRK file, zero where that is valid.
 fn trk_header() -> Vec<u8> {
     let mut header = vec![0; 1000];
     header[..5].copy_from_slice(b"TRACK");
@@ -229,9 +230,9 @@ fn trk_header() -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Any bytes are read or refused, and what is read is no more than there are bytes for.
+    /// Any bytes are read or refused, and the output is bounded by the number of bytes.
     #[test]
-    fn any_bytes(
+    fn reads_or_refuses_any_bytes(
         which in 0..Format::ALL.len(),
         started: bool,
         mut tail in prop::collection::vec(any::<u8>(), 0..300),
@@ -241,7 +242,7 @@ proptest! {
         let format = Format::ALL[which];
         let mut bytes = match (started, format) {
             (true, Format::Trk) => trk_header(),
-            (true, format) => start(format).to_vec(),
+            (true, format) => file_start(format).to_vec(),
             (false, _) => Vec::new(),
         };
         if words {
@@ -254,24 +255,24 @@ proptest! {
         prop_assert_eq!(dump(format, &bytes, &options).is_ok(), dump(format, &bytes, &options).is_ok());
     }
 
-    /// One wrong byte of a good file is read or refused as well.
+    /// A valid file with one changed byte is read or refused.
     #[test]
-    fn one_byte_off(which in 0..Format::ALL.len(), at: prop::sample::Index, byte: u8) {
+    fn reads_or_refuses_one_changed_byte(which in 0..Format::ALL.len(), at: prop::sample::Index, byte: u8) {
         let format = Format::ALL[which];
         let mut bytes = match format {
             Format::Trk => [trk_header(), vec![1, 0, 0, 0], vec![0; 12]].concat(),
-            Format::Npy => [start(format), &[0; 72]].concat(),
-            Format::Ply => [start(format), &[3, 0, 0, 1, 0, 2, 0, 7].repeat(9)].concat(),
-            format => start(format).to_vec(),
+            Format::Npy => [file_start(format), &[0; 72]].concat(),
+            Format::Ply => [file_start(format), &[3, 0, 0, 1, 0, 2, 0, 7].repeat(9)].concat(),
+            format => file_start(format).to_vec(),
         };
-        bytes.push(byte); // of formats that begin with nothing
+        bytes.push(byte); // for formats whose start is empty
         *at.get_mut(&mut bytes) = byte;
         let _ = dump_file(format, &bytes, &ReadOptions::default());
     }
 
-    /// However a file is cut into batches, it holds the same.
+    /// The contents of a file do not depend on the size of batches.
     #[test]
-    fn batches_do_not_matter(rows in prop::collection::vec((-9..9_i64, any::<u8>()), 0..40), batch in 1..50_usize) {
+    fn batch_size_does_not_matter(rows in prop::collection::vec((-9..9_i64, any::<u8>()), 0..40), batch in 1..50_usize) {
         let text: String = rows.iter().map(|(x, n)| format!("{x},{n}\n")).collect();
         let text = format!("x,n\n{text}");
         let lines = |batch_rows| {

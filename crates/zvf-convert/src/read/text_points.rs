@@ -1,15 +1,15 @@
 //! Points as lines of numbers: XYZ, PTS, and the XYZ of chemistry.
 //!
 //! ```text
-//! xyz          x y z [more]                          numbers apart by blanks, or by commas
-//!              n, a note, then: element x y z        where the first line is a whole number by itself
-//!              names first                           then it is read as CSV
+//! xyz          x y z [more]                          numbers separated by blanks, or by commas
+//!              n, a note, then: element x y z        if the first line is a single integer
+//!              names first                           read as CSV
 //! pts          n, then: x y z [intensity [r g b]]
 //! ```
 //!
-//! Three last numbers that are whole and from 0 to 255 in every line are a colour. All lines are as long as the
-//! first. A comma within a number is a fault, never two numbers. The file is passed over twice, because only all
-//! lines together tell whether numbers are whole.
+//! The last three numbers are a colour if they are integers from 0 to 255 in every line. All lines have as many numbers as
+//! the first one. A decimal comma is an error, never two numbers. The file is read in two passes, because types depend on
+//! all lines.
 
 use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -27,7 +27,7 @@ use crate::error::BadInput;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let source = Source::open(bytes, options.memory)?;
-    let mut first = Rows::new(&source, Format::Xyz)?;
+    let mut first = PointLines::new(&source, Format::Xyz)?;
     if first.has_names()? {
         return super::csv::open(source.begin(Format::Xyz)?, options, b',');
     }
@@ -41,58 +41,59 @@ pub(crate) fn open_pts(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
 
 fn read(source: Source, format: Format, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let kind = point_kind(options, format.name())?;
-    let found = Found::new(Rows::new(&source, format)?)?;
+    let summary = Summary::scan(PointLines::new(&source, format)?)?;
     let dtype = options.positions.unwrap_or(FLOAT64);
-    let rest = found.numbers - 3 - if found.has_colour { 3 } else { 0 };
+    let rest = summary.numbers - 3 - if summary.has_colour { 3 } else { 0 };
     let mut fields: Vec<NamedValues> = (0..rest)
         .map(|at| {
             let name = if at == 0 { "intensity".to_owned() } else { format!("field_{}", at + 3) };
-            let whole = found.whole.get(at + 3).copied().unwrap_or(false);
-            NamedValues::new(name, if whole { INT32 } else { FLOAT64 }, 1)
+            let is_integer = summary.is_integer.get(at + 3).copied().unwrap_or(false);
+            NamedValues::new(name, if is_integer { INT32 } else { FLOAT64 }, 1)
         })
         .collect();
-    if found.has_colour {
+    if summary.has_colour {
         fields.push(NamedValues::new("color", UINT8, 3));
     }
-    let elements = !found.elements.is_empty();
-    if elements {
+    let has_elements = !summary.elements.is_empty();
+    if has_elements {
         fields.push(NamedValues::new("element", INT32, 1));
     }
     let owned = kind.is_chain();
     let mut vertices = Vertices::new(kind, Values::new(dtype, 3), fields, owned);
-    let header = Header { vertices: Some(found.count), ..vertices.header(axes(3))? };
-    let header = if elements { header.with_unit("angstrom") } else { header };
+    let header = Header { vertices: Some(summary.count), ..vertices.header(axes(3))? };
+    let header = if has_elements { header.with_unit("angstrom") } else { header };
     let labels = Categories::new(
-        found.elements.iter().map(|text| Value::from(text.as_str())).collect(),
+        summary.elements.iter().map(|text| Value::from(text.as_str())).collect(),
         None,
     );
-    let fields = header.fields.iter().map(|field| label(field, &labels)).collect();
+    let fields = header.fields.iter().map(|field| with_labels(field, &labels)).collect();
     let header = Header { fields, ..header };
-    let rows = Rows::new(&source, format)?;
+    let rows = PointLines::new(&source, format)?;
     let batch_rows = options.batch_rows.max(1);
-    let mut pieces = Pieces { rows, vertices, found, labels, batch_rows, ended: false };
+    let mut pieces = Pieces { rows, vertices, summary, labels, batch_rows, ended: false };
     Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
-fn label(field: &Field, labels: &Categories) -> Field {
+/// Adds the names of elements to the field of elements.
+fn with_labels(field: &Field, labels: &Categories) -> Field {
     let field = field.clone();
     if *field.name == *"element" { field.with_categories(labels.clone()) } else { field }
 }
 
-/// The lines with points.
-struct Rows {
+/// A reader of the lines that hold points.
+struct PointLines {
     lines: Lines,
     format: Format,
-    /// Points that the first line counts.
+    /// The number of points in the first line, if it has one.
     count: Option<u64>,
     has_elements: bool,
-    read: u64,
-    begun: bool,
-    /// The first line of points, where it was read to see what the file is.
-    held: Option<String>,
+    points_read: u64,
+    has_begun: bool,
+    /// The first line of points, if it was read to detect the form of the file.
+    first_line: Option<String>,
 }
 
-impl Rows {
+impl PointLines {
     fn new(source: &Source, format: Format) -> Result<Self, ConvertError> {
         let lines = Lines::new(source.begin(format)?);
         Ok(Self {
@@ -100,13 +101,13 @@ impl Rows {
             format,
             count: None,
             has_elements: false,
-            read: 0,
-            begun: false,
-            held: None,
+            points_read: 0,
+            has_begun: false,
+            first_line: None,
         })
     }
 
-    /// Whether the first line has names instead of numbers.
+    /// Checks whether the first line has names instead of numbers.
     fn has_names(&mut self) -> Result<bool, ConvertError> {
         let Some(line) = self.next_line()? else { return Ok(false) };
         let first =
@@ -116,6 +117,7 @@ impl Rows {
         Ok(first.filter(|word| is_name(word) && float(word).is_none()).is_some())
     }
 
+    /// Returns the next line that is neither empty nor a comment.
     fn next_line(&mut self) -> Result<Option<String>, ConvertError> {
         loop {
             let Some(line) = self.lines.next()? else { return Ok(None) };
@@ -126,10 +128,11 @@ impl Rows {
         }
     }
 
+    /// Reads the first line and detects the form of the file.
     fn begin(&mut self) -> Result<(), ConvertError> {
         let Some(line) = self.next_line()? else { return Ok(()) };
-        let alone = line.parse::<u64>().ok();
-        match (self.format, alone) {
+        let point_count = line.parse::<u64>().ok();
+        match (self.format, point_count) {
             (Format::Pts, None) => {
                 let found = format!("{line:?}");
                 return Err(self.lines.bad(Class::Encoding, "the number of points", found).into());
@@ -141,38 +144,38 @@ impl Rows {
                     self.lines.next()?; // the note
                 }
             }
-            (_, None) => self.held = Some(line),
+            (_, None) => self.first_line = Some(line),
         }
         Ok(())
     }
 
-    /// The next line of a point.
+    /// Returns the next line that holds a point.
     fn next(&mut self) -> Result<Option<String>, ConvertError> {
-        if !std::mem::replace(&mut self.begun, true) {
+        if !std::mem::replace(&mut self.has_begun, true) {
             self.begin()?;
         }
-        let line = match self.held.take() {
+        let line = match self.first_line.take() {
             Some(line) => Some(line),
             None => self.next_line()?,
         };
         match (line, self.count) {
-            (Some(_), Some(count)) if self.read == count => {
+            (Some(_), Some(count)) if self.points_read == count => {
                 let expected = format!("the end after {count} points");
                 Err(self.lines.bad(Class::Trailing, expected, "one more").into())
             }
-            (None, Some(count)) if self.read < count => {
+            (None, Some(count)) if self.points_read < count => {
                 let expected = format!("{count} points, as the first line counts");
-                Err(self.lines.bad(Class::Truncated, expected, self.read.to_string()).into())
+                Err(self.lines.bad(Class::Truncated, expected, self.points_read.to_string()).into())
             }
             (Some(line), _) => {
-                self.read += 1;
+                self.points_read += 1;
                 Ok(Some(line))
             }
             (None, _) => Ok(None),
         }
     }
 
-    /// The element and the numbers of a line.
+    /// Parses the element and the numbers of a line.
     fn parse<'a>(&self, line: &'a str) -> Result<(Option<&'a str>, Vec<f64>), BadInput> {
         let words = split(line).map_err(|found| {
             let bad =
@@ -191,7 +194,7 @@ impl Rows {
     }
 }
 
-/// The words of a line; what is wrong where commas are within numbers.
+/// Splits a line into words. Fails with the start of the line if it has decimal commas.
 fn split(line: &str) -> Result<Vec<&str>, String> {
     if !line.contains([',', ';']) {
         return Ok(line.split_ascii_whitespace().collect());
@@ -203,67 +206,70 @@ fn split(line: &str) -> Result<Vec<&str>, String> {
     Ok(words)
 }
 
-/// What all lines together tell.
-struct Found {
-    count: u64,
-    numbers: usize,
-    /// Which numbers are whole and fit 32 bits, in every line.
-    whole: Vec<bool>,
+/// What the first pass finds over all lines.
+struct Summary {
+    count: u64,     // points
+    numbers: usize, // in a line
+    /// For each number of a line: whether it is an integer of 32 bits in every line.
+    is_integer: Vec<bool>,
     has_colour: bool,
     elements: Vec<String>,
 }
 
-impl Found {
-    fn new(mut rows: Rows) -> Result<Self, ConvertError> {
-        let mut found = Self {
+impl Summary {
+    /// Reads all lines.
+    fn scan(mut rows: PointLines) -> Result<Self, ConvertError> {
+        let mut summary = Self {
             count: 0,
             numbers: 0,
-            whole: Vec::new(),
+            is_integer: Vec::new(),
             has_colour: false,
             elements: Vec::new(),
         };
-        let mut bytes = Vec::new();
+        let mut is_byte = Vec::new();
         while let Some(line) = rows.next()? {
             let (element, numbers) = rows.parse(&line)?;
-            if found.count == 0 {
-                found.numbers = numbers.len();
-                found.whole = vec![true; numbers.len()];
-                bytes = vec![true; numbers.len()];
+            if summary.count == 0 {
+                summary.numbers = numbers.len();
+                summary.is_integer = vec![true; numbers.len()];
+                is_byte = vec![true; numbers.len()];
             }
-            if numbers.len() != found.numbers || numbers.len() < 3 {
-                let expected = format!("{} numbers, as in the first line", found.numbers.max(3));
+            if numbers.len() != summary.numbers || numbers.len() < 3 {
+                let expected = format!("{} numbers, as in the first line", summary.numbers.max(3));
                 return Err(rows
                     .lines
                     .bad(Class::BadShape, expected, numbers.len().to_string())
                     .into());
             }
-            for ((number, whole), byte) in numbers.iter().zip(&mut found.whole).zip(&mut bytes) {
-                *whole &= number.fract() == 0.0 && number.abs() <= f64::from(i32::MAX);
-                *byte &= *whole && (0.0..=255.0).contains(number);
+            let flags = summary.is_integer.iter_mut().zip(&mut is_byte);
+            for (number, (is_integer, is_byte)) in numbers.iter().zip(flags) {
+                *is_integer &= number.fract() == 0.0 && number.abs() <= f64::from(i32::MAX);
+                *is_byte &= *is_integer && (0.0..=255.0).contains(number);
             }
             if let Some(element) =
-                element.filter(|element| !found.elements.iter().any(|one| one == element))
+                element.filter(|element| !summary.elements.iter().any(|one| one == element))
             {
-                found.elements.push(element.to_owned());
+                summary.elements.push(element.to_owned());
             }
-            if found.elements.len() > MAX_ELEMENTS {
+            if summary.elements.len() > MAX_ELEMENTS {
                 let expected = format!("at most {MAX_ELEMENTS} elements");
                 return Err(rows.lines.bad(Class::LimitExceeded, expected, "more").into());
             }
-            found.count += 1;
+            summary.count += 1;
         }
-        found.numbers = found.numbers.max(3);
-        let last = bytes.get(found.numbers - 3..).unwrap_or_default();
-        found.has_colour = found.numbers >= 6 && last.len() == 3 && last.iter().all(|byte| *byte);
-        Ok(found)
+        summary.numbers = summary.numbers.max(3);
+        let last = is_byte.get(summary.numbers - 3..).unwrap_or_default();
+        summary.has_colour =
+            summary.numbers >= 6 && last.len() == 3 && last.iter().all(|is_byte| *is_byte);
+        Ok(summary)
     }
 }
 
-/// A file in the course of being read.
+/// The second pass: makes pieces of the points.
 struct Pieces {
-    rows: Rows,
+    rows: PointLines,
     vertices: Vertices,
-    found: Found,
+    summary: Summary,
     labels: Categories,
     batch_rows: usize,
     ended: bool,
@@ -282,7 +288,7 @@ impl Pieces {
         }
         let Piece::Vertices(batch) = self.vertices.take()? else { return Ok(None) };
         let plain = zvf_model::Batch::new(batch.kind(), batch.positions().clone());
-        let fields = batch.fields().iter().map(|field| label(field, &self.labels));
+        let fields = batch.fields().iter().map(|field| with_labels(field, &self.labels));
         let labelled = fields.into_iter().try_fold(plain, zvf_model::Batch::with_field);
         let labelled = labelled.map_err(super::values::no_batch)?;
         if batch.parts().offsets().is_empty() {
@@ -297,21 +303,21 @@ impl Pieces {
         clippy::as_conversions,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "whole and in range, as the first pass found"
+        reason = "integers in range, as the first pass checked"
     )]
     fn push(&mut self, line: &str) -> Result<(), ConvertError> {
         let (element, numbers) = self.rows.parse(line)?;
         let (position, mut rest) = numbers.split_at_checked(3).unwrap_or((&numbers, &[]));
-        let narrow = self.vertices.positions.dtype().size == 4;
+        let is_float32 = self.vertices.positions.dtype().size == 4;
         for x in position {
-            if narrow {
+            if is_float32 {
                 self.vertices.positions.push_bytes(&(*x as f32).to_le_bytes());
             } else {
                 self.vertices.positions.push_bytes(&x.to_le_bytes());
             }
         }
         let code =
-            element.and_then(|element| self.found.elements.iter().position(|one| one == element));
+            element.and_then(|element| self.summary.elements.iter().position(|one| one == element));
         for field in &mut self.vertices.fields {
             let width =
                 if field.name == "color" { 3 } else { usize::from(field.name != "element") };
@@ -334,7 +340,7 @@ impl Pieces {
     }
 }
 
-/// The kinds of geometry that lines of numbers are.
+/// The kinds of geometry that these formats hold.
 pub(crate) const KINDS: &[Kind] = &[Kind::PointCloud];
 const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
 const INT32: Dtype = Dtype { kind: DtypeKind::Int, size: 4, big_endian: false };
@@ -348,7 +354,7 @@ mod tests {
     use crate::read::{Input, open};
 
     #[test]
-    fn files_of_others_have_their_points() {
+    fn reads_the_points_of_stock_files() {
         // What pandas reads from table.xyz differs from the nearest numbers in the last bit.
         let except = ["table.xyz"];
         check_good("text_points", &except, &ReadOptions::default());
@@ -368,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_number() {
+    fn reads_every_form_of_a_number() {
         let text: &[u8] = b"# a note\n1. .5 +1E5\n\n-2 nan inf\n";
         let reader = open(Input::reader(text), Some(Format::Xyz), &ReadOptions::default()).unwrap();
         let pieces: Vec<Piece> = reader.collect::<Result<_, _>>().unwrap();

@@ -1,4 +1,4 @@
-//! Columns in the making: from text, from bytes as they are stored, from numbers.
+//! Builders of columns, from text, from bytes of records and from numbers.
 
 use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -6,10 +6,10 @@ use zvf_model::{BadBatch, BadColumn, Column, Field};
 
 use crate::ConvertError;
 
-/// Values of one type, taken away batch by batch.
+/// Builder of a column, taken batch by batch.
 #[derive(Debug)]
 pub(super) struct Values {
-    dtype: Dtype, // big-endian where bytes are pushed so
+    dtype: Dtype, // its byte order is that of pushed bytes
     width: u32,
     bytes: Vec<u8>,
 }
@@ -27,7 +27,7 @@ impl Values {
         self.width
     }
 
-    /// Adds what `text` says; whether it says a value of the type.
+    /// Parses `text` and adds the value. Returns `false` if it is not a value of the type.
     pub(super) fn push_text(&mut self, text: &str) -> bool {
         push_text(self.dtype, text, &mut self.bytes)
     }
@@ -37,9 +37,9 @@ impl Values {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Adds the bytes at `slot` of each whole record of `stride` bytes, in the byte order of the type.
+    /// Adds the bytes at `slot` of each complete record of `stride` bytes, in the byte order of the type.
     pub(super) fn push_records(&mut self, records: &[u8], stride: usize, slot: Slot) {
-        // Known lengths are copied without a call for each record.
+        // Copies of a constant length are inlined.
         match slot.size {
             size if size == stride => self.push_bytes(trim_partial_record(records, stride)),
             1 => push_fixed::<1>(&mut self.bytes, records, stride, slot.offset),
@@ -55,30 +55,30 @@ impl Values {
         }
     }
 
-    /// The same without rows.
+    /// Returns an empty builder of the same type and width.
     pub(super) const fn without_rows(&self) -> Self {
         Self::new(self.dtype, self.width)
     }
 
-    /// Adds the rows of `other`, which are of the same type and width.
+    /// Adds the rows of `other`, which must have the same type and width.
     pub(super) fn append(&mut self, other: &Self) {
         self.bytes.extend_from_slice(&other.bytes);
     }
 
-    /// Takes back what was pushed after so many rows.
+    /// Removes everything after `rows` rows.
     pub(super) fn truncate(&mut self, rows: usize) {
         let size = saturating_usize(self.dtype.size);
         let stride = size.saturating_mul(usize_from_u32(self.width));
         self.bytes.truncate(rows.saturating_mul(stride));
     }
 
-    /// The rows so far, as a column; none remain.
+    /// Takes the rows so far as a column.
     pub(super) fn take(&mut self) -> Result<Column, ConvertError> {
         column(self.dtype, self.width, std::mem::take(&mut self.bytes))
     }
 }
 
-/// Bytes of a record that are one value of a column, or several.
+/// The byte range of a field in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) offset: usize,
@@ -86,33 +86,33 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Its bytes of a record; none where the record is too short.
+    /// Returns the bytes of the field. Empty if the record is too short.
     pub(super) fn slice(self, record: &[u8]) -> &[u8] {
-        let end = self.offset.saturating_add(self.size); // too large: past the end of any record
+        let end = self.offset.saturating_add(self.size); // a saturated end is past the end of every record
         record.get(self.offset..end).unwrap_or(&[])
     }
 }
 
-/// `records` without the part of a record that may follow the last whole one.
+/// Removes an incomplete record at the end.
 fn trim_partial_record(records: &[u8], stride: usize) -> &[u8] {
     let rest = records.chunks_exact(stride).remainder().len();
     records.get(..records.len() - rest).unwrap_or(records)
 }
 
-/// Adds the `N` bytes at `offset` of each whole record, which are within it.
+/// Adds the `N` bytes at `offset` of each complete record.
 fn push_fixed<const N: usize>(to: &mut Vec<u8>, records: &[u8], stride: usize, offset: usize) {
     let records = records.chunks_exact(stride);
     let start = to.len();
     to.resize(start + records.len() * N, 0);
-    let (rooms, _) = to.get_mut(start..).unwrap_or_default().as_chunks_mut::<N>();
-    for (room, record) in rooms.iter_mut().zip(records) {
+    let (slots, _) = to.get_mut(start..).unwrap_or_default().as_chunks_mut::<N>();
+    for (slot, record) in slots.iter_mut().zip(records) {
         if let Some(value) = record.get(offset..).and_then(|value| value.first_chunk::<N>()) {
-            *room = *value;
+            *slot = *value;
         }
     }
 }
 
-/// An attribute in the making.
+/// Builder of an attribute.
 #[derive(Debug)]
 pub(super) struct NamedValues {
     pub(super) name: String,
@@ -124,17 +124,17 @@ impl NamedValues {
         Self { name: name.into(), values: Values::new(dtype, width) }
     }
 
-    /// Bytes of one row.
+    /// Returns the number of bytes of a row.
     pub(super) fn bytes(&self) -> usize {
         let size = saturating_usize(self.values.dtype.size);
-        size.saturating_mul(usize_from_u32(self.values.width)) // too large: more than any memory
+        size.saturating_mul(usize_from_u32(self.values.width)) // a saturated size is more than any memory
     }
 
     pub(super) fn take(&mut self) -> Result<Field, ConvertError> {
         Ok(Field::new(self.name.as_str(), self.values.take()?))
     }
 
-    /// The field without rows.
+    /// Returns a field without rows.
     pub(super) fn empty(&self) -> Result<Field, ConvertError> {
         Ok(Field::new(
             self.name.as_str(),
@@ -143,37 +143,39 @@ impl NamedValues {
     }
 }
 
-/// The rows of all `fields`; none remain.
+/// Takes the rows of all `fields`.
 pub(super) fn take_all(fields: &mut [NamedValues]) -> Result<Vec<Field>, ConvertError> {
     fields.iter_mut().map(NamedValues::take).collect()
 }
 
-/// All `fields` without rows.
+/// Returns all `fields` without rows.
 pub(super) fn empty_all(fields: &[NamedValues]) -> Result<Vec<Field>, ConvertError> {
     fields.iter().map(NamedValues::empty).collect()
 }
 
-/// A column of `bytes`.
+/// Creates a column from `bytes`.
 pub(super) fn column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column, ConvertError> {
     Column::new(dtype, width, bytes.into()).map_err(no_column)
 }
 
+/// Returns the error for a column that the model refuses.
 pub(crate) fn no_column(error: BadColumn) -> ConvertError {
     let advice = "choose fewer columns";
     ConvertError::NoType { format: "a column", what: error.to_string(), advice }
 }
 
-/// The start of a text that is not what it should be, between quotes.
+/// Quotes the first 40 characters of a bad text.
 pub(super) fn quote_start(text: &str) -> String {
     format!("{:?}", text.chars().take(40).collect::<String>())
 }
 
+/// Returns the error for a batch that the model refuses.
 pub(super) fn no_batch(error: BadBatch) -> ConvertError {
     let advice = "choose other columns";
     ConvertError::NoType { format: "a batch", what: error.to_string(), advice }
 }
 
-/// Adds the value of `dtype`, little-endian, that `text` says; whether it does.
+/// Parses `text` as a `dtype` and appends the value, little-endian. Returns `false` if it is none.
 pub(super) fn push_text(dtype: Dtype, text: &str, to: &mut Vec<u8>) -> bool {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 8) => push(float(text).map(f64::to_le_bytes), to),
@@ -202,18 +204,18 @@ fn push<const N: usize>(bytes: Option<[u8; N]>, to: &mut Vec<u8>) -> bool {
     bytes.inspect(|bytes| to.extend_from_slice(bytes)).is_some()
 }
 
-/// A float of 64 bits; nothing where a number is too large to be one.
+/// Parses a `float64`. Returns `None` if the text is no number or the number overflows.
 pub(super) fn float(text: &str) -> Option<f64> {
-    if let Some(x) = short_decimal(text.as_bytes()) {
+    if let Some(x) = parse_short_decimal(text.as_bytes()) {
         return Some(x);
     }
     let x: f64 = text.parse().ok()?;
     (x.is_finite() || !text.contains(|c: char| c.is_ascii_digit())).then_some(x)
 }
 
-/// A number of few digits without an exponent, as most are: a whole number and a power of ten that a float of 64 bits holds
-/// exactly, divided, are rounded as the text is. Nothing where the text is any other.
-fn short_decimal(text: &[u8]) -> Option<f64> {
+/// Parses a number of at most 15 digits without an exponent, the common case. Integer and power of ten are exact in
+/// `float64`, so that their quotient is correctly rounded. Returns `None` for any other text.
+fn parse_short_decimal(text: &[u8]) -> Option<f64> {
     let (is_negative, text) = match text {
         [b'-', rest @ ..] => (true, rest),
         _ => (false, text),
@@ -221,10 +223,10 @@ fn short_decimal(text: &[u8]) -> Option<f64> {
     if text.len() > EXACT_DIGITS {
         return None;
     }
-    let (mut whole, mut point) = (0_u64, None);
+    let (mut integer, mut point) = (0_u64, None);
     for (at, byte) in text.iter().enumerate() {
         match byte {
-            b'0'..=b'9' => whole = whole * 10 + u64::from(byte - b'0'),
+            b'0'..=b'9' => integer = integer * 10 + u64::from(byte - b'0'),
             b'.' if point.is_none() => point = Some(at),
             _ => return None,
         }
@@ -233,16 +235,16 @@ fn short_decimal(text: &[u8]) -> Option<f64> {
     let fraction = point.map_or(0, |at| text.len() - at - 1);
     let power = POWERS_OF_TEN.get(fraction).filter(|_| digits > 0)?;
     #[expect(clippy::as_conversions, reason = "at most fifteen digits")]
-    let x = whole as f64 / power;
+    let x = integer as f64 / power;
     Some(if is_negative { -x } else { x })
 }
 
-/// Bytes of digits and a point that make a whole number which a float of 64 bits holds.
+/// Length of digits and point up to which `float64` holds the integer of the digits exactly.
 const EXACT_DIGITS: usize = 15;
 const POWERS_OF_TEN: [f64; 15] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
 
-/// The same of 32 bits.
+/// Parses a `float32`, as [`float`] does.
 fn parse_f32(text: &str) -> Option<f32> {
     let x: f32 = text.parse().ok()?;
     (x.is_finite() || !text.contains(|c: char| c.is_ascii_digit())).then_some(x)
@@ -256,7 +258,7 @@ fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// UTF-32, filled with zeros up to `size` bytes; whether it fits.
+/// Appends `text` in UTF-32, padded with zeros to `size` bytes. Returns `false` if it does not fit.
 fn push_characters(text: &str, size: u64, to: &mut Vec<u8>) -> bool {
     let (Ok(size), Ok(_)) = (usize::try_from(size), u32::try_from(text.len())) else {
         return false;
@@ -275,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_every_type() {
+    fn parses_text_of_every_type() {
         #[rustfmt::skip]
         let table: [(&str, &str, Option<&[u8]>); 34] = [
             ("int8", "-1", Some(b"\xff")),          ("int8", "128", None),
@@ -305,9 +307,9 @@ mod tests {
         assert!(float("nan").is_some_and(f64::is_nan));
     }
 
-    /// What is read without the parser of the library is what that reads: the same texts, and the same bits.
+    /// The fast path accepts the same texts as the parser of the standard library and returns the same bits.
     #[test]
-    fn short_numbers_are_read_as_others() {
+    fn parses_short_numbers_as_the_standard_library_does() {
         let known = [
             "",
             "-",

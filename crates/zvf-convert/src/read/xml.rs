@@ -1,7 +1,7 @@
-//! XML without what could reach out of the file or grow: elements, attributes and text.
+//! Pull parser of XML without external references and entity expansion: elements, attributes and text.
 //!
-//! A document type may be named, as GIFTI files do, but neither read nor declared; entities other than the five of
-//! XML are refused; depth, names and attributes are bounded.
+//! A document type may be named, as in GIFTI files; it is not loaded, and declarations in it are refused. Only the five
+//! entities of XML are accepted. Depth, names and attributes are bounded.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -10,13 +10,13 @@ use zvf_format::Class;
 use super::geometry::WholeFile;
 use crate::ConvertError;
 
-/// A document in the course of being read.
+/// A parser of a document.
 pub(super) struct Xml<'a> {
     file: &'a WholeFile,
     text: &'a str,
     reader: Reader<&'a [u8]>,
-    open: Vec<String>, // elements that did not end
-    ends: bool,        // the element that came last has no content
+    open: Vec<String>, // names of the open elements
+    is_empty: bool,    // the last element was an empty-element tag, whose end comes next
     started: bool,
 }
 
@@ -27,33 +27,34 @@ pub(super) enum Node {
     Text(String),
     /// The end of the element of this name.
     End(String),
-    /// The end of the document.
+    /// The document ended.
     Done,
 }
 
-/// The beginning of an element.
+/// The start tag of an element.
 #[derive(Debug)]
 pub(super) struct Element {
     pub(super) name: String,
     attributes: Vec<(String, String)>,
-    /// Where it is in the file.
+    /// Its offset in the file.
     pub(super) at: usize,
 }
 
 impl Element {
+    /// Returns the value of an attribute.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 }
 
 impl<'a> Xml<'a> {
-    /// Begins to read `text`, which is the start of `file` or all of it.
+    /// Creates a parser of `text`, which is `file` or its start.
     pub(super) fn new(file: &'a WholeFile, text: &'a str) -> Self {
         let reader = Reader::from_str(text);
-        Self { file, text, reader, open: Vec::new(), ends: false, started: false }
+        Self { file, text, reader, open: Vec::new(), is_empty: false, started: false }
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read.
     pub(super) fn at(&self) -> usize {
         usize::try_from(self.reader.buffer_position()).unwrap_or(usize::MAX)
     }
@@ -67,16 +68,16 @@ impl<'a> Xml<'a> {
         self.file.bad_at(class, self.at(), expected, found)
     }
 
-    /// The next part. Text comes in one piece, with references replaced.
+    /// Returns the next node. Text comes in one piece, with references replaced.
     pub(super) fn next(&mut self) -> Result<Node, ConvertError> {
-        if std::mem::take(&mut self.ends) {
+        if std::mem::take(&mut self.is_empty) {
             return Ok(Node::End(self.open.pop().unwrap_or_default()));
         }
         let mut text = String::new();
         loop {
             let before = self.reader.clone();
             let event = self.reader.read_event();
-            let event = event.map_err(|error| self.syntax(&error))?;
+            let event = event.map_err(|error| self.syntax_error(&error))?;
             let is_text = matches!(
                 event,
                 Event::Text(_)
@@ -100,10 +101,10 @@ impl<'a> Xml<'a> {
                         return Err(self.bad(Class::Unsupported, expected, "a DTD"));
                     }
                 }
-                Event::Start(start) => return self.start(&start).map(Node::Start),
+                Event::Start(start) => return self.begin_element(&start).map(Node::Start),
                 Event::Empty(start) => {
-                    self.ends = true;
-                    return self.start(&start).map(Node::Start);
+                    self.is_empty = true;
+                    return self.begin_element(&start).map(Node::Start);
                 }
                 Event::End(end) => {
                     let _closed = self.open.pop();
@@ -127,7 +128,7 @@ impl<'a> Xml<'a> {
         }
     }
 
-    fn start(&mut self, start: &BytesStart<'_>) -> Result<Element, ConvertError> {
+    fn begin_element(&mut self, start: &BytesStart<'_>) -> Result<Element, ConvertError> {
         self.started = true;
         let name = start.name().as_ref().to_owned();
         if self.open.len() >= MAX_DEPTH || name.len() > MAX_NAME_BYTES {
@@ -138,10 +139,10 @@ impl<'a> Xml<'a> {
         }
         let mut attributes = Vec::new();
         for attribute in start.attributes() {
-            let attribute = attribute.map_err(|error| self.syntax(&error.into()))?;
+            let attribute = attribute.map_err(|error| self.syntax_error(&error.into()))?;
             let value = attribute
                 .normalized_value(quick_xml::XmlVersion::Implicit1_0)
-                .map_err(|error| self.syntax(&error))?;
+                .map_err(|error| self.syntax_error(&error))?;
             attributes.push((attribute.key.as_ref().to_owned(), value.into_owned()));
             if attributes.len() > MAX_ATTRIBUTES {
                 let expected = format!("at most {MAX_ATTRIBUTES} attributes of an element");
@@ -153,8 +154,8 @@ impl<'a> Xml<'a> {
     }
 
     fn resolve(&self, reference: &quick_xml::events::BytesRef<'_>) -> Result<char, ConvertError> {
-        let number = reference.resolve_char_ref().map_err(|error| self.syntax(&error))?;
-        let named = || match &**reference {
+        let number = reference.resolve_char_ref().map_err(|error| self.syntax_error(&error))?;
+        let entity = || match &**reference {
             "lt" => Some('<'),
             "gt" => Some('>'),
             "amp" => Some('&'),
@@ -162,14 +163,14 @@ impl<'a> Xml<'a> {
             "quot" => Some('"'),
             _ => None,
         };
-        number.or_else(named).ok_or_else(|| {
+        number.or_else(entity).ok_or_else(|| {
             let expected = "one of the five entities of XML";
             let name: String = reference.chars().take(40).collect();
             self.bad(Class::Unsupported, expected, format!("{name:?}"))
         })
     }
 
-    fn syntax(&self, error: &quick_xml::Error) -> ConvertError {
+    fn syntax_error(&self, error: &quick_xml::Error) -> ConvertError {
         let at_end = self.at() >= self.text.len();
         let class = if at_end { Class::Truncated } else { Class::Encoding };
         let mut found = error.to_string();
@@ -177,7 +178,7 @@ impl<'a> Xml<'a> {
         self.bad(class, "well-formed XML", found)
     }
 
-    /// The text of the element that began last, up to its end; what is within other elements is passed over.
+    /// Returns the text of the current element and moves past its end. Text in inner elements is skipped.
     pub(super) fn text_of_element(&mut self) -> Result<String, ConvertError> {
         let depth = self.open.len();
         let mut all = String::new();
@@ -192,13 +193,13 @@ impl<'a> Xml<'a> {
         }
     }
 
-    /// Passes over the element that began last.
+    /// Skips the current element.
     pub(super) fn skip_element(&mut self) -> Result<(), ConvertError> {
         self.text_of_element().map(drop)
     }
 }
 
-/// Elements within each other.
+/// Depth of nested elements.
 const MAX_DEPTH: usize = 64;
 const MAX_NAME_BYTES: usize = 1000;
 const MAX_ATTRIBUTES: usize = 100;

@@ -1,4 +1,4 @@
-//! The members of a ZIP archive, as far as the formats in them need it: stored or deflated, in one file.
+//! Reader of ZIP archives in one file, with stored or deflated members.
 //!
 //! ```text
 //! end of central directory   50 4b 05 06, 22 bytes and a comment; the 64-bit one, 50 4b 06 06, before it
@@ -6,8 +6,8 @@
 //! local header               50 4b 03 04, 30 bytes, name and extra fields; then the bytes of the member
 //! ```
 //!
-//! Offsets and sizes come from the central directory; whatever does not fit in 32 bits is in the extra
-//! field 1. The bytes of a member end where it says, and their checksum is compared there.
+//! Offsets and sizes come from the central directory; those that do not fit in 32 bits are in the extra field 1. A member
+//! ends after its size in the directory, and its checksum is checked there.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
@@ -23,7 +23,7 @@ use crate::error::{BadInput, Place};
 use crate::read::Format;
 use crate::read::input::Bytes;
 
-/// A member, and where it is.
+/// A member of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Member {
     pub(super) name: String,
@@ -31,7 +31,7 @@ pub(super) struct Member {
     checksum: u32,
     stored: u64,          // bytes in the file
     pub(super) size: u64, // bytes of the member
-    header: u64,          // where its local header is
+    header: u64,          // offset of its local header
 }
 
 /// An archive.
@@ -47,8 +47,11 @@ impl Archive {
     pub(super) fn open(path: &Path, format: Format) -> Result<Self, ConvertError> {
         let mut file = File::open(path).map_err(ConvertError::Read)?;
         let length = file.metadata().map_err(ConvertError::Read)?.len();
-        let tail =
-            part(&mut file, length.saturating_sub(MAX_TAIL_BYTES), length.min(MAX_TAIL_BYTES))?;
+        let tail = read_part(
+            &mut file,
+            length.saturating_sub(MAX_TAIL_BYTES),
+            length.min(MAX_TAIL_BYTES),
+        )?;
         let end = tail.windows(END.len()).rposition(|window| window == END);
         let record = end.and_then(|end| tail.get(end..));
         let Some(record) = record.filter(|record| record.len() >= 22) else {
@@ -68,7 +71,7 @@ impl Archive {
                 let expected = "a 64-bit end of central directory";
                 return Err(bad(Class::BadMagic, "an archive", expected, "none").into());
             };
-            let wide = part(&mut file, u64_at(locator, 8), 56)?;
+            let wide = read_part(&mut file, u64_at(locator, 8), 56)?;
             if !wide.starts_with(END_64) {
                 let expected = "a 64-bit end of central directory";
                 return Err(bad(Class::BadMagic, "an archive", expected, "other bytes").into());
@@ -80,61 +83,61 @@ impl Archive {
             let found = format!("{size} bytes at {start}");
             return Err(bad(Class::OutOfBounds, "an archive", expected, found).into());
         }
-        let directory = part(&mut file, start, size)?;
-        Ok(Self { path: path.to_owned(), format, members: members(&directory, count)? })
+        let directory = read_part(&mut file, start, size)?;
+        Ok(Self { path: path.to_owned(), format, members: parse_members(&directory, count)? })
     }
 
-    /// The bytes of `member`.
+    /// Opens the bytes of `member`.
     pub(super) fn read(&self, member: &Member) -> Result<Bytes, ConvertError> {
         let mut file = File::open(&self.path).map_err(ConvertError::Read)?;
-        let local = part(&mut file, member.header, 30)?;
+        let local = read_part(&mut file, member.header, 30)?;
         if !local.starts_with(LOCAL) {
             let expected = "a local header";
             return Err(bad(Class::BadMagic, &member.name, expected, "other bytes").into());
         }
         let skipped = u64::from(u16_at(&local, 26)) + u64::from(u16_at(&local, 28));
-        let start = member.header.saturating_add(30).saturating_add(skipped); // too large: past the end
+        let start = member.header.saturating_add(30).saturating_add(skipped); // a saturated offset is past the end
         file.seek(SeekFrom::Start(start)).map_err(ConvertError::Read)?;
         let stored = file.take(member.stored);
         let bytes: Box<dyn Read + Send> = match member.deflated {
-            true => Box::new(Checked::new(DeflateDecoder::new(stored), member)),
-            false => Box::new(Checked::new(stored, member)),
+            true => Box::new(ChecksumReader::new(DeflateDecoder::new(stored), member)),
+            false => Box::new(ChecksumReader::new(stored, member)),
         };
         let mut bytes = Bytes::new(bytes, None);
-        bytes.is(self.format);
+        bytes.set_format(self.format);
         Ok(bytes)
     }
 }
 
-/// Ends where the directory says, and compares the checksum there.
-struct Checked<R> {
+/// A reader of a member that ends after its size and checks the checksum there.
+struct ChecksumReader<R> {
     inner: R,
-    left: u64,
+    bytes_left: u64,
     sum: Crc,
-    wanted: u32,
+    expected: u32,
     name: String,
 }
 
-impl<R> Checked<R> {
+impl<R> ChecksumReader<R> {
     fn new(inner: R, member: &Member) -> Self {
         Self {
             inner,
-            left: member.size,
+            bytes_left: member.size,
             sum: Crc::new(),
-            wanted: member.checksum,
+            expected: member.checksum,
             name: member.name.clone(),
         }
     }
 }
 
-impl<R: Read> Read for Checked<R> {
+impl<R: Read> Read for ChecksumReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(into.len());
-        let read = self.inner.read(into.get_mut(..most).unwrap_or_default())?;
+        let max_bytes = usize::try_from(self.bytes_left).unwrap_or(usize::MAX).min(into.len());
+        let read = self.inner.read(into.get_mut(..max_bytes).unwrap_or_default())?;
         let bytes = into.get(..read).unwrap_or_default();
         self.sum.update(bytes);
-        self.left -= to_u64(read);
-        if self.left == 0 && self.sum.sum() != self.wanted {
+        self.bytes_left -= to_u64(read);
+        if self.bytes_left == 0 && self.sum.sum() != self.expected {
             let text = format!("the checksum of {} is another", self.name);
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
@@ -142,8 +145,8 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-/// `size` bytes from `start`; `size` was compared with a cap.
-fn part(file: &mut File, start: u64, size: u64) -> Result<Vec<u8>, ConvertError> {
+/// Reads `size` bytes from `start`. The caller bounds `size`.
+fn read_part(file: &mut File, start: u64, size: u64) -> Result<Vec<u8>, ConvertError> {
     file.seek(SeekFrom::Start(start)).map_err(ConvertError::Read)?;
     let mut bytes = Vec::new();
     file.by_ref().take(size).read_to_end(&mut bytes).map_err(ConvertError::Read)?;
@@ -154,18 +157,18 @@ fn part(file: &mut File, start: u64, size: u64) -> Result<Vec<u8>, ConvertError>
     Err(bad(Class::Truncated, "an archive", expected, bytes.len().to_string()).into())
 }
 
-fn members(directory: &[u8], count: u64) -> Result<Vec<Member>, ConvertError> {
+fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>, ConvertError> {
     let mut members = Vec::new();
     let mut rest = directory;
     while let Some((entry, after)) = rest.split_at_checked(46) {
         if !entry.starts_with(ENTRY) {
             break;
         }
-        let (name, after) = cut(after, u16_at(entry, 28))?;
-        let (extra, after) = cut(after, u16_at(entry, 30))?;
-        let (_, after) = cut(after, u16_at(entry, 32))?;
+        let (name, after) = split_field(after, u16_at(entry, 28))?;
+        let (extra, after) = split_field(after, u16_at(entry, 30))?;
+        let (_, after) = split_field(after, u16_at(entry, 32))?;
         rest = after;
-        members.push(member(entry, name, extra)?);
+        members.push(parse_member(entry, name, extra)?);
     }
     let found = to_u64(members.len());
     if found != count {
@@ -175,7 +178,7 @@ fn members(directory: &[u8], count: u64) -> Result<Vec<Member>, ConvertError> {
     Ok(members)
 }
 
-fn member(entry: &[u8], name: &[u8], extra: &[u8]) -> Result<Member, ConvertError> {
+fn parse_member(entry: &[u8], name: &[u8], extra: &[u8]) -> Result<Member, ConvertError> {
     let name = String::from_utf8_lossy(name).into_owned();
     if u16_at(entry, 8) & 1 != 0 {
         return Err(
@@ -192,15 +195,15 @@ fn member(entry: &[u8], name: &[u8], extra: &[u8]) -> Result<Member, ConvertErro
     };
     let mut wide = extra_64(extra);
     let mut number = |at: usize| match u32_at(entry, at) {
-        u32::MAX => wide.next().unwrap_or(u32::MAX.into()), // without a wider one it is the number itself
+        u32::MAX => wide.next().unwrap_or(u32::MAX.into()), // without a 64-bit number, the 32-bit one counts
         narrow => narrow.into(),
     };
-    // The order is that of the extra field.
+    // The extra field has the 64-bit numbers in this order.
     let (size, stored, header) = (number(24), number(20), number(42));
     Ok(Member { name, deflated, checksum: u32_at(entry, 16), stored, size, header })
 }
 
-/// The numbers of the extra field 1, in its order.
+/// Returns the 64-bit numbers of the extra field 1, in order.
 fn extra_64(mut extra: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let mut numbers: &[u8] = &[];
     while let Some((head, rest)) = extra.split_at_checked(4) {
@@ -214,9 +217,10 @@ fn extra_64(mut extra: &[u8]) -> impl Iterator<Item = u64> + '_ {
     numbers.chunks_exact(8).map(|number| u64_at(number, 0))
 }
 
-fn cut(bytes: &[u8], length: u16) -> Result<(&[u8], &[u8]), ConvertError> {
-    let cut = bytes.split_at_checked(length.into());
-    cut.ok_or_else(|| {
+/// Splits a field of `length` bytes off.
+fn split_field(bytes: &[u8], length: u16) -> Result<(&[u8], &[u8]), ConvertError> {
+    let fields = bytes.split_at_checked(length.into());
+    fields.ok_or_else(|| {
         let expected = format!("{length} bytes of a name");
         bad(Class::Truncated, "an archive", expected, bytes.len().to_string()).into()
     })

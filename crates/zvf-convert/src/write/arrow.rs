@@ -1,4 +1,4 @@
-//! Batches to files of Arrow and Parquet.
+//! Writer of batches to files of Arrow and Parquet.
 
 use zvf_model::Batch;
 

@@ -1,4 +1,4 @@
-//! All pieces of one kind in memory, for formats that count before they begin.
+//! Collector of all pieces of one kind in memory, for formats whose header has counts.
 
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ObjectId, Parts};
@@ -6,14 +6,13 @@ use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ObjectId, Parts};
 use crate::ConvertError;
 use crate::read::{Group, Header, Piece};
 
-/// All that was written of one kind.
+/// The collected pieces of one kind.
 ///
-/// Vertices are one batch: `parts` or owners of all pieces one after another. Edges that came inside of batches
-/// and those of [`Piece::Elements`] are one table, over all vertices. Attributes of objects are in the order in
-/// which they came: `object_row` finds those of one.
+/// Vertices are one batch, with the parts or owners of all pieces one after another. The edges of batches and those
+/// of [`Piece::Elements`] are one table, over all vertices. Attributes of objects are in input order.
 #[derive(Debug)]
 pub struct Collected {
-    /// What was promised.
+    /// The header of the kind.
     pub header: Header,
     positions: ColumnBuilder,
     fields: Vec<(Field, ColumnBuilder)>,
@@ -25,7 +24,7 @@ pub struct Collected {
     width: usize,
     elements: Vec<usize>,
     element_fields: Vec<(Field, ColumnBuilder)>,
-    /// The objects that something was said of, in the order in which they came.
+    /// The objects that have attributes, in input order.
     pub objects: Vec<ObjectId>,
     object_fields: Vec<(Field, ColumnBuilder)>,
     /// All groups.
@@ -37,7 +36,7 @@ pub struct Collected {
 }
 
 impl Collected {
-    /// Nothing so far of what `header` promises; at most so many bytes of it.
+    /// Creates an empty collector for a kind of `header`, which holds at most `max_bytes`.
     #[must_use]
     pub fn new(header: &Header, max_bytes: u64, format: &'static str) -> Self {
         let builders = |fields: &[Field]| -> Vec<(Field, ColumnBuilder)> {
@@ -70,38 +69,38 @@ impl Collected {
     ///
     /// # Errors
     ///
-    /// When memory is used up, or the piece has other columns than the header says.
+    /// When the memory limit is exceeded, or the piece has other columns than the header.
     pub fn push(&mut self, piece: Piece) -> Result<(), ConvertError> {
         match piece {
             Piece::Vertices(batch) => self.push_batch(&batch),
             Piece::Elements { rows, fields } => {
-                self.take_room(rows.bytes().len())?;
+                self.reserve_bytes(rows.bytes().len())?;
                 let numbers = rows.as_slice::<i64>().unwrap_or(&[]);
                 let numbers: Option<Vec<usize>> =
                     numbers.iter().map(|row| usize::try_from(*row).ok()).collect();
                 let Some(numbers) = numbers else {
-                    return Err(self.refuse_kind("negative vertices"));
+                    return Err(self.column_error("negative vertices"));
                 };
                 self.set_width(usize_from_u32(rows.width()))?;
                 self.elements.extend(numbers);
-                let room = push_fields(&mut self.element_fields, &fields).ok_or("element columns");
-                let room = room.map_err(|what| self.refuse_kind(what))?;
-                self.take_room(room)
+                let size = push_fields(&mut self.element_fields, &fields).ok_or("element columns");
+                let size = size.map_err(|what| self.column_error(what))?;
+                self.reserve_bytes(size)
             }
             Piece::Objects { ids, fields } => {
-                self.take_room(ids.len() * 8)?;
+                self.reserve_bytes(ids.len() * 8)?;
                 self.objects.extend(ids);
-                let room = push_fields(&mut self.object_fields, &fields).ok_or("object columns");
-                let room = room.map_err(|what| self.refuse_kind(what))?;
-                self.take_room(room)
+                let size = push_fields(&mut self.object_fields, &fields).ok_or("object columns");
+                let size = size.map_err(|what| self.column_error(what))?;
+                self.reserve_bytes(size)
             }
             Piece::Groups { groups, fields } => {
                 let members: usize = groups.iter().map(|group| group.members.len()).sum();
-                self.take_room(members * 8)?;
+                self.reserve_bytes(members * 8)?;
                 self.groups.extend(groups);
-                let room = push_fields(&mut self.group_fields, &fields).ok_or("group columns");
-                let room = room.map_err(|what| self.refuse_kind(what))?;
-                self.take_room(room)
+                let size = push_fields(&mut self.group_fields, &fields).ok_or("group columns");
+                let size = size.map_err(|what| self.column_error(what))?;
+                self.reserve_bytes(size)
             }
         }
     }
@@ -110,13 +109,13 @@ impl Collected {
         let before = self.positions.len();
         let positions = batch.positions();
         if positions.stride() != self.header.positions.stride() {
-            return Err(self.refuse_kind("positions"));
+            return Err(self.column_error("positions"));
         }
-        self.take_room(positions.bytes().len())?;
+        self.reserve_bytes(positions.bytes().len())?;
         self.positions.push_rows(positions, 0..batch.len());
-        let room = push_fields(&mut self.fields, batch.fields()).ok_or("vertex columns");
-        let room = room.map_err(|what| self.refuse_kind(what))?;
-        self.take_room(room)?;
+        let size = push_fields(&mut self.fields, batch.fields()).ok_or("vertex columns");
+        let size = size.map_err(|what| self.column_error(what))?;
+        self.reserve_bytes(size)?;
         match batch.vertex_objects() {
             Some(owners) => {
                 self.has_owners = true;
@@ -134,25 +133,25 @@ impl Collected {
             }
         }
         if let Some(elements) = batch.elements() {
-            self.take_room(elements.rows().len() * 8)?;
+            self.reserve_bytes(elements.rows().len() * 8)?;
             self.set_width(elements.width())?;
             self.elements.extend(elements.rows().iter().map(|row| row + before));
-            let room = push_fields(&mut self.element_fields, elements.fields());
-            let room = room.ok_or("element columns").map_err(|what| self.refuse_kind(what))?;
-            self.take_room(room)?;
+            let size = push_fields(&mut self.element_fields, elements.fields());
+            let size = size.ok_or("element columns").map_err(|what| self.column_error(what))?;
+            self.reserve_bytes(size)?;
         }
         Ok(())
     }
 
     fn set_width(&mut self, width: usize) -> Result<(), ConvertError> {
         if self.width != 0 && self.width != width {
-            return Err(self.refuse_kind("elements of two widths"));
+            return Err(self.column_error("elements of two widths"));
         }
         self.width = width;
         Ok(())
     }
 
-    fn take_room(&mut self, bytes: usize) -> Result<(), ConvertError> {
+    fn reserve_bytes(&mut self, bytes: usize) -> Result<(), ConvertError> {
         self.bytes += to_u64(bytes);
         if self.bytes <= self.max_bytes {
             return Ok(());
@@ -162,70 +161,70 @@ impl Collected {
         Err(ConvertError::NoType { format: self.format, what, advice })
     }
 
-    fn refuse_kind(&self, what: &str) -> ConvertError {
+    fn column_error(&self, what: &str) -> ConvertError {
         let found = format!("{what} that the header does not name");
         ConvertError::Columns { wanted: "those of the header".to_owned(), found }
     }
 
-    /// How many vertices there are.
+    /// Returns the number of vertices.
     #[must_use]
     pub fn len(&self) -> usize {
         self.positions.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no vertices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The attributes of objects, in the order of [`objects`](Self::objects).
+    /// Takes the attributes of objects, in the order of [`objects`](Self::objects).
     #[must_use]
     pub fn take_object_fields(&mut self) -> Vec<Field> {
         finish_fields(&mut self.object_fields)
     }
 
-    /// The attributes of groups, in their order.
+    /// Takes the attributes of groups, in the order of [`groups`](Self::groups).
     #[must_use]
     pub fn take_group_fields(&mut self) -> Vec<Field> {
         finish_fields(&mut self.group_fields)
     }
 
-    /// All vertices with their parts or owners, and all elements.
+    /// Takes all vertices with their parts or owners, and all elements.
     ///
     /// # Errors
     ///
-    /// When an element names a vertex that is not there.
+    /// When an element names a vertex that does not exist.
     pub fn take_batch(&mut self) -> Result<Batch, ConvertError> {
         let empty = ColumnBuilder::like(&self.header.positions);
         let positions = std::mem::replace(&mut self.positions, empty).finish();
         let mut batch = Batch::new(self.header.kind, positions);
         for field in finish_fields(&mut self.fields) {
-            batch = batch.with_field(field).map_err(no_batch)?;
+            batch = batch.with_field(field).map_err(from_bad_batch)?;
         }
         if self.has_parts {
             let offsets = std::mem::take(&mut self.offsets);
             let objects = std::mem::take(&mut self.part_objects);
-            let parts = Parts::new(offsets, objects).map_err(no_batch)?;
-            batch = batch.with_parts(parts).map_err(no_batch)?;
+            let parts = Parts::new(offsets, objects).map_err(from_bad_batch)?;
+            batch = batch.with_parts(parts).map_err(from_bad_batch)?;
         }
         if self.has_owners {
             let owners = std::mem::take(&mut self.owners);
-            batch = batch.with_vertex_objects(owners).map_err(no_batch)?;
+            batch = batch.with_vertex_objects(owners).map_err(from_bad_batch)?;
         }
         if self.width > 0 {
             let rows = std::mem::take(&mut self.elements);
-            let mut elements = Elements::new(self.width, rows).map_err(no_batch)?;
+            let mut elements = Elements::new(self.width, rows).map_err(from_bad_batch)?;
             for field in finish_fields(&mut self.element_fields) {
-                elements = elements.with_field(field).map_err(no_batch)?;
+                elements = elements.with_field(field).map_err(from_bad_batch)?;
             }
-            batch = batch.with_elements(elements).map_err(no_batch)?;
+            batch = batch.with_elements(elements).map_err(from_bad_batch)?;
         }
         Ok(batch)
     }
 }
 
-/// Adds rows to columns of the same names and types; the bytes they take. `None` when they are others.
+/// Appends rows to columns of the same names and types, and returns their size in bytes; `None` when the columns differ.
 fn push_fields(to: &mut [(Field, ColumnBuilder)], from: &[Field]) -> Option<usize> {
     if to.len() != from.len() {
         return None;
@@ -254,7 +253,7 @@ fn finish_fields(fields: &mut [(Field, ColumnBuilder)]) -> Vec<Field> {
     fields.iter_mut().map(finish).collect()
 }
 
-pub(super) fn no_batch(error: zvf_model::BadBatch) -> ConvertError {
+pub(super) fn from_bad_batch(error: zvf_model::BadBatch) -> ConvertError {
     let advice = "the input contradicts itself";
     ConvertError::NoType { format: "a batch", what: error.to_string(), advice }
 }

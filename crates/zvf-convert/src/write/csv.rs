@@ -1,7 +1,7 @@
-//! Comma-separated text, as RFC 4180 has it: a header line, then one line a vertex.
+//! Writer of comma-separated text (RFC 4180): a header line, then one line a vertex.
 //!
-//! Numbers print so that reading them back gives the same bits; what is missing is an empty field; a
-//! text with a comma, a quote or a line break stands in quotes.
+//! Numbers print so that reading them back gives the same bits. A missing value is an empty field. A
+//! text with a comma, a quote or a line break is in quotes.
 
 use std::io::Write;
 
@@ -63,7 +63,7 @@ pub struct CsvWriter<W> {
 }
 
 impl<W: Write> CsvWriter<W> {
-    /// A writer to `out`, the axes called `axes`.
+    /// Creates a writer to `out`. `axes` are the names of the axes.
     pub fn new(out: W, axes: &[String]) -> Self {
         Self { out, axes: axes.to_vec(), header: None, separator: ',', parts: 0 }
     }
@@ -72,12 +72,12 @@ impl<W: Write> CsvWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails, a code stands for nothing, or the batch has other columns than the first.
+    /// When writing fails, a code has no category, or the batch has other columns than the first.
     pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
         let table = Table::new(batch, &self.axes).with_first_part(self.parts);
         self.parts += batch.parts().len();
         let names: Vec<String> =
-            table.names().into_iter().map(|name| quoted(name, self.separator)).collect();
+            table.names().into_iter().map(|name| quote(name, self.separator)).collect();
         let header = names.join(self.separator.encode_utf8(&mut [0; 4]));
         match &self.header {
             Some(wanted) if *wanted != header => {
@@ -97,7 +97,7 @@ impl<W: Write> CsvWriter<W> {
                 match table.text_value(column, row)? {
                     Value::Null => {}
                     Value::Text(text) => {
-                        self.out.write_all(quoted(&text, self.separator).as_bytes())?
+                        self.out.write_all(quote(&text, self.separator).as_bytes())?
                     }
                     value @ (Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_)) => {
                         write!(self.out, "{value}")?;
@@ -109,7 +109,7 @@ impl<W: Write> CsvWriter<W> {
         Ok(())
     }
 
-    /// Writes what is held back, and hands the target back.
+    /// Flushes the target and returns it.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl<W: Write> CsvWriter<W> {
     }
 }
 
-fn quoted(text: &str, separator: char) -> String {
+fn quote(text: &str, separator: char) -> String {
     if text.contains([separator, '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_column() {
+    fn writes_every_kind_of_column() {
         let labels = Categories::new(vec![Value::from("a,b"), Value::from("say \"hi\"")], Some(9));
         let batch = Batch::new(Kind::Polyline, column("int16", 1, &[1, 0, 2, 0, 3, 0]))
             .with_field(Field::new("color", column("uint8", 2, &[1, 2, 3, 4, 5, 6])))
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_for_nothing_is_an_error() {
+    fn refuses_a_code_without_a_category() {
         let labels = Categories::new(vec![Value::from("a")], None);
         let field = Field::new("label", column("uint8", 1, &[1])).with_categories(labels);
         let batch =

@@ -1,12 +1,12 @@
-//! Draco: positions and faces in their order, as they are or on a grid of `draco.bits` bits.
+//! Writer of Draco: positions and faces in their order, exact or quantized to `draco.bits` bits.
 //!
-//! Attributes have no place yet; the method is the sequential one, which every decoder reads.
+//! Attributes are dropped. The encoding is the sequential one, which every decoder reads.
 
 use std::io::Write as _;
 
 use zvf_draco::{Encoder, Quantization};
 
-use super::whole::{Whole, to_single};
+use super::whole::{CollectedInput, to_f32};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -18,13 +18,13 @@ pub(crate) fn open<'a>(
 }
 
 fn encode(
-    whole: &Whole,
+    input: &CollectedInput,
     out: &mut Target<'_>,
     options: &WriteOptions,
 ) -> Result<Vec<Loss>, ConvertError> {
-    let rows = 0..whole.batch.len();
-    let positions: Vec<f32> = rows.flat_map(|row| whole.point(row).map(to_single)).collect();
-    let triangles = whole.triangles();
+    let rows = 0..input.batch.len();
+    let positions: Vec<f32> = rows.flat_map(|row| input.point(row).map(to_f32)).collect();
+    let triangles = input.triangles();
     let faces: Option<Vec<[u32; 3]>> = triangles
         .iter()
         .map(|(face, _)| {
@@ -34,14 +34,14 @@ fn encode(
         .collect();
     let Some(faces) = faces else { return Err(refuse("more than 2^32 vertices".to_owned())) };
     let mut encoder = Encoder::new(&positions).map_err(|fault| refuse(fault.to_string()))?;
-    if whole.header.kind == zvf_model::Kind::Mesh {
+    if input.header.kind == zvf_model::Kind::Mesh {
         encoder = encoder.with_faces(&faces).map_err(|fault| refuse(fault.to_string()))?;
     }
     let mut losses = Vec::new();
-    if let Some(said) = options.extra.get("draco.bits") {
-        let bits = said.as_u64().and_then(|bits| u8::try_from(bits).ok());
+    if let Some(option) = options.extra.get("draco.bits") {
+        let bits = option.as_u64().and_then(|bits| u8::try_from(bits).ok());
         let Some(bits) = bits.filter(|bits| (1..=30).contains(bits)) else {
-            return Err(refuse(format!("draco.bits of {said}, which are from 1 to 30")));
+            return Err(refuse(format!("draco.bits of {option}, which are from 1 to 30")));
         };
         let grid = Quantization::from_positions(&positions, bits);
         encoder = encoder.with_quantization(grid).map_err(|fault| refuse(fault.to_string()))?;

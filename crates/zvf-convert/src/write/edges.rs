@@ -1,13 +1,13 @@
-//! Lists of edges: two names and a weight, or a dictionary of Python where there are more attributes.
+//! Writer of edge lists: two names and a weight, or a dictionary of Python where there are more attributes.
 //!
-//! Names are the vertex attribute `id` (or `node_id`), or the numbers of vertices. Positions have no place here.
+//! Names are the vertex attribute `id` (or `node_id`), or the numbers of vertices. Positions are dropped.
 
 use std::io::Write;
 
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Value};
 
-use super::whole::{Whole, number, text, texts};
+use super::whole::{CollectedInput, format_number, format_value, format_values};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -19,25 +19,25 @@ pub(crate) fn open<'a>(
 }
 
 fn encode(
-    whole: &Whole,
+    input: &CollectedInput,
     out: &mut Target<'_>,
     _options: &WriteOptions,
 ) -> Result<Vec<Loss>, ConvertError> {
-    let names = whole.batch.field("id").or_else(|| whole.batch.field("node_id"));
+    let names = input.batch.field("id").or_else(|| input.batch.field("node_id"));
     let names = match names {
-        Some(field) => texts(field)?,
-        None => (0..whole.batch.len()).map(|row| row.to_string()).collect(),
+        Some(field) => format_values(field)?,
+        None => (0..input.batch.len()).map(|row| row.to_string()).collect(),
     };
-    let wrong = |name: &String| {
+    let is_invalid = |name: &String| {
         name.is_empty() || name.contains(|c: char| c.is_whitespace() || "#%,{".contains(c))
     };
-    if let Some(name) = names.iter().find(|name| wrong(name)) {
+    if let Some(name) = names.iter().find(|name| is_invalid(name)) {
         let what = format!("a node called {name:?}");
         let advice = "write GraphML, or leave the attribute id out";
         return Err(ConvertError::NoType { format: "edge list", what, advice });
     }
-    let fields = whole.element_fields();
-    let edges = whole.edges();
+    let fields = input.element_fields();
+    let edges = input.edges();
     for ([from, to], row) in &edges {
         let name = |row: usize| names.get(row).map(String::as_str).unwrap_or_default();
         write!(out, "{} {}", name(*from), name(*to))?;
@@ -47,15 +47,15 @@ fn encode(
         out.write_all(b"\n")?;
     }
     let mut losses = Vec::new();
-    let mut joined = vec![false; whole.batch.len()];
+    let mut has_edge = vec![false; input.batch.len()];
     for row in edges.iter().flat_map(|(edge, _)| edge) {
-        if let Some(flag) = joined.get_mut(*row) {
+        if let Some(flag) = has_edge.get_mut(*row) {
             *flag = true;
         }
     }
-    let lonely = joined.iter().filter(|joined| !**joined).count();
-    if lonely > 0 {
-        losses.push(Loss::new(format!("{lonely} nodes without an edge are dropped")));
+    let isolated = has_edge.iter().filter(|has_edge| !**has_edge).count();
+    if isolated > 0 {
+        losses.push(Loss::new(format!("{isolated} nodes without an edge are dropped")));
     }
     Ok(losses)
 }
@@ -64,14 +64,14 @@ fn write_values(fields: &[Field], row: usize, out: &mut dyn Write) -> Result<(),
     match fields {
         [] => Ok(()),
         [weight] if &*weight.name == "weight" && weight.column.width() == 1 => {
-            write!(out, " {}", text(weight, row, 0)?)?;
+            write!(out, " {}", format_value(weight, row, 0)?)?;
             Ok(())
         }
         all => {
             out.write_all(b" {")?;
             for (at, field) in all.iter().enumerate() {
                 let comma = if at == 0 { "" } else { ", " };
-                write!(out, "{comma}{}: {}", quoted(&field.name), literal(field, row)?)?;
+                write!(out, "{comma}{}: {}", quote(&field.name), format_literal(field, row)?)?;
             }
             out.write_all(b"}")?;
             Ok(())
@@ -79,7 +79,7 @@ fn write_values(fields: &[Field], row: usize, out: &mut dyn Write) -> Result<(),
     }
 }
 
-fn literal(field: &Field, row: usize) -> Result<String, ConvertError> {
+fn format_literal(field: &Field, row: usize) -> Result<String, ConvertError> {
     let width = usize_from_u32(field.column.width());
     let one = |c| -> Result<String, ConvertError> {
         let value = field
@@ -92,8 +92,8 @@ fn literal(field: &Field, row: usize) -> Result<String, ConvertError> {
             Value::Int(n) => n.to_string(),
             Value::UInt(n) => n.to_string(),
             Value::Float(x) if x.is_finite() => format!("{x:?}"),
-            Value::Float(x) => format!("float('{}')", number(x)),
-            Value::Text(text) => quoted(&text),
+            Value::Float(x) => format!("float('{}')", format_number(x)),
+            Value::Text(text) => quote(&text),
         })
     };
     if width == 1 {
@@ -103,7 +103,7 @@ fn literal(field: &Field, row: usize) -> Result<String, ConvertError> {
     Ok(format!("[{}]", all.join(", ")))
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n");
     format!("'{}'", escaped.replace('#', "\\x23"))
 }

@@ -1,13 +1,13 @@
-//! Geometry as features: for formats that have a row a feature, with a geometry and attributes.
+//! Writer of geometry as features, for formats of rows with a geometry and attributes.
 //!
 //! ```text
-//! points that belong to no object, or to objects nothing is said of    a feature each, with its attributes
-//! points of objects with attributes                                    a feature an object
-//! chains                                                               a feature an object, a line a part
+//! points without an object, or of objects without attributes    a feature each, with its attributes
+//! points of objects with attributes                             a feature an object
+//! chains                                                        a feature an object, a line a part
 //! ```
 //!
-//! Features need all that is known of an object, so everything is kept until the file ends, under the limit of
-//! memory; points of which each is a feature are passed on batch by batch.
+//! A feature needs its complete object, so everything is collected until the file ends, under the memory limit;
+//! points that are a feature each are passed on batch by batch.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,9 +20,9 @@ use crate::ConvertError;
 use crate::read::features::{Part, PartKind, Shape};
 use crate::read::{Header, Piece};
 
-/// What writes features of one format.
+/// A writer of the features of one format.
 pub(crate) trait FeatureSink {
-    /// Begins the file: the attributes that each feature has, without rows.
+    /// Begins the file. `fields` are the attributes of each feature, without rows.
     fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>, ConvertError>;
     /// Adds a feature: its geometry, and row `row` of the attributes.
     fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<(), ConvertError>;
@@ -30,7 +30,7 @@ pub(crate) trait FeatureSink {
     fn end(self: Box<Self>) -> Result<(), ConvertError>;
 }
 
-/// Features on their way to a file.
+/// A writer that turns pieces into features for a sink.
 pub(crate) struct FeatureWriter<'a> {
     sink: Box<dyn FeatureSink + 'a>,
     memory: u64,
@@ -63,7 +63,7 @@ impl<'a> FeatureWriter<'a> {
         }
         let mut shape = Shape::default();
         for row in 0..batch.len() {
-            take_positions(batch, row..row + 1, PartKind::Point, &mut shape);
+            set_positions(batch, row..row + 1, PartKind::Point, &mut shape);
             self.sink.write(&shape, &fields, row)?;
         }
         let rows = to_u64(batch.len());
@@ -72,15 +72,15 @@ impl<'a> FeatureWriter<'a> {
     }
 
     fn write_objects(&mut self, mut all: Collected) -> Result<(), ConvertError> {
-        let known = std::mem::take(&mut all.objects);
+        let objects = std::mem::take(&mut all.objects);
         let fields = all.take_object_fields();
         let has_id = all.header.id_field.is_some()
             || all.header.object_fields.iter().any(|f| *f.name == *"id");
         let batch = all.take_batch()?;
         let mut runs: HashMap<ObjectId, Vec<Range<usize>>> = HashMap::new();
-        let mut order = known.clone();
+        let mut order = objects.clone();
         let mut rows: HashMap<ObjectId, usize> = HashMap::new();
-        for (row, id) in known.into_iter().enumerate() {
+        for (row, id) in objects.into_iter().enumerate() {
             rows.entry(id).or_insert(row);
         }
         let mut add = |id: ObjectId, range: Range<usize>| {
@@ -108,7 +108,7 @@ impl<'a> FeatureWriter<'a> {
             }
             let row = rows.get(id).copied();
             let mut own: Vec<Field> =
-                fields.iter().map(|field| row_of(field, row)).collect::<Result<_, _>>()?;
+                fields.iter().map(|field| slice_row(field, row)).collect::<Result<_, _>>()?;
             own.extend(
                 ids.iter().map(|field| field.with_column(field.column.slice(number..number + 1))),
             );
@@ -120,12 +120,12 @@ impl<'a> FeatureWriter<'a> {
     }
 }
 
-/// Whether each object is a feature, and not each vertex.
+/// Returns whether each object is a feature, instead of each vertex.
 fn is_by_object(header: &Header) -> bool {
     header.kind.is_chain() || (header.objects && !header.object_fields.is_empty())
 }
 
-/// Why an attribute has no place: it is not of what a feature is.
+/// Returns why an attribute is dropped: it belongs neither to what a feature is nor to elements.
 pub(crate) fn refuse(header: &Header, scope: &str, _: &Field) -> Option<&'static str> {
     let own = if is_by_object(header) { "object" } else { "vertex" };
     (scope != own && scope != "element").then_some("a feature has one value")
@@ -170,15 +170,15 @@ impl super::Writer for FeatureWriter<'_> {
     }
 }
 
-/// The ids of objects as an attribute.
+/// Creates an attribute of the ids of objects.
 fn object_field(ids: impl Iterator<Item = i64>) -> Result<Field, ConvertError> {
     let bytes: Vec<u8> = ids.flat_map(i64::to_le_bytes).collect();
     let column = Column::new(zvf_metadata::Dtype::INT64, 1, bytes.into());
     Ok(Field::new("object", column.map_err(crate::read::no_column)?))
 }
 
-/// One row of a field, or one without a value.
-fn row_of(field: &Field, row: Option<usize>) -> Result<Field, ConvertError> {
+/// Returns one row of a field, or a row without a value.
+fn slice_row(field: &Field, row: Option<usize>) -> Result<Field, ConvertError> {
     if let Some(row) = row {
         return Ok(field.with_column(field.column.slice(row..row + 1)));
     }
@@ -193,7 +193,7 @@ fn row_of(field: &Field, row: Option<usize>) -> Result<Field, ConvertError> {
     Ok(field.with_column(column))
 }
 
-fn take_positions(batch: &Batch, rows: Range<usize>, kind: PartKind, shape: &mut Shape) {
+fn set_positions(batch: &Batch, rows: Range<usize>, kind: PartKind, shape: &mut Shape) {
     shape.clear();
     add_positions(batch, rows, kind, shape);
 }

@@ -1,7 +1,7 @@
-//! Features to `FlatGeobuf`, with a packed R-tree over their boxes in the order of a Hilbert curve.
+//! Writer of `FlatGeobuf`, with a packed Hilbert R-tree over the boxes of features.
 //!
-//! The tree needs all boxes before the first feature, so everything is kept until the file ends. Where that is more
-//! than memory allows, features are written as they come, without a tree and without a count, and it is said.
+//! The tree needs all boxes before the first feature, so features are held until the file ends. Past the memory limit
+//! they are written as they come, without a tree and without a count.
 
 use std::io::Write;
 
@@ -28,7 +28,7 @@ pub(crate) fn open<'a>(
         memory: options.memory / 2,
         columns: Vec::new(),
         crs: None,
-        held: Some(Held::default()),
+        held: Some(HeldFeatures::default()),
         axes: 2,
     };
     Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, "FlatGeobuf")))
@@ -39,19 +39,19 @@ struct Sink<'a> {
     memory: u64,
     columns: Vec<(String, u8)>, // name, type
     crs: Option<Json>,
-    /// Features that wait for the tree; none once there is none.
-    held: Option<Held>,
+    /// Features held for the tree; `None` once they are written without a tree.
+    held: Option<HeldFeatures>,
     axes: usize,
 }
 
 #[derive(Default)]
-struct Held {
+struct HeldFeatures {
     bytes: Vec<u8>,
     features: Vec<Item>,
     kinds: Vec<u8>,
 }
 
-/// A feature that waits, or a node of the tree.
+/// A held feature.
 #[derive(Clone, Debug)]
 struct Item {
     bounds: [f64; 4],
@@ -66,8 +66,9 @@ impl FeatureSink for Sink<'_> {
         }
         self.axes = header.axes.len();
         self.crs = header.crs.clone();
-        let named = header.crs.as_ref().is_none_or(|crs| code_of(crs).is_some() || crs.is_string());
-        Ok(if named {
+        let is_named =
+            header.crs.as_ref().is_none_or(|crs| code_of(crs).is_some() || crs.is_string());
+        Ok(if is_named {
             Vec::new()
         } else {
             vec![Loss::new("the CRS is not stated: it has neither a code nor WKT")]
@@ -76,7 +77,7 @@ impl FeatureSink for Sink<'_> {
 
     fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<(), ConvertError> {
         let kind = kind_of(shape);
-        let feature = feature(shape, kind, fields, &self.columns, row)?;
+        let feature = encode_feature(shape, kind, fields, &self.columns, row)?;
         let Some(held) = &mut self.held else { return Ok(self.out.write_all(&feature)?) };
         held.features.push(Item {
             bounds: bounds(shape),
@@ -89,7 +90,7 @@ impl FeatureSink for Sink<'_> {
         }
         if u64::try_from(held.bytes.len()).is_ok_and(|len| len > self.memory) {
             let held = self.held.take().unwrap_or_default();
-            let header = self.header(0, 0, 0, None);
+            let header = self.encode_header(0, 0, 0, None);
             self.out.write_all(MAGIC)?;
             self.out.write_all(&header)?;
             self.out.write_all(&held.bytes)?;
@@ -100,7 +101,7 @@ impl FeatureSink for Sink<'_> {
     fn end(mut self: Box<Self>) -> Result<(), ConvertError> {
         if let Some(mut held) = self.held.take() {
             let all = held.features.iter().map(|item| item.bounds).fold(EMPTY_BOX, union);
-            // A feature without a place has no box that a tree could hold.
+            // A feature without a geometry has no box, so there is no tree.
             let has_tree = held.features.iter().all(|item| item.bounds[0] <= item.bounds[2])
                 && !held.features.is_empty();
             let width = if has_tree { NODE_WIDTH } else { 0 };
@@ -110,11 +111,11 @@ impl FeatureSink for Sink<'_> {
             let kind = if let [only] = held.kinds[..] { only } else { 0 };
             let count = to_u64(held.features.len());
             let extent = has_tree.then_some(all);
-            let header = self.header(kind, count, width, extent);
+            let header = self.encode_header(kind, count, width, extent);
             self.out.write_all(MAGIC)?;
             self.out.write_all(&header)?;
             if has_tree {
-                let tree = tree(&held.features);
+                let tree = encode_tree(&held.features);
                 self.out.write_all(&tree)?;
             }
             for item in &held.features {
@@ -127,7 +128,7 @@ impl FeatureSink for Sink<'_> {
 }
 
 impl Sink<'_> {
-    fn header(&self, kind: u8, count: u64, width: u16, extent: Option<[f64; 4]>) -> Vec<u8> {
+    fn encode_header(&self, kind: u8, count: u64, width: u16, extent: Option<[f64; 4]>) -> Vec<u8> {
         let mut to = FlatBufferBuilder::new();
         let mut columns = Vec::new();
         for (name, kind) in &self.columns {
@@ -160,7 +161,7 @@ impl Sink<'_> {
 
 type Offset = WIPOffset<flatbuffers::TableFinishedWIPOffset>;
 
-/// The authority and the code of a system.
+/// Returns the authority and the code of a CRS.
 fn code_of(crs: &Json) -> Option<(String, i32)> {
     if let Some(text) = crs.as_str() {
         if is_wgs84(text) {
@@ -194,7 +195,7 @@ fn write_crs(to: &mut FlatBufferBuilder<'_>, crs: &Json) -> Option<Offset> {
     Some(to.end_table(table))
 }
 
-/// The place of a field in the list of a table.
+/// Returns the offset of a field in the vtable.
 const fn slot(field: u16) -> u16 {
     4 + 2 * field
 }
@@ -209,7 +210,7 @@ fn kind_of(shape: &Shape) -> u8 {
     }
 }
 
-/// The type of a column; text for what has none of its own, and lists of numbers as JSON.
+/// Returns the type of a column. Types that the format lacks are text, and several values are JSON.
 fn column_type(field: &Field) -> u8 {
     if field.column.width() > 1 {
         return 12;
@@ -236,8 +237,8 @@ fn column_type(field: &Field) -> u8 {
     }
 }
 
-/// The bytes of a feature with its size in front.
-fn feature(
+/// Encodes a feature with its size in front.
+fn encode_feature(
     shape: &Shape,
     kind: u8,
     fields: &[Field],
@@ -245,9 +246,9 @@ fn feature(
     row: usize,
 ) -> Result<Vec<u8>, ConvertError> {
     let mut to = FlatBufferBuilder::new();
-    let properties = properties(fields, columns, row)?;
+    let properties = encode_properties(fields, columns, row)?;
     let properties = to.create_vector(&properties);
-    let geometry = (!shape.parts.is_empty()).then(|| geometry(&mut to, shape, kind));
+    let geometry = (!shape.parts.is_empty()).then(|| encode_geometry(&mut to, shape, kind));
     let table = to.start_table();
     if let Some(geometry) = geometry {
         to.push_slot_always(slot(0), geometry);
@@ -258,7 +259,7 @@ fn feature(
     Ok(to.finished_data().to_vec())
 }
 
-fn geometry(to: &mut FlatBufferBuilder<'_>, shape: &Shape, kind: u8) -> Offset {
+fn encode_geometry(to: &mut FlatBufferBuilder<'_>, shape: &Shape, kind: u8) -> Offset {
     let positions = shape.positions.chunks(shape.axes.max(1));
     let xy: Vec<f64> = positions.clone().flat_map(|one| one.iter().take(2)).copied().collect();
     let z: Vec<f64> = positions.flat_map(|one| one.iter().skip(2)).copied().collect();
@@ -283,7 +284,7 @@ fn geometry(to: &mut FlatBufferBuilder<'_>, shape: &Shape, kind: u8) -> Offset {
     to.end_table(table)
 }
 
-fn properties(
+fn encode_properties(
     fields: &[Field],
     columns: &[(String, u8)],
     row: usize,
@@ -327,7 +328,7 @@ fn properties(
     Ok(to)
 }
 
-/// The bytes of a number in the type of its column.
+/// Returns the bytes of a number in the type of its column.
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "half precision fits")]
 fn bytes_of(value: &Value, dtype: Dtype, stored: &[u8]) -> Vec<u8> {
     match value {
@@ -350,7 +351,7 @@ fn bounds(shape: &Shape) -> [f64; 4] {
     })
 }
 
-/// The place of the middle of a box on a Hilbert curve through the extent of all.
+/// Returns the position of the middle of a box on a Hilbert curve through the extent of all boxes.
 #[expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -380,8 +381,8 @@ fn hilbert(bounds: [f64; 4], all: [f64; 4]) -> u64 {
     place
 }
 
-/// The nodes of the tree, root first.
-fn tree(features: &[Item]) -> Vec<u8> {
+/// Encodes the nodes of the tree, root first.
+fn encode_tree(features: &[Item]) -> Vec<u8> {
     let mut at = 0_u64;
     let leaves = features.iter().map(|item| {
         let here = at;
@@ -399,9 +400,9 @@ fn tree(features: &[Item]) -> Vec<u8> {
                 (nodes.iter().fold(EMPTY_BOX, |all, (one, _)| union(all, *one)), first)
             })
             .collect();
-        let ended = above.len() <= 1;
+        let is_root = above.len() <= 1;
         levels.push(above);
-        if ended {
+        if is_root {
             break;
         }
     }
@@ -432,7 +433,7 @@ mod tests {
         open(input, Some(format), options).unwrap().collect::<Result<_, _>>().unwrap()
     }
 
-    fn converted(text: String, memory: u64) -> Vec<u8> {
+    fn convert(text: String, memory: u64) -> Vec<u8> {
         let input = Input::reader(std::io::Cursor::new(text.into_bytes()));
         let reader = open(input, Some(Format::GeoJson), &ReadOptions::default()).unwrap();
         let mut out = Vec::new();
@@ -451,11 +452,8 @@ mod tests {
 ]}"#;
         let wanted = read(text.as_bytes().to_vec(), Format::GeoJson, &ReadOptions::default());
         for memory in [256 << 20, 2000] {
-            let found = read(
-                converted(text.to_owned(), memory),
-                Format::FlatGeobuf,
-                &ReadOptions::default(),
-            );
+            let found =
+                read(convert(text.to_owned(), memory), Format::FlatGeobuf, &ReadOptions::default());
             assert_eq!(found, wanted, "{memory}");
         }
     }
@@ -469,7 +467,7 @@ mod tests {
             )
         };
         let points: Vec<String> = (0..700).map(point).collect();
-        let bytes = converted(points.join("\n"), 256 << 20);
+        let bytes = convert(points.join("\n"), 256 << 20);
         let all = read(bytes.clone(), Format::FlatGeobuf, &ReadOptions::default());
         let count = |pieces: &[Piece]| {
             let rows = pieces

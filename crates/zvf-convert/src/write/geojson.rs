@@ -1,8 +1,8 @@
-//! Features to `GeoJSON`: one collection, or a feature a line.
+//! Writer of `GeoJSON`: one collection of features, or a feature a line.
 //!
-//! RFC 7946 has coordinates in degrees of WGS 84 only. Nothing is assumed: what says to be in another system is
-//! written with a `crs` member and listed as a loss, what says nothing is refused unless `geojson.crs` says so.
-//! Degrees get 7 digits (a centimetre), all else every digit.
+//! RFC 7946 allows only degrees of WGS 84. An input with another CRS is written with a `crs` member, and one without a
+//! CRS as it is; both are listed as a loss. The option `geojson.crs` names a CRS. Degrees get 7 digits (a centimetre),
+//! other coordinates all digits.
 
 use std::io::Write;
 
@@ -37,8 +37,8 @@ fn open_as<'a>(
     lines: bool,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let out = target.into_file("GeoJSON")?;
-    let said = options.extra.get("geojson.crs").and_then(Json::as_str).map(str::to_owned);
-    let sink = Sink { out, lines, digits: None, said, any: false };
+    let crs = options.extra.get("geojson.crs").and_then(Json::as_str).map(str::to_owned);
+    let sink = Sink { out, lines, digits: None, crs, has_features: false };
     Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, "GeoJSON")))
 }
 
@@ -46,11 +46,11 @@ struct Sink<'a> {
     out: Target<'a>,
     lines: bool,
     digits: Option<usize>,
-    said: Option<String>,
-    any: bool,
+    crs: Option<String>, // of the options
+    has_features: bool,
 }
 
-/// The name of a system, where it has one.
+/// Returns the name of a CRS, where it has one.
 fn name_of(crs: &Json) -> Option<String> {
     if let Some(text) = crs.as_str() {
         return Some(text.to_owned()).filter(|text| !text.contains('['));
@@ -64,24 +64,24 @@ fn name_of(crs: &Json) -> Option<String> {
 impl FeatureSink for Sink<'_> {
     fn begin(&mut self, header: &Header, _fields: &[Field]) -> Result<Vec<Loss>, ConvertError> {
         let mut losses = Vec::new();
-        let crs = self.said.clone().or_else(|| header.crs.as_ref().and_then(name_of));
-        let wgs84 = crs.as_deref().is_some_and(is_wgs84);
+        let crs = self.crs.clone().or_else(|| header.crs.as_ref().and_then(name_of));
+        let is_degrees = crs.as_deref().is_some_and(is_wgs84);
         if crs.is_none() {
             losses.push(Loss::new(
                 "coordinates are taken as they are: no CRS is known, and readers of GeoJSON take them for degrees",
             ));
-        } else if !wgs84 {
+        } else if !is_degrees {
             losses.push(Loss::new(format!(
                 "the CRS {} is an old crs member, which RFC 7946 does not have",
                 crs.as_deref().unwrap_or_default()
             )));
         }
-        self.digits = wgs84.then_some(7);
+        self.digits = is_degrees.then_some(7);
         if self.lines {
             return Ok(losses);
         }
         write!(self.out, "{{\"type\":\"FeatureCollection\",")?;
-        if let Some(crs) = crs.filter(|_| !wgs84) {
+        if let Some(crs) = crs.filter(|_| !is_degrees) {
             let name = Json::from(crs);
             write!(self.out, "\"crs\":{{\"type\":\"name\",\"properties\":{{\"name\":{name}}}}},")?;
         }
@@ -90,7 +90,7 @@ impl FeatureSink for Sink<'_> {
     }
 
     fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<(), ConvertError> {
-        if std::mem::replace(&mut self.any, true) && !self.lines {
+        if std::mem::replace(&mut self.has_features, true) && !self.lines {
             write!(self.out, ",")?;
         }
         if !self.lines {
@@ -109,7 +109,7 @@ impl FeatureSink for Sink<'_> {
             let comma = if at > 0 { "," } else { "" };
             write!(self.out, "{comma}{}:{}", Json::from(&*field.name), format_value(field, row)?)?;
         }
-        write!(self.out, "}},\"geometry\":{}}}", geometry(shape, self.digits))?;
+        write!(self.out, "}},\"geometry\":{}}}", format_geometry(shape, self.digits))?;
         if self.lines {
             writeln!(self.out)?;
         }
@@ -124,7 +124,7 @@ impl FeatureSink for Sink<'_> {
     }
 }
 
-/// The value of a row, or the values, as JSON; what is no number is null.
+/// Formats the value, or the values, of a row as JSON. A float that is not finite is null.
 fn format_value(field: &Field, row: usize) -> Result<String, ConvertError> {
     let bad_code = |code| ConvertError::Category { column: field.name.to_string(), code };
     let width = usize_from_u32(field.column.width());
@@ -145,10 +145,10 @@ fn format_value(field: &Field, row: usize) -> Result<String, ConvertError> {
     Ok(Json::Array(all).to_string())
 }
 
-/// A geometry of the simplest type that holds it.
-fn geometry(shape: &Shape, digits: Option<usize>) -> String {
+/// Formats a geometry as the simplest type that holds it.
+fn format_geometry(shape: &Shape, digits: Option<usize>) -> String {
     let positions: Vec<String> =
-        shape.positions.chunks(shape.axes.max(1)).map(|one| position(one, digits)).collect();
+        shape.positions.chunks(shape.axes.max(1)).map(|one| format_position(one, digits)).collect();
     let mut rest = positions.as_slice();
     let mut parts: Vec<String> = Vec::new();
     for part in &shape.parts {
@@ -170,7 +170,7 @@ fn geometry(shape: &Shape, digits: Option<usize>) -> String {
     format!("{{\"type\":\"{kind}\",\"coordinates\":{coordinates}}}")
 }
 
-fn position(numbers: &[f64], digits: Option<usize>) -> String {
+fn format_position(numbers: &[f64], digits: Option<usize>) -> String {
     let spelled: Vec<String> = numbers
         .iter()
         .enumerate()
@@ -182,7 +182,7 @@ fn position(numbers: &[f64], digits: Option<usize>) -> String {
     format!("[{}]", spelled.join(","))
 }
 
-/// A number with at most so many digits behind the point.
+/// Formats a number with at most `digits` digits after the point.
 fn format_rounded(x: f64, digits: usize) -> String {
     let text = format!("{x:.digits$}");
     let text =

@@ -1,15 +1,15 @@
-//! Features to GeoParquet 1.1 and `GeoArrow`: WKB, and all else columns of their types.
+//! Writer of GeoParquet 1.1 and `GeoArrow`: geometries as WKB, attributes as columns of their types.
 //!
-//! Rows come in batches; a row group ends at 64 MiB. The system is written as PROJJSON where it is known so, else
-//! as unknown (null) and listed as a loss: nothing is made up.
+//! Rows are written in batches; a row group ends at 16 MiB. A CRS is written where it is WGS 84 or known as PROJJSON,
+//! otherwise it is null and listed as a loss.
 
 use std::io::Write as _;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
 use arrow_ipc::writer::FileWriter;
-use arrow_schema::{DataType, Field as Named, Schema, SchemaRef};
-use parquet::arrow::ArrowWriter as Rows;
+use arrow_schema::{DataType, Field as ArrowField, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter as ParquetEncoder;
 use parquet::file::metadata::KeyValue;
 use serde_json::{Map, Value as Json, json};
 use zvf_model::{ColumnBuilder, Field};
@@ -17,8 +17,8 @@ use zvf_model::{ColumnBuilder, Field};
 use super::features::{FeatureSink, FeatureWriter};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
-use crate::arrow::column::attribute;
-use crate::arrow::files::{Held, ROW_GROUP_BYTES, from_parquet_error, properties};
+use crate::arrow::column::attribute_array;
+use crate::arrow::files::{ROW_GROUP_BYTES, SharedBuffer, from_parquet_error, writer_properties};
 use crate::arrow::from_arrow_error;
 use crate::read::Header;
 use crate::read::crs::is_wgs84;
@@ -51,7 +51,7 @@ fn open<'a>(
         fields: Vec::new(),
         wkb: Vec::new(),
         state: State::New,
-        seen: Seen::new(),
+        summary: GeometrySummary::new(),
         crs: Json::Null,
     };
     Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, format)))
@@ -63,24 +63,24 @@ struct Sink<'a> {
     fields: Vec<(Field, ColumnBuilder)>,
     wkb: Vec<Vec<u8>>,
     state: State<'a>,
-    seen: Seen,
+    summary: GeometrySummary,
     crs: Json,
 }
 
 enum State<'a> {
     New,
-    Parquet(Box<Rows<Held>>, Held),
+    Parquet(Box<ParquetEncoder<SharedBuffer>>, SharedBuffer),
     Arrow(Box<FileWriter<Target<'a>>>),
 }
 
-/// What the metadata say of all geometries.
-struct Seen {
+/// The types and the bounds of all geometries, for the metadata.
+struct GeometrySummary {
     types: std::collections::BTreeSet<String>,
     min: Vec<f64>,
     max: Vec<f64>,
 }
 
-impl Seen {
+impl GeometrySummary {
     const fn new() -> Self {
         Self { types: std::collections::BTreeSet::new(), min: Vec::new(), max: Vec::new() }
     }
@@ -106,7 +106,7 @@ impl Seen {
 }
 
 impl Sink<'_> {
-    fn schema(&self, columns: &[Named]) -> SchemaRef {
+    fn schema(&self, columns: &[ArrowField]) -> SchemaRef {
         let mut extension = Map::new();
         if !self.crs.is_null() {
             extension.insert("crs".into(), self.crs.clone());
@@ -115,37 +115,36 @@ impl Sink<'_> {
             ("ARROW:extension:name".to_owned(), "geoarrow.wkb".to_owned()),
             ("ARROW:extension:metadata".to_owned(), Json::Object(extension).to_string()),
         ];
-        let geometry = Named::new("geometry", DataType::Binary, true);
+        let geometry = ArrowField::new("geometry", DataType::Binary, true);
         let geometry = geometry.with_metadata(metadata.into_iter().collect());
         let all = columns.iter().cloned().chain([geometry]);
         Arc::new(Schema::new(all.collect::<Vec<_>>()))
     }
 
-    /// Writes the rows so far.
+    /// Writes the buffered rows.
     fn flush(&mut self) -> Result<(), ConvertError> {
-        let mut columns: Vec<(Named, ArrayRef)> = Vec::new();
+        let mut columns: Vec<(ArrowField, ArrayRef)> = Vec::new();
         for (field, builder) in &mut self.fields {
             let empty = ColumnBuilder::like(&field.column);
             let column = std::mem::replace(builder, empty).finish();
-            columns.push(attribute(&field.with_column(column))?);
+            columns.push(attribute_array(&field.with_column(column))?);
         }
-        let (named, mut arrays): (Vec<Named>, Vec<ArrayRef>) = columns.into_iter().unzip();
-        let schema = self.schema(&named);
+        let (fields, mut arrays): (Vec<ArrowField>, Vec<ArrayRef>) = columns.into_iter().unzip();
+        let schema = self.schema(&fields);
         let wkb = std::mem::take(&mut self.wkb);
-        let empty = |bytes: &Vec<u8>| !bytes.is_empty();
         let wkb: BinaryArray =
-            wkb.iter().map(|bytes| Some(bytes).filter(|bytes| empty(bytes))).collect();
+            wkb.iter().map(|bytes| Some(bytes).filter(|bytes| !bytes.is_empty())).collect();
         arrays.push(Arc::new(wkb));
         let rows = RecordBatch::try_new(schema.clone(), arrays).map_err(from_arrow_error)?;
         self.begin_file(&schema)?;
         match &mut self.state {
             State::New => {}
-            State::Parquet(writer, held) => {
+            State::Parquet(writer, buffer) => {
                 writer.write(&rows).map_err(from_parquet_error)?;
                 if writer.in_progress_size() >= ROW_GROUP_BYTES {
                     writer.flush().map_err(from_parquet_error)?;
                 }
-                let bytes = held.take();
+                let bytes = buffer.take();
                 if let Some(out) = &mut self.out {
                     out.write_all(&bytes)?;
                 }
@@ -160,10 +159,10 @@ impl Sink<'_> {
             return Ok(());
         }
         self.state = if self.parquet {
-            let held = Held::default();
-            let settings = properties(schema).map_err(from_parquet_error)?;
-            let rows = Rows::try_new(held.clone(), schema.clone(), Some(settings));
-            State::Parquet(Box::new(rows.map_err(from_parquet_error)?), held)
+            let buffer = SharedBuffer::default();
+            let settings = writer_properties(schema).map_err(from_parquet_error)?;
+            let encoder = ParquetEncoder::try_new(buffer.clone(), schema.clone(), Some(settings));
+            State::Parquet(Box::new(encoder.map_err(from_parquet_error)?), buffer)
         } else {
             let Some(out) = self.out.take() else { return Ok(()) };
             State::Arrow(Box::new(FileWriter::try_new(out, schema).map_err(from_arrow_error)?))
@@ -171,15 +170,16 @@ impl Sink<'_> {
         Ok(())
     }
 
-    fn geo(&self) -> Json {
+    fn geo_metadata(&self) -> Json {
         let mut column = Map::new();
         column.insert("encoding".into(), "WKB".into());
-        column.insert("geometry_types".into(), json!(self.seen.types));
+        column.insert("geometry_types".into(), json!(self.summary.types));
         column.insert("crs".into(), self.crs.clone());
-        if self.seen.min.iter().chain(&self.seen.max).all(|x| x.is_finite())
-            && !self.seen.min.is_empty()
+        if self.summary.min.iter().chain(&self.summary.max).all(|x| x.is_finite())
+            && !self.summary.min.is_empty()
         {
-            let bounds: Vec<f64> = self.seen.min.iter().chain(&self.seen.max).copied().collect();
+            let bounds: Vec<f64> =
+                self.summary.min.iter().chain(&self.summary.max).copied().collect();
             column.insert("bbox".into(), json!(bounds));
         }
         if self.crs.as_str().is_some_and(is_wgs84) {
@@ -219,7 +219,7 @@ impl FeatureSink for Sink<'_> {
         }
         let mut bytes = Vec::new();
         if !shape.parts.is_empty() {
-            self.seen.add(shape);
+            self.summary.add(shape);
             wkb::write(shape, &mut bytes).map_err(|n| ConvertError::NoType {
                 format: "GeoParquet",
                 what: format!("{n} points or parts of a geometry"),
@@ -235,14 +235,14 @@ impl FeatureSink for Sink<'_> {
 
     fn end(mut self: Box<Self>) -> Result<(), ConvertError> {
         self.flush()?;
-        let geo = self.geo().to_string();
+        let geo = self.geo_metadata().to_string();
         match std::mem::replace(&mut self.state, State::New) {
             State::New => {}
-            State::Parquet(mut writer, held) => {
+            State::Parquet(mut writer, buffer) => {
                 writer.append_key_value_metadata(KeyValue::new("geo".to_owned(), geo));
                 writer.close().map_err(from_parquet_error)?;
                 if let Some(out) = &mut self.out {
-                    out.write_all(&held.take())?;
+                    out.write_all(&buffer.take())?;
                     out.flush()?;
                 }
             }
@@ -254,7 +254,7 @@ impl FeatureSink for Sink<'_> {
     }
 }
 
-/// Features of a batch.
+/// Rows of a record batch.
 const BATCH_ROWS: usize = 1 << 16;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! GIFTI: arrays as zlib in base64, vertices in the order of the files they came from.
+//! Writer of GIFTI: arrays as zlib in base64, vertices in the order of their source files.
 //!
 //! ```text
 //! a file     points, triangles and all attributes
 //! a folder   lh.SURFACE.surf.gii, lh.NAME.surf.gii (coords_NAME), lh.NAME.shape.gii, lh.NAME.label.gii; rh likewise
 //! ```
 //!
-//! Integers of up to 32 bits are `INT32` (bytes `UINT8`), all else is `FLOAT32`; categories are labels with their
+//! Integers of up to 32 bits are `INT32` (bytes `UINT8`), other numbers `FLOAT32`; categories are labels with their
 //! own table. `zv_join_key`, which gives the order, is not written.
 
 use std::io::Write;
@@ -18,8 +18,8 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, Value};
 
-use super::surfaces::{Hemisphere, hemispheres, is_values, numbers_of, surface_name};
-use super::whole::{Whole, as_single, to_single};
+use super::surfaces::{Hemisphere, is_values, split_hemispheres, surface_name, vertex_numbers};
+use super::whole::{CollectedInput, to_f32, to_f32_bytes};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::read::encode_base64;
@@ -32,24 +32,24 @@ pub(crate) fn open<'a>(
 }
 
 fn encode(
-    whole: &Whole,
+    input: &CollectedInput,
     out: &mut Target<'_>,
     _options: &WriteOptions,
 ) -> Result<Vec<Loss>, ConvertError> {
     let fields: Vec<&Field> =
-        whole.batch.fields().iter().filter(|field| &*field.name != "zv_join_key").collect();
-    let values = is_values(whole);
-    if whole.header.kind != Kind::Mesh && !values {
-        let what = format!("a {}", whole.header.kind);
+        input.batch.fields().iter().filter(|field| &*field.name != "zv_join_key").collect();
+    let values = is_values(input);
+    if input.header.kind != Kind::Mesh && !values {
+        let what = format!("a {}", input.header.kind);
         let advice = "write a mesh, or values by the number of the vertex";
         return Err(ConvertError::NoType { format: "GIFTI", what, advice });
     }
-    let nodes = if values { numbers_of(whole) } else { None };
+    let nodes = if values { vertex_numbers(input) } else { None };
     let Some(folder) = out.folder_path().map(Path::to_owned) else {
-        for hemisphere in hemispheres(whole, true) {
+        for hemisphere in split_hemispheres(input, true) {
             let mut file = GiftiFile::default();
             if !values {
-                file.push_surface(whole, &hemisphere, None)?;
+                file.push_surface(input, &hemisphere, None)?;
             }
             file.push_nodes(nodes.as_deref())?;
             for field in &fields {
@@ -59,12 +59,12 @@ fn encode(
         }
         return Ok(Vec::new());
     };
-    for hemisphere in hemispheres(whole, false) {
+    for hemisphere in split_hemispheres(input, false) {
         let prefix = hemisphere.prefix();
         if !values {
             let mut surface = GiftiFile::default();
-            surface.push_surface(whole, &hemisphere, None)?;
-            let name = surface_name(whole).unwrap_or_else(|| "surface".to_owned());
+            surface.push_surface(input, &hemisphere, None)?;
+            let name = surface_name(input).unwrap_or_else(|| "surface".to_owned());
             surface.create(&folder.join(format!("{prefix}.{name}.surf.gii")))?;
         }
         for field in &fields {
@@ -74,7 +74,7 @@ fn encode(
             let coords = name.strip_prefix("coords_").filter(|_| field.column.width() == 3);
             let path = match coords {
                 Some(name) => {
-                    file.push_surface(whole, &hemisphere, Some(&own))?;
+                    file.push_surface(input, &hemisphere, Some(&own))?;
                     format!("{prefix}.{name}.surf.gii")
                 }
                 None => {
@@ -92,10 +92,10 @@ fn encode(
     Ok(Vec::new())
 }
 
-/// A name that is one of a file.
+/// Checks that an attribute's name can be the name of a file, and returns it.
 pub(crate) fn file_name(name: &str) -> Result<String, ConvertError> {
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ');
-    if !name.is_empty() && name.chars().all(plain) {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ');
+    if !name.is_empty() && name.chars().all(is_plain) {
         return Ok(name.to_owned());
     }
     let what = format!("a file for the attribute {name:?}");
@@ -113,18 +113,18 @@ struct GiftiFile {
 }
 
 impl GiftiFile {
-    /// Adds points and triangles; the points are those of `coords` where that is given.
+    /// Adds points and triangles; `coords` replace the positions of the points.
     fn push_surface(
         &mut self,
-        whole: &Whole,
+        input: &CollectedInput,
         hemisphere: &Hemisphere,
         coords: Option<&Field>,
     ) -> Result<(), ConvertError> {
         let points: Vec<u8> = match coords {
-            Some(coords) => as_single(&coords.column),
+            Some(coords) => to_f32_bytes(&coords.column),
             None => {
-                let rows = hemisphere.rows.iter().flat_map(|row| whole.point(*row));
-                rows.flat_map(|x| to_single(x).to_le_bytes()).collect()
+                let rows = hemisphere.rows.iter().flat_map(|row| input.point(*row));
+                rows.flat_map(|x| to_f32(x).to_le_bytes()).collect()
             }
         };
         let structure = match hemisphere.id {
@@ -147,7 +147,7 @@ impl GiftiFile {
         self.push("TRIANGLE", "INT32", hemisphere.faces.len(), Some(3), &[], &corners)
     }
 
-    /// Adds the numbers of the vertices that have values, where not all have.
+    /// Adds the numbers of the vertices that have values, where not all vertices have values.
     fn push_nodes(&mut self, nodes: Option<&[i64]>) -> Result<(), ConvertError> {
         let Some(nodes) = nodes else { return Ok(()) };
         let mut bytes = Vec::with_capacity(nodes.len() * 4);
@@ -184,14 +184,14 @@ impl GiftiFile {
                     Value::UInt(code) => usize::try_from(code).ok(),
                     _ => None,
                 };
-                let known = code.filter(|code| *code < categories.values().len());
-                let key = known.map_or(missing, |code| first + code);
-                // So many labels have no place in memory.
+                let code = code.filter(|code| *code < categories.values().len());
+                let key = code.map_or(missing, |code| first + code);
+                // That many labels do not fit in memory.
                 keys.extend(i32::try_from(key).unwrap_or(i32::MAX).to_le_bytes());
             }
             return self.push("LABEL", "INT32", rows, None, &meta, &keys);
         }
-        let (kind, bytes) = match as_stored(&field.column) {
+        let (kind, bytes) = match encode_column(&field.column) {
             Some(stored) => stored,
             None => return Ok(()), // text, listed as a loss before
         };
@@ -242,8 +242,8 @@ impl GiftiFile {
             write!(
                 out,
                 "<Label Key=\"{key}\" Red=\"{}\" Green=\"{}\" Blue=\"0.5\" Alpha=\"1\">{}</Label>",
-                super::whole::number(f64::from(u8::try_from(red).unwrap_or(0)) / 15.0),
-                super::whole::number(f64::from(u8::try_from(green).unwrap_or(0)) / 15.0),
+                super::whole::format_number(f64::from(u8::try_from(red).unwrap_or(0)) / 15.0),
+                super::whole::format_number(f64::from(u8::try_from(green).unwrap_or(0)) / 15.0),
                 escape(name.as_str())
             )?;
         }
@@ -263,8 +263,8 @@ impl GiftiFile {
     }
 }
 
-/// The type that a column is stored in, and its bytes; none of text.
-fn as_stored(column: &Column) -> Option<(&'static str, Vec<u8>)> {
+/// Returns the type and the bytes of a column; `None` for text.
+fn encode_column(column: &Column) -> Option<(&'static str, Vec<u8>)> {
     let dtype = column.dtype();
     Some(match (dtype.kind, dtype.size) {
         (DtypeKind::Text, _) => return None,
@@ -281,6 +281,6 @@ fn as_stored(column: &Column) -> Option<(&'static str, Vec<u8>)> {
             };
             ("INT32", places.flat_map(|place| value(place).to_le_bytes()).collect())
         }
-        _ => ("FLOAT32", as_single(column)),
+        _ => ("FLOAT32", to_f32_bytes(column)),
     })
 }

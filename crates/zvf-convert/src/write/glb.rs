@@ -1,7 +1,7 @@
-//! GLB: a node for each object, with its vertices relative to the middle of its box.
+//! Writer of GLB: a node for each object, with its vertices relative to the middle of its box.
 //!
-//! Positions are `float32`, so that the node keeps the place (as JSON, in `float64`) and vertices what is left. The
-//! factor to metres is the scale of the root node, and `asset.extras.unit` says what unit the numbers are in.
+//! Positions are `float32` offsets from the translation of the node, which JSON has in `float64`. The factor to metres
+//! is the scale of the root node, and `asset.extras.unit` is the unit of the numbers.
 //! Indices have 16 bits where that is enough. Attributes are `_NAME` of floats or of 8 or 16 bits, each value at a
 //! multiple of four bytes; ids and attributes of objects are `extras` of nodes.
 
@@ -13,7 +13,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, ObjectId, Value};
 
-use super::whole::{Whole, to_single};
+use super::whole::{CollectedInput, to_f32};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -24,7 +24,7 @@ pub(crate) fn open<'a>(
     Ok(super::whole::open(target.into_file("glTF")?, options, "glTF", encode))
 }
 
-/// The document in the making.
+/// A glTF document and its buffer.
 #[derive(Default)]
 struct Scene {
     binary: Vec<u8>,
@@ -38,25 +38,25 @@ struct Scene {
 #[derive(Default)]
 struct Part {
     rows: Vec<usize>,
-    elements: Vec<usize>, // vertices of the whole
+    elements: Vec<usize>, // numbers of vertices
 }
 
 fn encode(
-    whole: &Whole,
+    input: &CollectedInput,
     out: &mut Target<'_>,
     _options: &WriteOptions,
 ) -> Result<Vec<Loss>, ConvertError> {
-    let (mode, width) = match whole.header.kind {
+    let (mode, width) = match input.header.kind {
         Kind::Mesh => (4, 3),
         Kind::PointCloud => (0, 1),
         _ => (1, 2),
     };
     let mut scene = Scene::default();
     scene.nodes.push(Json::Null); // the root, once its children are known
-    for (id, part) in split(whole, width) {
-        scene.push_object(whole, id, &part, mode)?;
+    for (id, part) in split_objects(input, width) {
+        scene.push_object(input, id, &part, mode)?;
     }
-    let factor = whole.header.unit().and_then(metres);
+    let factor = input.header.unit().and_then(metres);
     let children: Vec<usize> = (1..scene.nodes.len()).collect();
     let mut root = json!({"name": "root"});
     if !children.is_empty() {
@@ -68,11 +68,11 @@ fn encode(
     if let Some(first) = scene.nodes.first_mut() {
         *first = root;
     }
-    scene.write(whole.header.unit(), out)?;
+    scene.write(input.header.unit(), out)?;
     Ok(Vec::new())
 }
 
-/// A unit in metres.
+/// Returns a unit in metres.
 fn metres(unit: &str) -> Option<f64> {
     Some(match unit {
         "meter" | "m" => 1.0,
@@ -84,16 +84,16 @@ fn metres(unit: &str) -> Option<f64> {
     })
 }
 
-/// The objects in their order; vertices of none come last.
-fn split(whole: &Whole, width: usize) -> Vec<(Option<ObjectId>, Part)> {
-    let owners = whole.owners();
+/// Splits the input into objects; vertices without an object come last.
+fn split_objects(input: &CollectedInput, width: usize) -> Vec<(Option<ObjectId>, Part)> {
+    let owners = input.owners();
     let owner = |row: usize| owners.as_ref().and_then(|owners| owners.get(row).copied().flatten());
-    let mut ids: Vec<Option<ObjectId>> = whole.object_ids().into_iter().map(Some).collect();
+    let mut ids: Vec<Option<ObjectId>> = input.object_ids().into_iter().map(Some).collect();
     ids.push(None);
     let places: HashMap<Option<ObjectId>, usize> =
         ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
     let mut parts: Vec<Part> = ids.iter().map(|_| Part::default()).collect();
-    for row in 0..whole.batch.len() {
+    for row in 0..input.batch.len() {
         if let Some(part) = places.get(&owner(row)).and_then(|at| parts.get_mut(*at)) {
             part.rows.push(row);
         }
@@ -105,23 +105,23 @@ fn split(whole: &Whole, width: usize) -> Vec<(Option<ObjectId>, Part)> {
         }
     };
     match width {
-        3 => whole.triangles().iter().for_each(|(triangle, _)| add(triangle)),
-        2 => whole.edges().iter().for_each(|(edge, _)| add(edge)),
+        3 => input.triangles().iter().for_each(|(triangle, _)| add(triangle)),
+        2 => input.edges().iter().for_each(|(edge, _)| add(edge)),
         _ => {}
     }
-    let kept = |(_, part): &(Option<ObjectId>, Part)| !part.rows.is_empty();
-    ids.into_iter().zip(parts).filter(kept).collect()
+    let has_rows = |(_, part): &(Option<ObjectId>, Part)| !part.rows.is_empty();
+    ids.into_iter().zip(parts).filter(has_rows).collect()
 }
 
 impl Scene {
     fn push_object(
         &mut self,
-        whole: &Whole,
+        input: &CollectedInput,
         id: Option<ObjectId>,
         part: &Part,
         mode: u32,
     ) -> Result<(), ConvertError> {
-        // Elements that share vertices with another object bring them along.
+        // Vertices of another object that an element uses are copied to this one.
         let mut rows = part.rows.clone();
         let mut places: HashMap<usize, usize> =
             rows.iter().enumerate().map(|(at, row)| (*row, at)).collect();
@@ -131,11 +131,11 @@ impl Scene {
                 rows.len() - 1
             });
         }
-        let points: Vec<[f64; 3]> = rows.iter().map(|row| whole.point(*row)).collect();
+        let points: Vec<[f64; 3]> = rows.iter().map(|row| input.point(*row)).collect();
         let middle = middle_of(&points);
         let mut attributes = Map::new();
         attributes.insert("POSITION".to_owned(), json!(self.push_positions(&points, middle)));
-        for field in whole.batch.fields() {
+        for field in input.batch.fields() {
             self.push_attribute(field, &rows, &mut attributes);
         }
         let mut primitive = json!({"attributes": attributes, "mode": mode});
@@ -144,7 +144,7 @@ impl Scene {
             primitive["indices"] = json!(self.push_indices(indices.collect(), rows.len())?);
         }
         let mut node = json!({"mesh": self.meshes.len(), "translation": middle});
-        let extras = extras(whole, id)?;
+        let extras = extras(input, id)?;
         if let Some(name) = extras.get("name").and_then(Json::as_str) {
             node["name"] = json!(name);
         }
@@ -154,7 +154,7 @@ impl Scene {
         if mode == 0 || !part.elements.is_empty() {
             self.meshes.push(json!({"primitives": [primitive]}));
         } else {
-            primitive["mode"] = json!(0); // vertices that nothing joins
+            primitive["mode"] = json!(0); // points, for vertices without elements
             if let Some(primitive) = primitive.as_object_mut() {
                 primitive.remove("indices");
             }
@@ -188,7 +188,7 @@ impl Scene {
         let mut bytes = Vec::with_capacity(points.len() * 12);
         for point in points {
             for (axis, x) in point.iter().enumerate() {
-                let x = to_single(x - middle[axis]);
+                let x = to_f32(x - middle[axis]);
                 low[axis] = low[axis].min(x);
                 high[axis] = high[axis].max(x);
                 bytes.extend(x.to_le_bytes());
@@ -240,13 +240,13 @@ impl Scene {
         for row in rows {
             if size == 4 {
                 for c in places.clone() {
-                    let x = to_single(column.float(*row, c).unwrap_or(f64::NAN));
+                    let x = to_f32(column.float(*row, c).unwrap_or(f64::NAN));
                     bytes.extend(x.to_le_bytes());
                 }
             } else {
                 let row = column.row(*row);
-                let taken = row.get(places.start * size..places.end * size);
-                bytes.extend_from_slice(taken.unwrap_or_default());
+                let values = row.get(places.start * size..places.end * size);
+                bytes.extend_from_slice(values.unwrap_or_default());
             }
             bytes.resize(bytes.len().next_multiple_of(4), 0);
         }
@@ -266,7 +266,7 @@ impl Scene {
         indices: Vec<usize>,
         vertices: usize,
     ) -> Result<usize, ConvertError> {
-        let short = vertices < 65_535; // the largest number is not an index
+        let short = vertices < 65_535; // the largest number is reserved for primitive restart
         let mut bytes = Vec::with_capacity(indices.len() * 4);
         for index in &indices {
             let index = u32::try_from(*index).ok().filter(|index| *index < u32::MAX);
@@ -333,20 +333,20 @@ fn middle_of(points: &[[f64; 3]]) -> [f64; 3] {
     })
 }
 
-/// Names of the format stay; all others begin with an underscore.
+/// Returns the glTF name of an attribute: a name of the format stays, any other gets an underscore.
 fn attribute_name(name: &str) -> String {
-    let known =
+    let is_valid =
         name.starts_with("COLOR_") || name.starts_with("TEXCOORD_") || name.starts_with('_');
-    if known { name.to_owned() } else { format!("_{name}") }
+    if is_valid { name.to_owned() } else { format!("_{name}") }
 }
 
-/// The id and the attributes of an object.
-fn extras(whole: &Whole, id: Option<ObjectId>) -> Result<Map<String, Json>, ConvertError> {
+/// Returns the id and the attributes of an object.
+fn extras(input: &CollectedInput, id: Option<ObjectId>) -> Result<Map<String, Json>, ConvertError> {
     let mut extras = Map::new();
     let Some(id) = id else { return Ok(extras) };
     extras.insert("object_id".to_owned(), json!(id.0));
-    let Some(row) = whole.object_row(id) else { return Ok(extras) };
-    for field in &whole.object_fields {
+    let Some(row) = input.object_row(id) else { return Ok(extras) };
+    for field in &input.object_fields {
         let width = usize_from_u32(field.column.width());
         let value = |c| -> Result<Json, ConvertError> {
             let value = field
@@ -370,6 +370,6 @@ fn extras(whole: &Whole, id: Option<ObjectId>) -> Result<Map<String, Json>, Conv
     Ok(extras)
 }
 
-/// What a view is for.
+/// Targets of buffer views: `ARRAY_BUFFER` and `ELEMENT_ARRAY_BUFFER`.
 const VERTICES: u32 = 34_962;
 const INDICES: u32 = 34_963;

@@ -1,4 +1,4 @@
-//! `GraphML`: nodes `n0`, `n1`, … with their positions and attributes as data, then edges.
+//! Writer of `GraphML`: nodes `n0`, `n1`, … with their positions and attributes as data, then edges.
 //!
 //! Types are `boolean`, `int`, `long`, `float`, `double` and `string`; other integers take the next larger one.
 //! Values of several numbers are attributes `NAME_0`, `NAME_1`, …. Control characters, which XML does not hold,
@@ -10,7 +10,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Field;
 
-use super::whole::{Whole, format_coordinate, text};
+use super::whole::{CollectedInput, format_coordinate, format_value};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -21,7 +21,7 @@ pub(crate) fn open<'a>(
     Ok(super::whole::open(target.into_file("GraphML")?, options, "GraphML", encode))
 }
 
-/// An attribute, and which value of it.
+/// A key of `GraphML`: one value of an attribute.
 struct Key<'a> {
     id: String,
     name: String,
@@ -36,26 +36,26 @@ enum Source<'a> {
 }
 
 fn encode(
-    whole: &Whole,
+    input: &CollectedInput,
     out: &mut Target<'_>,
     _options: &WriteOptions,
 ) -> Result<Vec<Loss>, ConvertError> {
     let mut nodes = Vec::new();
-    let position = kind_of(whole.batch.positions().dtype());
-    for (axis, name) in whole.header.axes.iter().enumerate() {
+    let position = kind_of(input.batch.positions().dtype());
+    for (axis, name) in input.header.axes.iter().enumerate() {
         let id = format!("d{}", nodes.len());
         let kind = if position == "float" { "float" } else { "double" };
         nodes.push(Key { id, name: name.clone(), kind, source: Source::Axis(axis) });
     }
-    push_fields(&mut nodes, 0, whole.batch.fields());
-    let owners = whole.owners();
+    push_fields(&mut nodes, 0, input.batch.fields());
+    let owners = input.owners();
     if owners.is_some() {
         let id = format!("d{}", nodes.len());
         nodes.push(Key { id, name: "object".to_owned(), kind: "long", source: Source::Owner });
     }
     let mut edges = Vec::new();
-    push_fields(&mut edges, nodes.len(), whole.element_fields());
-    let directed = whole.record("graph").is_some_and(|record| record["directed"] == true);
+    push_fields(&mut edges, nodes.len(), input.element_fields());
+    let directed = input.record("graph").is_some_and(|record| record["directed"] == true);
     out.write_all(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")?;
     out.write_all(b"<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n")?;
     for (scope, keys) in [("node", &nodes), ("edge", &edges)] {
@@ -69,11 +69,11 @@ fn encode(
     }
     let default = if directed { "directed" } else { "undirected" };
     writeln!(out, "<graph edgedefault=\"{default}\">")?;
-    for row in 0..whole.batch.len() {
+    for row in 0..input.batch.len() {
         write!(out, "<node id=\"n{row}\">")?;
         for key in &nodes {
             let value = match key.source {
-                Source::Axis(axis) => Some(format_coordinate(whole.batch.positions(), row, axis)),
+                Source::Axis(axis) => Some(format_coordinate(input.batch.positions(), row, axis)),
                 Source::Field(field, c) => Some(value_of(field, row, c)?),
                 Source::Owner => {
                     let owner =
@@ -87,7 +87,7 @@ fn encode(
         }
         writeln!(out, "</node>")?;
     }
-    for ([from, to], element) in whole.edges() {
+    for ([from, to], element) in input.edges() {
         write!(out, "<edge source=\"n{from}\" target=\"n{to}\">")?;
         for key in &edges {
             if let (Source::Field(field, c), Some(row)) = (&key.source, element) {
@@ -130,7 +130,11 @@ fn kind_of(dtype: Dtype) -> &'static str {
 
 fn value_of(field: &Field, row: usize, c: usize) -> Result<String, ConvertError> {
     let is_single = field.categories.is_none() && field.column.dtype() == Dtype::FLOAT32;
-    if is_single { Ok(format_coordinate(&field.column, row, c)) } else { text(field, row, c) }
+    if is_single {
+        Ok(format_coordinate(&field.column, row, c))
+    } else {
+        format_value(field, row, c)
+    }
 }
 
 fn escape(text: &str) -> Result<String, ConvertError> {
@@ -139,6 +143,6 @@ fn escape(text: &str) -> Result<String, ConvertError> {
         let advice = "leave the attribute out";
         return Err(ConvertError::NoType { format: "GraphML", what, advice });
     }
-    // A reader of XML makes a line feed of a carriage return.
+    // XML readers normalize a carriage return to a line feed.
     Ok(quick_xml::escape::escape(text).replace('\r', "&#13;"))
 }

@@ -1,13 +1,13 @@
-//! Points to h5ad: places of cells with their table, as anndata 0.7 and later reads them.
+//! Writer of h5ad: positions of cells with their table, as anndata 0.7 and later reads them.
 //!
 //! ```text
-//! obs/_index      names of the cells: those of the file they came from, by `obs_row`, else their numbers
-//! obs/NAME        numbers, truths (enumerations), text, categories
+//! obs/_index      names of the cells: those of the header record, by `obs_row`, or else their numbers
+//! obs/NAME        numbers, booleans (enumerations), text, categories
 //! obsm/spatial    positions; obsm/NAME: attributes of several values
 //! var             a table without genes
 //! ```
 //!
-//! The file is made in memory, under its limit.
+//! The file is built in memory, under the memory limit.
 
 use std::io::Write as _;
 
@@ -26,35 +26,35 @@ pub(crate) fn open<'a>(
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let out = target.into_file(NAME)?;
-    Ok(Box::new(Cells { out, memory: options.memory, all: None }))
+    Ok(Box::new(H5adWriter { out, memory: options.memory, collected: None }))
 }
 
-struct Cells<'a> {
+struct H5adWriter<'a> {
     out: Target<'a>,
     memory: u64,
-    all: Option<Collected>,
+    collected: Option<Collected>,
 }
 
-impl Writer for Cells<'_> {
+impl Writer for H5adWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        super::begin_once(&mut self.all.is_some(), NAME)?;
-        self.all = Some(Collected::new(header, self.memory, NAME));
+        super::begin_once(&mut self.collected.is_some(), NAME)?;
+        self.collected = Some(Collected::new(header, self.memory, NAME));
         Ok(())
     }
 
     fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
-        self.all.as_mut().map_or(Ok(()), |all| all.push(piece))
+        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
     }
 
     fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
-        let Some(mut all) = self.all.take() else { return Ok(Report::default()) };
-        let header = all.header.clone();
-        let batch = all.take_batch()?;
+        let Some(mut collected) = self.collected.take() else { return Ok(Report::default()) };
+        let header = collected.header.clone();
+        let batch = collected.take_batch()?;
         let mut file = FileBuilder::new();
-        encode(&mut |name, value| file.set_attr(name, value), "anndata", "0.1.0");
+        set_encoding(&mut |name, value| file.set_attr(name, value), "anndata", "0.1.0");
         add_tables(&header, &batch, &mut file)?;
         let mut var = file.create_group("var");
-        frame(&mut var, &[], &[])?;
+        add_frame(&mut var, &[], &[])?;
         file.add_group(var.finish());
         let bytes = file.finish().map_err(from_hdf5_error)?;
         self.out.write_all(&bytes)?;
@@ -69,19 +69,19 @@ fn from_hdf5_error(error: impl std::fmt::Display) -> ConvertError {
     ConvertError::NoType { format: NAME, what: error.to_string(), advice }
 }
 
-/// Says what an element is.
-fn encode(set: &mut dyn FnMut(&str, AttrValue), kind: &str, version: &str) {
+/// Sets the encoding attributes of an element.
+fn set_encoding(set: &mut dyn FnMut(&str, AttrValue), kind: &str, version: &str) {
     set("encoding-type", AttrValue::VarLenString(kind.to_owned()));
     set("encoding-version", AttrValue::VarLenString(version.to_owned()));
 }
 
-/// Adds the table of cells, and their places.
+/// Adds the table of cells, and their positions.
 fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<(), ConvertError> {
     let record = header.records.iter().find(|(name, _)| name == NAME).map(|(_, record)| record);
-    let kept: Option<Vec<&str>> = record
+    let recorded: Option<Vec<&str>> = record
         .and_then(|record| record.get("obs_names")?.as_array())
         .and_then(|names| names.iter().map(Json::as_str).collect());
-    let rows = batch.field("obs_row").filter(|_| kept.is_some());
+    let rows = batch.field("obs_row").filter(|_| recorded.is_some());
     let name_of = |row: usize| {
         let number = rows.and_then(|rows| match rows.column.value(row, 0) {
             Value::UInt(n) => usize::try_from(n).ok(),
@@ -89,7 +89,7 @@ fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<
             _ => None,
         });
         let name =
-            kept.as_ref().and_then(|names| names.get(number?)).map(|name| (*name).to_owned());
+            recorded.as_ref().and_then(|names| names.get(number?)).map(|name| (*name).to_owned());
         name.unwrap_or_else(|| row.to_string())
     };
     let names: Vec<String> = (0..batch.len()).map(name_of).collect();
@@ -97,63 +97,70 @@ fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<
     let (columns, wide): (Vec<&Field>, Vec<&Field>) =
         batch.fields().iter().filter(is_column).partition(|field| field.column.width() == 1);
     let mut obs = file.create_group("obs");
-    frame(&mut obs, &names, &columns)?;
+    add_frame(&mut obs, &names, &columns)?;
     file.add_group(obs.finish());
     let mut places = file.create_group("obsm");
-    encode(&mut |name, value| places.set_attr(name, value), "dict", "0.1.0");
+    set_encoding(&mut |name, value| places.set_attr(name, value), "dict", "0.1.0");
     let key = record.and_then(|record| record.get("spatial_key")?.as_str()).unwrap_or("spatial");
-    array(&mut places, key, batch.positions());
+    add_array(&mut places, key, batch.positions());
     for field in wide.into_iter().filter(|field| *field.name != *key) {
-        array(&mut places, &field.name, &field.column);
+        add_array(&mut places, &field.name, &field.column);
     }
     file.add_group(places.finish());
     Ok(())
 }
 
-/// A data frame.
-fn frame(
+/// Adds a data frame.
+fn add_frame(
     group: &mut GroupBuilder,
     names: &[String],
     columns: &[&Field],
 ) -> Result<(), ConvertError> {
-    encode(&mut |name, value| group.set_attr(name, value), "dataframe", "0.2.0");
+    set_encoding(&mut |name, value| group.set_attr(name, value), "dataframe", "0.2.0");
     group.set_attr("_index", AttrValue::VarLenString("_index".to_owned()));
     let order = columns.iter().map(|field| field.name.to_string()).collect();
     group.set_attr("column-order", AttrValue::VarLenStringArray(order));
-    texts(group, "_index", names);
+    add_texts(group, "_index", names);
     for field in columns {
         match &field.categories {
             Some(categories)
                 if categories.values().iter().all(|value| matches!(value, Value::Bool(_))) =>
             {
-                let inner = nullable_truths(group.create_group(&field.name), field)?;
+                let inner = add_nullable_booleans(group.create_group(&field.name), field)?;
                 group.add_group(inner.finish());
             }
             Some(categories) => {
                 let mut inner = group.create_group(&field.name);
-                encode(&mut |name, value| inner.set_attr(name, value), "categorical", "0.2.0");
+                set_encoding(
+                    &mut |name, value| inner.set_attr(name, value),
+                    "categorical",
+                    "0.2.0",
+                );
                 inner.set_attr("ordered", AttrValue::U8(0));
                 let labels: Vec<String> =
                     categories.values().iter().map(ToString::to_string).collect();
-                texts(&mut inner, "categories", &labels);
-                codes(&mut inner, field, categories.missing())?;
+                add_texts(&mut inner, "categories", &labels);
+                add_codes(&mut inner, field, categories.missing())?;
                 group.add_group(inner.finish());
             }
             None if field.column.dtype().kind == DtypeKind::Text => {
                 let values: Vec<String> = (0..field.column.len())
                     .map(|row| field.column.value(row, 0).to_string())
                     .collect();
-                texts(group, &field.name, &values);
+                add_texts(group, &field.name, &values);
             }
-            None => array(group, &field.name, &field.column),
+            None => add_array(group, &field.name, &field.column),
         }
     }
     Ok(())
 }
 
-/// Truths of which some are missing: values and a mask.
-fn nullable_truths(mut group: GroupBuilder, field: &Field) -> Result<GroupBuilder, ConvertError> {
-    encode(&mut |name, value| group.set_attr(name, value), "nullable-boolean", "0.1.0");
+/// Adds booleans with missing values, as values and a mask.
+fn add_nullable_booleans(
+    mut group: GroupBuilder,
+    field: &Field,
+) -> Result<GroupBuilder, ConvertError> {
+    set_encoding(&mut |name, value| group.set_attr(name, value), "nullable-boolean", "0.1.0");
     let (mut values, mut mask) = (Vec::new(), Vec::new());
     for row in 0..field.column.len() {
         let truth = match field.value(row, 0) {
@@ -166,25 +173,25 @@ fn nullable_truths(mut group: GroupBuilder, field: &Field) -> Result<GroupBuilde
     let truths = Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
     for (name, bytes) in [("values", values), ("mask", mask)] {
         let column = Column::new(truths, 1, bytes.into()).map_err(crate::read::no_column)?;
-        array(&mut group, name, &column);
+        add_array(&mut group, name, &column);
     }
     Ok(group)
 }
 
-fn texts(group: &mut GroupBuilder, name: &str, values: &[String]) {
+fn add_texts(group: &mut GroupBuilder, name: &str, values: &[String]) {
     let values: Vec<&str> = values.iter().map(String::as_str).collect();
-    let made = group.create_dataset(name).with_vlen_strings(&values);
-    encode(
+    let dataset = group.create_dataset(name).with_vlen_strings(&values);
+    set_encoding(
         &mut |name, value| {
-            made.set_attr(name, value);
+            dataset.set_attr(name, value);
         },
         "string-array",
         "0.2.0",
     );
 }
 
-/// Codes of categories, -1 where missing.
-fn codes(
+/// Adds codes of categories, -1 for a missing value.
+fn add_codes(
     group: &mut GroupBuilder,
     field: &Field,
     missing: Option<i64>,
@@ -201,65 +208,66 @@ fn codes(
         .ok_or_else(|| from_hdf5_error(format!("codes of {:?} beyond 32 bits", field.name)))?;
     let narrow: Result<Vec<i8>, _> = codes.iter().map(|code| i8::try_from(*code)).collect();
     let shape = [to_u64(codes.len())];
-    let made = group.create_dataset("codes");
-    let made = match narrow {
-        Ok(narrow) if field.column.dtype().size == 1 => made.with_i8_data(&narrow),
-        _ => made.with_i32_data(&codes),
+    let dataset = group.create_dataset("codes");
+    let dataset = match narrow {
+        Ok(narrow) if field.column.dtype().size == 1 => dataset.with_i8_data(&narrow),
+        _ => dataset.with_i32_data(&codes),
     };
-    encode(
+    set_encoding(
         &mut |name, value| {
-            made.set_attr(name, value);
+            dataset.set_attr(name, value);
         },
         "array",
         "0.2.0",
     );
-    made.with_shape(&shape);
+    dataset.with_shape(&shape);
     Ok(())
 }
 
-/// Numbers or truths, of one dimension or two.
-fn array(group: &mut GroupBuilder, name: &str, column: &Column) {
+/// Adds numbers or booleans, of one dimension or two.
+fn add_array(group: &mut GroupBuilder, name: &str, column: &Column) {
     let (rows, width) = (to_u64(column.len()), u64::from(column.width()));
     let shape = if width == 1 && name != "spatial" { vec![rows] } else { vec![rows, width] };
-    let made = group.create_dataset(name);
+    let dataset = group.create_dataset(name);
     let dtype = column.dtype();
     let raw = column.bytes();
-    let made = match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, 4) => made.with_f32_data(&numbers(raw, f32::from_le_bytes)),
-        (DtypeKind::Float, 8) => made.with_f64_data(&numbers(raw, f64::from_le_bytes)),
-        (DtypeKind::Float | DtypeKind::Text, _) => made.with_f32_data(&widen_halves(column)),
-        (DtypeKind::Int, 1) => made.with_i8_data(&numbers(raw, i8::from_le_bytes)),
-        (DtypeKind::Int, 2) => made.with_i16_data(&numbers(raw, i16::from_le_bytes)),
-        (DtypeKind::Int, 4) => made.with_i32_data(&numbers(raw, i32::from_le_bytes)),
-        (DtypeKind::Int, _) => made.with_i64_data(&numbers(raw, i64::from_le_bytes)),
-        (DtypeKind::UInt, 1) => made.with_u8_data(raw),
-        (DtypeKind::UInt, 2) => made.with_u16_data(&numbers(raw, u16::from_le_bytes)),
-        (DtypeKind::UInt, 4) => made.with_u32_data(&numbers(raw, u32::from_le_bytes)),
-        (DtypeKind::UInt, _) => made.with_u64_data(&numbers(raw, u64::from_le_bytes)),
+    let dataset = match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 4) => dataset.with_f32_data(&decode_numbers(raw, f32::from_le_bytes)),
+        (DtypeKind::Float, 8) => dataset.with_f64_data(&decode_numbers(raw, f64::from_le_bytes)),
+        (DtypeKind::Float | DtypeKind::Text, _) => dataset.with_f32_data(&widen_halves(column)),
+        (DtypeKind::Int, 1) => dataset.with_i8_data(&decode_numbers(raw, i8::from_le_bytes)),
+        (DtypeKind::Int, 2) => dataset.with_i16_data(&decode_numbers(raw, i16::from_le_bytes)),
+        (DtypeKind::Int, 4) => dataset.with_i32_data(&decode_numbers(raw, i32::from_le_bytes)),
+        (DtypeKind::Int, _) => dataset.with_i64_data(&decode_numbers(raw, i64::from_le_bytes)),
+        (DtypeKind::UInt, 1) => dataset.with_u8_data(raw),
+        (DtypeKind::UInt, 2) => dataset.with_u16_data(&decode_numbers(raw, u16::from_le_bytes)),
+        (DtypeKind::UInt, 4) => dataset.with_u32_data(&decode_numbers(raw, u32::from_le_bytes)),
+        (DtypeKind::UInt, _) => dataset.with_u64_data(&decode_numbers(raw, u64::from_le_bytes)),
         (DtypeKind::Bool, _) => {
             let truth =
                 EnumTypeBuilder::u8_based().u8_value("FALSE", 0).u8_value("TRUE", 1).build();
             match truth {
-                Ok(truth) => made.with_enum_u8_data(truth, raw),
-                Err(_) => made.with_u8_data(raw),
+                Ok(truth) => dataset.with_enum_u8_data(truth, raw),
+                Err(_) => dataset.with_u8_data(raw),
             }
         }
     };
-    made.with_shape(&shape);
-    encode(
+    dataset.with_shape(&shape);
+    set_encoding(
         &mut |name, value| {
-            made.set_attr(name, value);
+            dataset.set_attr(name, value);
         },
         "array",
         "0.2.0",
     );
 }
 
-fn numbers<T, const N: usize>(raw: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {
-    raw.as_chunks::<N>().0.iter().map(|bytes| of(*bytes)).collect()
+/// Decodes little-endian numbers.
+fn decode_numbers<T, const N: usize>(raw: &[u8], decode: fn([u8; N]) -> T) -> Vec<T> {
+    raw.as_chunks::<N>().0.iter().map(|bytes| decode(*bytes)).collect()
 }
 
-/// Half precision, which becomes `float32` exactly.
+/// Converts half precision to `float32`, which is exact.
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "half precision fits")]
 fn widen_halves(column: &Column) -> Vec<f32> {
     let width = usize_from_u32(column.width());

@@ -1,26 +1,26 @@
-//! The image that streamlines belong to, as the header record of their format has it.
+//! The image of streamlines, from the header record of their format.
 
 use serde_json::Value as Json;
 
 use crate::read::Header;
 
-/// An image: where its voxels are in the world, and how many there are.
+/// An image: the transform and the number of its voxels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Image {
-    /// From voxels to mm of the world.
+    /// The transform from voxels to mm of the world.
     pub(super) affine: Option<[[f64; 4]; 4]>,
     /// Voxels on each axis.
     pub(super) dimensions: Option<[i64; 3]>,
 }
 
 impl Image {
-    /// What the records of TRX or TRK say, or else the space of the header.
+    /// Reads the records of TRX or TRK, or else the space of the header.
     pub(super) fn from_header(header: &Header) -> Self {
-        let record = |name: &str| header.records.iter().find(|(known, _)| known == name);
+        let record = |name: &str| header.records.iter().find(|(key, _)| key == name);
         let records = ["trx", "trk"].into_iter().filter_map(record);
         let mut image = Self::default();
         for (_, record) in records {
-            let affine = record.get("voxel_to_rasmm").and_then(matrix);
+            let affine = record.get("voxel_to_rasmm").and_then(parse_matrix);
             let dimensions = record.get("dimensions").and_then(Json::as_array);
             let dimensions = dimensions.and_then(|numbers| {
                 let numbers: Option<Vec<i64>> = numbers.iter().map(Json::as_i64).collect();
@@ -34,7 +34,7 @@ impl Image {
     }
 }
 
-fn matrix(value: &Json) -> Option<[[f64; 4]; 4]> {
+fn parse_matrix(value: &Json) -> Option<[[f64; 4]; 4]> {
     let row = |row: &Json| -> Option<[f64; 4]> {
         let numbers: Option<Vec<f64>> = row.as_array()?.iter().map(Json::as_f64).collect();
         numbers?.try_into().ok()

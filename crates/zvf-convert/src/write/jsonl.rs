@@ -1,4 +1,4 @@
-//! JSON lines: one object a line.
+//! Writer of JSON lines: one object a line.
 //!
 //! ```text
 //! {"vertex":0,"position":[x,y,z],"object":7,"intensity":3.5}     no parts
@@ -6,7 +6,7 @@
 //! {"element":0,"vertices":[0,1,2],"weight":0.5}                  edges and faces
 //! ```
 //!
-//! Numbers of vertices and elements go on from batch to batch. A float that JSON has no number for is
+//! Numbers of vertices and elements continue from batch to batch. A float that JSON has no number for is
 //! a string: `"NaN"`, `"Infinity"`, `"-Infinity"`.
 
 use std::io::Write;
@@ -47,7 +47,7 @@ impl<W: Write> BatchWriter for JsonlWriter<W> {
             for field in fields {
                 line.insert(field.name.to_string(), entry(field, at)?);
             }
-            self.line(line)?;
+            self.write_line(line)?;
             self.elements += 1;
         }
         Ok(true)
@@ -81,16 +81,16 @@ pub struct JsonlWriter<W> {
 }
 
 impl<W: Write> JsonlWriter<W> {
-    /// A writer to `out`.
+    /// Creates a writer to `out`.
     pub const fn new(out: W) -> Self {
         Self { out, vertices: 0, parts: 0, elements: 0 }
     }
 
-    /// Adds what a batch holds.
+    /// Writes the lines of a batch.
     ///
     /// # Errors
     ///
-    /// When writing fails or a code stands for nothing.
+    /// When writing fails, or a code has no category.
     pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
         if batch.parts().offsets().is_empty() {
             self.write_vertices(batch)?;
@@ -102,7 +102,7 @@ impl<W: Write> JsonlWriter<W> {
         Ok(())
     }
 
-    /// Writes what is held back, and hands the target back.
+    /// Flushes the target and returns it.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl<W: Write> JsonlWriter<W> {
             for field in batch.fields() {
                 line.insert(field.name.to_string(), entry(field, row)?);
             }
-            self.line(line)?;
+            self.write_line(line)?;
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl<W: Write> JsonlWriter<W> {
                     rows.clone().map(|row| entry(field, row)).collect();
                 line.insert(field.name.to_string(), values?);
             }
-            self.line(line)?;
+            self.write_line(line)?;
             self.parts += 1;
         }
         Ok(())
@@ -157,29 +157,29 @@ impl<W: Write> JsonlWriter<W> {
             for field in elements.fields() {
                 line.insert(field.name.to_string(), entry(field, at)?);
             }
-            self.line(line)?;
+            self.write_line(line)?;
             self.elements += 1;
         }
         Ok(())
     }
 
-    fn line(&mut self, line: Map<String, Json>) -> Result<(), ConvertError> {
+    fn write_line(&mut self, line: Map<String, Json>) -> Result<(), ConvertError> {
         Ok(writeln!(self.out, "{}", Json::Object(line))?)
     }
 }
 
-/// All values of a row of positions.
+/// Returns the coordinates of a row of positions.
 fn row_of(column: &Column, row: usize) -> Json {
     let width = usize_from_u32(column.width());
-    (0..width).map(|at| json(shortest_float(column.dtype(), column.value(row, at)))).collect()
+    (0..width).map(|at| to_json(shortest_float(column.dtype(), column.value(row, at)))).collect()
 }
 
-/// The value of an attribute in a row: one, or a list where a row has several.
+/// Returns the value of an attribute in a row, or the list of values where the attribute has several.
 fn entry(field: &Field, row: usize) -> Result<Json, ConvertError> {
     let value = |at| {
         let value = field.value(row, at);
         value
-            .map(|value| json(text(field, value)))
+            .map(|value| to_json(shorten_float(field, value)))
             .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })
     };
     match usize::try_from(field.column.width()) {
@@ -188,15 +188,15 @@ fn entry(field: &Field, row: usize) -> Result<Json, ConvertError> {
     }
 }
 
-/// A value as text has it; what codes stand for is written as it is.
-fn text(field: &Field, value: Value) -> Value {
+/// Shortens the digits of a float; a category stays as it is.
+fn shorten_float(field: &Field, value: Value) -> Value {
     match field.categories {
         None => shortest_float(field.column.dtype(), value),
         Some(_) => value,
     }
 }
 
-fn json(value: Value) -> Json {
+fn to_json(value: Value) -> Json {
     match value {
         Value::Bool(flag) => flag.into(),
         Value::Int(n) => n.into(),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_every_shape() {
+    fn writes_vertices_parts_and_elements() {
         let mesh = Batch::new(Kind::Mesh, column("int8", 1, &[1, 2, 3]))
             .with_vertex_objects(vec![Some(ObjectId(4)), None, Some(ObjectId(4))])
             .unwrap()

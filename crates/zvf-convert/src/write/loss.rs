@@ -1,4 +1,4 @@
-//! What a format cannot hold of some geometry.
+//! Losses: the parts of a geometry that a format cannot hold.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::ConvertError;
 use crate::format::{Attributes, Format, GroupSupport, IdSupport, UnitSupport};
 use crate::read::Header;
 
-/// Something that is not in the file as it was in the input.
+/// A difference between a written file and its input.
 ///
 /// ```
 /// use zvf_convert::write::Loss;
@@ -20,7 +20,7 @@ use crate::read::Header;
 pub struct Loss(String);
 
 impl Loss {
-    /// A loss in words: what is lost, and why.
+    /// Describes a loss in words: what is lost, and why.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -33,7 +33,7 @@ impl fmt::Display for Loss {
     }
 }
 
-/// What `format` cannot hold of what `header` promises.
+/// Returns what `format` cannot hold of the contents of `header`.
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
     } else if !can.positions.keeps(positions) && !is_half(positions, can.positions) {
         losses.push(Loss(format!(
             "positions of {positions} become {}: {name} has no {positions}",
-            last(can.positions)
+            largest_type(can.positions)
         )));
     }
     for (scope, fields, can, names) in [
@@ -83,10 +83,10 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
             losses.push(Loss(format!("{what} are dropped: {name} holds none")));
         } else {
             let fields = elements.fields.iter();
-            let kept = can.element_attributes;
+            let types = can.element_attributes;
             let names = can.element_names;
             losses.extend(
-                fields.filter_map(|field| attribute_loss("element", field, kept, names, name)),
+                fields.filter_map(|field| attribute_loss("element", field, types, names, name)),
             );
             if let Some(width) = elements.width.filter(|w| can.corners > 0 && *w > can.corners) {
                 losses.push(Loss(format!(
@@ -122,7 +122,7 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
     Ok(losses)
 }
 
-/// Half precision widens without a loss wherever there are floats.
+/// Returns whether `dtype` is half precision that a wider float holds without a loss.
 fn is_half(dtype: zvf_metadata::Dtype, can: Attributes) -> bool {
     (dtype.kind, dtype.size) == (zvf_metadata::DtypeKind::Float, 2)
         && match can {
@@ -159,12 +159,12 @@ fn attribute_loss(
     (!can.keeps(dtype) && !is_half(dtype, can)).then(|| {
         Loss(format!(
             "{scope} attribute {column:?} of {dtype} becomes {}: {name} has no {dtype}",
-            last(can)
+            largest_type(can)
         ))
     })
 }
 
-fn last(can: Attributes) -> &'static str {
+fn largest_type(can: Attributes) -> &'static str {
     match can {
         Attributes::Types(names) => names.last().copied().unwrap_or("nothing"),
         Attributes::None | Attributes::Numbers | Attributes::All => "a number",

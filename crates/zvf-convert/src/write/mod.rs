@@ -1,4 +1,4 @@
-//! Geometry to files of other formats.
+//! Writers of other file formats.
 //!
 //! ```text
 //! let losses = find_losses(&header, format)?;        before the first byte; --strict refuses here
@@ -8,17 +8,16 @@
 //! let report = writer.finish()?;                     what was written, and losses that only values show
 //! ```
 //!
-//! A writer takes what a [`Reader`] yields. Vertices come before the
-//! elements that name them, and before what is said of their object; groups come anywhere. A format that counts
-//! before it begins, or needs all of an object at once, keeps the pieces in a [`Collected`] until `finish`,
-//! under [`WriteOptions::memory`]; all others stream.
+//! A writer takes the pieces of a [`Reader`]. Vertices come before the elements that name them, and before the
+//! attributes of their object; groups come anywhere. Where a format has counts in its header, or needs complete
+//! objects, its writer collects the pieces in a [`Collected`] until `finish`, up to [`WriteOptions::memory`]; all
+//! others stream.
 //!
 //! A writer of format NAME is `write/NAME.rs`: a struct that implements [`Writer`], and
 //! `pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Result<Box<dyn Writer + 'a>, ConvertError>`
 //! that its `Spec` in `format/NAME.rs` names. A folder format writes below [`Target::into_folder`].
 //!
-//! Not here: where the bytes go, and that a file appears whole or not at all: the target is a file in the making
-//! of the caller.
+//! Not here: publication. The target is a temporary file or folder, which the caller renames when it is complete.
 
 #[cfg(feature = "arrow")]
 pub(crate) mod arrow;
@@ -76,31 +75,31 @@ use crate::ConvertError;
 use crate::format::Format;
 use crate::read::{Header, Piece, Reader};
 
-/// What writes one file, or one folder, of a format.
+/// A writer of one file, or one folder, of a format.
 pub trait Writer {
-    /// Begins a kind of geometry: what it holds, before its first piece.
+    /// Begins a kind of geometry, before its first piece.
     ///
     /// # Errors
     ///
-    /// When the format cannot hold it, another kind was begun in a format of one kind, or writing fails.
+    /// When the format cannot hold the kind, when it is the second kind of a format of one kind, or when writing fails.
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError>;
 
-    /// Adds a piece of the kind that was begun last.
+    /// Adds a piece of the current kind.
     ///
     /// # Errors
     ///
-    /// When the format cannot hold it, it does not fit the header, or writing fails.
+    /// When the format cannot hold the piece, when the piece does not fit the header, or when writing fails.
     fn write(&mut self, piece: Piece) -> Result<(), ConvertError>;
 
-    /// Ends the file. The target is whole after it, and what the caller does with it is his.
+    /// Completes the file: afterwards the target holds all of its bytes.
     ///
     /// # Errors
     ///
-    /// When writing fails, or something is missing that was promised.
+    /// When writing fails, or the input was incomplete.
     fn finish(self: Box<Self>) -> Result<Report, ConvertError>;
 }
 
-/// How to write a file.
+/// Options for writing a file.
 ///
 /// ```
 /// let options = zvf_convert::write::WriteOptions::default();
@@ -108,13 +107,13 @@ pub trait Writer {
 /// ```
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
-    /// What positions are called in tables that have one column of them: `vertices` in a table of elements.
+    /// Name of the column of positions in tables that have a single one: `vertices` in a table of elements.
     pub first_column: &'static str,
-    /// Folder for what does not fit in memory [default: that of the system].
+    /// Folder for spill files [default: the temporary folder of the system].
     pub scratch: Option<PathBuf>,
-    /// Bytes that a writer may hold at once, where the format makes it hold anything.
+    /// Memory limit in bytes of a writer that collects its input.
     pub memory: u64,
-    /// What only one format understands, by name: `las.version`, `sharding.bits`. A writer ignores the names of others.
+    /// Options of single formats by name, as `las.version`. A writer ignores the options of other formats.
     pub extra: Map<String, Json>,
 }
 
@@ -124,7 +123,7 @@ impl Default for WriteOptions {
     }
 }
 
-/// The names that [`WriteOptions::extra`] may have, with what they say.
+/// The names of [`WriteOptions::extra`], with their meanings.
 ///
 /// ```
 /// assert!(zvf_convert::write::EXTRA_OPTIONS.iter().any(|(name, _)| *name == "draco.bits"));
@@ -142,7 +141,7 @@ pub const EXTRA_OPTIONS: &[(&str, &str)] = &[
     ("tck.f64", "true for positions of 64 bits"),
 ];
 
-/// What was written.
+/// The counts and the losses of a written file.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -152,11 +151,11 @@ pub struct Report {
     pub objects: u64,
     /// Edges or faces.
     pub elements: u64,
-    /// What was lost and is only known from the values.
+    /// Losses that only the values show.
     pub losses: Vec<Loss>,
 }
 
-/// Begins to write a file of `format`.
+/// Opens a writer of `format`.
 ///
 /// ```
 /// use zvf_convert::Format;
@@ -180,7 +179,7 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// When the format is not written, or the target is not one for it.
+/// When zvf does not write the format, or the format needs another kind of target.
 pub fn open<'a>(
     format: Format,
     target: Target<'a>,
@@ -194,7 +193,7 @@ pub fn open<'a>(
     open(target, options)
 }
 
-/// Copies all that `reader` yields; the caller listed the losses before.
+/// Copies all pieces of `reader`. The caller lists the losses before.
 ///
 /// # Errors
 ///
@@ -208,7 +207,7 @@ pub fn copy(reader: Reader, mut writer: Box<dyn Writer + '_>) -> Result<Report, 
     writer.finish()
 }
 
-/// A count in the 32 bits that a format has for it; `what` is counted.
+/// Converts a count of `what` to the 32 bits that a format has for it.
 pub(crate) fn count_u32(
     n: usize,
     format: &'static str,
@@ -220,9 +219,9 @@ pub(crate) fn count_u32(
     })
 }
 
-/// Refuses a second kind where a file holds one.
-pub(crate) fn begin_once(begun: &mut bool, format: &'static str) -> Result<(), ConvertError> {
-    if std::mem::replace(begun, true) {
+/// Sets `has_begun`, and refuses a second kind where a file holds one.
+pub(crate) fn begin_once(has_begun: &mut bool, format: &'static str) -> Result<(), ConvertError> {
+    if std::mem::replace(has_begun, true) {
         let advice = "write each kind to a file of its own, with --kind";
         return Err(ConvertError::NoType { format, what: "several kinds".to_owned(), advice });
     }

@@ -1,4 +1,4 @@
-//! The array file of NumPy: a header, then one record a vertex.
+//! Writer of the array file of NumPy: a header, then one record a vertex.
 //!
 //! ```text
 //! offset  size  field
@@ -9,10 +9,10 @@
 //! 10 + n        records
 //! ```
 //!
-//! A record is `position` (as many values as axes), then every attribute as stored (where its values are codes of
-//! texts, the texts, as long as the longest of them; no text where there is no value), then `part` and `object` (both i64, -1 for none) where there are any. The number of
-//! records stands in the header, so it is written first with room to spare and again at the end; that
-//! needs a target that can seek, or batches that are counted before.
+//! A record is `position` (a value for each axis), then every attribute as stored, then `part` and `object` (both i64,
+//! -1 for none) where the input has them. Categories of texts are written as the texts, padded to the longest of them;
+//! a missing value is an empty text. The header has the number of records, so it is written first with room to spare
+//! and again at the end; that needs a target that can seek, or batches that are counted before.
 
 use std::io::{Seek, SeekFrom, Write};
 
@@ -73,12 +73,12 @@ pub struct NpyWriter<W> {
 }
 
 impl<W: Write + Seek> NpyWriter<W> {
-    /// A writer to `out`, from where it stands.
+    /// Creates a writer to `out`, from its current position on.
     pub const fn new(out: W) -> Self {
         Self { out, descr: None, records: 0, first: "position", parts: 0 }
     }
 
-    /// The same with another name for the positions, where they are something else.
+    /// Sets the name of the column of positions.
     #[must_use]
     pub fn with_positions_name(self, first: &'static str) -> Self {
         Self { first, ..self }
@@ -130,7 +130,7 @@ impl<W: Write + Seek> NpyWriter<W> {
         Ok(())
     }
 
-    /// Puts the number of records where it belongs, and hands the target back.
+    /// Writes the number of records to the header, and returns the target.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl<W: Write + Seek> NpyWriter<W> {
         Ok(self.out)
     }
 
-    /// Where the file starts in the target: the end, less the records, less the header.
+    /// Returns where the file starts in the target: the end, less the records, less the header.
     fn start(&self, descr: &str, end: u64, header: &[u8]) -> u64 {
         let records = self.records * record_size(descr);
         let header = to_u64(header.len());
@@ -164,7 +164,7 @@ fn has_objects(batch: &Batch) -> bool {
     batch.vertex_objects().is_some() || has_parts(batch)
 }
 
-/// The list of columns, as NumPy writes it.
+/// Returns the list of columns, as NumPy writes it.
 fn descr(batch: &Batch, first: &str) -> String {
     let width = batch.positions().width();
     let mut columns = vec![column(first, &type_code(batch.positions().dtype()), width, true)];
@@ -182,9 +182,9 @@ fn descr(batch: &Batch, first: &str) -> String {
     format!("[{}]", columns.join(", "))
 }
 
-/// Characters of the longest text that the codes of `field` stand for; `None` where its values are no texts.
+/// Returns the characters of the longest category of `field`; `None` where it has no categories of text.
 fn text_length(field: &Field) -> Option<usize> {
-    let mut longest = 1; // NumPy has no text of no length
+    let mut longest = 1; // NumPy has no text type of length 0
     for value in field.categories.as_ref()?.values() {
         let Value::Text(text) = value else { return None };
         longest = longest.max(text.chars().count());
@@ -192,7 +192,7 @@ fn text_length(field: &Field) -> Option<usize> {
     Some(longest)
 }
 
-/// Writes the texts of a row, each filled up to `length` characters of 32 bits.
+/// Writes the texts of a row, each padded to `length` characters of 32 bits.
 fn write_texts(
     out: &mut impl Write,
     field: &Field,
@@ -218,7 +218,7 @@ fn column(name: &str, code: &str, width: u32, vector: bool) -> String {
     format!("('{name}', '{code}'{shape})")
 }
 
-/// The type as NumPy spells it in a file.
+/// Returns the type as NumPy spells it in a file.
 pub(super) fn type_code(dtype: Dtype) -> String {
     let size = dtype.size;
     match (dtype.kind, size) {
@@ -232,7 +232,7 @@ pub(super) fn type_code(dtype: Dtype) -> String {
     }
 }
 
-/// Bytes of one record: the sum over the columns of size times width.
+/// Returns the bytes of one record: the sum over the columns of size times width.
 fn record_size(descr: &str) -> u64 {
     let mut total = 0_u64;
     for column in descr.split("('").skip(1) {
@@ -247,25 +247,25 @@ fn record_size(descr: &str) -> u64 {
     total
 }
 
-/// The header, of the same length for any number of records.
+/// Encodes the header, whose length does not depend on the number of records.
 fn header(descr: &str, records: u64) -> Result<Vec<u8>, ConvertError> {
     let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({records},), }}");
     let spare = MAX_COUNT_DIGITS - records.to_string().len();
-    let unpadded = ((text.len() + spare) + PREAMBLE) + 1;
-    let whole = unpadded.next_multiple_of(ALIGNMENT);
-    let length = u16::try_from(whole - PREAMBLE).map_err(|_too_long| {
+    let unpadded = ((text.len() + spare) + PREAMBLE_BYTES) + 1;
+    let total_bytes = unpadded.next_multiple_of(ALIGNMENT);
+    let length = u16::try_from(total_bytes - PREAMBLE_BYTES).map_err(|_too_long| {
         let advice = "ask for fewer columns, or write CSV";
         ConvertError::NoType { format: "npy", what: "a header of 64 KiB or more".into(), advice }
     })?;
     let mut header = b"\x93NUMPY\x01\x00".to_vec();
     header.extend(length.to_le_bytes());
     header.extend(text.bytes());
-    header.resize(whole - 1, b' ');
+    header.resize(total_bytes - 1, b' ');
     header.push(b'\n');
     Ok(header)
 }
 
-const PREAMBLE: usize = 10;
+const PREAMBLE_BYTES: usize = 10;
 const ALIGNMENT: usize = 64;
 const MAX_COUNT_DIGITS: usize = 20; // digits of u64::MAX
 
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn records_one_after_the_other() {
+    fn writes_records_and_counts_them_in_the_header() {
         let batch = |x: u8, name: &str| {
             Batch::new(Kind::Polyline, column("uint8", 2, &[x, x]))
                 .with_field(Field::new(name, column("<U1", 1, &[0x61, 0, 0, 0])))
@@ -305,7 +305,7 @@ mod tests {
         let length = usize::from(u16::from_le_bytes([bytes[14], bytes[15]]));
         let text = std::str::from_utf8(&bytes[16..16 + length]).unwrap();
         assert_eq!((text.trim_end(), text.ends_with('\n')), (wanted, true));
-        assert_eq!((length + PREAMBLE) % ALIGNMENT, 0);
+        assert_eq!((length + PREAMBLE_BYTES) % ALIGNMENT, 0);
         let first = b"\x01\x01a\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
         let second = b"\x02\x02a\0\0\0\x01\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
         assert_eq!(bytes[16 + length..], [&first[..], second].concat());
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_of_the_columns() {
+    fn record_size_adds_up_the_columns() {
         for (descr, size) in [
             ("[('position', '<f4', (3,))]", 12),
             ("[('position', '<f8', (2,)), ('a', '|b1'), ('b', '<U3', (2,))]", 41),

@@ -1,4 +1,4 @@
-//! npz: an archive of one array of NumPy for each column.
+//! Writer of npz: an archive with one NumPy array for each column.
 //!
 //! ```text
 //! positions.npy           (n, D)
@@ -7,8 +7,8 @@
 //! edges.npy, faces.npy    (m, L) int64
 //! ```
 //!
-//! Members are stored without a date, in the order of the columns. [`numpy.load`] opens it, and the reader of this
-//! crate takes each column for what it was.
+//! Members are stored without a date, in the order of the columns. [`numpy.load`] opens the archive, and the reader of
+//! this crate restores each column.
 //!
 //! [`numpy.load`]: https://numpy.org/doc/stable/reference/generated/numpy.load.html
 
@@ -29,19 +29,19 @@ pub(crate) fn open<'a>(
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let zip = ZipWriter::new(target.into_file("npz")?);
-    Ok(Box::new(NpzWriter { zip, memory: options.memory, begun: false, collected: None }))
+    Ok(Box::new(NpzWriter { zip, memory: options.memory, has_begun: false, collected: None }))
 }
 
 struct NpzWriter<'a> {
     zip: ZipWriter<Target<'a>>,
     memory: u64,
-    begun: bool,
+    has_begun: bool,
     collected: Option<Collected>,
 }
 
 impl Writer for NpzWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.begun, "npz")?;
+        begin_once(&mut self.has_begun, "npz")?;
         self.collected = Some(Collected::new(header, self.memory, "npz"));
         Ok(())
     }
@@ -54,14 +54,14 @@ impl Writer for NpzWriter<'_> {
         let Some(mut collected) = self.collected.take() else { return Ok(Report::default()) };
         let batch = collected.take_batch()?;
         let mut report = Report { vertices: batch.len() as u64, ..Report::default() };
-        self.member("positions", batch.positions(), true)?;
+        self.write_column("positions", batch.positions(), true)?;
         for field in batch.fields() {
             if field.name.is_empty() || field.name.contains(['/', '\\', '\0']) {
                 let what = format!("the name {:?}", field.name);
                 let advice = "leave it out with --attributes";
                 return Err(ConvertError::NoType { format: "npz", what, advice });
             }
-            self.member(&field.name, &field.column, field.column.width() > 1)?;
+            self.write_column(&field.name, &field.column, field.column.width() > 1)?;
         }
         let mut owners: Vec<i64> = vec![-1; batch.len()];
         for part in batch.parts().iter() {
@@ -71,13 +71,13 @@ impl Writer for NpzWriter<'_> {
             *owner = object.map_or(-1, |object| object.0);
         }
         if collected.header.objects {
-            self.numbers("object", 1, owners.into_iter())?;
+            self.write_integers("object", 1, owners.into_iter())?;
         }
         if let Some(elements) = batch.elements() {
             report.elements = elements.len() as u64;
             let name = if elements.width() == 2 { "edges" } else { "faces" };
             let rows = elements.rows().iter().map(|row| i64::try_from(*row).unwrap_or(i64::MAX));
-            self.numbers(name, elements.width(), rows)?;
+            self.write_integers(name, elements.width(), rows)?;
         }
         self.zip.finish()?;
         Ok(report)
@@ -85,7 +85,7 @@ impl Writer for NpzWriter<'_> {
 }
 
 impl NpzWriter<'_> {
-    fn numbers(
+    fn write_integers(
         &mut self,
         name: &str,
         width: usize,
@@ -94,16 +94,21 @@ impl NpzWriter<'_> {
         let bytes: Vec<u8> = numbers.flat_map(i64::to_le_bytes).collect();
         let rows = bytes.len() / 8 / width.max(1);
         let shape = if width == 1 { format!("({rows},)") } else { format!("({rows}, {width})") };
-        self.array(name, Dtype::INT64, &shape, &bytes)
+        self.write_array(name, Dtype::INT64, &shape, &bytes)
     }
 
-    fn member(&mut self, name: &str, column: &Column, is_wide: bool) -> Result<(), ConvertError> {
+    fn write_column(
+        &mut self,
+        name: &str,
+        column: &Column,
+        is_wide: bool,
+    ) -> Result<(), ConvertError> {
         let (rows, width) = (column.len(), column.width());
         let shape = if is_wide { format!("({rows}, {width})") } else { format!("({rows},)") };
-        self.array(name, column.dtype(), &shape, column.bytes())
+        self.write_array(name, column.dtype(), &shape, column.bytes())
     }
 
-    fn array(
+    fn write_array(
         &mut self,
         name: &str,
         dtype: Dtype,
@@ -112,17 +117,18 @@ impl NpzWriter<'_> {
     ) -> Result<(), ConvertError> {
         let descr = type_code(dtype);
         let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
-        let len = (PREAMBLE + text.len() + 1).next_multiple_of(ALIGNMENT);
+        let len = (PREAMBLE_BYTES + text.len() + 1).next_multiple_of(ALIGNMENT);
         let mut content = Spool::new(usize::MAX, None);
         content.write_all(b"\x93NUMPY\x01\x00")?;
-        content.write_all(&u16::try_from(len - PREAMBLE).unwrap_or(u16::MAX).to_le_bytes())?;
-        content.write_all(format!("{text:<0$}\n", len - PREAMBLE - 1).as_bytes())?;
+        content
+            .write_all(&u16::try_from(len - PREAMBLE_BYTES).unwrap_or(u16::MAX).to_le_bytes())?;
+        content.write_all(format!("{text:<0$}\n", len - PREAMBLE_BYTES - 1).as_bytes())?;
         content.write_all(bytes)?;
         Ok(self.zip.write(&format!("{name}.npy"), &mut content)?)
     }
 }
 
-const PREAMBLE: usize = 10;
+const PREAMBLE_BYTES: usize = 10;
 const ALIGNMENT: usize = 64;
 
 #[cfg(test)]

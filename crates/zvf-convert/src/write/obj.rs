@@ -1,13 +1,13 @@
-//! OBJ: vertices, then faces or lines, counted from 1.
+//! Writer of OBJ: vertices, then faces or lines, counted from 1.
 //!
-//! Numbers are the shortest text that is read as the same. An attribute `color` of three values goes behind the
-//! coordinates. Elements of an object stand behind `o object_ID`; chains are `l` lines.
+//! Numbers are the shortest text that parses to the same number. An attribute `color` of three values follows the
+//! coordinates. Elements of an object follow `o object_ID`; chains are `l` lines.
 
 use std::io::Write;
 
 use zvf_model::{Elements, ObjectId};
 
-use super::whole::{Whole, format_coordinate, number};
+use super::whole::{CollectedInput, format_coordinate, format_number};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -19,13 +19,13 @@ pub(crate) fn open<'a>(
 }
 
 fn encode(
-    whole: &Whole,
+    input: &CollectedInput,
     out: &mut Target<'_>,
     _options: &WriteOptions,
 ) -> Result<Vec<Loss>, ConvertError> {
-    let positions = whole.batch.positions();
-    let colour = whole.batch.field("color").filter(|field| field.column.width() == 3);
-    for row in 0..whole.batch.len() {
+    let positions = input.batch.positions();
+    let colour = input.batch.field("color").filter(|field| field.column.width() == 3);
+    for row in 0..input.batch.len() {
         out.write_all(b"v")?;
         for axis in 0..3 {
             write!(out, " {}", format_coordinate(positions, row, axis))?;
@@ -37,7 +37,7 @@ fn encode(
         }
         out.write_all(b"\n")?;
     }
-    let owners = whole.owners();
+    let owners = input.owners();
     let mut last = None;
     let mut begin = |owner: Option<ObjectId>, out: &mut Target<'_>| -> Result<(), ConvertError> {
         if owner != last
@@ -48,30 +48,31 @@ fn encode(
         last = owner;
         Ok(())
     };
-    for element in whole.batch.elements().into_iter().flat_map(Elements::iter) {
+    for element in input.batch.elements().into_iter().flat_map(Elements::iter) {
         let first = element.first().copied().unwrap_or(0);
         begin(owners.as_ref().and_then(|owners| owners.get(first).copied().flatten()), out)?;
         let word = if element.len() == 2 { "l" } else { "f" };
         write_element(word, element.iter().copied(), out)?;
     }
-    if whole.header.kind.is_chain() {
-        for part in whole.batch.parts().iter().filter(|part| part.rows.len() > 1) {
+    if input.header.kind.is_chain() {
+        for part in input.batch.parts().iter().filter(|part| part.rows.len() > 1) {
             begin(Some(part.object), out)?;
             write_element("l", part.rows, out)?;
         }
     }
-    Ok(losses(whole))
+    Ok(find_losses(input))
 }
 
-fn losses(whole: &Whole) -> Vec<Loss> {
-    let lonely = whole.batch.parts().iter().filter(|part| part.rows.len() < 2).count();
+fn find_losses(input: &CollectedInput) -> Vec<Loss> {
+    let short = input.batch.parts().iter().filter(|part| part.rows.len() < 2).count();
     let mut losses = Vec::new();
-    if whole.header.kind.is_chain() && lonely > 0 {
-        losses.push(Loss::new(format!("{lonely} lines of fewer than two vertices are dropped")));
+    if input.header.kind.is_chain() && short > 0 {
+        losses.push(Loss::new(format!("{short} lines of fewer than two vertices are dropped")));
     }
-    let wrong = (0..whole.batch.len()).flat_map(|row| whole.point(row)).find(|x| !x.is_finite());
-    if let Some(x) = wrong {
-        losses.push(Loss::new(format!("a coordinate {} is written as it is", number(x))));
+    let not_finite =
+        (0..input.batch.len()).flat_map(|row| input.point(row)).find(|x| !x.is_finite());
+    if let Some(x) = not_finite {
+        losses.push(Loss::new(format!("a coordinate {} is written as it is", format_number(x))));
     }
     losses
 }

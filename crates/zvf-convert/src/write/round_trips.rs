@@ -10,7 +10,7 @@ use crate::read::golden::{self, Collected};
 use crate::read::{self, Input, Polygons, ReadOptions};
 use crate::{ConvertError, Format};
 
-/// Writes the file at `path` as `format`; where it is, unless the format does not hold it.
+/// Writes the file at `path` as `format`, and returns the path of the result; `None` where the format does not hold it.
 fn convert(path: &Path, options: &ReadOptions, format: Format, folder: &Path) -> Option<PathBuf> {
     let reader = read::open(Input::path(path), None, options).unwrap();
     find_losses(reader.header(), format).ok()?;
@@ -20,7 +20,7 @@ fn convert(path: &Path, options: &ReadOptions, format: Format, folder: &Path) ->
     let writer = super::open(format, Target::file(&mut file), &WriteOptions::default()).unwrap();
     match super::copy(reader, writer) {
         Ok(_) => Some(to),
-        // Values alone are held by GIFTI, points are not: only the values show which they are.
+        // GIFTI holds values without positions but not points, which only the data tell apart.
         Err(ConvertError::NoType { .. }) => None,
         Err(error) => panic!("{path:?} as {format}: {error}"),
     }
@@ -47,7 +47,7 @@ fn good_files() -> Vec<(PathBuf, Kind)> {
     all.into_iter().map(|(folder, name, kind)| (golden::folder(folder).join(name), kind)).collect()
 }
 
-/// Whether the positions and elements of both are the same, row by row.
+/// Checks that the positions and elements of both are the same, row by row.
 fn compare(place: &str, first: &Collected, second: &Collected) {
     let narrow = |all: &[f64]| all.iter().map(|x| (*x as f32).to_bits()).collect::<Vec<_>>();
     let mut wide = Vec::new();
@@ -61,7 +61,7 @@ fn compare(place: &str, first: &Collected, second: &Collected) {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn meshes_and_graphs_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     let formats = [
         Format::Obj,
@@ -120,7 +120,7 @@ fn triangles_of_stl_and_glb_are_the_same() {
     }
 }
 
-/// The coordinates of the corners of all triangles, in an order of their own.
+/// Returns the coordinates of the corners of each triangle.
 fn triangles(all: &Collected) -> Vec<Vec<f64>> {
     let corner = |row: &i64| {
         let at = *row as usize * all.axes;
@@ -130,7 +130,7 @@ fn triangles(all: &Collected) -> Vec<Vec<f64>> {
 }
 
 #[test]
-fn attributes_go_along() {
+fn attributes_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     let path = golden::folder("vtk_polydata").join("binary51.vtk");
     let options = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
@@ -159,7 +159,7 @@ fn attributes_go_along() {
 }
 
 #[test]
-fn a_folder_of_surfaces_is_read_as_it_was() {
+fn a_folder_of_surfaces_round_trips() {
     let from = tempfile::tempdir().unwrap();
     for name in ["lh.white", "lh.thickness", "lh.test.annot"] {
         std::fs::copy(golden::folder("freesurfer").join(name), from.path().join(name)).unwrap();
@@ -194,6 +194,34 @@ fn a_folder_of_surfaces_is_read_as_it_was() {
         };
         assert_eq!(labels(&first), labels(&second), "{format}");
     }
+}
+
+#[test]
+fn each_hemisphere_keeps_its_own_volume() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let left = std::fs::read(golden::folder("freesurfer").join("lh.white")).unwrap();
+    let start = left.windows(4).rposition(|bytes| bytes == b"cras").unwrap();
+    let end = start + left[start..].iter().position(|byte| *byte == b'\n').unwrap();
+    let right = [&left[..start], b"cras   = 9 8 7", &left[end..]].concat();
+    std::fs::write(from.path().join("lh.white"), &left).unwrap();
+    std::fs::write(from.path().join("rh.white"), &right).unwrap();
+    let reader =
+        read::open(Input::path(from.path()), Some(Format::Freesurfer), &ReadOptions::default());
+    let target = Target::folder(to.path());
+    let writer = super::open(Format::Freesurfer, target, &WriteOptions::default());
+    super::copy(reader.unwrap(), writer.unwrap()).unwrap();
+    let offset = |folder: &Path, name: &str| {
+        let bytes = std::fs::read(folder.join(name)).unwrap();
+        let start = bytes.windows(4).rposition(|bytes| bytes == b"cras").unwrap();
+        let text = std::str::from_utf8(&bytes[start..]).unwrap();
+        let (_, numbers) = text.lines().next().unwrap().split_once('=').unwrap();
+        let numbers = numbers.split_whitespace().map(|word| word.parse::<f64>().unwrap());
+        numbers.collect::<Vec<f64>>()
+    };
+    for name in ["lh.white", "rh.white"] {
+        assert_eq!(offset(to.path(), name), offset(from.path(), name), "{name}");
+    }
+    assert_eq!(offset(to.path(), "rh.white"), [9.0, 8.0, 7.0]);
 }
 
 #[test]
@@ -235,7 +263,7 @@ fn write_precomputed(
 }
 
 #[test]
-fn vertices_without_an_object_get_no_id_of_one() {
+fn drops_vertices_without_an_object() {
     let table = b"x,y,z,object\n1,2,3,\n4,5,6,0\n7,8,9,-1\n";
     let options = ReadOptions { kind: Some(Kind::PointCloud), ..ReadOptions::default() };
     let reader = read::open(Input::reader(&table[..]), Some(Format::Csv), &options).unwrap();
@@ -273,7 +301,7 @@ fn annotations_in_shards_are_read_again() {
 fn meshes_of_several_resolutions_are_read_again() {
     let input = golden::folder("stl").join("several.stl");
     let first = Collected::read(&input, &ReadOptions::default()).unwrap();
-    let extent = first.positions.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+    let extent = first.positions.iter().fold(0.0_f64, |max, x| max.max(x.abs()));
     let forms =
         [vec![("precomputed.mesh", "multilod".into())], vec![("precomputed.shard_bits", 1.into())]];
     for extra in forms {
@@ -298,7 +326,7 @@ fn a_level_of_detail_and_single_segments_are_read() {
     let ids: Vec<u64> =
         (0..100).filter(|id: &u64| folder.path().join(format!("{id}.index")).exists()).collect();
     assert!(ids.len() > 1, "{ids:?}");
-    // Object by object, its only level once more, in cells of twice the side.
+    // Duplicate the only level of each object, with cells of twice the side.
     let mut origins = Vec::new();
     for id in &ids {
         let manifest = folder.path().join(format!("{id}.index"));

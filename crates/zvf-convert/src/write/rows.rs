@@ -1,4 +1,4 @@
-//! What the writers of tables share: batches go through, and all else is counted.
+//! The common part of table writers: it passes batches on and counts vertices and elements.
 
 use zvf_format::num::to_u64;
 use zvf_model::Batch;
@@ -11,11 +11,11 @@ use crate::read::{Header, Piece};
 pub(crate) trait BatchWriter {
     /// Its name in messages.
     const NAME: &'static str;
-    /// Says what the axes are called, where names are written.
+    /// Sets the names of the axes, for formats that write them.
     fn name_axes(&mut self, _header: &Header) {}
     /// Adds a batch.
     fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError>;
-    /// Adds edges or faces that name vertices of any batch; whether there is a place for them.
+    /// Adds edges or faces that name vertices of any batch, and returns whether the format holds them.
     fn write_elements(&mut self, _piece: &Piece) -> Result<bool, ConvertError> {
         Ok(false)
     }
@@ -26,7 +26,7 @@ pub(crate) trait BatchWriter {
 /// A table of vertices, written batch by batch.
 pub(crate) struct Rows<W> {
     writer: W,
-    begun: bool,
+    has_begun: bool,
     header: Option<Header>,
     holds_elements: bool,
     report: Report,
@@ -34,7 +34,7 @@ pub(crate) struct Rows<W> {
 
 impl<W: BatchWriter> Rows<W> {
     pub(crate) fn new(writer: W, holds_elements: bool) -> Self {
-        Self { writer, begun: false, header: None, holds_elements, report: Report::default() }
+        Self { writer, has_begun: false, header: None, holds_elements, report: Report::default() }
     }
 }
 
@@ -42,7 +42,7 @@ impl<W: BatchWriter> Writer for Rows<W> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
         self.writer.name_axes(header);
         self.header = Some(header.clone());
-        begin_once(&mut self.begun, W::NAME)
+        begin_once(&mut self.has_begun, W::NAME)
     }
 
     fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
@@ -51,10 +51,10 @@ impl<W: BatchWriter> Writer for Rows<W> {
                 self.header = None;
                 let rows = to_u64(batch.len());
                 self.report.vertices += rows;
-                let own = batch.elements().map_or(0, zvf_model::Elements::len);
-                let own = to_u64(own);
+                let elements = batch.elements().map_or(0, zvf_model::Elements::len);
+                let elements = to_u64(elements);
                 if self.holds_elements {
-                    self.report.elements += own;
+                    self.report.elements += elements;
                 }
                 self.writer.write_batch(batch)
             }
@@ -71,7 +71,7 @@ impl<W: BatchWriter> Writer for Rows<W> {
 
     fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
         if let Some(header) = self.header.take() {
-            // No vertex came: the names of the columns are still written.
+            // An input without vertices still gets the names of the columns.
             self.writer.write_batch(&header.empty_batch()?)?;
         }
         self.writer.end()?;

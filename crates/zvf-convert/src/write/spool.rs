@@ -1,95 +1,95 @@
-//! Bytes that wait for their place: in memory first, in a file without a name when they are many.
+//! Spool: bytes that are written first and read once later, spilled to a temporary file past a limit.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that were written and will be read once.
+/// Bytes in memory, spilled to a temporary file past a limit.
 #[derive(Debug)]
 pub(crate) struct Spool {
-    held: Vec<u8>,
+    buffer: Vec<u8>, // after those of the file
     max_held: usize,
     folder: Option<PathBuf>,
-    file: Option<Unnamed>,
+    file: Option<TempFile>,
     len: u64,
 }
 
-/// A file that goes with its handle.
+/// A file that is removed when it is dropped.
 #[derive(Debug)]
-struct Unnamed {
+struct TempFile {
     file: File,
     path: PathBuf,
 }
 
-impl Drop for Unnamed {
+impl Drop for TempFile {
     fn drop(&mut self) {
-        // What cannot be removed is a temporary file like any other.
+        // A failure leaves a temporary file behind, which is harmless.
         drop(fs::remove_file(&self.path));
     }
 }
 
 impl Spool {
-    /// Nothing, of which so many bytes stay in memory and the rest goes to a file below `folder`.
+    /// Creates an empty spool that keeps `max_held` bytes in memory and spills to a file below `folder`.
     pub(crate) fn new(max_held: usize, folder: Option<&Path>) -> Self {
         let folder = folder.map(Path::to_owned);
-        Self { held: Vec::new(), max_held, folder, file: None, len: 0 }
+        Self { buffer: Vec::new(), max_held, folder, file: None, len: 0 }
     }
 
-    /// How many bytes were written.
+    /// Returns the number of bytes.
     pub(crate) const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Copies all of it.
+    /// Copies all bytes to `out`.
     pub(crate) fn copy_to(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        if let Some(unnamed) = &mut self.file {
-            unnamed.file.rewind()?;
-            io::copy(&mut unnamed.file, out)?;
+        if let Some(temp) = &mut self.file {
+            temp.file.rewind()?;
+            io::copy(&mut temp.file, out)?;
         }
-        out.write_all(&self.held)
+        out.write_all(&self.buffer)
     }
 
-    /// Goes back to the start, to read all of it once.
+    /// Returns a reader of all bytes.
     pub(crate) fn reader(&mut self) -> io::Result<Box<dyn Read + '_>> {
         match &mut self.file {
-            Some(unnamed) => {
-                unnamed.file.rewind()?;
-                let file = io::BufReader::with_capacity(1 << 18, &mut unnamed.file);
-                Ok(Box::new(file.chain(self.held.as_slice())))
+            Some(temp) => {
+                temp.file.rewind()?;
+                let file = io::BufReader::with_capacity(1 << 18, &mut temp.file);
+                Ok(Box::new(file.chain(self.buffer.as_slice())))
             }
-            None => Ok(Box::new(self.held.as_slice())),
+            None => Ok(Box::new(self.buffer.as_slice())),
         }
     }
 
-    /// Shows all of it, block by block.
-    pub(crate) fn for_each_block(&mut self, mut show: impl FnMut(&[u8])) -> io::Result<()> {
-        if let Some(unnamed) = &mut self.file {
-            unnamed.file.rewind()?;
+    /// Calls `visit` with all bytes, block by block.
+    pub(crate) fn for_each_block(&mut self, mut visit: impl FnMut(&[u8])) -> io::Result<()> {
+        if let Some(temp) = &mut self.file {
+            temp.file.rewind()?;
             let mut block = vec![0; 1 << 18];
             loop {
-                match unnamed.file.read(&mut block)? {
+                match temp.file.read(&mut block)? {
                     0 => break,
-                    read => show(&block[..read]),
+                    read => visit(&block[..read]),
                 }
             }
         }
-        show(&self.held);
+        visit(&self.buffer);
         Ok(())
     }
 }
 
 impl Write for Spool {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.held.extend_from_slice(bytes);
+        self.buffer.extend_from_slice(bytes);
         self.len += bytes.len() as u64;
-        if self.held.len() > self.max_held {
+        if self.buffer.len() > self.max_held {
             if self.file.is_none() {
-                self.file = Some(create(self.folder.as_deref())?);
+                self.file = Some(create_temp_file(self.folder.as_deref())?);
             }
-            if let Some(unnamed) = &mut self.file {
-                unnamed.file.write_all(&self.held)?;
-                self.held.clear();
+            if let Some(temp) = &mut self.file {
+                temp.file.write_all(&self.buffer)?;
+                self.buffer.clear();
             }
         }
         Ok(bytes.len())
@@ -100,8 +100,8 @@ impl Write for Spool {
     }
 }
 
-/// A new file that no other user may read.
-fn create(folder: Option<&Path>) -> io::Result<Unnamed> {
+/// Creates a file that no other user may read.
+fn create_temp_file(folder: Option<&Path>) -> io::Result<TempFile> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let folder = folder.map_or_else(std::env::temp_dir, Path::to_owned);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +114,7 @@ fn create(folder: Option<&Path>) -> io::Result<Unnamed> {
         options.mode(0o600);
     }
     let file = options.open(&path)?;
-    Ok(Unnamed { file, path })
+    Ok(TempFile { file, path })
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gives_back_what_it_took_and_removes_its_file() {
+    fn returns_all_bytes_and_removes_its_file() {
         let folder = tempfile::tempdir().unwrap();
         for max_held in [0, 5, 100] {
             let mut spool = Spool::new(max_held, Some(folder.path()));

@@ -1,13 +1,13 @@
-//! STL: triangles with their normals, binary; as text where there are several objects, a solid each.
+//! Writer of STL: triangles with their normals, binary; as text where there are several objects, a solid each.
 //!
-//! Faces of more corners are fans of triangles. A normal is computed from the corners, and 0 0 0 where they span
-//! no area. An attribute of faces of `uint16` called `attribute_byte_count` goes into the two bytes there are for it.
+//! Faces of more corners become triangle fans. A normal is computed from the corners, and 0 0 0 where they span no
+//! area. A face attribute `attribute_byte_count` of `uint16` goes to the attribute bytes of a face.
 
 use std::io::Write;
 
 use zvf_model::{Field, ObjectId, Value};
 
-use super::whole::{Whole, to_single};
+use super::whole::{CollectedInput, to_f32};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -19,23 +19,23 @@ pub(crate) fn open<'a>(
 }
 
 fn encode(
-    whole: &Whole,
+    input: &CollectedInput,
     out: &mut Target<'_>,
     _options: &WriteOptions,
 ) -> Result<Vec<Loss>, ConvertError> {
-    let triangles = whole.triangles();
-    let attribute = whole.element_fields().iter().find(|field| {
+    let triangles = input.triangles();
+    let attribute = input.element_fields().iter().find(|field| {
         &*field.name == "attribute_byte_count" && field.column.dtype().to_string() == "uint16"
     });
-    let objects = whole.object_ids();
+    let objects = input.object_ids();
     let mut losses = Vec::new();
     if objects.len() > 1 {
-        write_text(whole, &triangles, &objects, out)?;
+        write_text(input, &triangles, &objects, out)?;
         if attribute.is_some() {
             losses.push(Loss::new("face attributes are dropped: STL as text holds none"));
         }
     } else {
-        write_binary(whole, &triangles, attribute, out)?;
+        write_binary(input, &triangles, attribute, out)?;
     }
     Ok(losses)
 }
@@ -43,14 +43,14 @@ fn encode(
 type Triangle = ([usize; 3], usize);
 
 fn write_binary(
-    whole: &Whole,
+    input: &CollectedInput,
     triangles: &[Triangle],
     attribute: Option<&Field>,
     out: &mut dyn Write,
 ) -> Result<(), ConvertError> {
     let count = super::count_u32(triangles.len(), "STL", "faces")?;
     let mut header = [0; 80];
-    let name = object_name(whole, ObjectId(0)).unwrap_or_default();
+    let name = object_name(input, ObjectId(0)).unwrap_or_default();
     let text = if name.trim_start().starts_with("solid") { "" } else { &name };
     for (to, from) in header.iter_mut().zip(text.bytes()) {
         *to = from;
@@ -58,11 +58,11 @@ fn write_binary(
     out.write_all(&header)?;
     out.write_all(&count.to_le_bytes())?;
     for (corners, face) in triangles {
-        let corners = corner_positions(whole, *corners);
-        for x in [normal(corners)].iter().chain(&corners).flatten() {
+        let corners = corner_positions(input, *corners);
+        for x in [compute_normal(corners)].iter().chain(&corners).flatten() {
             out.write_all(&x.to_le_bytes())?;
         }
-        // The column is of the 16 bits that a face has for it.
+        // The column has 16 bits, as the field of the face.
         let value = attribute.map_or(Value::UInt(0), |field| field.column.value(*face, 0));
         let value = if let Value::UInt(value) = value { u16::try_from(value) } else { Ok(0) };
         out.write_all(&value.unwrap_or(0).to_le_bytes())?;
@@ -71,12 +71,12 @@ fn write_binary(
 }
 
 fn write_text(
-    whole: &Whole,
+    input: &CollectedInput,
     triangles: &[Triangle],
     objects: &[ObjectId],
     out: &mut dyn Write,
 ) -> Result<(), ConvertError> {
-    let owners = whole.owners().unwrap_or_default();
+    let owners = input.owners().unwrap_or_default();
     let owner = |triangle: &Triangle| owners.get(triangle.0[0]).copied().flatten();
     let mut sorted: Vec<&Triangle> = triangles.iter().collect();
     let places: std::collections::HashMap<ObjectId, usize> =
@@ -87,13 +87,13 @@ fn write_text(
     sorted.sort_by_key(|triangle| place(triangle)); // stable
     let mut rest = sorted.as_slice();
     for (at, id) in objects.iter().enumerate() {
-        let name = object_name(whole, *id).unwrap_or_else(|| format!("object_{}", id.0));
+        let name = object_name(input, *id).unwrap_or_else(|| format!("object_{}", id.0));
         let name = name.replace(['\n', '\r'], " ");
         writeln!(out, "solid {name}")?;
         let end = rest.partition_point(|triangle| place(triangle) <= at);
         let (own, after) = rest.split_at(end);
         for (corners, _) in own {
-            write_facet(corner_positions(whole, *corners), out)?;
+            write_facet(corner_positions(input, *corners), out)?;
         }
         rest = after;
         writeln!(out, "endsolid {name}")?;
@@ -101,7 +101,7 @@ fn write_text(
     if !rest.is_empty() {
         writeln!(out, "solid")?;
         for (corners, _) in rest {
-            write_facet(corner_positions(whole, *corners), out)?;
+            write_facet(corner_positions(input, *corners), out)?;
         }
         writeln!(out, "endsolid")?;
     }
@@ -109,7 +109,7 @@ fn write_text(
 }
 
 fn write_facet(corners: [[f32; 3]; 3], out: &mut dyn Write) -> Result<(), ConvertError> {
-    let [x, y, z] = normal(corners);
+    let [x, y, z] = compute_normal(corners);
     writeln!(out, "facet normal {x} {y} {z}\nouter loop")?;
     for [x, y, z] in corners {
         writeln!(out, "vertex {x} {y} {z}")?;
@@ -118,21 +118,21 @@ fn write_facet(corners: [[f32; 3]; 3], out: &mut dyn Write) -> Result<(), Conver
     Ok(())
 }
 
-fn object_name(whole: &Whole, id: ObjectId) -> Option<String> {
-    let field = whole.object_fields.iter().find(|field| &*field.name == "name")?;
-    let row = whole.object_row(id)?;
-    super::whole::text(field, row, 0).ok()
+fn object_name(input: &CollectedInput, id: ObjectId) -> Option<String> {
+    let field = input.object_fields.iter().find(|field| &*field.name == "name")?;
+    let row = input.object_row(id)?;
+    super::whole::format_value(field, row, 0).ok()
 }
 
-fn corner_positions(whole: &Whole, corners: [usize; 3]) -> [[f32; 3]; 3] {
-    corners.map(|row| whole.point(row).map(to_single))
+fn corner_positions(input: &CollectedInput, corners: [usize; 3]) -> [[f32; 3]; 3] {
+    corners.map(|row| input.point(row).map(to_f32))
 }
 
-/// The unit normal of a triangle; zeros where it has no area.
-fn normal(corners: [[f32; 3]; 3]) -> [f32; 3] {
+/// Returns the unit normal of a triangle, or zeros where it has no area.
+fn compute_normal(corners: [[f32; 3]; 3]) -> [f32; 3] {
     let [a, b, c] = corners.map(|corner| corner.map(f64::from));
     let [u, v] = [b, c].map(|end| [end[0] - a[0], end[1] - a[1], end[2] - a[2]]);
     let cross = [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
     let length = cross.iter().map(|x| x * x).sum::<f64>().sqrt();
-    if length.is_normal() { cross.map(|x| to_single(x / length)) } else { [0.0; 3] }
+    if length.is_normal() { cross.map(|x| to_f32(x / length)) } else { [0.0; 3] }
 }

@@ -1,11 +1,11 @@
-//! SWC: trees, a node a line, parents before children, numbered from 1.
+//! Writer of SWC: trees, a node a line, parents before children, numbered from 1.
 //!
-//! Edges go from a node to its parent where every node has at most one; other graphs get a root each, and one
-//! with a cycle is refused. `radius` and `type` are attributes; without them 0, which the report says.
+//! Edges go from a node to its parent where every node has at most one. Other graphs get a root for each component, and
+//! a graph with a cycle is refused. A missing attribute `radius` or `type` is written as 0 and reported.
 
 use std::io::Write;
 
-use super::whole::{Whole, format_coordinate, text};
+use super::whole::{CollectedInput, format_coordinate, format_value};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -17,18 +17,18 @@ pub(crate) fn open<'a>(
 }
 
 fn encode(
-    whole: &Whole,
+    input: &CollectedInput,
     out: &mut Target<'_>,
     _options: &WriteOptions,
 ) -> Result<Vec<Loss>, ConvertError> {
-    let parents = find_parents(whole)?;
-    let order = parents_first(&parents);
+    let parents = find_parents(input)?;
+    let order = sort_parents_first(&parents);
     let field = |name: &str| {
-        whole.batch.fields().iter().find(|field| &*field.name == name && field.column.width() == 1)
+        input.batch.fields().iter().find(|field| &*field.name == name && field.column.width() == 1)
     };
     let (radius, kind) = (field("radius"), field("type"));
     writeln!(out, "# id type x y z radius parent")?;
-    if let Some(unit) = whole.header.unit() {
+    if let Some(unit) = input.header.unit() {
         writeln!(out, "# unit {unit}")?;
     }
     let mut numbers = vec![0; order.len()];
@@ -38,9 +38,9 @@ fn encode(
         }
     }
     let number = |row: usize| numbers.get(row).copied().unwrap_or(0);
-    let positions = whole.batch.positions();
+    let positions = input.batch.positions();
     for row in order {
-        let kind = kind.map_or(Ok("0".to_owned()), |field| text(field, row, 0))?;
+        let kind = kind.map_or(Ok("0".to_owned()), |field| format_value(field, row, 0))?;
         write!(out, "{} {kind}", number(row))?;
         for axis in 0..3 {
             write!(out, " {}", format_coordinate(positions, row, axis))?;
@@ -53,54 +53,54 @@ fn encode(
         }
     }
     let mut losses = Vec::new();
-    for (name, known) in [("radius", radius.is_some()), ("type", kind.is_some())] {
-        if !known {
+    for (name, has_field) in [("radius", radius.is_some()), ("type", kind.is_some())] {
+        if !has_field {
             losses.push(Loss::new(format!("there is no {name}: 0 is written")));
         }
     }
     Ok(losses)
 }
 
-/// The parent of each node.
-fn find_parents(whole: &Whole) -> Result<Vec<Option<usize>>, ConvertError> {
-    let edges = whole.edges();
-    let mut parents: Vec<Option<usize>> = vec![None; whole.batch.len()];
-    let mut directed = !whole.header.kind.is_chain();
+/// Returns the parent of each node.
+fn find_parents(input: &CollectedInput) -> Result<Vec<Option<usize>>, ConvertError> {
+    let edges = input.edges();
+    let mut parents: Vec<Option<usize>> = vec![None; input.batch.len()];
+    let mut is_directed = !input.header.kind.is_chain();
     for ([child, parent], _) in &edges {
         match parents.get_mut(*child) {
             Some(slot) if slot.is_none() && child != parent => *slot = Some(*parent),
-            _ => directed = false,
+            _ => is_directed = false,
         }
     }
-    if directed && !has_circle(&parents) {
+    if is_directed && !has_cycle(&parents) {
         return Ok(parents);
     }
-    root_trees(whole.batch.len(), &edges)
+    root_trees(input.batch.len(), &edges)
 }
 
-fn has_circle(parents: &[Option<usize>]) -> bool {
-    parents_first(parents).len() < parents.len()
+fn has_cycle(parents: &[Option<usize>]) -> bool {
+    sort_parents_first(parents).len() < parents.len()
 }
 
-/// The nodes whose way up ends at a root, each behind its parent; in their order where that is possible.
-fn parents_first(parents: &[Option<usize>]) -> Vec<usize> {
+/// Returns the nodes that lead to a root, each after its parent, otherwise in their order. Nodes of a cycle are left out.
+fn sort_parents_first(parents: &[Option<usize>]) -> Vec<usize> {
     let mut order = Vec::with_capacity(parents.len());
     let mut done = vec![false; parents.len()];
-    let mut way = Vec::new();
+    let mut path = Vec::new();
     for start in 0..parents.len() {
         let mut node = Some(start);
-        way.clear();
+        path.clear();
         while let Some(at) = node.filter(|at| !done.get(*at).copied().unwrap_or(true)) {
-            if way.len() > parents.len() {
+            if path.len() > parents.len() {
                 break;
             }
-            way.push(at);
+            path.push(at);
             node = parents.get(at).copied().flatten();
         }
-        if way.len() > parents.len() {
-            continue; // it goes in a circle
+        if path.len() > parents.len() {
+            continue; // the path leads into a cycle
         }
-        for at in way.drain(..).rev() {
+        for at in path.drain(..).rev() {
             if let Some(flag) = done.get_mut(at) {
                 *flag = true;
             }
@@ -110,7 +110,7 @@ fn parents_first(parents: &[Option<usize>]) -> Vec<usize> {
     order
 }
 
-/// Trees of edges without direction, each from its first node.
+/// Orients the edges of trees, each tree from its first node, and returns the parent of each node.
 fn root_trees(
     nodes: usize,
     edges: &[([usize; 2], Option<usize>)],
@@ -124,32 +124,32 @@ fn root_trees(
         }
     }
     let mut parents = vec![None; nodes];
-    let mut seen = vec![false; nodes];
-    let mut kept = 0;
+    let mut visited = vec![false; nodes];
+    let mut tree_edges = 0;
     for root in 0..nodes {
-        if seen.get(root).copied().unwrap_or(true) {
+        if visited.get(root).copied().unwrap_or(true) {
             continue;
         }
         let mut stack = vec![root];
-        if let Some(flag) = seen.get_mut(root) {
+        if let Some(flag) = visited.get_mut(root) {
             *flag = true;
         }
         while let Some(node) = stack.pop() {
             for next in neighbours.get(node).into_iter().flatten() {
-                if let Some(flag) = seen.get_mut(*next).filter(|flag| !**flag) {
+                if let Some(flag) = visited.get_mut(*next).filter(|flag| !**flag) {
                     *flag = true;
                     if let Some(parent) = parents.get_mut(*next) {
                         *parent = Some(node);
                     }
-                    kept += 1;
+                    tree_edges += 1;
                     stack.push(*next);
                 }
             }
         }
     }
-    if kept == edges.len() {
+    if tree_edges == edges.len() {
         return Ok(parents);
     }
-    let what = format!("a graph with {} edges that close circles", edges.len() - kept);
+    let what = format!("a graph with {} edges that close circles", edges.len() - tree_edges);
     Err(ConvertError::NoType { format: "SWC", what, advice: "write GraphML, VTP or PLY" })
 }

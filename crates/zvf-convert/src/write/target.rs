@@ -1,16 +1,16 @@
-//! Where the bytes of a file go.
+//! The target of a writer: a stream, a file or a folder.
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::ConvertError;
 
-/// What can be written and sought in: a file in the making. Everything that is both has it; there is nothing to implement.
+/// A writer that can seek. Every type that implements both traits implements this one.
 pub trait SeekWrite: Write + Seek {}
 
 impl<T: Write + Seek> SeekWrite for T {}
 
-/// Where the bytes of a file go.
+/// The target of a writer: a stream, a file or a folder.
 ///
 /// ```
 /// use zvf_convert::write::Target;
@@ -27,31 +27,31 @@ enum Inner<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// A stream that is written from front to back.
+    /// Wraps a stream, which is written from front to back.
     #[must_use]
     pub fn stream(stream: impl Write + 'a) -> Self {
         Self(Inner::Stream(Box::new(stream)))
     }
 
-    /// A file that a writer may go back in; it begins where the file stands.
+    /// Wraps a file that can seek. Writing begins at its current position.
     #[must_use]
     pub fn file(file: impl Write + Seek + 'a) -> Self {
         Self(Inner::File(Box::new(file)))
     }
 
-    /// A folder that is there and empty.
+    /// Wraps the path of an empty folder, which exists.
     #[must_use]
     pub fn folder(path: impl Into<PathBuf>) -> Self {
         Self(Inner::Folder(path.into()))
     }
 
-    /// Whether it is a folder.
+    /// Returns whether it is a folder.
     #[must_use]
     pub const fn is_folder(&self) -> bool {
         matches!(self.0, Inner::Folder(_))
     }
 
-    /// The path of the folder, where it is one.
+    /// Returns the path, where it is a folder.
     #[must_use]
     pub fn folder_path(&self) -> Option<&Path> {
         match &self.0 {
@@ -60,17 +60,17 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Whether a writer may go back in it.
+    /// Returns whether a writer can seek in it.
     #[must_use]
     pub const fn can_seek(&self) -> bool {
         matches!(self.0, Inner::File(_))
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     ///
     /// # Errors
     ///
-    /// When it is none.
+    /// When it is not a folder.
     pub fn into_folder(self, format: &'static str) -> Result<PathBuf, ConvertError> {
         match self.0 {
             Inner::Folder(path) => Ok(path),
@@ -81,11 +81,11 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The same, unless it is a folder.
+    /// Returns the target unchanged, unless it is a folder.
     ///
     /// # Errors
     ///
-    /// When it is one.
+    /// When it is a folder.
     pub fn into_file(self, format: &'static str) -> Result<Self, ConvertError> {
         if self.is_folder() {
             let (what, advice) = ("a folder".to_owned(), "name a file");

@@ -1,8 +1,8 @@
-//! TCK: streamlines of `MRtrix`, one after another.
+//! Writer of TCK: streamlines of `MRtrix`, one after another.
 //!
-//! The header has room for a count of ten digits, which is put there at the end where the target can seek; a
-//! stream has 0, which means that the streamlines were not counted. Positions are `Float32LE`, or `Float64LE` where the option
-//! `tck.f64` is true.
+//! The header has a count of ten digits, which is written at the end where the target can seek; a stream has 0, which
+//! means that the streamlines were not counted. Positions are `Float32LE`, or `Float64LE` where the option `tck.f64` is
+//! true.
 
 use std::io::{Seek as _, SeekFrom, Write as _};
 
@@ -20,7 +20,7 @@ pub(crate) fn open<'a>(
     Ok(Box::new(TckWriter {
         out: target.into_file("TCK")?,
         is_wide: options.extra.get("tck.f64").and_then(Json::as_bool).unwrap_or(false),
-        begun: false,
+        has_begun: false,
         count_at: None,
         chains: Chains::default(),
         lengths: None,
@@ -33,27 +33,28 @@ pub(crate) fn open<'a>(
 struct TckWriter<'a> {
     out: Target<'a>,
     is_wide: bool,
-    begun: bool,
+    has_begun: bool,
     count_at: Option<u64>, // where the digits are
     chains: Chains,
     lengths: Option<Millimeters>,
-    is_open: bool, // a streamline that has no mark yet
+    is_open: bool, // whether the last streamline has no end mark yet
     bytes: Vec<u8>,
     report: Report,
 }
 
 impl Writer for TckWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.begun, "TCK")?;
+        begin_once(&mut self.has_begun, "TCK")?;
         self.lengths = Some(Millimeters::new(header));
         let datatype = if self.is_wide { "Float64LE" } else { "Float32LE" };
         let mut text = format!("mrtrix tracks\ncount: 0000000000\ndatatype: {datatype}\n");
-        for (key, value) in keys(header) {
+        for (key, value) in record_keys(header) {
             text.push_str(&format!("{key}: {value}\n"));
         }
         // The offset counts its own digits.
         let rest = text.len() + "file: . \nEND\n".len();
-        let offset = (rest..).find(|offset| rest + digits(*offset) <= *offset).unwrap_or(rest);
+        let offset =
+            (rest..).find(|offset| rest + count_digits(*offset) <= *offset).unwrap_or(rest);
         text.push_str(&format!("file: . {offset}\nEND\n"));
         text.extend(std::iter::repeat_n('\0', offset - text.len()));
         if self.out.can_seek() {
@@ -66,7 +67,7 @@ impl Writer for TckWriter<'_> {
         match piece {
             Piece::Vertices(batch) => {
                 for run in self.chains.runs(&batch) {
-                    if !run.goes_on {
+                    if !run.continues {
                         self.end_streamline();
                         self.report.objects += 1;
                         self.is_open = true;
@@ -75,7 +76,7 @@ impl Writer for TckWriter<'_> {
                     for row in run.rows {
                         let lengths = self.lengths.as_ref();
                         let place = lengths.map(|l| l.position(batch.positions(), row));
-                        self.push(place.unwrap_or([f64::NAN; 3]))?;
+                        self.push_position(place.unwrap_or([f64::NAN; 3]))?;
                     }
                 }
             }
@@ -95,7 +96,7 @@ impl Writer for TckWriter<'_> {
 
     fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
         self.end_streamline();
-        self.mark(f64::INFINITY);
+        self.push_mark(f64::INFINITY);
         self.out.write_all(&self.bytes)?;
         if let Some(at) = self.count_at {
             let end = self.out.stream_position()?;
@@ -111,7 +112,7 @@ impl Writer for TckWriter<'_> {
 }
 
 impl TckWriter<'_> {
-    fn push(&mut self, place: [f64; 3]) -> Result<(), ConvertError> {
+    fn push_position(&mut self, place: [f64; 3]) -> Result<(), ConvertError> {
         if !place.iter().all(|x| x.is_finite()) {
             let what = "a vertex that is not finite, which is a mark".to_owned();
             return Err(ConvertError::NoType { format: "TCK", what, advice: "leave it out" });
@@ -129,11 +130,11 @@ impl TckWriter<'_> {
 
     fn end_streamline(&mut self) {
         if std::mem::take(&mut self.is_open) {
-            self.mark(f64::NAN);
+            self.push_mark(f64::NAN);
         }
     }
 
-    fn mark(&mut self, x: f64) {
+    fn push_mark(&mut self, x: f64) {
         for _ in 0..3 {
             if self.is_wide {
                 self.bytes.extend_from_slice(&x.to_le_bytes());
@@ -145,21 +146,21 @@ impl TckWriter<'_> {
     }
 }
 
-/// The keys that came with the tracks, as far as they fit in lines.
-fn keys(header: &Header) -> Vec<(String, String)> {
+/// Returns the keys of the header record that can be written as lines.
+fn record_keys(header: &Header) -> Vec<(String, String)> {
     let records = header.records.iter().find(|(name, _)| name == "tck");
     let keys = records.and_then(|(_, record)| record.get("keys")).and_then(Json::as_array);
     let pair = |pair: &Json| {
         let text = |at: usize| Some(pair.get(at)?.as_str()?.to_owned());
         let (key, value) = (text(0)?, text(1)?);
-        let own = ["count", "datatype", "file"].contains(&key.as_str());
-        (!own && !key.contains([':', '\n', '\r']) && !value.contains(['\n', '\r']))
+        let is_reserved = ["count", "datatype", "file"].contains(&key.as_str());
+        (!is_reserved && !key.contains([':', '\n', '\r']) && !value.contains(['\n', '\r']))
             .then_some((key, value))
     };
     keys.map_or_else(Vec::new, |keys| keys.iter().filter_map(pair).collect())
 }
 
-const fn digits(mut number: usize) -> usize {
+const fn count_digits(mut number: usize) -> usize {
     let mut digits = 1;
     while number >= 10 {
         number /= 10;
@@ -168,7 +169,7 @@ const fn digits(mut number: usize) -> usize {
     digits
 }
 
-/// Bytes before the digits of the count.
+/// Offset of the digits of the count.
 const COUNT_AT: u64 = "mrtrix tracks\ncount: ".len() as u64;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Points to XYZ and PTS: shortest exact numbers, `intensity` and `color` where they are there.
+//! Writer of XYZ and PTS: shortest exact numbers, with `intensity` and `color` where the input has them.
 //!
-//! PTS counts first, so its points are kept until the file ends.
+//! PTS begins with a count, so its points are buffered until the file ends.
 
 use std::io::Write;
 
@@ -29,17 +29,17 @@ fn open_as<'a>(
     target: Target<'a>,
     options: &WriteOptions,
     format: &'static str,
-    counts: bool,
+    counts_first: bool,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let target = target.into_file(format)?;
     let memory = options.memory;
     Ok(Box::new(Points {
         target,
         format,
-        counts,
+        counts_first,
         memory,
-        held: Vec::new(),
-        begun: false,
+        buffer: Vec::new(),
+        has_begun: false,
         report: Report::default(),
     }))
 }
@@ -47,14 +47,14 @@ fn open_as<'a>(
 struct Points<'a> {
     target: Target<'a>,
     format: &'static str,
-    counts: bool,
+    counts_first: bool,
     memory: u64,
-    held: Vec<u8>,
-    begun: bool,
+    buffer: Vec<u8>,
+    has_begun: bool,
     report: Report,
 }
 
-/// Whether a column has a place, and is not dropped.
+/// Returns whether the format holds a column.
 fn is_written(field: &Field, format: &str) -> bool {
     let width = field.column.width();
     match &*field.name {
@@ -64,13 +64,13 @@ fn is_written(field: &Field, format: &str) -> bool {
     }
 }
 
-/// Why XYZ has no place for an attribute.
+/// Returns why XYZ drops an attribute.
 pub(crate) fn refuse(_: &Header, scope: &str, field: &Field) -> Option<&'static str> {
     let why = "XYZ has a place for color, three values of 8 bits";
     (scope == "vertex" && !is_written(field, "XYZ")).then_some(why)
 }
 
-/// Why PTS has no place for an attribute.
+/// Returns why PTS drops an attribute.
 pub(crate) fn refuse_pts(_: &Header, scope: &str, field: &Field) -> Option<&'static str> {
     let why = "PTS has places for intensity, one number, and color, three values of 8 bits";
     (scope == "vertex" && !is_written(field, "PTS")).then_some(why)
@@ -78,18 +78,18 @@ pub(crate) fn refuse_pts(_: &Header, scope: &str, field: &Field) -> Option<&'sta
 
 impl Writer for Points<'_> {
     fn begin(&mut self, _: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.begun, self.format)
+        begin_once(&mut self.has_begun, self.format)
     }
 
     fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
         let Piece::Vertices(batch) = piece else { return Ok(()) };
-        let lines = lines(&batch, self.format)?;
+        let lines = format_lines(&batch, self.format)?;
         self.report.vertices += to_u64(batch.len());
-        if !self.counts {
+        if !self.counts_first {
             return Ok(self.target.write_all(&lines)?);
         }
-        self.held.extend(lines);
-        if u64::try_from(self.held.len()).is_ok_and(|len| len > self.memory) {
+        self.buffer.extend(lines);
+        if u64::try_from(self.buffer.len()).is_ok_and(|len| len > self.memory) {
             let what = format!("more than {} bytes, because it counts first", self.memory);
             let advice = "raise --memory-limit, or write xyz";
             return Err(ConvertError::NoType { format: self.format, what, advice });
@@ -98,9 +98,9 @@ impl Writer for Points<'_> {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
-        if self.counts {
+        if self.counts_first {
             writeln!(self.target, "{}", self.report.vertices)?;
-            self.target.write_all(&self.held)?;
+            self.target.write_all(&self.buffer)?;
         }
         self.target.flush()?;
         Ok(self.report)
@@ -112,9 +112,9 @@ impl Writer for Points<'_> {
     clippy::cast_possible_truncation,
     reason = "it was float32 before"
 )]
-fn lines(batch: &Batch, format: &str) -> Result<Vec<u8>, ConvertError> {
+fn format_lines(batch: &Batch, format: &str) -> Result<Vec<u8>, ConvertError> {
     let mut out = Vec::new();
-    let narrow = batch.positions().dtype().size < 8;
+    let is_narrow = batch.positions().dtype().size < 8;
     let find = |name: &str| batch.field(name).filter(|field| is_written(field, format));
     let (intensity, colour) = (find("intensity"), find("color"));
     let axes = usize_from_u32(batch.positions().width());
@@ -124,7 +124,7 @@ fn lines(batch: &Batch, format: &str) -> Result<Vec<u8>, ConvertError> {
             let value =
                 if axis < axes { batch.positions().value(row, axis) } else { Value::Int(0) };
             match value {
-                Value::Float(x) if narrow => write!(out, "{blank}{}", x as f32)?,
+                Value::Float(x) if is_narrow => write!(out, "{blank}{}", x as f32)?,
                 Value::Float(x) => write!(out, "{blank}{x}")?,
                 other => write!(out, "{blank}{other}")?,
             }

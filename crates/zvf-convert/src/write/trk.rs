@@ -1,10 +1,10 @@
-//! TRK: streamlines of `TrackVis`, 1000 bytes of header and then one after another.
+//! Writer of TRK: streamlines of `TrackVis`, one after another, behind a header of 1000 bytes.
 //!
 //! Positions are mm from the corner of the first voxel: (inverse(`vox_to_ras`) * world + 1/2) * `voxel_size`, in
-//! 64 bits, then rounded. The matrix is that of the header record, in the 32 bits of the file, or one of voxels of
-//! 1 mm; `voxel_order` is the direction of its axes, so that no reader turns any. A streamline is its count of
-//! points, the points with their scalars, and its properties, which are known only when the input ended: points
-//! wait in a file until then.
+//! 64 bits, then rounded. The matrix is that of the header record, in the 32 bits of the file, or that of voxels of
+//! 1 mm; `voxel_order` is the direction of its axes, so that no reader flips any. A streamline is its count of points,
+//! the points with their scalars, and its properties, which are complete only when the input ends: points are spooled
+//! until then.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -16,35 +16,35 @@ use super::image::Image;
 use super::spool::Spool;
 use super::{Loss, Report, Target, WriteOptions, Writer, begin_once, count_u32};
 use crate::ConvertError;
-use crate::read::trk::world::{axes, transposed_inverse};
+use crate::read::trk::world::{closest_axes, transposed_inverse};
 use crate::read::{Header, Piece};
 
 pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    let held = usize::try_from(options.memory / 2).unwrap_or(usize::MAX);
+    let max_held = usize::try_from(options.memory / 2).unwrap_or(usize::MAX);
     Ok(Box::new(TrkWriter {
         out: target.into_file("TRK")?,
-        begun: false,
+        has_begun: false,
         voxels: None,
         chains: Chains::default(),
         lengths: None,
         scalars: Vec::new(),
         properties: Vec::new(),
-        points: Spool::new(held, options.scratch.as_deref()),
+        points: Spool::new(max_held, options.scratch.as_deref()),
         counts: Vec::new(),
         rows: HashMap::new(),
         values: Vec::new(),
-        far: [0.0; 3],
-        rounded: 0,
+        extent: [0.0; 3],
+        rounded_values: 0,
         report: Report::default(),
     }))
 }
 
 struct TrkWriter<'a> {
     out: Target<'a>,
-    begun: bool,
+    has_begun: bool,
     voxels: Option<Voxels>,
     chains: Chains,
     lengths: Option<Millimeters>,
@@ -54,16 +54,16 @@ struct TrkWriter<'a> {
     counts: Vec<(ObjectId, u32)>,
     rows: HashMap<ObjectId, usize>, // of `values`
     values: Vec<f32>,               // properties, object by object
-    far: [f32; 3],                  // the largest coordinates
-    rounded: u64,
+    extent: [f32; 3],               // the largest coordinates
+    rounded_values: u64,
     report: Report,
 }
 
 impl Writer for TrkWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.begun, "TRK")?;
-        self.scalars = names(&header.fields)?;
-        self.properties = names(&header.object_fields)?;
+        begin_once(&mut self.has_begun, "TRK")?;
+        self.scalars = check_names(&header.fields)?;
+        self.properties = check_names(&header.object_fields)?;
         self.voxels = Some(Voxels::new(&Image::from_header(header))?);
         self.lengths = Some(Millimeters::new(header));
         Ok(())
@@ -80,7 +80,7 @@ impl Writer for TrkWriter<'_> {
                 for (row, id) in ids.iter().enumerate() {
                     self.rows.insert(*id, self.rows.len());
                     for field in &fields {
-                        push_row(&field.column, row, &mut self.values, &mut self.rounded);
+                        push_row(&field.column, row, &mut self.values, &mut self.rounded_values);
                     }
                 }
                 Ok(())
@@ -97,7 +97,7 @@ impl Writer for TrkWriter<'_> {
             let what = format!("{count} streamlines");
             return Err(ConvertError::NoType { format: "TRK", what, advice });
         };
-        let header = header(&voxels, &self.scalars, &self.properties, count, self.far);
+        let header = encode_header(&voxels, &self.scalars, &self.properties, count, self.extent);
         self.out.write_all(&header)?;
         let width = |names: &[(String, u32)]| names.iter().map(|(_, w)| *w as usize).sum::<usize>();
         let (stride, own) = ((3 + width(&self.scalars)) * 4, width(&self.properties));
@@ -118,8 +118,9 @@ impl Writer for TrkWriter<'_> {
         self.out.flush()?;
         self.report.objects = self.counts.len() as u64;
         self.report.losses = self.chains.losses();
-        if self.rounded > 0 {
-            let text = format!("{} values of attributes were rounded to float32", self.rounded);
+        if self.rounded_values > 0 {
+            let text =
+                format!("{} values of attributes were rounded to float32", self.rounded_values);
             self.report.losses.push(Loss::new(text));
         }
         Ok(self.report)
@@ -132,24 +133,24 @@ impl TrkWriter<'_> {
         let (mut bytes, mut scalars) = (Vec::new(), Vec::new());
         for run in self.chains.runs(batch) {
             let before = match self.counts.last() {
-                Some((_, count)) if run.goes_on => *count as usize,
+                Some((_, count)) if run.continues => *count as usize,
                 _ => 0,
             };
             let points = count_u32(before + run.rows.len(), "TRK", "points of a streamline")?;
-            match self.counts.last_mut().filter(|_| run.goes_on) {
+            match self.counts.last_mut().filter(|_| run.continues) {
                 Some((_, count)) => *count = points,
                 None => self.counts.push((run.object, points)),
             }
             for row in run.rows {
                 let (Some(voxels), Some(lengths)) = (&self.voxels, &self.lengths) else { break };
-                let place = voxels.place_from_world(lengths.position(batch.positions(), row));
-                for (x, far) in place.into_iter().zip(&mut self.far) {
+                let place = voxels.position_from_world(lengths.position(batch.positions(), row));
+                for (x, extent) in place.into_iter().zip(&mut self.extent) {
                     bytes.extend_from_slice(&x.to_le_bytes());
-                    *far = far.max(x);
+                    *extent = extent.max(x);
                 }
                 scalars.clear();
                 for field in &fields {
-                    push_row(&field.column, row, &mut scalars, &mut self.rounded);
+                    push_row(&field.column, row, &mut scalars, &mut self.rounded_values);
                 }
                 bytes.extend(scalars.iter().flat_map(|x| x.to_le_bytes()));
             }
@@ -159,35 +160,35 @@ impl TrkWriter<'_> {
     }
 }
 
-/// The attributes that are numbers.
+/// Returns the attributes that are numbers.
 fn numeric_fields(fields: &[Field]) -> Vec<&Field> {
     let is_number = |field: &&Field| field.column.dtype().kind != zvf_metadata::DtypeKind::Text;
     fields.iter().filter(is_number).collect()
 }
 
 #[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
-fn push_row(column: &Column, row: usize, to: &mut Vec<f32>, rounded: &mut u64) {
+fn push_row(column: &Column, row: usize, to: &mut Vec<f32>, rounded_values: &mut u64) {
     for at in 0..column.width() as usize {
         let wide = column.float(row, at).unwrap_or(f64::NAN);
         let narrow = wide as f32;
-        *rounded += u64::from(f64::from(narrow) != wide && !wide.is_nan());
+        *rounded_values += u64::from(f64::from(narrow) != wide && !wide.is_nan());
         to.push(narrow);
     }
 }
 
-/// The names that the header has room for.
-fn names(fields: &[Field]) -> Result<Vec<(String, u32)>, ConvertError> {
+/// Returns the names and widths of attributes, and refuses those that the header has no room for.
+fn check_names(fields: &[Field]) -> Result<Vec<(String, u32)>, ConvertError> {
     let names: Vec<(String, u32)> = numeric_fields(fields)
         .into_iter()
         .map(|f| (f.name.to_string(), f.column.width()))
         .collect();
     let advice = "leave some out with --attributes, or write TRX";
-    if names.len() > NAMES {
-        let what = format!("{} attributes, where there is room for {NAMES}", names.len());
+    if names.len() > MAX_NAMES {
+        let what = format!("{} attributes, where there is room for {MAX_NAMES}", names.len());
         return Err(ConvertError::NoType { format: "TRK", what, advice });
     }
     for (name, width) in &names {
-        let room = if *width > 1 { NAME - 1 - width.to_string().len() } else { NAME };
+        let room = if *width > 1 { NAME_BYTES - 1 - width.to_string().len() } else { NAME_BYTES };
         if name.is_empty() || name.len() > room || name.contains('\0') {
             let what = format!("the name {name:?}, which is not of 1 to {room} bytes");
             return Err(ConvertError::NoType { format: "TRK", what, advice });
@@ -196,7 +197,7 @@ fn names(fields: &[Field]) -> Result<Vec<(String, u32)>, ConvertError> {
     Ok(names)
 }
 
-/// An image, and the way into its voxels.
+/// The image of the streamlines, and the transform into its voxels.
 #[derive(Clone, Debug)]
 struct Voxels {
     matrix: [[f32; 4]; 4],
@@ -228,13 +229,15 @@ impl Voxels {
         };
         let matrix = affine.map(|row| row.map(|x| x as f32));
         let [a, b, c, _] = matrix.map(|row| row.map(f64::from));
-        let turn = [a, b, c].map(|[x, y, z, _]| [x, y, z]);
-        let (Some(turned), Some(directions)) = (transposed_inverse(turn), axes([a, b, c])) else {
+        let rotation = [a, b, c].map(|[x, y, z, _]| [x, y, z]);
+        let (Some(transposed), Some(directions)) =
+            (transposed_inverse(rotation), closest_axes([a, b, c]))
+        else {
             let what = "a matrix whose axes lie in a plane".to_owned();
             let advice = "correct the header record of the input";
             return Err(ConvertError::NoType { format: "TRK", what, advice });
         };
-        let inverse = [0, 1, 2].map(|row| turned.map(|other| other[row]));
+        let inverse = [0, 1, 2].map(|row| transposed.map(|other| other[row]));
         let size = [0, 1, 2].map(|axis| {
             [a, b, c].iter().map(|row| row[axis] * row[axis]).sum::<f64>().sqrt() as f32
         });
@@ -244,41 +247,41 @@ impl Voxels {
         Ok(Self { matrix, inverse, size, order: order.collect(), dimensions: image.dimensions })
     }
 
-    /// A place of the world in mm from the corner of the first voxel.
+    /// Converts a position of the world to mm from the corner of the first voxel.
     #[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
-    fn place_from_world(&self, place: [f64; 3]) -> [f32; 3] {
+    fn position_from_world(&self, position: [f64; 3]) -> [f32; 3] {
         let shift = [0, 1, 2].map(|row| f64::from(self.matrix[row][3]));
-        let away = [0, 1, 2].map(|axis| place[axis] - shift[axis]);
+        let offset = [0, 1, 2].map(|axis| position[axis] - shift[axis]);
         [0, 1, 2].map(|axis| {
             let [a, b, c] = self.inverse[axis];
-            let voxel = a * away[0] + b * away[1] + c * away[2];
+            let voxel = a * offset[0] + b * offset[1] + c * offset[2];
             ((voxel + 0.5) * f64::from(self.size[axis])) as f32
         })
     }
 }
 
 #[expect(clippy::as_conversions, reason = "clamped to what the field holds before")]
-fn header(
+fn encode_header(
     voxels: &Voxels,
     scalars: &[(String, u32)],
     properties: &[(String, u32)],
     count: i32,
-    far: [f32; 3],
+    extent: [f32; 3],
 ) -> Vec<u8> {
-    let mut raw = vec![0_u8; SIZE];
+    let mut raw = vec![0_u8; HEADER_BYTES];
     let mut put = |at: usize, bytes: &[u8]| raw[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, b"TRACK");
     for axis in 0..3 {
-        let extent = f64::from(far[axis] / voxels.size[axis]).ceil();
-        let known = voxels.dimensions.map_or(extent, |dimensions| dimensions[axis] as f64);
-        put(6 + axis * 2, &(known.clamp(1.0, 32767.0) as i16).to_le_bytes());
+        let covered = f64::from(extent[axis] / voxels.size[axis]).ceil();
+        let voxel_count = voxels.dimensions.map_or(covered, |dimensions| dimensions[axis] as f64);
+        put(6 + axis * 2, &(voxel_count.clamp(1.0, 32767.0) as i16).to_le_bytes());
         put(12 + axis * 4, &voxels.size[axis].to_le_bytes());
     }
     for (at, names) in [(36, scalars), (238, properties)] {
         let values: u32 = names.iter().map(|(_, width)| *width).sum();
         put(at, &(values.min(32767) as i16).to_le_bytes());
         for (n, (name, width)) in names.iter().enumerate() {
-            let start = at + 2 + n * NAME;
+            let start = at + 2 + n * NAME_BYTES;
             put(start, name.as_bytes());
             if *width > 1 {
                 put(start + name.len() + 1, width.to_string().as_bytes());
@@ -295,8 +298,8 @@ fn header(
     raw
 }
 
-const SIZE: usize = 1000;
-/// Bytes of a name.
-const NAME: usize = 20;
-/// Names of scalars, and of properties.
-const NAMES: usize = 10;
+const HEADER_BYTES: usize = 1000;
+/// Bytes of the field of a name.
+const NAME_BYTES: usize = 20;
+/// Most names of scalars, and of properties.
+const MAX_NAMES: usize = 10;

@@ -1,9 +1,9 @@
-//! TRX: streamlines with attributes and groups, arrays in a zip or in a folder.
+//! Writer of TRX: streamlines with attributes and groups, arrays in a zip or in a folder.
 //!
-//! Arrays grow side by side and lie one after another in a zip, so each waits in memory or in a file until the
-//! input ends. Members are stored, `header.json` first, names in UTF-8, no date: the same input makes the same
-//! bytes. Positions keep float16 and float64; all else becomes float32. Rows of objects are in the order in which
-//! their vertices came, whatever the order in which something was said of them.
+//! Arrays grow in parallel and lie one after another in a zip, so each is spooled until the input ends. Members are
+//! stored, `header.json` first, names in UTF-8, no date, so that the same input makes the same bytes. Positions keep
+//! float16 and float64; all other types become float32. Rows of objects are in the order of their vertices, whatever the
+//! order of their attributes.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -26,27 +26,27 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    let place = match target.is_folder() {
-        true => Place::Folder(target.into_folder("TRX")?),
-        false => Place::Zip(ZipWriter::new(target)),
+    let destination = match target.is_folder() {
+        true => Destination::Folder(target.into_folder("TRX")?),
+        false => Destination::Zip(ZipWriter::new(target)),
     };
-    Ok(Box::new(TrxWriter::new(place, options)))
+    Ok(Box::new(TrxWriter::new(destination, options)))
 }
 
 pub(crate) fn open_folder<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    Ok(Box::new(TrxWriter::new(Place::Folder(target.into_folder("TRX")?), options)))
+    Ok(Box::new(TrxWriter::new(Destination::Folder(target.into_folder("TRX")?), options)))
 }
 
-/// Where members go.
-enum Place<'a> {
+/// The destination of members.
+enum Destination<'a> {
     Zip(ZipWriter<Target<'a>>),
     Folder(PathBuf),
 }
 
-/// Rows of an array that wait.
+/// An array whose rows are spooled.
 struct Array {
     name: String,
     dtype: Dtype,
@@ -54,31 +54,31 @@ struct Array {
 }
 
 struct TrxWriter<'a> {
-    place: Place<'a>,
+    destination: Destination<'a>,
     options: WriteOptions,
-    begun: bool,
+    has_begun: bool,
     image: Image,
     chains: Chains,
     lengths: Option<Millimeters>,
     keeps_positions: bool,
     positions: Option<Array>,
     fields: Vec<Array>,
-    ends: Vec<u64>,                 // of streamlines
-    rows: Vec<ObjectId>,            // the object of each streamline
-    said: HashMap<ObjectId, usize>, // row of `object_fields`
+    ends: Vec<u64>,                        // of streamlines
+    rows: Vec<ObjectId>,                   // the object of each streamline
+    object_rows: HashMap<ObjectId, usize>, // row of `object_fields`
     object_fields: Vec<(Field, Vec<u8>)>,
     groups: Vec<Group>,
     group_fields: Vec<(Field, Vec<u8>)>,
-    absent: Vec<(String, String)>,
+    absent: Vec<(String, String)>, // attributes that a group does not have
     report: Report,
 }
 
 impl<'a> TrxWriter<'a> {
-    fn new(place: Place<'a>, options: &WriteOptions) -> Self {
+    fn new(destination: Destination<'a>, options: &WriteOptions) -> Self {
         Self {
-            place,
+            destination,
             options: options.clone(),
-            begun: false,
+            has_begun: false,
             image: Image::default(),
             chains: Chains::default(),
             lengths: None,
@@ -87,7 +87,7 @@ impl<'a> TrxWriter<'a> {
             fields: Vec::new(),
             ends: Vec::new(),
             rows: Vec::new(),
-            said: HashMap::new(),
+            object_rows: HashMap::new(),
             object_fields: Vec::new(),
             groups: Vec::new(),
             group_fields: Vec::new(),
@@ -96,17 +96,17 @@ impl<'a> TrxWriter<'a> {
         }
     }
 
-    fn array(&self, name: &str, dtype: Dtype, arrays: usize) -> Array {
-        let held = self.options.memory / 2 / (arrays as u64 + 1);
-        let held = usize::try_from(held).unwrap_or(usize::MAX);
-        let rows = Spool::new(held, self.options.scratch.as_deref());
+    fn new_array(&self, name: &str, dtype: Dtype, arrays: usize) -> Array {
+        let max_held = self.options.memory / 2 / (arrays as u64 + 1);
+        let max_held = usize::try_from(max_held).unwrap_or(usize::MAX);
+        let rows = Spool::new(max_held, self.options.scratch.as_deref());
         Array { name: name.to_owned(), dtype, rows }
     }
 
     fn write_vertices(&mut self, batch: &Batch) -> Result<(), ConvertError> {
         for run in self.chains.runs(batch) {
             self.report.vertices += run.rows.len() as u64;
-            match self.ends.last_mut().filter(|_| run.goes_on) {
+            match self.ends.last_mut().filter(|_| run.continues) {
                 Some(end) => *end = self.report.vertices,
                 None => {
                     self.ends.push(self.report.vertices);
@@ -136,9 +136,9 @@ impl<'a> TrxWriter<'a> {
     }
 
     fn write_member(&mut self, name: &str, content: &mut Spool) -> Result<(), ConvertError> {
-        match &mut self.place {
-            Place::Zip(zip) => Ok(zip.write(name, content)?),
-            Place::Folder(folder) => {
+        match &mut self.destination {
+            Destination::Zip(zip) => Ok(zip.write(name, content)?),
+            Destination::Folder(folder) => {
                 let path = folder.join(name);
                 if let Some(parent) = path.parent() {
                     fs::create_dir_all(parent)?;
@@ -146,7 +146,7 @@ impl<'a> TrxWriter<'a> {
                 let mut file = BufWriter::new(File::create(path)?);
                 content.copy_to(&mut file)?;
                 if content.len() == 0 {
-                    file.write_all(&[0])?; // what a map of nothing is written as
+                    file.write_all(&[0])?; // a file of 0 bytes cannot be mapped
                 }
                 Ok(file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?)
             }
@@ -170,10 +170,10 @@ impl<'a> TrxWriter<'a> {
     }
 
     fn write_groups(&mut self) -> Result<(), ConvertError> {
-        let mut row_of: HashMap<ObjectId, Vec<u32>> = HashMap::new();
+        let mut rows_by_object: HashMap<ObjectId, Vec<u32>> = HashMap::new();
         for (row, object) in self.rows.iter().enumerate() {
             let row = count_u32(row, "TRX", "streamlines in groups")?;
-            row_of.entry(*object).or_default().push(row);
+            rows_by_object.entry(*object).or_default().push(row);
         }
         let mut missing = 0_u64;
         for (number, group) in std::mem::take(&mut self.groups).into_iter().enumerate() {
@@ -181,7 +181,7 @@ impl<'a> TrxWriter<'a> {
             check_name(&name)?;
             let mut members = Vec::new();
             for object in group.members {
-                match row_of.get(&object) {
+                match rows_by_object.get(&object) {
                     Some(rows) => members.extend(rows.iter().flat_map(|row| row.to_le_bytes())),
                     None => missing += 1,
                 }
@@ -208,7 +208,7 @@ impl<'a> TrxWriter<'a> {
 
 impl Writer for TrxWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.begun, "TRX")?;
+        begin_once(&mut self.has_begun, "TRX")?;
         self.image = Image::from_header(header);
         let lengths = Millimeters::new(header);
         let stored = header.positions.dtype();
@@ -217,10 +217,10 @@ impl Writer for TrxWriter<'_> {
         self.lengths = Some(lengths);
         let dtype = if self.keeps_positions { stored } else { Dtype::FLOAT32 };
         let arrays = header.fields.len() + 1;
-        self.positions = Some(self.array("positions.3", dtype, arrays));
+        self.positions = Some(self.new_array("positions.3", dtype, arrays));
         for field in header.fields.iter().filter(|field| is_number(field)) {
             let member = member_name(&field.name, &field.column)?;
-            let array = self.array(&format!("dpv/{member}"), field.column.dtype(), arrays);
+            let array = self.new_array(&format!("dpv/{member}"), field.column.dtype(), arrays);
             self.fields.push(array);
         }
         let numeric = header.object_fields.iter().filter(|field| is_number(field));
@@ -248,7 +248,7 @@ impl Writer for TrxWriter<'_> {
                 }
                 if !self.object_fields.is_empty() {
                     for id in &ids {
-                        self.said.insert(*id, self.said.len());
+                        self.object_rows.insert(*id, self.object_rows.len());
                     }
                 }
                 let numeric = fields.iter().filter(|field| is_number(field));
@@ -297,7 +297,8 @@ impl Writer for TrxWriter<'_> {
                 let stride = field.column.stride();
                 let mut sorted = Vec::with_capacity(self.rows.len() * stride);
                 for object in &self.rows {
-                    let row = self.said.get(object).and_then(|row| bytes.get(row * stride..));
+                    let row = self.object_rows.get(object);
+                    let row = row.and_then(|row| bytes.get(row * stride..));
                     match row.and_then(|rest| rest.get(..stride)) {
                         Some(row) => sorted.extend_from_slice(row),
                         None => sorted.extend(missing_value(&field.column)),
@@ -308,7 +309,7 @@ impl Writer for TrxWriter<'_> {
             }
         }
         self.write_groups()?;
-        if let Place::Zip(zip) = self.place {
+        if let Destination::Zip(zip) = self.destination {
             zip.finish()?;
         }
         self.report.objects = self.rows.len() as u64;
@@ -322,7 +323,7 @@ fn is_number(field: &Field) -> bool {
     field.column.dtype().kind != DtypeKind::Text
 }
 
-/// What stands for a value that is not there.
+/// Returns the bytes of a missing value.
 fn missing_value(column: &Column) -> Vec<u8> {
     let dtype = column.dtype();
     let value: Vec<u8> = match (dtype.kind, dtype.size) {

@@ -1,7 +1,7 @@
-//! VTP: one piece, its arrays appended as raw bytes, little-endian, with counts of 64 bits.
+//! Writer of VTP: one piece, its arrays appended as raw bytes, little-endian, with counts of 64 bits.
 //!
-//! Points get a vert each, edges and chains are lines, faces polys. Attributes of chains, edges and faces are cell
-//! data; the object is an array `object_id` of cells, or of points where there are no others.
+//! Points get a vert each, edges and chains are lines, faces are polys. Attributes of chains, edges and faces are cell
+//! data; the object is an array `object_id` of faces and chains, otherwise of points.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
-use super::whole::{Whole, as_single, texts};
+use super::whole::{CollectedInput, format_values, to_f32_bytes};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 
@@ -30,7 +30,7 @@ struct Array {
 }
 
 impl Array {
-    fn ints(name: &str, values: impl Iterator<Item = i64>) -> Self {
+    fn from_ints(name: &str, values: impl Iterator<Item = i64>) -> Self {
         let bytes = values.flat_map(i64::to_le_bytes).collect();
         Self { kind: "Int64", name: name.to_owned(), width: 1, bytes, tuples: None }
     }
@@ -40,7 +40,7 @@ impl Array {
         let is_text = field.categories.is_some() || field.column.dtype().kind == DtypeKind::Text;
         if is_text && field.column.width() == 1 {
             let mut bytes = Vec::new();
-            for text in texts(field)? {
+            for text in format_values(field)? {
                 bytes.extend(text.bytes().filter(|byte| *byte != 0));
                 bytes.push(0);
             }
@@ -53,7 +53,7 @@ impl Array {
     fn from_column(name: String, column: &Column) -> Self {
         let (kind, bytes) = match name_of(column.dtype()) {
             Some(kind) => (kind, column.bytes().to_vec()),
-            None => ("Float32", as_single(column)),
+            None => ("Float32", to_f32_bytes(column)),
         };
         Self { kind, name, width: column.width(), bytes, tuples: None }
     }
@@ -75,8 +75,8 @@ fn name_of(dtype: Dtype) -> Option<&'static str> {
     })
 }
 
-/// Cells of the one sort there is.
-struct Sections {
+/// The cells of the input, of one sort.
+struct Cells {
     verts: Vec<Vec<usize>>,
     lines: Vec<Vec<usize>>,
     polys: Vec<Vec<usize>>,
@@ -84,25 +84,26 @@ struct Sections {
 }
 
 fn encode(
-    whole: &Whole,
+    input: &CollectedInput,
     out: &mut Target<'_>,
     _options: &WriteOptions,
 ) -> Result<Vec<Loss>, ConvertError> {
-    let cells = sections(whole)?;
+    let cells = build_cells(input)?;
     let mut point_data =
-        whole.batch.fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>()?;
-    let points_own = matches!(whole.header.kind, Kind::PointCloud | Kind::Graph | Kind::Skeleton);
-    if let Some(owners) = whole.owners().filter(|_| points_own) {
+        input.batch.fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>()?;
+    let has_point_owners =
+        matches!(input.header.kind, Kind::PointCloud | Kind::Graph | Kind::Skeleton);
+    if let Some(owners) = input.owners().filter(|_| has_point_owners) {
         let ids = owners.into_iter().map(|owner| owner.map_or(-1, |id| id.0));
-        point_data.push(Array::ints("object_id", ids));
+        point_data.push(Array::from_ints("object_id", ids));
     }
-    let points = whole.batch.len();
+    let points = input.batch.len();
     let counts = [cells.verts.len(), cells.lines.len(), cells.polys.len()];
     let mut body = Body { xml: String::new(), appended: Vec::new() };
     body.push_head(points, counts);
-    body.section("PointData", &point_data);
-    body.section("CellData", &cells.data);
-    body.section("Points", &[positions(whole)]);
+    body.push_section("PointData", &point_data);
+    body.push_section("CellData", &cells.data);
+    body.push_section("Points", &[encode_positions(input)]);
     for (name, cells) in [
         ("Verts", &cells.verts),
         ("Lines", &cells.lines),
@@ -114,7 +115,8 @@ fn encode(
             *sum += i64::try_from(cell.len()).unwrap_or(i64::MAX); // lengths in memory fit
             Some(*sum)
         });
-        body.section(name, &[Array::ints("connectivity", ids), Array::ints("offsets", ends)]);
+        let arrays = [Array::from_ints("connectivity", ids), Array::from_ints("offsets", ends)];
+        body.push_section(name, &arrays);
     }
     body.xml.push_str("    </Piece>\n  </PolyData>\n  <AppendedData encoding=\"raw\">\n   _");
     out.write_all(body.xml.as_bytes())?;
@@ -138,7 +140,7 @@ impl Body {
         ));
     }
 
-    fn section(&mut self, name: &str, arrays: &[Array]) {
+    fn push_section(&mut self, name: &str, arrays: &[Array]) {
         self.xml.push_str(&format!("      <{name}>\n"));
         for array in arrays {
             let offset = self.appended.len();
@@ -159,74 +161,74 @@ impl Body {
     }
 }
 
-/// Positions with three axes.
-fn positions(whole: &Whole) -> Array {
-    let column = whole.batch.positions();
+/// Encodes positions with three axes.
+fn encode_positions(input: &CollectedInput) -> Array {
+    let column = input.batch.positions();
     let is_float = matches!(name_of(column.dtype()), Some("Float32" | "Float64"));
     if column.width() == 3 && is_float {
         return Array::from_column("Points".to_owned(), column);
     }
-    let single = column.dtype() == Dtype::FLOAT32 || column.dtype().size < 4;
+    let is_single = column.dtype() == Dtype::FLOAT32 || column.dtype().size < 4;
     let mut bytes = Vec::new();
     for row in 0..column.len() {
-        for x in whole.point(row) {
-            match single {
-                true => bytes.extend(super::whole::to_single(x).to_le_bytes()),
+        for x in input.point(row) {
+            match is_single {
+                true => bytes.extend(super::whole::to_f32(x).to_le_bytes()),
                 false => bytes.extend(x.to_le_bytes()),
             }
         }
     }
-    let kind = if single { "Float32" } else { "Float64" };
+    let kind = if is_single { "Float32" } else { "Float64" };
     Array { kind, name: "Points".to_owned(), width: 3, bytes, tuples: None }
 }
 
-fn sections(whole: &Whole) -> Result<Sections, ConvertError> {
+fn build_cells(input: &CollectedInput) -> Result<Cells, ConvertError> {
     let mut cells =
-        Sections { verts: Vec::new(), lines: Vec::new(), polys: Vec::new(), data: Vec::new() };
+        Cells { verts: Vec::new(), lines: Vec::new(), polys: Vec::new(), data: Vec::new() };
     let element_data =
-        || whole.element_fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>();
-    match whole.header.kind {
-        Kind::PointCloud => cells.verts = (0..whole.batch.len()).map(|row| vec![row]).collect(),
+        || input.element_fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>();
+    match input.header.kind {
+        Kind::PointCloud => cells.verts = (0..input.batch.len()).map(|row| vec![row]).collect(),
         Kind::Mesh => {
-            let elements = whole.batch.elements();
+            let elements = input.batch.elements();
             cells.polys =
                 elements.into_iter().flat_map(|e| e.iter()).map(<[usize]>::to_vec).collect();
             cells.data = element_data()?;
-            if let Some(owners) = whole.owners() {
+            if let Some(owners) = input.owners() {
                 let owner = |face: &Vec<usize>| {
                     let first = face.first().and_then(|row| owners.get(*row).copied().flatten());
                     first.map_or(-1, |id| id.0)
                 };
-                cells.data.push(Array::ints("object_id", cells.polys.iter().map(owner)));
+                cells.data.push(Array::from_ints("object_id", cells.polys.iter().map(owner)));
             }
         }
         kind if kind.is_chain() => {
-            let parts: Vec<_> = whole.batch.parts().iter().collect();
+            let parts: Vec<_> = input.batch.parts().iter().collect();
             cells.lines = parts.iter().map(|part| part.rows.clone().collect()).collect();
             let ids: Vec<ObjectId> = parts.iter().map(|part| part.object).collect();
-            cells.data = object_data(whole, &ids)?;
-            cells.data.push(Array::ints("object_id", ids.iter().map(|id| id.0)));
+            cells.data = object_data(input, &ids)?;
+            cells.data.push(Array::from_ints("object_id", ids.iter().map(|id| id.0)));
         }
         _ => {
-            cells.lines = whole.edges().into_iter().map(|(edge, _)| edge.to_vec()).collect();
+            cells.lines = input.edges().into_iter().map(|(edge, _)| edge.to_vec()).collect();
             cells.data = element_data()?;
         }
     }
     Ok(cells)
 }
 
-/// What is said of the objects of lines, a row a line.
-fn object_data(whole: &Whole, ids: &[ObjectId]) -> Result<Vec<Array>, ConvertError> {
+/// Returns the attributes of the objects of lines, a row a line.
+fn object_data(input: &CollectedInput, ids: &[ObjectId]) -> Result<Vec<Array>, ConvertError> {
     let rows: std::collections::HashMap<ObjectId, usize> =
-        whole.objects.iter().enumerate().map(|(row, id)| (*id, row)).collect();
+        input.objects.iter().enumerate().map(|(row, id)| (*id, row)).collect();
     let Some(rows) = ids.iter().map(|id| rows.get(id).copied()).collect::<Option<Vec<usize>>>()
     else {
-        return Ok(Vec::new()); // of some of them nothing is said
+        return Ok(Vec::new()); // some objects have no attributes
     };
     let gather = |field: &Field| {
         let mut builder = zvf_model::ColumnBuilder::like(&field.column);
         rows.iter().for_each(|row| builder.push_row(&field.column, *row));
         Array::from_field(&field.with_column(builder.finish()))
     };
-    whole.object_fields.iter().map(gather).collect()
+    input.object_fields.iter().map(gather).collect()
 }

@@ -1,4 +1,4 @@
-//! Writers that need all there is before they begin: they collect it, and encode it when the file ends.
+//! Writers that collect the complete input of one kind and encode it when the file ends.
 
 use std::io::Write as _;
 
@@ -9,21 +9,21 @@ use super::{Collected, Loss, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
 use crate::read::{Group, Header, Piece};
 
-/// All of one kind.
-pub(crate) struct Whole {
+/// The complete input of one kind.
+pub(crate) struct CollectedInput {
     pub(crate) header: Header,
     pub(crate) batch: Batch,
-    /// The objects that something is said of.
+    /// The object of each row of `object_fields`.
     pub(crate) objects: Vec<ObjectId>,
     pub(crate) object_fields: Vec<Field>,
     pub(crate) groups: Vec<Group>,
 }
 
-/// Writes all there is; what was lost and only values show.
+/// Encodes the input, and returns the losses that only the values show.
 pub(crate) type Encode =
-    fn(&Whole, &mut Target<'_>, &WriteOptions) -> Result<Vec<Loss>, ConvertError>;
+    fn(&CollectedInput, &mut Target<'_>, &WriteOptions) -> Result<Vec<Loss>, ConvertError>;
 
-/// A writer that collects.
+/// Opens a writer that collects its input and then calls `encode`.
 pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
@@ -31,21 +31,21 @@ pub(crate) fn open<'a>(
     encode: Encode,
 ) -> Box<dyn Writer + 'a> {
     let options = options.clone();
-    Box::new(WholeWriter { target, options, name, encode, begun: false, collected: None })
+    Box::new(CollectingWriter { target, options, name, encode, has_begun: false, collected: None })
 }
 
-struct WholeWriter<'a> {
+struct CollectingWriter<'a> {
     target: Target<'a>,
     options: WriteOptions,
     name: &'static str,
     encode: Encode,
-    begun: bool,
+    has_begun: bool,
     collected: Option<Collected>,
 }
 
-impl Writer for WholeWriter<'_> {
+impl Writer for CollectingWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.begun, self.name)?;
+        begin_once(&mut self.has_begun, self.name)?;
         self.collected = Some(Collected::new(header, self.options.memory, self.name));
         Ok(())
     }
@@ -60,27 +60,28 @@ impl Writer for WholeWriter<'_> {
         let object_fields = collected.take_object_fields();
         let objects = std::mem::take(&mut collected.objects);
         let groups = std::mem::take(&mut collected.groups);
-        let whole = Whole { header: collected.header, batch, objects, object_fields, groups };
-        let losses = (self.encode)(&whole, &mut self.target, &self.options)?;
+        let input =
+            CollectedInput { header: collected.header, batch, objects, object_fields, groups };
+        let losses = (self.encode)(&input, &mut self.target, &self.options)?;
         self.target.flush()?;
         let count = to_u64;
         Ok(Report {
-            vertices: count(whole.batch.len()),
-            objects: count(whole.object_ids().len()),
-            elements: count(whole.batch.elements().map_or(0, Elements::len)),
+            vertices: count(input.batch.len()),
+            objects: count(input.object_ids().len()),
+            elements: count(input.batch.elements().map_or(0, Elements::len)),
             losses,
         })
     }
 }
 
-impl Whole {
-    /// A vertex in three dimensions.
+impl CollectedInput {
+    /// Returns the position of a vertex in three dimensions.
     pub(crate) fn point(&self, row: usize) -> [f64; 3] {
         let positions = self.batch.positions();
         [0, 1, 2].map(|axis| positions.float(row, axis).unwrap_or(0.0)) // points of a plane lie at z = 0
     }
 
-    /// The object of each vertex, where any is known.
+    /// Returns the object of each vertex, or `None` where the input has no objects.
     pub(crate) fn owners(&self) -> Option<Vec<Option<ObjectId>>> {
         if let Some(owners) = self.batch.vertex_objects() {
             return Some(owners.to_vec());
@@ -97,7 +98,7 @@ impl Whole {
         Some(owners)
     }
 
-    /// The objects in the order in which they are said of, and then as their vertices come.
+    /// Returns the ids of all objects: those of `objects`, then the others in the order of their vertices.
     pub(crate) fn object_ids(&self) -> Vec<ObjectId> {
         let mut known = std::collections::HashSet::new();
         let mut ids: Vec<ObjectId> =
@@ -110,12 +111,12 @@ impl Whole {
         ids
     }
 
-    /// The row of what is said of an object.
+    /// Returns the row of an object in `object_fields`.
     pub(crate) fn object_row(&self, id: ObjectId) -> Option<usize> {
         self.objects.iter().position(|known| *known == id)
     }
 
-    /// Faces as fans of triangles, with the row of each face.
+    /// Returns the faces as triangle fans, with the row of each face.
     pub(crate) fn triangles(&self) -> Vec<([usize; 3], usize)> {
         let mut all = Vec::new();
         for (at, face) in self.batch.elements().into_iter().flat_map(Elements::iter).enumerate() {
@@ -128,7 +129,7 @@ impl Whole {
         all
     }
 
-    /// Edges: elements of two vertices, or neighbours within the parts of chains; with the row of each element.
+    /// Returns the edges: elements of two vertices with their rows, or neighbours within the parts of chains.
     pub(crate) fn edges(&self) -> Vec<([usize; 2], Option<usize>)> {
         if let Some(elements) = self.batch.elements().filter(|elements| elements.width() == 2) {
             let edge = |(at, row): (usize, &[usize])| match row {
@@ -142,25 +143,25 @@ impl Whole {
         pairs.map(|(from, to)| ([from, to], None)).collect()
     }
 
-    /// The attributes of elements.
+    /// Returns the attributes of elements.
     pub(crate) fn element_fields(&self) -> &[Field] {
         self.batch.elements().map_or(&[], Elements::fields)
     }
 
-    /// What the file says of the space, recorded by the reader of `format`.
+    /// Returns the header record of the reader of `format`.
     pub(crate) fn record(&self, format: &str) -> Option<&serde_json::Value> {
-        let found = self.header.records.iter().find(|(name, _)| name == format);
-        found.map(|(_, record)| record)
+        let entry = self.header.records.iter().find(|(name, _)| name == format);
+        entry.map(|(_, record)| record)
     }
 }
 
-/// The values of a field as text; what stands for nothing is empty.
-pub(crate) fn texts(field: &Field) -> Result<Vec<String>, ConvertError> {
-    (0..field.column.len()).map(|row| text(field, row, 0)).collect()
+/// Returns the values of a field as text. A missing value is empty.
+pub(crate) fn format_values(field: &Field) -> Result<Vec<String>, ConvertError> {
+    (0..field.column.len()).map(|row| format_value(field, row, 0)).collect()
 }
 
-/// A value of a field as text.
-pub(crate) fn text(field: &Field, row: usize, c: usize) -> Result<String, ConvertError> {
+/// Returns a value of a field as text.
+pub(crate) fn format_value(field: &Field, row: usize, c: usize) -> Result<String, ConvertError> {
     let value = field
         .value(row, c)
         .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })?;
@@ -169,13 +170,13 @@ pub(crate) fn text(field: &Field, row: usize, c: usize) -> Result<String, Conver
         Value::Bool(flag) => flag.to_string(),
         Value::Int(n) => n.to_string(),
         Value::UInt(n) => n.to_string(),
-        Value::Float(x) => number(x),
+        Value::Float(x) => format_number(x),
         Value::Text(text) => text,
     })
 }
 
-/// A number as the shortest text that is read as the same; NaN and infinities as C spells them.
-pub(crate) fn number(x: f64) -> String {
+/// Formats a number as the shortest text that parses to the same number; NaN and infinities as C spells them.
+pub(crate) fn format_number(x: f64) -> String {
     match x {
         x if x.is_nan() => "nan".to_owned(),
         x if x.is_infinite() => if x > 0.0 { "inf" } else { "-inf" }.to_owned(),
@@ -183,33 +184,33 @@ pub(crate) fn number(x: f64) -> String {
     }
 }
 
-/// A coordinate as text in its own type, so that `float32` has no digits of `float64`.
+/// Formats a coordinate in its own type, so that `float32` has no digits of `float64`.
 pub(crate) fn format_coordinate(column: &Column, row: usize, axis: usize) -> String {
     let x = column.float(row, axis).unwrap_or(0.0);
     if column.dtype() == zvf_metadata::Dtype::FLOAT32 {
-        return format_f32(to_single(x));
+        return format_f32(to_f32(x));
     }
-    number(x)
+    format_number(x)
 }
 
 fn format_f32(x: f32) -> String {
-    if x.is_finite() { x.to_string() } else { number(f64::from(x)) }
+    if x.is_finite() { x.to_string() } else { format_number(f64::from(x)) }
 }
 
-/// The nearest `float32`.
+/// Rounds to the nearest `float32`.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the loss is listed before anything is written"
 )]
 #[must_use]
-pub(crate) const fn to_single(x: f64) -> f32 {
+pub(crate) const fn to_f32(x: f64) -> f32 {
     x as f32
 }
 
-/// A field as `float32`, little-endian.
-pub(crate) fn as_single(column: &Column) -> Vec<u8> {
+/// Converts a column to `float32`, little-endian.
+pub(crate) fn to_f32_bytes(column: &Column) -> Vec<u8> {
     let width = usize_from_u32(column.width());
     let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
-    let value = |(row, c)| to_single(column.float(row, c).unwrap_or(f64::NAN)).to_le_bytes();
+    let value = |(row, c)| to_f32(column.float(row, c).unwrap_or(f64::NAN)).to_le_bytes();
     places.flat_map(value).collect()
 }

@@ -1,4 +1,4 @@
-//! An archive of stored members, written from front to back.
+//! Writer of a zip archive of stored members, from front to back.
 //!
 //! ```text
 //! local header        50 4b 03 04, sizes and checksum, the name; then the bytes: for each member
@@ -12,7 +12,7 @@ use flate2::Crc;
 
 use super::spool::Spool;
 
-/// An archive in the making.
+/// A writer of an archive.
 pub(super) struct ZipWriter<W> {
     out: W,
     at: u64,
@@ -35,13 +35,13 @@ impl<W: Write> ZipWriter<W> {
     pub(super) fn write(&mut self, name: &str, content: &mut Spool) -> io::Result<()> {
         let member = Member {
             name: name.to_owned(),
-            sum: checksum(content)?,
+            sum: compute_checksum(content)?,
             size: content.len(),
             start: self.at,
         };
         let mut header = Vec::new();
         header.extend_from_slice(b"PK\x03\x04");
-        member.common(&mut header);
+        member.push_common_fields(&mut header);
         let wide = member.extra_field_64(false);
         header.extend_from_slice(&(wide.len() as u16).to_le_bytes());
         header.extend_from_slice(name.as_bytes());
@@ -59,7 +59,7 @@ impl<W: Write> ZipWriter<W> {
         let mut directory = Vec::new();
         for member in &self.members {
             directory.extend_from_slice(b"PK\x01\x02\x2d\x00");
-            member.common(&mut directory);
+            member.push_common_fields(&mut directory);
             let wide = member.extra_field_64(true);
             directory.extend_from_slice(&(wide.len() as u16).to_le_bytes());
             directory.extend_from_slice(&[0; 10]); // comment, disk, attributes
@@ -81,10 +81,10 @@ impl<W: Write> ZipWriter<W> {
             directory.extend_from_slice(&record.to_le_bytes());
             directory.extend_from_slice(&1_u32.to_le_bytes());
         }
-        let few = u16::try_from(count).unwrap_or(0xffff).to_le_bytes();
+        let count_u16 = u16::try_from(count).unwrap_or(0xffff).to_le_bytes();
         directory.extend_from_slice(b"PK\x05\x06\0\0\0\0");
-        directory.extend_from_slice(&few);
-        directory.extend_from_slice(&few);
+        directory.extend_from_slice(&count_u16);
+        directory.extend_from_slice(&count_u16);
         directory.extend_from_slice(&u32_or_marker(size).to_le_bytes());
         directory.extend_from_slice(&u32_or_marker(start).to_le_bytes());
         directory.extend_from_slice(&[0, 0]);
@@ -95,8 +95,8 @@ impl<W: Write> ZipWriter<W> {
 }
 
 impl Member {
-    /// What both headers say, up to the length of the name.
-    fn common(&self, to: &mut Vec<u8>) {
+    /// Appends the fields that both headers have, up to the length of the name.
+    fn push_common_fields(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&[0x2d, 0, 0, 8, 0, 0]); // version 4.5, UTF-8, stored
         to.extend_from_slice(&[0, 0, 0x21, 0]); // 1980-01-01: the format has no "none"
         to.extend_from_slice(&self.sum.to_le_bytes());
@@ -105,7 +105,7 @@ impl Member {
         to.extend_from_slice(&(self.name.len() as u16).to_le_bytes());
     }
 
-    /// The extra field of numbers that do not fit in 32 bits.
+    /// Returns the extra field of numbers that do not fit in 32 bits.
     fn extra_field_64(&self, with_start: bool) -> Vec<u8> {
         let mut numbers = Vec::new();
         if self.size >= MIN_64_BIT_NUMBER {
@@ -125,16 +125,16 @@ impl Member {
     }
 }
 
-/// A number of 32 bits, or the one that says that it is in the extra field.
+/// Returns a number of 32 bits, or the marker of a number that is in the extra field.
 fn u32_or_marker(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// From here on numbers do not fit in 32 bits.
+/// The smallest number that needs 64 bits: `u32::MAX` is the marker.
 const MIN_64_BIT_NUMBER: u64 = u32::MAX as u64;
 
-/// The checksum of a spool.
-fn checksum(content: &mut Spool) -> io::Result<u32> {
+/// Computes the checksum of a spool.
+fn compute_checksum(content: &mut Spool) -> io::Result<u32> {
     let mut sum = Crc::new();
     content.for_each_block(|block| sum.update(block))?;
     Ok(sum.sum())

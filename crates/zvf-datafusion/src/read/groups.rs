@@ -1,4 +1,4 @@
-//! Groups, and who is in them.
+//! Rows of the tables of groups and of their members.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use futures_util::stream::{self, StreamExt as _};
 use zvf::ObjectId;
 use zvf::model::{Groups, LevelReader, Members};
 
-use super::{Reading, Rows, nulls, numbers};
+use super::{Rows, ScanContext, nulls, numbers};
 use crate::columns::{Origin, object_number, open_level};
 use crate::values::attribute_values;
 use crate::{bad_request, external};
 
-/// The groups, in one batch.
-pub(super) async fn rows(reading: Reading) -> Result<Rows> {
-    let level = level(&reading).await?;
+/// Reads the groups, in one batch.
+pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
+    let level = open(&context).await?;
     let Some(groups) = level.groups().await.map_err(external)? else {
         return Ok(stream::empty().boxed());
     };
-    let all = wanted(&reading, &groups);
-    let mut columns: Vec<ArrayRef> = Vec::with_capacity(reading.layout.columns.len());
-    for column in &reading.layout.columns {
+    let all = select_groups(&context, &groups);
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.layout.columns.len());
+    for column in &context.layout.columns {
         let name = column.field.name().as_str();
         columns.push(match (&column.origin, name) {
             (Origin::Attribute(name), _) => {
@@ -41,29 +41,29 @@ pub(super) async fn rows(reading: Reading) -> Result<Rows> {
             _ => return Err(bad_request("a column of groups", "another", name)),
         });
     }
-    let batch = reading.batch(columns, all.len());
+    let batch = context.batch(columns, all.len());
     Ok(stream::iter([batch]).boxed())
 }
 
-/// The groups that are asked for.
-fn wanted(reading: &Reading, groups: &Groups) -> Vec<u64> {
-    let scan = &reading.scan;
-    let is_wanted = |group: &u64| {
-        let named =
+/// Returns the groups that the scan selects.
+fn select_groups(context: &ScanContext, groups: &Groups) -> Vec<u64> {
+    let scan = &context.scan;
+    let is_selected = |group: &u64| {
+        let has_name =
             |names: &Vec<String>| groups.name(*group).is_some_and(|name| names.contains(&name));
         scan.groups.as_ref().is_none_or(|numbers| numbers.contains(group))
-            && scan.group_names.as_ref().is_none_or(named)
+            && scan.group_names.as_ref().is_none_or(has_name)
     };
-    (0..groups.len()).filter(is_wanted).collect()
+    (0..groups.len()).filter(is_selected).collect()
 }
 
-/// The members of all groups, group by group. Where members are a range of ids, those that the level has.
-pub(super) async fn members(reading: Reading) -> Result<Rows> {
-    let level = level(&reading).await?;
+/// Reads the members of all groups, group by group. Of a range of ids, only the ids that the level has are members.
+pub(super) async fn members(context: ScanContext) -> Result<Rows> {
+    let level = open(&context).await?;
     let Some(groups) = level.groups().await.map_err(external)? else {
         return Ok(stream::empty().boxed());
     };
-    let all = wanted(&reading, &groups);
+    let all = select_groups(&context, &groups);
     let members = groups.members(&all).await.map_err(external)?;
     let is_range = |members: &Members| matches!(members, Members::Range { .. });
     let ids = match (members.iter().any(is_range), level.objects().await.map_err(external)?) {
@@ -74,9 +74,9 @@ pub(super) async fn members(reading: Reading) -> Result<Rows> {
         }
         _ => Vec::new(),
     };
-    let (ids, reading) = (Arc::new(ids), Arc::new(reading));
+    let (ids, context) = (Arc::new(ids), Arc::new(context));
     let parts = all.into_iter().zip(members).flat_map(move |(group, members)| {
-        let (ids, reading) = (Arc::clone(&ids), Arc::clone(&reading));
+        let (ids, context) = (Arc::clone(&ids), Arc::clone(&context));
         let members = match members {
             Members::Ids(ids) => ids,
             Members::Range { start, stop } => {
@@ -86,25 +86,25 @@ pub(super) async fn members(reading: Reading) -> Result<Rows> {
             }
         };
         let parts: Vec<Vec<ObjectId>> =
-            members.chunks(ROWS_AT_ONCE).map(<[ObjectId]>::to_vec).collect();
-        parts.into_iter().map(move |part| member_batch(&reading, group, &part))
+            members.chunks(BATCH_ROWS).map(<[ObjectId]>::to_vec).collect();
+        parts.into_iter().map(move |part| member_batch(&context, group, &part))
     });
     Ok(stream::iter(parts).boxed())
 }
 
-fn member_batch(reading: &Reading, group: u64, members: &[ObjectId]) -> Result<RecordBatch> {
+fn member_batch(context: &ScanContext, group: u64, members: &[ObjectId]) -> Result<RecordBatch> {
     let column = |column: &crate::columns::TableColumn| -> ArrayRef {
         match column.field.name().as_str() {
             "group" => numbers(vec![group; members.len()]),
             _ => Arc::new(Int64Array::from_iter_values(members.iter().copied().map(object_number))),
         }
     };
-    reading.batch(reading.layout.columns.iter().map(column).collect(), members.len())
+    context.batch(context.layout.columns.iter().map(column).collect(), members.len())
 }
 
-async fn level(reading: &Reading) -> Result<LevelReader> {
-    open_level(&reading.store.reader(), reading.scan.level, reading.scan.kind()?).await
+async fn open(context: &ScanContext) -> Result<LevelReader> {
+    open_level(&context.store.reader(), context.scan.level, context.scan.kind()?).await
 }
 
-/// Members of a batch.
-const ROWS_AT_ONCE: usize = 8192;
+/// Rows of a batch of members.
+const BATCH_ROWS: usize = 8192;

@@ -1,4 +1,4 @@
-//! The levels of a store, a row for each kind of geometry that one holds.
+//! Rows of the table of levels: one for each kind of geometry of a level.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use datafusion::error::Result;
 use futures_util::stream::{self, StreamExt as _};
 use zvf::inspect::LevelSummary;
 
-use super::{Reading, Rows};
+use super::{Rows, ScanContext};
 use crate::{bad_request, external};
 
-/// All levels, in one batch.
-pub(super) async fn rows(reading: Reading) -> Result<Rows> {
-    let reader = reading.store.reader();
+/// Reads all levels, in one batch.
+pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
+    let reader = context.store.reader();
     let store = reader.store();
     let mut all = Vec::new();
     for number in store.level_numbers() {
@@ -26,19 +26,20 @@ pub(super) async fn rows(reading: Reading) -> Result<Rows> {
             let opened = opened.map_err(external)?;
             level.kind = opened.kinds().first().map(ToString::to_string);
         }
-        let beside = std::mem::take(&mut level.beside);
+        let extra_kinds = std::mem::take(&mut level.beside);
         all.push(level);
-        all.extend(beside);
+        all.extend(extra_kinds);
     }
-    let mut columns = Vec::with_capacity(reading.layout.columns.len());
-    for column in &reading.layout.columns {
-        columns.push(values(column.field.name(), &all)?);
+    let mut columns = Vec::with_capacity(context.layout.columns.len());
+    for column in &context.layout.columns {
+        columns.push(build_column(column.field.name(), &all)?);
     }
-    let batch = reading.batch(columns, all.len());
+    let batch = context.batch(columns, all.len());
     Ok(stream::iter([batch]).boxed())
 }
 
-fn values(name: &str, all: &[LevelSummary]) -> Result<ArrayRef> {
+/// Builds the column `name` of the table.
+fn build_column(name: &str, all: &[LevelSummary]) -> Result<ArrayRef> {
     let counts = |count: &dyn Fn(&LevelSummary) -> Option<u64>| -> ArrayRef {
         Arc::new(all.iter().map(count).collect::<UInt64Array>())
     };

@@ -1,4 +1,4 @@
-//! Edges and faces, each once.
+//! Rows of the table of links: edges and faces, each once.
 
 use std::sync::Arc;
 
@@ -8,33 +8,33 @@ use futures_util::stream::StreamExt as _;
 use zvf::store::KeyTable;
 use zvf::{Batch, Columns, Elements};
 
-use super::vertices::{chunk_names, places};
-use super::{Reading, Rows, nulls};
+use super::vertices::{chunk_names, decode_places};
+use super::{Rows, ScanContext, nulls};
 use crate::columns::{Origin, object_number, open_level};
 use crate::scan::Task;
 use crate::{bad_request, external};
 
-/// The links of a task.
-pub(super) async fn rows(reading: Reading, task: &Task) -> Result<Rows> {
-    let reader = reading.store.reader();
-    let level = open_level(&reader, reading.scan.level, reading.scan.kind()?).await?;
+/// Reads the links of a task.
+pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
+    let reader = context.store.reader();
+    let level = open_level(&reader, context.scan.level, context.scan.kind()?).await?;
     let chunks = level.chunks().await.map_err(external)?;
-    let mut query = task.narrow_links(reading.scan.base_query()?)?.with_places();
+    let mut query = task.narrow_links(context.scan.base_query()?)?.with_places();
     let names: Vec<String> =
-        reading.layout.attributes().map(|name| format!("link.{name}")).collect();
+        context.layout.attributes().map(|name| format!("link.{name}")).collect();
     if !names.is_empty() {
         query = query.columns(Columns::Named(names));
     }
-    if reading.layout.has(|origin| matches!(origin, Origin::Object(_))) {
+    if context.layout.has(|origin| matches!(origin, Origin::Object(_))) {
         query = query.with_owners();
     }
     let batches = reader.stream(query);
     let rows = batches.map(move |batch| {
         let batch = batch.map_err(external)?;
         match batch.elements() {
-            Some(elements) => record_batch(&reading, &batch, elements, &chunks),
-            None => reading.batch(
-                reading
+            Some(elements) => record_batch(&context, &batch, elements, &chunks),
+            None => context.batch(
+                context
                     .layout
                     .columns
                     .iter()
@@ -48,12 +48,12 @@ pub(super) async fn rows(reading: Reading, task: &Task) -> Result<Rows> {
 }
 
 fn record_batch(
-    reading: &Reading,
+    context: &ScanContext,
     batch: &Batch,
     elements: &Elements,
     chunks: &KeyTable,
 ) -> Result<RecordBatch> {
-    let places = places(batch)?;
+    let places = decode_places(batch)?;
     let place = |row: usize| {
         let place = places.get(row).copied();
         place.ok_or_else(|| bad_request("the end of a link", "a vertex of the answer", "another"))
@@ -61,8 +61,8 @@ fn record_batch(
     let owners = batch.vertex_objects();
     let values = zvf::convert::element_record_batch(batch, 0).map_err(external)?;
     let ends = |end: usize| elements.iter().filter_map(move |element| element.get(end).copied());
-    let mut columns: Vec<ArrayRef> = Vec::with_capacity(reading.layout.columns.len());
-    for column in &reading.layout.columns {
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.layout.columns.len());
+    for column in &context.layout.columns {
         columns.push(match &column.origin {
             Origin::Chunk(end) => {
                 let numbers = ends(*end).map(|row| place(row).map(|place| place.chunk));
@@ -77,11 +77,12 @@ fn record_batch(
                 owners.and_then(|owners| owners.get(row).copied().flatten()).map(object_number)
             }))),
             Origin::Attribute(name) => {
-                let at = elements.fields().iter().position(|field| {
+                let index = elements.fields().iter().position(|field| {
                     &*field.name == name.as_str() || field.name.strip_prefix("link.") == Some(name)
                 });
-                let found =
-                    at.zip(values.as_ref()).map(|(at, rows)| Arc::clone(rows.column(at + 1)));
+                let found = index
+                    .zip(values.as_ref())
+                    .map(|(index, rows)| Arc::clone(rows.column(index + 1)));
                 found.ok_or_else(|| bad_request("an answer", "its columns", name))?
             }
             Origin::Axis { .. }
@@ -95,5 +96,5 @@ fn record_batch(
             }
         });
     }
-    reading.batch(columns, elements.len())
+    context.batch(columns, elements.len())
 }

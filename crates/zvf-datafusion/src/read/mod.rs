@@ -1,4 +1,4 @@
-//! Rows of the tables, as record batches.
+//! Reading of tasks: the rows of the tables as record batches.
 
 mod groups;
 mod levels;
@@ -20,31 +20,31 @@ use zvf::format::num::saturating_usize;
 use crate::bad_request;
 use crate::columns::{Layout, open_level};
 use crate::handle::StoreHandle;
-use crate::joined::{Memberships, is_of_groups};
+use crate::joined::{Memberships, is_group_column};
 use crate::scan::{Scan, Task};
 use crate::table::TableName;
 
-/// The rows of one task.
+/// The rows of one task, as a stream of record batches.
 pub(crate) type Rows = BoxStream<'static, Result<RecordBatch>>;
 
-/// What a task is read with.
+/// The state that all tasks of a scan share.
 #[derive(Clone, Debug)]
-pub(crate) struct Reading {
+pub(crate) struct ScanContext {
     pub(crate) store: StoreHandle,
     pub(crate) scan: Scan,
     /// The columns of the answer.
     pub(crate) layout: Layout,
     pub(crate) schema: SchemaRef,
-    /// The groups of objects, where columns are made of them.
+    /// The groups of objects, if the answer has columns of groups.
     memberships: Option<Arc<Memberships>>,
 }
 
-impl Reading {
-    /// Makes a reader ready: the columns are looked up.
+impl ScanContext {
+    /// Creates the context of `scan`; reads the columns of its table.
     pub(crate) async fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Result<Self> {
         let all = Layout::read(&store.reader(), scan.options()?).await?;
-        let layout = all.named(&scan.columns)?;
-        let memberships = match layout.has(is_of_groups) {
+        let layout = all.project(&scan.columns)?;
+        let memberships = match layout.has(is_group_column) {
             true => {
                 let level = open_level(&store.reader(), scan.level, scan.kind()?).await?;
                 Some(Arc::new(Memberships::read(&level, &layout).await?))
@@ -54,7 +54,7 @@ impl Reading {
         Ok(Self { store, scan, layout, schema, memberships })
     }
 
-    /// The rows of `task`.
+    /// Reads the rows of `task`.
     pub(crate) async fn rows(self, task: &Task) -> Result<Rows> {
         match self.scan.table {
             TableName::Vertices => vertices::rows(self, task).await,
@@ -66,47 +66,48 @@ impl Reading {
         }
     }
 
-    /// A record batch of the columns of the answer.
+    /// Returns a record batch with the columns of the answer.
     pub(crate) fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 
-    /// Batches of `rows` rows without columns.
-    pub(crate) fn bare(&self, rows: u64) -> Result<Vec<RecordBatch>> {
-        let mut left = rows;
+    /// Returns batches of `rows` rows in total, without columns.
+    pub(crate) fn empty_batches(&self, rows: u64) -> Result<Vec<RecordBatch>> {
+        let mut remaining = rows;
         let mut batches = Vec::new();
-        while left > 0 {
-            let now = left.min(MAX_BARE_ROWS);
-            batches.push(self.batch(Vec::new(), saturating_usize(now))?);
-            left -= now;
+        while remaining > 0 {
+            let batch_rows = remaining.min(MAX_EMPTY_BATCH_ROWS);
+            batches.push(self.batch(Vec::new(), saturating_usize(batch_rows))?);
+            remaining -= batch_rows;
         }
         Ok(batches)
     }
 }
 
-/// Nothing but nulls, in place of an attribute that is not there.
+/// Returns an array of nulls, for an attribute that does not exist.
 pub(crate) fn nulls(data_type: &DataType, rows: usize) -> ArrayRef {
     arrow_array::new_null_array(data_type, rows)
 }
 
+/// Returns an array of numbers.
 pub(crate) fn numbers(values: Vec<u64>) -> ArrayRef {
     Arc::new(UInt64Array::from(values))
 }
 
-/// Every `width`-th value of `values`, from `first` on.
-pub(crate) fn strided(values: &dyn Array, first: usize, width: usize) -> Result<ArrayRef> {
+/// Returns every `width`-th value of `values`, from `first` on.
+pub(crate) fn take_every_nth(values: &dyn Array, first: usize, width: usize) -> Result<ArrayRef> {
     if width == 0 {
         return Err(bad_request("the positions", "an axis", "none"));
     }
     downcast_primitive_array! {
-        values => Ok(Arc::new(strided_numbers(values, first, width))),
+        values => Ok(Arc::new(take_every_nth_number(values, first, width))),
         other => Err(bad_request("the positions", "numbers", &other.to_string())),
     }
 }
 
-/// One axis of the positions, without a list of places: a scan of large stores does little else.
-fn strided_numbers<T: ArrowPrimitiveType>(
+/// Copies every `width`-th number, without a list of indices: scans of large stores spend most of their time here.
+fn take_every_nth_number<T: ArrowPrimitiveType>(
     values: &PrimitiveArray<T>,
     first: usize,
     width: usize,
@@ -115,8 +116,8 @@ fn strided_numbers<T: ArrowPrimitiveType>(
     PrimitiveArray::from_iter_values(rows.filter_map(|row| row.get(first).copied()))
 }
 
-/// Rows of a batch without columns.
-const MAX_BARE_ROWS: u64 = 1 << 20;
+/// Maximum rows of a batch without columns.
+const MAX_EMPTY_BATCH_ROWS: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -125,11 +126,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_is_every_nth_number() {
+    fn takes_every_nth_number() {
         let numbers = Float32Array::from(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        let second = strided(&numbers, 1, 3).unwrap();
+        let second = take_every_nth(&numbers, 1, 3).unwrap();
         assert_eq!(second.as_ref(), &Float32Array::from(vec![2.0, 5.0]) as &dyn Array);
-        assert!(strided(&numbers, 0, 0).is_err());
-        assert!(strided(&StringArray::from(vec!["a"]), 0, 1).is_err());
+        assert!(take_every_nth(&numbers, 0, 0).is_err());
+        assert!(take_every_nth(&StringArray::from(vec!["a"]), 0, 1).is_err());
     }
 }

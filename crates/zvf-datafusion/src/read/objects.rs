@@ -1,4 +1,4 @@
-//! Objects, by their rows in the index.
+//! Rows of the table of objects, by their rows in the index.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,43 +11,44 @@ use zvf::format::num::to_u64;
 use zvf::model::{LevelReader, ObjectIndex, ObjectManifest};
 use zvf::{ObjectId, UnknownIds, format};
 
-use super::{Reading, Rows, nulls, numbers};
+use super::{Rows, ScanContext, nulls, numbers};
 use crate::columns::{Origin, object_number, open_level};
 use crate::geometry::line_column;
 use crate::scan::Task;
 use crate::values::attribute_values;
 use crate::{bad_request, external};
 
-/// The objects of a task.
-pub(super) async fn rows(reading: Reading, task: &Task) -> Result<Rows> {
-    let reader = reading.store.reader();
-    let level = open_level(&reader, reading.scan.level, reading.scan.kind()?).await?;
+/// Reads the objects of a task.
+pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
+    let reader = context.store.reader();
+    let level = open_level(&reader, context.scan.level, context.scan.kind()?).await?;
     let Some(index) = level.objects().await.map_err(external)? else {
         return Ok(stream::empty().boxed());
     };
-    let has_lines = reading.layout.has(|origin| *origin == Origin::Geometry);
-    let at_once = if has_lines { LINES_AT_ONCE } else { ROWS_AT_ONCE };
-    let parts: Vec<Vec<u64>> = match (&reading.scan.objects, task) {
+    let has_lines = context.layout.has(|origin| *origin == Origin::Geometry);
+    let batch_rows = if has_lines { BATCH_LINES } else { BATCH_ROWS };
+    let parts: Vec<Vec<u64>> = match (&context.scan.objects, task) {
         (Some(ids), _) => {
             let ids: Vec<ObjectId> = ids.iter().copied().map(ObjectId).collect();
             let mut rows: Vec<u64> =
                 index.find(&ids).await.map_err(external)?.into_iter().flatten().collect();
             rows.sort_unstable();
             rows.dedup();
-            rows.chunks(at_once).map(<[u64]>::to_vec).collect()
+            rows.chunks(batch_rows).map(<[u64]>::to_vec).collect()
         }
-        (None, Task::Rows { start, end }) => parts(*start, *end, at_once),
-        (None, Task::Chunks { .. } | Task::All) => parts(0, index.slots(), at_once),
+        (None, Task::Rows { start, end }) => split_rows(*start, *end, batch_rows),
+        (None, Task::Chunks { .. } | Task::All) => split_rows(0, index.slots(), batch_rows),
     };
     let rows = stream::iter(parts).then(move |rows| {
-        let (reading, level, index) = (reading.clone(), level.clone(), index.clone());
-        async move { batch(&reading, &level, &index, &rows).await }
+        let (context, level, index) = (context.clone(), level.clone(), index.clone());
+        async move { batch(&context, &level, &index, &rows).await }
     });
     Ok(rows.boxed())
 }
 
-fn parts(start: u64, end: u64, at_once: usize) -> Vec<Vec<u64>> {
-    let step = to_u64(at_once);
+/// Splits a range of rows into lists of `batch_rows` rows.
+fn split_rows(start: u64, end: u64, batch_rows: usize) -> Vec<Vec<u64>> {
+    let step = to_u64(batch_rows);
     let mut parts = Vec::new();
     let mut first = start;
     while first < end {
@@ -59,23 +60,23 @@ fn parts(start: u64, end: u64, at_once: usize) -> Vec<Vec<u64>> {
 }
 
 async fn batch(
-    reading: &Reading,
+    context: &ScanContext,
     level: &LevelReader,
     index: &ObjectIndex,
     rows: &[u64],
 ) -> Result<RecordBatch> {
-    let own = |name: &str| {
-        let named = |column: &crate::columns::TableColumn| {
+    let has_own = |name: &str| {
+        let has_name = |column: &crate::columns::TableColumn| {
             column.origin == Origin::Own && column.field.name() == name
         };
-        reading.layout.columns.iter().any(named)
+        context.layout.columns.iter().any(has_name)
     };
-    let manifests = match own("fragments") || own("chunks") {
+    let manifests = match has_own("fragments") || has_own("chunks") {
         true => index.manifests(rows).await.map_err(external)?,
         false => Vec::new(),
     };
-    let mut columns: Vec<ArrayRef> = Vec::with_capacity(reading.layout.columns.len());
-    for column in &reading.layout.columns {
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.layout.columns.len());
+    for column in &context.layout.columns {
         let name = column.field.name().as_str();
         columns.push(match (&column.origin, name) {
             (Origin::Attribute(name), _) => {
@@ -90,29 +91,34 @@ async fn batch(
             }
             (Origin::Geometry, _) => {
                 let ids = index.ids_of(rows).await.map_err(external)?;
-                lines(reading, column.field.data_type(), &ids).await?
+                read_lines(context, column.field.data_type(), &ids).await?
             }
             (Origin::Own, "row") => numbers(rows.to_vec()),
-            (Origin::Own, "fragments") => counted(&manifests, fragments)?,
-            (Origin::Own, "chunks") => counted(&manifests, chunks)?,
+            (Origin::Own, "fragments") => count_each(&manifests, count_fragments)?,
+            (Origin::Own, "chunks") => count_each(&manifests, count_chunks)?,
             _ => return Err(bad_request("a column of objects", "another", name)),
         });
     }
-    reading.batch(columns, rows.len())
+    context.batch(columns, rows.len())
 }
 
-/// The lines of objects, read whole.
-async fn lines(reading: &Reading, data_type: &DataType, ids: &[ObjectId]) -> Result<ArrayRef> {
-    // An id that is there twice is asked for once.
-    let mut once = ids.to_vec();
-    once.sort_unstable();
-    once.dedup();
-    let query = reading.scan.base_query()?.of_objects(once).unknown_ids(UnknownIds::Skip);
-    let answer = reading.store.reader().run(&query).await.map_err(external)?;
+/// Reads the lines of objects, with all their vertices.
+async fn read_lines(
+    context: &ScanContext,
+    data_type: &DataType,
+    ids: &[ObjectId],
+) -> Result<ArrayRef> {
+    // The index may list an id twice.
+    let mut distinct = ids.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let query = context.scan.base_query()?.of_objects(distinct).unknown_ids(UnknownIds::Skip);
+    let answer = context.store.reader().run(&query).await.map_err(external)?;
     line_column(data_type, ids, &answer.batch)
 }
 
-fn counted(
+/// Applies `count` to each manifest.
+fn count_each(
     manifests: &[ObjectManifest],
     count: impl Fn(&ObjectManifest) -> Result<Option<u64>>,
 ) -> Result<ArrayRef> {
@@ -120,11 +126,13 @@ fn counted(
     Ok(Arc::new(UInt64Array::from(counts)))
 }
 
-fn fragments(manifest: &ObjectManifest) -> Result<Option<u64>> {
+/// Returns the number of fragments of an object.
+fn count_fragments(manifest: &ObjectManifest) -> Result<Option<u64>> {
     Ok(manifest.view().map_err(external)?.len())
 }
 
-fn chunks(manifest: &ObjectManifest) -> Result<Option<u64>> {
+/// Returns the number of distinct chunks of an object.
+fn count_chunks(manifest: &ObjectManifest) -> Result<Option<u64>> {
     let mut keys = HashSet::new();
     for reference in manifest.references().map_err(external)? {
         let (key, _): (format::key::ChunkKey, u64) = reference;
@@ -133,7 +141,7 @@ fn chunks(manifest: &ObjectManifest) -> Result<Option<u64>> {
     Ok(Some(to_u64(keys.len())))
 }
 
-/// Objects that are read at once.
-const ROWS_AT_ONCE: usize = 4096;
-/// Objects that are read at once with all their vertices.
-const LINES_AT_ONCE: usize = 256;
+/// Objects of a batch.
+const BATCH_ROWS: usize = 4096;
+/// Objects of a batch with all their vertices.
+const BATCH_LINES: usize = 256;

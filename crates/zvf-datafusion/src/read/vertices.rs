@@ -1,4 +1,4 @@
-//! Stored vertices, chunk by chunk.
+//! Rows of the table of vertices, chunk by chunk.
 
 use std::sync::Arc;
 
@@ -11,51 +11,51 @@ use zvf::query::LOCATION_FIELD;
 use zvf::store::KeyTable;
 use zvf::{Batch, Columns};
 
-use super::{Reading, Rows, strided};
+use super::{Rows, ScanContext, take_every_nth};
 use crate::columns::{Origin, open_level};
 use crate::geometry::point_column;
-use crate::joined::{fragment_column, is_of_groups};
+use crate::joined::{fragment_column, is_group_column};
 use crate::scan::Task;
 use crate::{bad_request, external};
 
-/// The vertices of a task.
-pub(super) async fn rows(reading: Reading, task: &Task) -> Result<Rows> {
-    let mut query = task.narrow(reading.scan.vertex_query()?)?;
-    if let Some(limit) = reading.scan.limit {
+/// Reads the vertices of a task.
+pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
+    let mut query = task.narrow(context.scan.vertex_query()?)?;
+    if let Some(limit) = context.scan.limit {
         query = query.limit(limit);
     }
-    let reader = reading.store.reader();
-    if reading.layout.columns.is_empty() {
+    let reader = context.store.reader();
+    if context.layout.columns.is_empty() {
         let counts = reader.count(&query).await.map_err(external)?;
-        let batches = reading.bare(counts.vertices)?;
+        let batches = context.empty_batches(counts.vertices)?;
         return Ok(stream::iter(batches.into_iter().map(Ok)).boxed());
     }
     let names: Vec<String> =
-        reading.layout.columns.iter().filter_map(|column| asked(&column.origin)).collect();
+        context.layout.columns.iter().filter_map(|column| query_name(&column.origin)).collect();
     if !names.is_empty() {
         query = query.columns(Columns::Named(names));
     }
     let needs_objects =
-        |origin: &Origin| matches!(origin, Origin::Object(_)) || is_of_groups(origin);
-    if reading.layout.has(needs_objects) {
+        |origin: &Origin| matches!(origin, Origin::Object(_)) || is_group_column(origin);
+    if context.layout.has(needs_objects) {
         query = query.with_owners();
     }
     let mut chunks = None;
-    if reading.layout.has(|origin| matches!(origin, Origin::Chunk(_) | Origin::Row(_))) {
+    if context.layout.has(|origin| matches!(origin, Origin::Chunk(_) | Origin::Row(_))) {
         query = query.with_places();
-        let level = open_level(&reader, reading.scan.level, reading.scan.kind()?).await?;
+        let level = open_level(&reader, context.scan.level, context.scan.kind()?).await?;
         chunks = Some(level.chunks().await.map_err(external)?);
     }
     let batches = reader.stream(query);
     let rows = batches.map(move |batch| {
         let batch = batch.map_err(external)?;
-        record_batch(&reading, &batch, chunks.as_deref())
+        record_batch(&context, &batch, chunks.as_deref())
     });
     Ok(rows.boxed())
 }
 
-/// What the store calls the column, where it is an attribute.
-fn asked(origin: &Origin) -> Option<String> {
+/// Returns the name of an attribute in queries; `None` for a column that is no attribute.
+fn query_name(origin: &Origin) -> Option<String> {
     match origin {
         Origin::Attribute(name) => Some(name.clone()),
         Origin::FragmentAttribute(name) => Some(fragment_column(name)),
@@ -64,7 +64,7 @@ fn asked(origin: &Origin) -> Option<String> {
 }
 
 fn record_batch(
-    reading: &Reading,
+    context: &ScanContext,
     batch: &Batch,
     chunks: Option<&KeyTable>,
 ) -> Result<RecordBatch> {
@@ -73,21 +73,21 @@ fn record_batch(
     let axes = positions.value_length().try_into();
     let axes = axes.map_err(|_negative| bad_request("the positions", "axes", "less than none"))?;
     let places = match chunks {
-        Some(_) => places(batch)?,
+        Some(_) => decode_places(batch)?,
         None => Vec::new(),
     };
-    let lists = reading.memberships.as_ref().map(|known| match batch.vertex_objects() {
+    let lists = context.memberships.as_ref().map(|known| match batch.vertex_objects() {
         Some(owners) => known.lists(owners.iter().copied()),
         None => known.lists(std::iter::repeat_n(None, batch.len())),
     });
-    let mut columns: Vec<ArrayRef> = Vec::with_capacity(reading.layout.columns.len());
-    for column in &reading.layout.columns {
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.layout.columns.len());
+    for column in &context.layout.columns {
         columns.push(match &column.origin {
-            Origin::Axis { axis, .. } => strided(positions.values(), *axis, axes)?,
+            Origin::Axis { axis, .. } => take_every_nth(positions.values(), *axis, axes)?,
             Origin::Attribute(name) => attribute(batch, &rows, name)?,
             Origin::FragmentAttribute(name) => attribute(batch, &rows, &fragment_column(name))?,
             Origin::Groups | Origin::GroupNames | Origin::GroupAttribute(_) => {
-                let known = reading.memberships.as_ref().zip(lists.as_ref());
+                let known = context.memberships.as_ref().zip(lists.as_ref());
                 let (known, lists) =
                     known.ok_or_else(|| bad_request("columns of groups", "groups", "none"))?;
                 known.column(&column.origin, column.field.data_type(), lists)?
@@ -110,17 +110,18 @@ fn record_batch(
             }
         });
     }
-    reading.batch(columns, batch.len())
+    context.batch(columns, batch.len())
 }
 
-/// The attribute that an answer has under `name`.
+/// Returns the attribute `name` of an answer.
 fn attribute(batch: &Batch, rows: &RecordBatch, name: &str) -> Result<ArrayRef> {
-    let at = batch.fields().iter().position(|field| &*field.name == name);
-    let at = at.ok_or_else(|| bad_request("an answer", "its columns", name))?;
-    Ok(Arc::clone(rows.column(at + 1)))
+    let index = batch.fields().iter().position(|field| &*field.name == name);
+    let index = index.ok_or_else(|| bad_request("an answer", "its columns", name))?;
+    // Column 0 holds the positions.
+    Ok(Arc::clone(rows.column(index + 1)))
 }
 
-/// Where a vertex is stored.
+/// The chunk and the row of a stored vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The number of its chunk.
@@ -129,8 +130,8 @@ pub(super) struct Place {
     pub(super) row: u32,
 }
 
-/// The places of all vertices of an answer that was asked for them.
-pub(super) fn places(batch: &Batch) -> Result<Vec<Place>> {
+/// Decodes the places of the vertices of an answer, from the column that `Query::with_places` adds.
+pub(super) fn decode_places(batch: &Batch) -> Result<Vec<Place>> {
     let field = batch.field(LOCATION_FIELD);
     let field = field.ok_or_else(|| bad_request("an answer", "places", "none"))?;
     let place = |row: usize| {
@@ -143,7 +144,7 @@ pub(super) fn places(batch: &Batch) -> Result<Vec<Place>> {
     (0..batch.len()).map(place).collect()
 }
 
-/// The keys of chunks, by their numbers.
+/// Returns the keys of the chunks with these numbers, as text.
 pub(super) fn chunk_names(
     chunks: Option<&KeyTable>,
     numbers: impl Iterator<Item = u32>,

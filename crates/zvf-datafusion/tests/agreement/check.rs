@@ -1,7 +1,7 @@
-//! One store asked in SQL and as `zvf query` asks it: both must say the same.
+//! Compares SQL with `zvf query` on one store: both must give the same answers.
 //!
-//! What is expected is put together from whole answers, so that neither pushing conditions down nor dividing a scan can
-//! make both sides wrong alike.
+//! The expected values are computed from answers without conditions, so that errors of filter pushdown or of the division
+//! into tasks cannot affect both sides in the same way.
 
 #[path = "joined.rs"]
 mod joined;
@@ -20,18 +20,19 @@ use zvf::inspect::GroupView;
 use zvf::{Batch, Bounds, Columns, Kind, LevelId, Query, Reader};
 use zvf_datafusion::{StoreHandle, TableName, TableOptions, ZvfTable};
 
-/// What was compared, and what differs.
+/// The result of the comparison of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// Answers that are the same.
+    /// Number of equal answers.
     pub(crate) passed: usize,
-    /// What differs, one line each.
+    /// The differences, one line each.
     pub(crate) failed: Vec<String>,
 }
 
 impl Verdict {
+    /// Compares two numbers; NaN equals NaN.
     fn same(&mut self, what: &str, sql: f64, expected: f64) {
-        // Sums are added up in another order.
+        // Sums are computed in different orders.
         let near = sql == expected || (sql - expected).abs() <= 1e-6 * expected.abs().max(1.0);
         if near || (sql.is_nan() && expected.is_nan()) {
             self.passed += 1;
@@ -40,16 +41,16 @@ impl Verdict {
         }
     }
 
-    /// Notes an error of SQL, which is right where the store has one too.
-    fn agree(&mut self, what: &str, alike: bool, error: &str) {
-        match alike {
+    /// Counts an error of SQL, which is right if the store fails, too.
+    fn agree(&mut self, what: &str, is_equal: bool, error: &str) {
+        match is_equal {
             true => self.passed += 1,
             false => self.failed.push(format!("{what}: {error}")),
         }
     }
 }
 
-/// Compares everything that can be asked of the store at `path`.
+/// Compares all tables of the store at `path`.
 pub(crate) async fn check(path: &str, context: &SessionContext) -> Result<Verdict> {
     let mut verdict = Verdict::default();
     let store = StoreHandle::open(path, zvf::OpenOptions::default()).await?;
@@ -60,8 +61,8 @@ pub(crate) async fn check(path: &str, context: &SessionContext) -> Result<Verdic
         let kinds = reader.level(LevelId(level)).await.map_err(fault)?.kinds().to_vec();
         rows += u32::try_from(kinds.len().max(1)).unwrap();
         for kind in kinds {
-            let asked = Asked { store: &store, reader: &reader, level, kind };
-            asked.all(context, &mut verdict).await?;
+            let level_check = LevelCheck { store: &store, reader: &reader, level, kind };
+            level_check.check_all(context, &mut verdict).await?;
         }
     }
     let options = TableOptions { table: TableName::Levels, ..TableOptions::default() };
@@ -74,13 +75,13 @@ fn fault(error: impl Into<zvf::Error>) -> datafusion::error::DataFusionError {
     datafusion::error::DataFusionError::External(Box::new(error.into()))
 }
 
-/// Adds a table, in place of one of that name.
+/// Registers a table; replaces one of the same name.
 fn replace(context: &SessionContext, name: &str, table: ZvfTable) -> Result<()> {
     context.deregister_table(name)?;
     context.register_table(name, Arc::new(table)).map(drop)
 }
 
-/// The one number that a statement gives.
+/// Returns the single number of a statement; NaN for null or no row.
 pub(crate) async fn number(context: &SessionContext, sql: &str) -> Result<f64> {
     let batches = context.sql(sql).await?.collect().await?;
     let batch = batches.iter().find(|batch| batch.num_rows() > 0);
@@ -100,15 +101,15 @@ impl IsValidAt for Float64Array {
     }
 }
 
-/// The geometry of one kind at one level.
-struct Asked<'a> {
+/// A comparison of the tables of one kind of geometry at one level.
+struct LevelCheck<'a> {
     store: &'a StoreHandle,
     reader: &'a Reader,
     level: u32,
     kind: Kind,
 }
 
-impl Asked<'_> {
+impl LevelCheck<'_> {
     fn query(&self) -> Query {
         Query::all().at_level(LevelId(self.level)).of_kind(self.kind)
     }
@@ -117,7 +118,7 @@ impl Asked<'_> {
         format!("level {}, {}, {what}", self.level, self.kind)
     }
 
-    /// Whether the table is there.
+    /// Registers a table; returns whether the level has it.
     async fn add(&self, context: &SessionContext, name: &str, table: TableName) -> Result<bool> {
         let options = TableOptions {
             table,
@@ -132,7 +133,7 @@ impl Asked<'_> {
         }
     }
 
-    async fn all(&self, context: &SessionContext, verdict: &mut Verdict) -> Result<()> {
+    async fn check_all(&self, context: &SessionContext, verdict: &mut Verdict) -> Result<()> {
         assert!(self.add(context, "v", TableName::Vertices).await?);
         let stored = self.query().vertices_only().with_owners().columns(Columns::None);
         let answer = self.reader.run(&stored).await.map_err(fault)?;
@@ -164,7 +165,7 @@ impl Asked<'_> {
     ) -> Result<()> {
         let sql = "SELECT count(*) FROM v";
         verdict.same(&self.name(sql), number(context, sql).await?, count(batch.len()));
-        // The points of a cloud are what `zvf query` gives without any option.
+        // `zvf query` without options returns the points of a point cloud.
         if self.kind == Kind::PointCloud {
             let counts = self.reader.count(&self.query()).await.map_err(fault)?;
             verdict.same(
@@ -183,7 +184,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Boxes around every part of the data, by all axes and by one.
+    /// Compares boxes in several parts of the data, on all axes and on one.
     async fn boxes(
         &self,
         context: &SessionContext,
@@ -200,7 +201,7 @@ impl Asked<'_> {
                 .iter()
                 .map(|(low, high)| (low + (high - low) * from, low + (high - low) * to))
                 .collect();
-            let meant: Vec<String> = names
+            let ranges: Vec<String> = names
                 .iter()
                 .zip(&sides)
                 .map(|(name, (low, high))| format!("{name} >= {low:?} AND {name} <= {high:?}"))
@@ -212,7 +213,7 @@ impl Asked<'_> {
                 sides.iter().enumerate().take(axes).all(test)
             };
             for axes in [1, names.len()] {
-                let sql = format!("SELECT count(*) FROM v WHERE {}", meant[..axes].join(" AND "));
+                let sql = format!("SELECT count(*) FROM v WHERE {}", ranges[..axes].join(" AND "));
                 let expected = (0..batch.len()).filter(|row| inside(*row, axes)).count();
                 verdict.same(&self.name(&sql), number(context, &sql).await?, count(expected));
             }
@@ -226,7 +227,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Numbers summed and conditions on them, with and without the store's help.
+    /// Compares averages of attributes and conditions on them, with and without filter pushdown.
     async fn attributes(&self, context: &SessionContext, verdict: &mut Verdict) -> Result<()> {
         let schema = context.table("v").await?.schema().inner().clone();
         for field in schema.fields().iter().filter(|field| field.data_type().is_numeric()) {
@@ -247,19 +248,19 @@ impl Asked<'_> {
                 false => format!("{middle:?}"),
             };
             for op in ["<", "<=", ">", ">=", "="] {
-                let asked = format!("SELECT count(*) FROM v WHERE {name} {op} {literal}");
-                // No condition passes a limit: this one is the engine's own business.
+                let pushed = format!("SELECT count(*) FROM v WHERE {name} {op} {literal}");
+                // Filters are not pushed below a limit, so the engine evaluates this condition.
                 let own = format!(
                     "SELECT count(*) FROM (SELECT {name} AS a FROM v LIMIT 1000000000) WHERE a {op} {literal}"
                 );
                 let expected = number(context, &own).await?;
-                verdict.same(&self.name(&asked), number(context, &asked).await?, expected);
+                verdict.same(&self.name(&pushed), number(context, &pushed).await?, expected);
             }
         }
         Ok(())
     }
 
-    /// What SQL cannot read, the store must not be able to read either.
+    /// Checks that the store cannot read an attribute that SQL cannot read.
     async fn refused(&self, sql: &str, field: &str, error: &str, verdict: &mut Verdict) {
         let name = field.strip_prefix("vertex.").unwrap_or(field).to_owned();
         let query = self.query().vertices_only().columns(Columns::Named(vec![name.clone()]));
@@ -297,7 +298,7 @@ impl Asked<'_> {
         verdict.same(&self.name(sql), number(context, sql).await?, count(owned.len()));
         let mut some: Vec<i64> =
             owned.keys().copied().step_by((owned.len() / 3).max(1)).take(4).collect();
-        // Where objects share vertices and the store denies it, a condition on the object is answered by its manifest.
+        // If objects share vertices although the store denies it, conditions on the object are answered by its manifest.
         let mut denied = Vec::new();
         for id in &some {
             let query = self.query().vertices_only().of_objects([zvf::ObjectId(*id)]);
@@ -311,10 +312,10 @@ impl Asked<'_> {
             let sql = format!("SELECT count(*) FROM v WHERE object = {id}");
             verdict.same(&self.name(&sql), number(context, &sql).await?, count(owned[id]));
             let sql = format!("SELECT count(*) FROM o WHERE object = {id}");
-            let there = ids.iter().filter(|found| found.0 == *id).count();
-            verdict.same(&self.name(&sql), number(context, &sql).await?, count(there));
+            let rows = ids.iter().filter(|found| found.0 == *id).count();
+            verdict.same(&self.name(&sql), number(context, &sql).await?, count(rows));
         }
-        // What `zvf query --objects` gives of chains whose fragments are theirs alone.
+        // `zvf query --objects` for chains that do not share fragments.
         if self.kind.is_chain() && !level.node().meta().shared_fragments {
             let query = self.query().of_objects(some.iter().copied().map(zvf::ObjectId));
             let counts = self.reader.count(&query).await.map_err(fault)?;

@@ -1,4 +1,4 @@
-//! What vertices have of their fragments and of the groups of their objects, and joins that say which objects are wanted.
+//! Compares columns of fragments and groups of vertices, and joins that select objects.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use zvf::model::{LevelReader, Members};
 use zvf::{Batch, Columns, LevelId, ObjectId};
 use zvf_datafusion::{TableOptions, ZvfTable};
 
-use super::{Asked, Verdict, count, fault, number, replace};
+use super::{LevelCheck, Verdict, count, fault, number, replace};
 
-impl Asked<'_> {
-    /// Adds the table of vertices under `name`, with the columns that `word` asks for.
+impl LevelCheck<'_> {
+    /// Registers the table of vertices as `name`, with the columns that `word` adds.
     async fn add_vertices(&self, context: &SessionContext, name: &str, word: &str) -> Result<()> {
         let mut options =
             TableOptions { level: self.level, kind: Some(self.kind), ..TableOptions::default() };
@@ -19,8 +19,8 @@ impl Asked<'_> {
         replace(context, name, ZvfTable::open(self.store.clone(), options).await?)
     }
 
-    /// Vertices by group: by a list that a column holds, and by a join with the members. What is expected comes of the
-    /// members, held against the owners of all vertices.
+    /// Compares vertices by group: by a column of lists, and by a join with the members. The expected counts come from the
+    /// members and the owners of all vertices.
     pub(super) async fn vertices_of_groups(
         &self,
         context: &SessionContext,
@@ -44,7 +44,7 @@ impl Asked<'_> {
         let lists: f64 = members.iter().map(|members| inside(&[members])).sum();
         let sql = "SELECT sum(cardinality(groups)) FROM vg";
         let found = number(context, sql).await?;
-        // Of no rows there is no sum.
+        // The sum of no rows is null.
         verdict.same(&self.name(sql), if batch.is_empty() { 0.0 } else { found }, lists);
         for (group, own) in all.iter().zip(&members).step_by((members.len() / 3).max(1)) {
             for sql in [
@@ -62,7 +62,7 @@ impl Asked<'_> {
             let name = name.replace('\'', "''");
             let sql = format!("SELECT count(*) FROM vg WHERE array_has(\"group.name\", '{name}')");
             verdict.same(&self.name(&sql), number(context, &sql).await?, inside(&named));
-            // The smaller side of a join is read first, and what it has is looked for in the other one.
+            // The join reads its smaller side first and filters the other one.
             let sql = format!(
                 "SELECT count(*) FROM v WHERE object IN (SELECT object FROM m WHERE \"group\" = {group})"
             );
@@ -71,7 +71,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Whether objects share vertices and the store denies it: then those of an object are found by its manifest.
+    /// Returns whether objects share vertices although the store denies it; then SQL finds vertices by the manifest.
     async fn denies_sharing(
         &self,
         level: &LevelReader,
@@ -93,7 +93,7 @@ impl Asked<'_> {
         Ok(false)
     }
 
-    /// Attributes of fragments as columns of vertices, and conditions on them.
+    /// Compares attributes of fragments as columns of vertices, and conditions on them.
     pub(super) async fn attributes_of_fragments(
         &self,
         context: &SessionContext,
@@ -126,7 +126,7 @@ impl Asked<'_> {
                 }
             };
             let values = values(&batch, name);
-            // A float does not hold larger ids: those that differ would be the same here.
+            // Larger ids are not exact as floats.
             let is_exact = |some: &f64| some.abs() < 9_007_199_254_740_992.0;
             let Some(some) = values.first().copied().filter(is_exact) else { continue };
             let literal = match field.data_type().is_integer() {

@@ -1,4 +1,4 @@
-//! Every archived store answers SQL as it answers `zvf query`.
+//! Compares SQL with `zvf query` on every archived store.
 
 mod check;
 #[cfg(feature = "geo")]
@@ -10,9 +10,9 @@ mod zeros;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn archived_stores_say_the_same() {
+async fn archived_stores_answer_sql_like_queries() {
     let folder = archives::scratch();
-    // Several partitions, whatever the machine has.
+    // Use several partitions, independent of the number of cores.
     let config = SessionConfig::new().with_target_partitions(3);
     let context = SessionContext::new_with_config(config);
     let (mut passed, mut failed) = (0, Vec::new());

@@ -1,4 +1,4 @@
-//! What plans make of conditions, joins and what is known of tables: which chunks are read, and which side of a join first.
+//! Checks plans: which chunks are pruned by conditions and joins, and the statistics of tables.
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::catalog::TableProvider as _;
@@ -28,7 +28,7 @@ async fn objects(context: &SessionContext, folder: &tempfile::TempDir) -> String
     path
 }
 
-/// The plan of a statement with what it cost.
+/// Returns the plan of a statement with its metrics.
 async fn analyzed(context: &SessionContext, sql: &str) -> String {
     let rows = context.sql(&format!("EXPLAIN ANALYZE {sql}")).await.unwrap();
     pretty_format_batches(&rows.collect().await.unwrap()).unwrap().to_string()
@@ -44,7 +44,7 @@ fn metric(plan: &str, name: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn joins_say_which_objects_are_read() {
+async fn joins_prune_chunks_by_object() {
     let folder = tempfile::tempdir().unwrap();
     let context = session();
     let path = objects(&context, &folder).await;
@@ -63,7 +63,7 @@ async fn joins_say_which_objects_are_read() {
         assert_eq!((metric(&plan, "cells_read"), metric(&plan, "cells_pruned")), (2, 38), "{plan}");
         assert!(metric(&plan, "requests") > 0 && metric(&plan, "bytes_read") > 0, "{plan}");
     }
-    // A join that keeps all vertices, and one that wants those of no object.
+    // A join that keeps all vertices, and one that selects no object.
     let sql = format!("SELECT count(*) FROM {vertices} LEFT JOIN {some} AS s ON v.object = s.id");
     assert_eq!(number(&context, &sql).await.unwrap(), 2000.0);
     let sql = format!("SELECT count(*) FROM {vertices} WHERE object NOT IN {some}");
@@ -74,7 +74,7 @@ async fn joins_say_which_objects_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn groups_leave_chunks_out() {
+async fn groups_prune_chunks() {
     let folder = archives::scratch();
     let path = archives::kept(folder.path(), "sl3_pyramid").display().to_string();
     let context = session();
@@ -90,16 +90,16 @@ async fn groups_leave_chunks_out() {
         "SELECT count(*) FROM zvf('{path}') WHERE object IN (SELECT object FROM {plain} WHERE \"group\" = 0)"
     );
     assert_eq!(number(&context, &join).await.unwrap(), some);
-    // A group that is not there, and a table that has none.
+    // A group that does not exist, and a table without groups.
     let sql = format!("SELECT count(*) FROM {table} WHERE array_has(groups, 99)");
     assert_eq!(number(&context, &sql).await.unwrap(), 0.0);
     let sql = format!("SELECT * FROM zvf('{path}', 'objects', 'group_attributes')");
-    let said = context.sql(&sql).await.unwrap_err().to_string();
-    assert!(said.contains("columns of fragments or groups: expected the vertices"), "{said}");
+    let error = context.sql(&sql).await.unwrap_err().to_string();
+    assert!(error.contains("columns of fragments or groups: expected the vertices"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_known_of_tables_is_true() {
+async fn statistics_of_tables_are_correct() {
     let folder = tempfile::tempdir().unwrap();
     let context = session();
     let path = objects(&context, &folder).await;
@@ -133,7 +133,7 @@ async fn what_is_known_of_tables_is_true() {
         let Precision::Exact(rows) = known.num_rows else { panic!("{known:?}") };
         let last = ScalarValue::UInt64(Some(rows as u64 - 1));
         assert_eq!(column_known.max_value, Precision::Exact(last));
-        // Read, not taken from what is known: no condition passes a limit.
+        // Below a limit the engine reads rows instead of using statistics.
         let sql = format!(
             "SELECT count(DISTINCT \"{column}\") FROM (SELECT \"{column}\" FROM zvf('{lines}', '{table}') LIMIT 100000)"
         );

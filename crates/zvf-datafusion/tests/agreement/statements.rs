@@ -1,4 +1,4 @@
-//! Statements with named arguments, on links in several tasks, and those that write stores.
+//! Tests statements with named arguments, on links in several tasks, and statements that write stores.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -23,15 +23,15 @@ async fn run(context: &SessionContext, sql: &str) -> String {
     pretty_format_batches(&rows).unwrap().to_string()
 }
 
-async fn refused(context: &SessionContext, sql: &str) -> String {
+async fn plan_error(context: &SessionContext, sql: &str) -> String {
     context.sql(sql).await.unwrap_err().to_string()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn arguments_have_names() {
+async fn accepts_named_arguments() {
     let folder = archives::scratch();
     let path = archives::kept(folder.path(), "sl3_pyramid").display().to_string();
-    // Sessions made of one that was prepared know the names, too.
+    // Sessions that are derived from a registered one accept named arguments, too.
     let plain = session(OpenOptions::default());
     let with_paths = zvf_datafusion::with_paths_as_tables(plain.clone(), OpenOptions::default());
     for context in [plain, with_paths] {
@@ -72,9 +72,9 @@ async fn arguments_have_names() {
             ("'links', 'objects'", "each once, found Utf8(\"objects\") as well"),
             ("kind => 'objects'", "the argument kind of zvf(): expected a kind of geometry"),
         ] {
-            let said =
-                refused(&context, &format!("SELECT * FROM zvf('{path}', {arguments})")).await;
-            assert!(said.contains(expected), "{arguments}: {said}");
+            let error =
+                plan_error(&context, &format!("SELECT * FROM zvf('{path}', {arguments})")).await;
+            assert!(error.contains(expected), "{arguments}: {error}");
         }
     }
 }
@@ -101,7 +101,7 @@ async fn grid(folder: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn links_are_read_in_tasks_and_conditions_leave_cells_out() {
+async fn reads_links_in_tasks_and_prunes_cells() {
     let folder = tempfile::tempdir().unwrap();
     let store = grid(folder.path()).await;
     let context = session(OpenOptions::default());
@@ -112,7 +112,7 @@ async fn links_are_read_in_tasks_and_conditions_leave_cells_out() {
     assert!(plan.contains("file_groups={2 groups"), "{plan}");
     for (end, chunk) in [(1, "0.0.0"), (2, "1.2.0"), (3, "3.3.0")] {
         let condition = format!("WHERE corner{end}_chunk = '{chunk}'");
-        // No condition passes a limit: the engine tests all links.
+        // Filters are not pushed below a limit, so the engine tests all links.
         let all = format!("SELECT count(*) FROM (SELECT * FROM {links} LIMIT 1000000) {condition}");
         let expected = number(&context, &all).await.unwrap();
         assert!(expected > 1000.0, "{all}: {expected}");
@@ -125,7 +125,7 @@ async fn links_are_read_in_tasks_and_conditions_leave_cells_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn attributes_called_like_columns_are_inserted() {
+async fn inserts_attributes_that_are_named_like_columns() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.zarrvectors").display().to_string();
     let context = session(OpenOptions::default());
@@ -144,7 +144,7 @@ async fn attributes_called_like_columns_are_inserted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_is_copied_to_a_bucket_with_the_options_of_the_session() {
+async fn copies_a_store_to_a_bucket_with_the_options_of_the_session() {
     let server = S3::start().unwrap();
     let options =
         server.options().into_iter().fold(OpenOptions::default(), |options, (key, value)| {

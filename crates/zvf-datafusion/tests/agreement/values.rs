@@ -1,6 +1,6 @@
-//! Values of every attribute, and ends of links, in SQL and as the library reads them.
+//! Compares values of every attribute and ends of links in SQL with those of the library.
 //!
-//! A sum with weights notices values that are in each other's place: those of rows are weighted with the number of the row.
+//! Values are weighted with the number of their row, so that the sum detects swapped rows.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
@@ -9,14 +9,14 @@ use zvf::model::{LevelReader, RowAttribute};
 use zvf::query::LOCATION_FIELD;
 use zvf::{Batch, Columns, Elements, LevelId};
 
-use super::{Asked, Verdict, axes, count, fault, number};
+use super::{LevelCheck, Verdict, axes, count, fault, number};
 
-impl Asked<'_> {
+impl LevelCheck<'_> {
     pub(super) async fn level(&self) -> Result<LevelReader> {
         self.reader.level_of_kind(LevelId(self.level), self.kind).await.map_err(fault)
     }
 
-    /// The sum of each attribute of vertices.
+    /// Compares the sum of each attribute of vertices.
     pub(super) async fn vertex_values(
         &self,
         context: &SessionContext,
@@ -43,7 +43,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// The attributes of objects, and in how many fragments and chunks objects are.
+    /// Compares the attributes of objects, and their numbers of fragments and chunks.
     pub(super) async fn object_values(
         &self,
         context: &SessionContext,
@@ -58,7 +58,7 @@ impl Asked<'_> {
             }
             let name = shown.strip_prefix("object.").unwrap_or(&shown);
             let attribute = level.object_attribute(name).await.map_err(fault)?;
-            let expected = weighted(attribute, &rows).await;
+            let expected = weighted_sum(attribute, &rows).await;
             let sql =
                 format!("SELECT sum(CAST({first} AS DOUBLE) * (CAST(row AS DOUBLE) + 1)) FROM o");
             self.compare(context, &sql, expected, verdict).await;
@@ -86,7 +86,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// The attributes of groups.
+    /// Compares the attributes of groups.
     pub(super) async fn group_values(
         &self,
         context: &SessionContext,
@@ -102,7 +102,7 @@ impl Asked<'_> {
             // An attribute "name" beside the column of that name has its scope before it.
             let name = shown.strip_prefix("group.").unwrap_or(&shown);
             let attribute = level.group_attribute(name).await.map_err(fault)?;
-            let expected = weighted(attribute, &rows).await;
+            let expected = weighted_sum(attribute, &rows).await;
             let sql = format!(
                 "SELECT sum(CAST({first} AS DOUBLE) * (CAST(\"group\" AS DOUBLE) + 1)) FROM g"
             );
@@ -111,7 +111,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// The attributes of links, weighted with the rows of their first two ends.
+    /// Compares the attributes of links, weighted with the rows of their first and last end.
     pub(super) async fn link_values(
         &self,
         context: &SessionContext,
@@ -119,7 +119,7 @@ impl Asked<'_> {
         verdict: &mut Verdict,
     ) -> Result<()> {
         let own: Vec<String> =
-            ends.iter().flat_map(|end| END.map(|what| format!("{end}_{what}"))).collect();
+            ends.iter().flat_map(|end| END_SUFFIXES.map(|what| format!("{end}_{what}"))).collect();
         for (shown, first) in numbers(context, "e").await? {
             if own.contains(&shown) {
                 continue;
@@ -142,7 +142,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Conditions on the chunk and the object of each end, which leave cells of links out.
+    /// Compares conditions on the chunk and the object of each end, which prune cells of links.
     pub(super) async fn link_conditions(
         &self,
         context: &SessionContext,
@@ -172,7 +172,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Compares a number, where both have one; else neither may.
+    /// Compares a number of SQL with the expected one; both may fail, but not only one.
     async fn compare(
         &self,
         context: &SessionContext,
@@ -191,10 +191,10 @@ impl Asked<'_> {
     }
 }
 
-/// What the names of columns of an end end with.
-const END: [&str; 3] = ["chunk", "row", "object"];
+/// Suffixes of the columns of an end.
+const END_SUFFIXES: [&str; 3] = ["chunk", "row", "object"];
 
-/// The columns of numbers of a table: their name, and an expression for their value, of lists the first one.
+/// Returns the numeric columns of a table: their name, and an SQL expression for their value or the first item of a list.
 async fn numbers(context: &SessionContext, table: &str) -> Result<Vec<(String, String)>> {
     let schema = context.table(table).await?.schema().inner().clone();
     let number = |field: &datafusion::arrow::datatypes::FieldRef| {
@@ -214,13 +214,13 @@ async fn numbers(context: &SessionContext, table: &str) -> Result<Vec<(String, S
     Ok(schema.fields().iter().filter_map(number).collect())
 }
 
-/// The sum, and NaN of nothing, as `number` says of null.
+/// Returns the sum; NaN for no values, like `number`.
 fn sum(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value)).unwrap_or(f64::NAN)
 }
 
-/// The sum of the values of rows, each times one more than the number of the row.
-async fn weighted(attribute: Option<RowAttribute>, rows: &[u64]) -> Result<f64> {
+/// Returns the sum of the values of rows, each weighted with the number of its row plus 1.
+async fn weighted_sum(attribute: Option<RowAttribute>, rows: &[u64]) -> Result<f64> {
     let attribute = attribute.expect("the table has a column of it");
     let values = attribute.rows(rows).await.map_err(fault)?;
     let present = rows.iter().enumerate().filter(|(at, _)| values.is_present(*at));

@@ -1,11 +1,11 @@
-//! `-0` and `0` are one number in a store and two in SQL: conditions that are pushed down answer as SQL does.
+//! Tests filter pushdown with `-0` and `0`, which are equal in a store and differ in SQL.
 
 use datafusion::prelude::SessionContext;
 
 use crate::check::number;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn conditions_tell_both_zeros_apart_as_sql_does() {
+async fn conditions_distinguish_zeros_like_sql() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("zeros.zarrvectors").display().to_string();
     let context = SessionContext::new();
@@ -26,7 +26,7 @@ async fn conditions_tell_both_zeros_apart_as_sql_does() {
             for literal in ["0", "0.0", "CAST('-0' AS DOUBLE)", "CAST('-0' AS FLOAT)", "1"] {
                 let pushed =
                     format!("SELECT count(*) FROM zvf('{path}') WHERE {column} {op} {literal}");
-                // No condition passes a limit.
+                // Filters are not pushed below a limit.
                 let own = format!(
                     "SELECT count(*) FROM (SELECT {column} AS a FROM zvf('{path}') LIMIT 1000) WHERE a {op} {literal}"
                 );

@@ -1,4 +1,4 @@
-//! Ids and numbers of rows that a float would round, or that nothing states: none becomes another.
+//! Tests that ids and row numbers are exact: none is rounded by a float, and malformed ones are refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use crate::snapshot::Snapshot;
 use crate::{Collect, gc};
 
 /// An id that `f64` holds; its two successors are rounded to it.
-const LARGE: i64 = 1 << 60;
+const LARGE_ID: i64 = 1 << 60;
 
-/// A folder that goes, and a store in it of polylines with these ids, one in each chunk of 10 along x.
+/// Creates a store of polylines with these ids in a temporary folder, one in each chunk of 10 along x.
 fn polylines(ids: &[i64]) -> (tempfile::TempDir, PathBuf) {
     let folder = archives::scratch();
     let store = folder.path().join("store.zarrvectors");
@@ -52,7 +52,7 @@ fn polylines(ids: &[i64]) -> (tempfile::TempDir, PathBuf) {
     (folder, store)
 }
 
-/// A folder that goes, and a store in it of three points: two of object 0, and one of none.
+/// Creates a store of three points in a temporary folder: two of object 0, and one without an object.
 fn points() -> (tempfile::TempDir, PathBuf) {
     let folder = archives::scratch();
     let store = folder.path().join("store.zarrvectors");
@@ -78,16 +78,16 @@ fn write(store: &Path, batch: &Batch, more: impl FnOnce(&mut Writer)) {
 fn add_level(store: &Path, options: Options) {
     let method = Some(Method::Simplify);
     let options = Options { levels: Some(1), method, size: Some(3.0), chunk_scale: 1, ..options };
-    let how = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
-    let made = wait(build(store.to_str().unwrap(), &options, &how, |_level| {})).unwrap();
-    assert_eq!(made.len(), 1);
+    let build_options = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
+    let levels = wait(build(store.to_str().unwrap(), &options, &build_options, |_level| {}));
+    assert_eq!(levels.unwrap().len(), 1);
 }
 
 fn snapshot(store: &Path) -> Snapshot {
-    Snapshot::now(&Arc::new(Journal::open_beside(store).unwrap())).unwrap()
+    Snapshot::open(&Arc::new(Journal::open_beside(store).unwrap())).unwrap()
 }
 
-/// The owners of all fragments of a level, chunk by chunk.
+/// Reads the owners of all fragments of a level, chunk by chunk.
 fn owners(store: &Path, level: u32) -> Vec<i64> {
     let snap = snapshot(store);
     let path = format!("{level}/fragment_attributes/object_id");
@@ -103,10 +103,10 @@ fn renumber(store: &Path) -> Result<Json, crate::EditError> {
 }
 
 #[test]
-fn owners_with_ids_that_a_float_would_round_get_the_ids_of_their_own_objects() {
-    let (_folder, store) = polylines(&[LARGE + 2, 5, LARGE + 1, LARGE]);
+fn renumbering_keeps_owners_with_ids_beyond_f64_apart() {
+    let (_folder, store) = polylines(&[LARGE_ID + 2, 5, LARGE_ID + 1, LARGE_ID]);
     add_level(&store, Options::default());
-    let before = [LARGE + 2, 5, LARGE + 1, LARGE];
+    let before = [LARGE_ID + 2, 5, LARGE_ID + 1, LARGE_ID];
     assert_eq!([owners(&store, 0), owners(&store, 1)], [before, before]);
     renumber(&store).unwrap();
     let after = [3, 0, 2, 1];
@@ -117,8 +117,8 @@ fn owners_with_ids_that_a_float_would_round_get_the_ids_of_their_own_objects() {
 }
 
 #[test]
-fn sources_with_ids_that_a_float_would_round_stay_those_of_their_own_objects() {
-    let (_folder, store) = polylines(&[LARGE + 2, 5, LARGE + 1, LARGE]);
+fn renumbering_keeps_sources_with_ids_beyond_f64_apart() {
+    let (_folder, store) = polylines(&[LARGE_ID + 2, 5, LARGE_ID + 1, LARGE_ID]);
     add_level(&store, Options { renumber: true, ..Options::default() });
     let sources = || {
         let path = "1/object_attributes/source_id";
@@ -126,19 +126,19 @@ fn sources_with_ids_that_a_float_would_round_stay_those_of_their_own_objects() {
         let rows = column.array.bytes.chunks_exact(8);
         rows.map(|row| i64::from_le_bytes(row.try_into().unwrap())).collect::<Vec<_>>()
     };
-    assert_eq!(sources(), [5, LARGE, LARGE + 1, LARGE + 2]);
+    assert_eq!(sources(), [5, LARGE_ID, LARGE_ID + 1, LARGE_ID + 2]);
     renumber(&store).unwrap();
     assert_eq!(sources(), [0, 1, 2, 3]);
 }
 
 #[test]
-fn an_id_that_a_type_does_not_hold_exactly_is_refused() {
+fn refuses_ids_that_a_type_does_not_hold_exactly() {
     let exact = 1 << 24; // the last id before `float32` has gaps
     for (scalar, id, is_held) in [
         (Scalar::Int(8), i64::MAX, true),
-        (Scalar::UInt(8), LARGE + 1, true),
-        (Scalar::Float(8), LARGE, true),
-        (Scalar::Float(8), LARGE + 1, false),
+        (Scalar::UInt(8), LARGE_ID + 1, true),
+        (Scalar::Float(8), LARGE_ID, true),
+        (Scalar::Float(8), LARGE_ID + 1, false),
         (Scalar::Float(8), i64::MAX, false),
         (Scalar::Float(4), exact, true),
         (Scalar::Float(4), exact + 1, false),
@@ -179,7 +179,7 @@ fn appended_points_without_an_object_stay_without_one() {
 }
 
 #[test]
-fn appended_objects_with_negative_ids_get_new_ones_and_ids_beyond_64_bits_are_refused() {
+fn append_shifts_negative_ids_and_refuses_ids_beyond_64_bits() {
     let (_folder, store) = polylines(&[0, 1]);
     let report = append(&store, "x,y,object\n1,1,-2\n2,2,-2\n3,3,1\n4,4,1\n").unwrap();
     assert_eq!(report["commits"][0]["objects"]["added"], json!([2, 5]));
@@ -189,7 +189,7 @@ fn appended_objects_with_negative_ids_get_new_ones_and_ids_beyond_64_bits_are_re
 }
 
 #[test]
-fn a_fragment_beyond_32_bits_is_refused_and_no_other_is_read() {
+fn refuses_references_beyond_the_limits() {
     let mut builder = ManifestBuilder::new(2).unwrap();
     builder.single(&[0, 0], (1 << 32) + 3).unwrap();
     let error = read_references(&builder.encode(), 2).unwrap_err();
@@ -212,7 +212,7 @@ fn restate(store: &Path, path: &str, change: impl Fn(&mut Json)) {
     std::fs::write(&path, serde_json::to_vec(&doc).unwrap()).unwrap();
 }
 
-/// The class of the fault with which a store is not edited.
+/// Returns the class of the error with which an edit of a store is refused.
 fn refusal(store: &Path) -> Class {
     let before = archives::tree(store);
     let line = json!({"op": "object.remove", "objects": [0]});
@@ -222,7 +222,7 @@ fn refusal(store: &Path) -> Class {
 }
 
 #[test]
-fn numbers_of_documents_that_cannot_be_read_are_refused() {
+fn refuses_malformed_numbers_in_documents() {
     for wrong in [json!("3"), json!(-3), json!(2.5)] {
         for (id, path, name) in [
             ("ms3_tri", "0/links/0", "link_width"),
@@ -239,7 +239,7 @@ fn numbers_of_documents_that_cannot_be_read_are_refused() {
 }
 
 #[test]
-fn an_id_is_never_given_again_because_the_next_one_cannot_be_read() {
+fn refuses_a_malformed_next_id() {
     for wrong in [json!("7"), json!(1_u64 << 63), json!(7.5)] {
         let store = Unpacked::new("pl2_negative");
         restate(store.path(), "", |doc| doc["attributes"]["zvf"] = json!({"next_id": wrong}));
@@ -248,7 +248,7 @@ fn an_id_is_never_given_again_because_the_next_one_cannot_be_read() {
 }
 
 #[test]
-fn columns_of_objects_whose_width_cannot_be_read_are_refused() {
+fn refuses_object_columns_with_malformed_width() {
     let (_folder, store) = polylines(&[0, 1]);
     let path = "0/object_attributes/mass";
     for wrong in [json!([2, 1_u64 << 32]), json!([2, -1]), json!([2, 1, 1]), json!("2")] {
@@ -261,8 +261,8 @@ fn columns_of_objects_whose_width_cannot_be_read_are_refused() {
 }
 
 #[test]
-fn objects_without_an_id_are_refused_and_do_not_get_that_of_their_row() {
-    let (_folder, store) = polylines(&[LARGE, LARGE + 1]);
+fn refuses_objects_without_an_id() {
+    let (_folder, store) = polylines(&[LARGE_ID, LARGE_ID + 1]);
     restate(&store, "0/object_index/object_ids", |doc| doc["shape"] = json!([1]));
     assert_eq!(refusal(&store), Class::CountMismatch);
 }

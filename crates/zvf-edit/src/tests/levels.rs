@@ -1,4 +1,4 @@
-//! Coarser levels that are built again, and objects that are numbered anew.
+//! Tests of refreshing coarser levels, renumbering, checks of the journal, and garbage collection.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::medium::wait;
 use crate::options::{CommitOptions, Refresh};
 use crate::{Collect, Rewrite, Undo, check_journal, gc, refresh, undo};
 
-fn how() -> BuildOptions {
+fn build_options() -> BuildOptions {
     BuildOptions { replace: true, sync: false, ..BuildOptions::default() }
 }
 
@@ -25,7 +25,7 @@ fn address(store: &Path) -> String {
     store.to_string_lossy().into_owned()
 }
 
-/// Builds all levels anew of a store that was edited, as the command does: the store keeps its history.
+/// Rebuilds all levels of a store in one commit, as `zvf pyramid` does.
 fn build_anew(store: &Path, make: impl FnOnce(&str)) {
     let rewrite = Rewrite::begin(store).unwrap().unwrap();
     make(&address(rewrite.path()));
@@ -33,14 +33,14 @@ fn build_anew(store: &Path, make: impl FnOnce(&str)) {
     assert_eq!(report["changed"], true, "{report}");
 }
 
-/// Moves the vertices of one object, or of all, so that chunks come and go.
+/// Moves all vertices, so that chunks are added and removed.
 fn edit(store: &Path) {
     let by = vec![9.5; axes(store)];
     let line = json!({"op": "vertex.move", "vertices": {"all": true}, "by": by});
     run(store, &[line]).unwrap();
 }
 
-/// Files but the documents, in which an edit stays visible.
+/// Reads all files but the documents, in which an edit stays visible.
 fn cells(store: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = tree(store);
     files.retain(|key, _| !key.ends_with("zarr.json"));
@@ -48,7 +48,7 @@ fn cells(store: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn levels_built_again_are_those_built_anew() {
+fn refreshed_levels_equal_rebuilt_levels() {
     let sized =
         |method, size| Options { method: Some(method), size: Some(size), ..Options::default() };
     let both =
@@ -80,20 +80,22 @@ fn levels_built_again_are_those_built_anew() {
     ] {
         let options = Options { levels: Some(2), ..options };
         let (store, twin) = (Unpacked::new(id), Unpacked::new(id));
-        let made = wait(build(&address(store.path()), &options, &how(), |_level| {})).unwrap();
-        assert!(!made.is_empty(), "{id}");
+        let build_options = build_options();
+        let levels = wait(build(&address(store.path()), &options, &build_options, |_level| {}));
+        assert!(!levels.unwrap().is_empty(), "{id}");
         edit(store.path());
         let report = refresh(store.path(), Refresh::Stale, &CommitOptions::default());
         let report = report.unwrap_or_else(|error| panic!("{id}: {error}"));
         assert_eq!(report["commits"][0]["levels_refreshed"][0], 1, "{id}: {report}");
         edit(twin.path());
         build_anew(twin.path(), |copy| {
-            wait(build(copy, &options, &how(), |_level| {})).unwrap();
+            wait(build(copy, &options, &build_options, |_level| {})).unwrap();
         });
-        let (found, wanted) = (cells(store.path()), cells(twin.path()));
-        let odd = found.keys().chain(wanted.keys()).find(|key| found.get(*key) != wanted.get(*key));
-        assert_eq!(odd, None, "{id}");
-        // Once more changes nothing.
+        let (found, expected) = (cells(store.path()), cells(twin.path()));
+        let mut keys = found.keys().chain(expected.keys());
+        let differing = keys.find(|key| found.get(*key) != expected.get(*key));
+        assert_eq!(differing, None, "{id}");
+        // A second refresh changes nothing.
         let again = refresh(store.path(), Refresh::Stale, &CommitOptions::default()).unwrap();
         assert_eq!(again["changed"], false, "{id}: {again}");
         undo(store.path(), Undo::Last(2), &CommitOptions::default()).unwrap();
@@ -102,35 +104,35 @@ fn levels_built_again_are_those_built_anew() {
 
 #[cfg(feature = "reference")]
 #[test]
-fn levels_of_the_reference_keep_the_objects_that_they_have() {
+fn refreshed_reference_levels_keep_their_objects() {
     for content in [LevelContent::AsReference, LevelContent::Full] {
-        levels_stay_those_of_the_reference(content);
+        check_reference_levels(content);
     }
 }
 
 #[cfg(feature = "reference")]
-fn levels_stay_those_of_the_reference(content: LevelContent) {
+fn check_reference_levels(content: LevelContent) {
     let factors = vec![(2.0, 2.0), (2.0, 1.0)];
     let reference = Reference { factors, seed: 3, content, ..Reference::default() };
     let (store, twin) = (Unpacked::new("pl2_negative"), Unpacked::new("pl2_negative"));
-    wait(build_reference(&address(store.path()), &reference, &how())).unwrap();
+    wait(build_reference(&address(store.path()), &reference, &build_options())).unwrap();
     edit(store.path());
     refresh(store.path(), Refresh::Stale, &CommitOptions::default()).unwrap();
     edit(twin.path());
     build_anew(twin.path(), |copy| {
-        wait(build_reference(copy, &reference, &how())).unwrap();
+        wait(build_reference(copy, &reference, &build_options())).unwrap();
     });
     assert_eq!(cells(store.path()), cells(twin.path()));
     let full = cells(store.path()).keys().any(|key| key.starts_with("2/vertex_attributes/"));
     assert_eq!(full, content == LevelContent::Full);
-    // An object that comes later is one of theirs.
+    // A new object is added to the levels.
     let line = json!({"op": "object.add", "positions": [[1, 2], [3, 4]]});
     run(store.path(), &[line]).unwrap();
     refresh(store.path(), Refresh::Stale, &CommitOptions::default()).unwrap();
     let manifests = |level: u32| {
         let journal =
             std::sync::Arc::new(crate::journal::Journal::open_beside(store.path()).unwrap());
-        let snap = crate::snapshot::Snapshot::now(&journal).unwrap();
+        let snap = crate::snapshot::Snapshot::open(&journal).unwrap();
         let path = format!("{level}/object_index/manifests");
         crate::arrays::RowArray::open(&snap, &path).unwrap().unwrap().rows
     };
@@ -142,15 +144,15 @@ fn levels_stay_those_of_the_reference(content: LevelContent) {
 }
 
 #[test]
-fn fragments_of_coarser_levels_lose_owners_that_are_gone() {
+fn fragments_of_coarser_levels_lose_removed_owners() {
     for id in ["gr3_links", "sk3_trees"] {
         let store = Unpacked::new(id);
         let options = Options { levels: Some(1), size: Some(80.0), ..Options::default() };
-        wait(build(&address(store.path()), &options, &how(), |_level| {})).unwrap();
+        wait(build(&address(store.path()), &options, &build_options(), |_level| {})).unwrap();
         let owners = || {
             let journal =
                 std::sync::Arc::new(crate::journal::Journal::open_beside(store.path()).unwrap());
-            let snap = crate::snapshot::Snapshot::now(&journal).unwrap();
+            let snap = crate::snapshot::Snapshot::open(&journal).unwrap();
             let path = "1/fragment_attributes/object_id";
             let column = crate::arrays::CellArray::open(&snap, path).unwrap().expect("it is there");
             let cells =
@@ -160,20 +162,20 @@ fn fragments_of_coarser_levels_lose_owners_that_are_gone() {
             rows.collect::<Vec<_>>()
         };
         let before = owners();
-        let gone = before.iter().copied().max().unwrap();
-        assert!(gone >= 0, "{id}: {before:?}");
-        run(store.path(), &[json!({"op": "object.remove", "objects": [gone]})]).unwrap();
+        let removed = before.iter().copied().max().unwrap();
+        assert!(removed >= 0, "{id}: {before:?}");
+        run(store.path(), &[json!({"op": "object.remove", "objects": [removed]})]).unwrap();
         let expected: Vec<i64> =
-            before.iter().map(|owner| if *owner == gone { -1 } else { *owner }).collect();
+            before.iter().map(|owner| if *owner == removed { -1 } else { *owner }).collect();
         assert_eq!(owners(), expected, "{id}");
     }
 }
 
 #[test]
-fn objects_are_numbered_anew_on_all_levels_and_in_groups() {
+fn renumbers_objects_on_all_levels_and_in_groups() {
     let store = Unpacked::new("pl2_negative");
     let options = Options { levels: Some(1), size: Some(0.5), ..Options::default() };
-    wait(build(&address(store.path()), &options, &how(), |_level| {})).unwrap();
+    wait(build(&address(store.path()), &options, &build_options(), |_level| {})).unwrap();
     let ids: Vec<i64> = positions(store.path()).into_keys().flatten().collect();
     let lines = [
         json!({"op": "group.add", "name": "last", "members": [ids[ids.len() - 1]]}),
@@ -199,7 +201,7 @@ fn objects_are_numbered_anew_on_all_levels_and_in_groups() {
     run(store.path(), &[json!({"op": "expect", "group": "last", "members": [last]})]).unwrap();
     let error = undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap_err();
     assert_eq!(error.class, Class::Unsupported, "{error}");
-    // The next id is the one above, and levels that keep ids can be built again.
+    // The next id follows the last one, and levels that keep ids can be rebuilt.
     let report =
         run(store.path(), &[json!({"op": "object.add", "positions": [[1, 1], [2, 2]]})]).unwrap();
     assert_eq!(report["commits"][0]["objects"]["added"], json!([last + 1]));
@@ -208,7 +210,7 @@ fn objects_are_numbered_anew_on_all_levels_and_in_groups() {
 }
 
 #[test]
-fn a_journal_and_its_store_are_held_against_each_other() {
+fn check_journal_finds_foreign_changes_and_damage() {
     let store = Unpacked::new("pl2_negative");
     assert_eq!(check_journal(store.path()).unwrap(), (0, Vec::new()));
     edit(store.path());
@@ -221,9 +223,9 @@ fn a_journal_and_its_store_are_held_against_each_other() {
     };
     let cell = tree(store.path()).into_keys().find(|key| key.starts_with("0/vertices/c/")).unwrap();
     let cell = store.path().join(cell);
-    let kept = std::fs::read(&cell).unwrap();
+    let original = std::fs::read(&cell).unwrap();
     assert_eq!(found(&|| std::fs::write(&cell, b"foreign").unwrap()), [json!([2, "Conflict"])]);
-    std::fs::write(&cell, kept).unwrap();
+    std::fs::write(&cell, original).unwrap();
     let log = crate::place::journal_folder(store.path()).join(format!("log/{:020}", 1));
     let text = std::fs::read_to_string(&log).unwrap();
     let damaged =
@@ -232,7 +234,7 @@ fn a_journal_and_its_store_are_held_against_each_other() {
 }
 
 #[test]
-fn temporary_files_of_dead_writers_go_and_others_stay() {
+fn gc_removes_only_temporary_files_of_dead_writers() {
     let store = Unpacked::new("pl2_negative");
     edit(store.path());
     let own = store.path().join("0/.tmp-4711-3");

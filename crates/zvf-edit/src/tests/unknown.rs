@@ -1,4 +1,4 @@
-//! Commits whose answer is lost: what took effect is found by reading back, and what cannot be found out is not claimed.
+//! Tests of commits whose answer is lost: the outcome is read back, or reported as unknown.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::medium::wait;
 use crate::options::CommitOptions;
 use crate::{Editor, Place, log};
 
-/// An archived store in memory, behind requests that fail.
+/// Creates an archived store in memory, whose requests can fail.
 fn backend() -> Arc<FaultStore> {
     let backend = Arc::new(FaultStore::new());
     for (name, bytes) in archives::files("pl2_negative") {
@@ -35,14 +35,14 @@ fn edit(place: &Place, line: &Json) -> Result<Json, EditError> {
     Ok(editor.report(None))
 }
 
-/// Removes one object.
+/// Returns an operation that removes one object.
 fn removal() -> Json {
     let store = archives::Unpacked::new("pl2_negative");
     let id = super::positions(store.path()).into_keys().flatten().next().unwrap();
     json!({"op": "object.remove", "objects": [id]})
 }
 
-/// Which request of an edit puts the record.
+/// Returns the index of the request of an edit that puts the record.
 fn request_of_record(line: &Json) -> usize {
     let backend = backend();
     edit(&place(&backend), line).unwrap();
@@ -52,10 +52,10 @@ fn request_of_record(line: &Json) -> usize {
 }
 
 #[test]
-fn an_edit_whose_answer_is_lost_is_found_or_not_known() {
+fn edits_with_lost_answers_are_committed_or_unknown() {
     let line = removal();
     let nth = request_of_record(&line);
-    // Whether the record arrives, whether it can be read back, what is said, and how many commits there are.
+    // Whether the record arrives, whether it can be read back, the class of the error, and the number of commits.
     for (what, fault, is_cut, class, commits) in [
         ("it is there, which shows", Fault::AnswerLost, false, None, 1),
         ("it is there, unseen", Fault::AnswerLost, true, Some(Class::CommitUnknown), 1),
@@ -83,11 +83,11 @@ fn an_edit_whose_answer_is_lost_is_found_or_not_known() {
                 assert!(error.message.contains(&format!("commit 1 ({txid})")), "{what}: {error}");
             }
             (_, None) => {
-                // Nothing of it is in the way of another try.
+                // The failed commit does not hinder another attempt.
                 assert_eq!(edit(&place, &line).unwrap()["head"], 1, "{what}");
             }
         }
-        // What was removed is gone, once.
+        // The object is removed exactly once.
         let again = edit(&place, &line).unwrap_err();
         assert_eq!(again.class, Class::InvalidArgument, "{what}: {again}");
     }

@@ -1,5 +1,5 @@
-//! Waste as other tools leave it, in many chunks: rows in no fragment, fragments of no object, empty rows at the end of the
-//! index, and fragments that several objects share. What goes, and what stays.
+//! Tests of vacuum on waste as other tools leave it, in many chunks: rows in no fragment, fragments of no object, empty
+//! rows at the end of the index, and fragments that several objects share.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -32,8 +32,8 @@ fn begin(store: &Path) -> Transaction {
     Transaction::begin(&journal, Path::new(".")).unwrap()
 }
 
-/// Puts waste into a store without a journal, past every edit: a row in no fragment at the end of every second chunk;
-/// every third object is gone, and so are the last two; the third has the fragments of the first.
+/// Writes waste into a store without a journal: a row in no fragment at the end of every second chunk; every third object
+/// and the last two are removed; the third has the fragments of the first.
 fn put_waste(store: &Path) {
     let mut transaction = begin(store);
     let mut out = Changes::new();
@@ -53,7 +53,7 @@ fn add_rows(geometry: &mut Geometry, out: &mut Changes) {
     for chunk in geometry.vertices.chunks().into_iter().step_by(2) {
         let columns = geometry.columns.iter_mut().map(|one| (&mut one.array, one.ty.size()));
         for (array, size) in columns.chain([(&mut geometry.vertices, position)]) {
-            let mut bytes = array.stored(&snap, &chunk).unwrap().unwrap().to_vec();
+            let mut bytes = array.read_stored(&snap, &chunk).unwrap().unwrap().to_vec();
             bytes.extend_from_within(..size);
             array.put(&chunk, bytes);
         }
@@ -80,7 +80,7 @@ fn remove_objects(geometry: &mut Geometry, is_sole: bool, out: &mut Changes) {
     objects.manifests.flush(out, 16384).unwrap();
 }
 
-/// What each chunk holds that something needs: the rows of fragments with objects, and all rows.
+/// Returns the chunks with waste: a fragment without an object, or a row in no fragment.
 fn waste(geometry: &mut Geometry) -> BTreeSet<Chunk> {
     let mut found = BTreeSet::new();
     let (size, snap) = (geometry.axes * geometry.scalar.size(), std::rc::Rc::clone(&geometry.snap));
@@ -88,8 +88,8 @@ fn waste(geometry: &mut Geometry) -> BTreeSet<Chunk> {
     let owners = geometry.owners_in(&chunks.iter().copied().collect()).unwrap();
     for number in chunks {
         let key = geometry.chunk_keys[number as usize].clone();
-        let rows = geometry.vertices.stored(&snap, &key).unwrap().unwrap().len() / size;
-        let blob = geometry.fragments.stored(&snap, &key).unwrap().unwrap_or_default();
+        let rows = geometry.vertices.read_stored(&snap, &key).unwrap().unwrap().len() / size;
+        let blob = geometry.fragments.read_stored(&snap, &key).unwrap().unwrap_or_default();
         let mut held = HashSet::new();
         for (at, fragment) in FragmentIndex::parse(&blob).unwrap().iter().enumerate() {
             held.extend(fragment.rows());
@@ -104,8 +104,8 @@ fn waste(geometry: &mut Geometry) -> BTreeSet<Chunk> {
     found
 }
 
-/// The positions of what objects have, or of all where there are none.
-fn kept(store: &Path) -> Positions {
+/// Reads the positions of the vertices of objects, or of all vertices where there are no objects.
+fn kept_positions(store: &Path) -> Positions {
     let mut found = positions(store);
     if begin(store).kinds[0].objects.is_some() {
         found.remove(&None);
@@ -113,7 +113,7 @@ fn kept(store: &Path) -> Positions {
     found
 }
 
-/// The links between vertices that are kept: the positions of their ends, and their values.
+/// Reads the links between kept vertices: the positions of their ends, and their values.
 fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
     let mut found = Vec::new();
     for geometry in &mut begin(store).kinds {
@@ -123,7 +123,7 @@ fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
         let (keys, snap) = (keys.collect(), std::rc::Rc::clone(&geometry.snap));
         let Some(mut family) = geometry.links.take() else { continue };
         let mut vertex = |chunk: &Chunk, row: u64| geometry.vertex_at(chunk, row).map(End::Vertex);
-        family.load_naming(&snap, &keys, &|_| true, &mut vertex).unwrap();
+        family.load_cells_naming(&snap, &keys, &|_| true, &mut vertex).unwrap();
         for record in &family.records {
             let ends = record.ends.iter().map(|end| match end {
                 End::Vertex(v) => *v,
@@ -142,12 +142,12 @@ fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
     found
 }
 
-/// Rows of all chunks, and how many the level says that there are.
+/// Counts the rows of all chunks, and reads the count that the level declares, for each kind.
 fn counts(store: &Path) -> Vec<(usize, Option<u64>)> {
     let count = |geometry: &mut Geometry| {
         let size = geometry.axes * geometry.scalar.size();
         let chunks = geometry.vertices.chunks();
-        let bytes = chunks.iter().map(|chunk| geometry.vertices.stored(&geometry.snap, chunk));
+        let bytes = chunks.iter().map(|chunk| geometry.vertices.read_stored(&geometry.snap, chunk));
         let bytes: usize = bytes.map(|bytes| bytes.unwrap().unwrap().len()).sum();
         let level = &geometry.doc["attributes"]["zarr_vectors_level"];
         (bytes / size, level["vertex_count"].as_u64())
@@ -156,21 +156,21 @@ fn counts(store: &Path) -> Vec<(usize, Option<u64>)> {
 }
 
 #[test]
-fn waste_in_many_chunks_goes_and_nothing_else() {
+fn vacuum_removes_only_waste() {
     for id in STORES.into_iter().chain(["sl3_pyramid"]) {
         let store = Unpacked::new(id);
         put_waste(store.path());
-        let (before, linked) = (kept(store.path()), links(store.path()));
+        let (before, linked) = (kept_positions(store.path()), links(store.path()));
         let wasted = waste(&mut begin(store.path()).kinds[0]);
         assert!(wasted.len() > 1, "{id}: {wasted:?}");
         let report = vacuum(store.path(), false).unwrap();
         assert_eq!(report["head"], 1, "{id}");
         assert!(report["commits"][0]["chunks"].as_u64() >= Some(wasted.len() as u64), "{id}");
-        assert_eq!(kept(store.path()), before, "{id}");
+        assert_eq!(kept_positions(store.path()), before, "{id}");
         assert_eq!(links(store.path()), linked, "{id}");
         assert_eq!(waste(&mut begin(store.path()).kinds[0]), BTreeSet::new(), "{id}");
-        for (rows, said) in counts(store.path()) {
-            assert_eq!(Some(rows as u64), said, "{id}");
+        for (rows, declared) in counts(store.path()) {
+            assert_eq!(Some(rows as u64), declared, "{id}");
         }
         let transaction = begin(store.path());
         let objects = transaction.kinds[0].objects.as_ref();
@@ -181,7 +181,7 @@ fn waste_in_many_chunks_goes_and_nothing_else() {
 }
 
 #[test]
-fn only_chunks_with_waste_are_written() {
+fn vacuum_rewrites_only_chunks_with_waste() {
     let store = Unpacked::new("sl3_streamlines");
     put_waste(store.path());
     let wasted = waste(&mut begin(store.path()).kinds[0]);
@@ -189,7 +189,7 @@ fn only_chunks_with_waste_are_written() {
     let cell = |chunk: &Chunk| -> Bytes {
         let transaction = begin(store.path());
         let geometry = &transaction.kinds[0];
-        geometry.vertices.stored(&geometry.snap, chunk).unwrap().unwrap_or_default()
+        geometry.vertices.read_stored(&geometry.snap, chunk).unwrap().unwrap_or_default()
     };
     let before: Vec<Bytes> = chunks.iter().map(cell).collect();
     vacuum(store.path(), false).unwrap();
@@ -199,9 +199,9 @@ fn only_chunks_with_waste_are_written() {
     assert!(wasted.len() < chunks.len(), "every chunk has waste");
 }
 
-/// A row that two fragments hold, of which one has no object any longer: the other keeps it, and so do links.
+/// Two fragments share a row, and one of them has no object: the other keeps the row, and so do links.
 #[test]
-fn rows_that_fragments_share_stay_with_the_one_that_has_an_object() {
+fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
     for id in ["sl3_streamlines", "gr3_links"] {
         let store = Unpacked::new(id);
         let mut transaction = begin(store.path());
@@ -213,9 +213,9 @@ fn rows_that_fragments_share_stay_with_the_one_that_has_an_object() {
             let [one, two] = [0, 1].map(|fragment| owners.get(&(chunk, fragment)));
             Some((chunk, one?[0], two?[0])).filter(|(_, one, two)| one != two)
         });
-        let (chunk, gone, _) = both.unwrap();
+        let (chunk, removed, _) = both.unwrap();
         let key = geometry.chunk_keys[chunk as usize].clone();
-        let blob = geometry.fragments.stored(&snap, &key).unwrap().unwrap();
+        let blob = geometry.fragments.read_stored(&snap, &key).unwrap().unwrap();
         let old = FragmentIndex::parse(&blob).unwrap();
         let mut rows: Vec<Vec<u64>> = old.iter().map(|one| one.rows().collect()).collect();
         let shared = rows[0][0];
@@ -226,21 +226,21 @@ fn rows_that_fragments_share_stay_with_the_one_that_has_an_object() {
         let mut out = Changes::new();
         geometry.fragments.flush(&snap, &mut out).unwrap();
         let objects = geometry.objects.as_mut().unwrap();
-        objects.manifests.rows[gone as usize] = manifest_bytes(objects.rank, &[]).unwrap();
+        objects.manifests.rows[removed as usize] = manifest_bytes(objects.rank, &[]).unwrap();
         objects.manifests.flush(&mut out, 16384).unwrap();
         for (key, bytes) in out {
             std::fs::write(store.path().join(key), bytes.unwrap()).unwrap();
         }
-        let before = kept(store.path());
+        let before = kept_positions(store.path());
         assert_eq!(vacuum(store.path(), false).unwrap()["head"], 1, "{id}");
-        assert_eq!(kept(store.path()), before, "{id}");
+        assert_eq!(kept_positions(store.path()), before, "{id}");
         assert_eq!(waste(&mut begin(store.path()).kinds[0]), BTreeSet::new(), "{id}");
     }
 }
 
 const PLAN: &str = "0123456789abcdef";
 
-/// What tasks write of all shares; each is run twice, and comes out the same.
+/// Runs the tasks of all shares, each twice to check that the results are equal.
 fn run_all(place: &Place, head: u64, shares: &[VacuumShare]) -> Vec<(VacuumShare, Bytes)> {
     let run = |share: &VacuumShare| {
         let bytes = run_vacuum(place, head, share).unwrap();
@@ -250,14 +250,14 @@ fn run_all(place: &Place, head: u64, shares: &[VacuumShare]) -> Vec<(VacuumShare
     shares.iter().map(run).collect()
 }
 
-/// A report without what no two commits share.
+/// Removes the fields of a report that differ between commits.
 fn report_of(mut report: Json) -> Json {
     report["store"] = Json::Null;
     report["commits"][0]["txid"] = Json::Null;
     report
 }
 
-/// Stores of all kinds, with shards, with coarser levels, and of two kinds.
+/// Returns stores of all kinds, with shards, with coarser levels, and with two kinds.
 fn wasted_stores() -> Vec<(String, Unpacked)> {
     let beside = archives::with_beside("sl3_streamlines", "graph", "gr3_links", 1000);
     let several = Unpacked::new("sl3_streamlines");
@@ -274,7 +274,7 @@ fn wasted_stores() -> Vec<(String, Unpacked)> {
 }
 
 #[test]
-fn tasks_leave_the_store_as_one_process_does() {
+fn divided_vacuum_equals_a_vacuum_in_one_process() {
     for (id, store) in wasted_stores() {
         let copy = Unpacked::new("pc3_basic");
         std::fs::remove_dir_all(copy.path()).unwrap();
@@ -288,7 +288,7 @@ fn tasks_leave_the_store_as_one_process_does() {
             let at = format!("data/a.zv/{name}");
             crate::medium::wait(put(&*backend, &at.into(), bytes.clone().into())).unwrap();
         }
-        let whole = vacuum(store.path(), false).unwrap();
+        let undivided_report = vacuum(store.path(), false).unwrap();
         let expected = archives::tree(store.path());
         assert!(expected != files, "{id}");
 
@@ -299,7 +299,7 @@ fn tasks_leave_the_store_as_one_process_does() {
         assert!(archives::tree(copy.path()) == files, "{id}: a task changed the store");
         assert!(!is_vacuumed(&place, (head, PLAN)).unwrap());
         let report = finish_vacuum(&place, (head, PLAN), parts).unwrap();
-        assert_eq!(report_of(report), report_of(whole), "{id}");
+        assert_eq!(report_of(report), report_of(undivided_report), "{id}");
         assert!(archives::tree(copy.path()) == expected, "{id}");
         assert!(is_vacuumed(&place, (head, PLAN)).unwrap());
         assert!(!is_vacuumed(&place, (head, "another")).unwrap());
@@ -320,7 +320,7 @@ fn tasks_leave_the_store_as_one_process_does() {
 }
 
 #[test]
-fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
+fn vacuum_conflicts_with_a_commit_after_the_plan() {
     let store = Unpacked::new("sl3_streamlines");
     put_waste(store.path());
     let place = Place::from(store.path());
@@ -335,7 +335,7 @@ fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
     assert_eq!(error.class, Class::Conflict, "{error}");
     assert!(!is_vacuumed(&place, (head, PLAN)).unwrap());
     assert!(archives::tree(store.path()) == edited);
-    // Planned again, it is done; what is done stays done, and cannot be taken back.
+    // A new plan succeeds; its vacuum cannot be repeated or undone.
     let (head, shares) = plan_vacuum(&place, 2).unwrap();
     let parts = run_all(&place, head, &shares);
     assert_eq!(finish_vacuum(&place, (head, PLAN), parts.clone()).unwrap()["head"], 2);
@@ -347,15 +347,15 @@ fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
 }
 
 #[test]
-fn bytes_that_no_task_wrote_are_refused() {
+fn refuses_bytes_of_no_task() {
     let store = Unpacked::new("sl3_streamlines");
     put_waste(store.path());
     let before = archives::tree(store.path());
     let place = Place::from(store.path());
     let (head, shares) = plan_vacuum(&place, 1).unwrap();
-    let [(share, whole)] = &run_all(&place, head, &shares)[..] else { panic!("one share") };
-    let longer = [&whole[..], &[0]].concat();
-    for bytes in [&whole[..whole.len() - 1], &whole[..7], &[], &longer] {
+    let [(share, result)] = &run_all(&place, head, &shares)[..] else { panic!("one share") };
+    let longer = [&result[..], &[0]].concat();
+    for bytes in [&result[..result.len() - 1], &result[..7], &[], &longer] {
         let part = (share.clone(), Bytes::copy_from_slice(bytes));
         let error = finish_vacuum(&place, (head, PLAN), [part]).unwrap_err();
         assert_eq!(error.class, Class::Encoding, "{error}");

@@ -141,6 +141,6 @@ fn fits(start: u64, count: u64) -> bool {
     start.checked_add(count).is_some_and(|end| i64::try_from(end).is_ok())
 }
 
-fn refuse(class: Class, field: &'static str, most: i128, found: i128) -> FormatError {
-    FormatError::new(class, PART, field, 0, Expected::AtMost(most), found)
+fn refuse(class: Class, field: &'static str, max: i128, found: i128) -> FormatError {
+    FormatError::new(class, PART, field, 0, Expected::AtMost(max), found)
 }

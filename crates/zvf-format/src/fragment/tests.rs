@@ -292,11 +292,11 @@ fn ranges_expand_under_a_cap_only() {
 #[test]
 fn the_builder_refuses_what_parse_would() {
     let mut builder = FragmentIndexBuilder::new();
-    let most = i64::MAX as u64;
+    let max = i64::MAX as u64;
     for (error, class, found) in [
-        (builder.range(most, 1), Class::Overflow, 1 << 63),
+        (builder.range(max, 1), Class::Overflow, 1 << 63),
         (builder.range(u64::MAX, u64::MAX), Class::Overflow, (1 << 65) - 2),
-        (builder.rows(&[3, most + 1]), Class::Overflow, 1 << 63),
+        (builder.rows(&[3, max + 1]), Class::Overflow, 1 << 63),
         (builder.rows(&[u64::MAX]), Class::Overflow, i128::from(u64::MAX)),
     ] {
         let error = error.unwrap_err();

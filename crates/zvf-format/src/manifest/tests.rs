@@ -201,17 +201,17 @@ fn the_builder_refuses_what_parse_would() {
     assert_eq!(ManifestBuilder::new(0).unwrap_err().class, Class::BadShape);
     assert_eq!(ManifestBuilder::new(17).unwrap_err().class, Class::LimitExceeded);
     let mut builder = ManifestBuilder::new(2).unwrap();
-    let most = i64::MAX as u64;
+    let max = i64::MAX as u64;
     #[rustfmt::skip]
     let table = [
         (builder.single(&[0], 0), "BadShape in object manifest, chunk at byte 0: expected 2, found 1"),
-        (builder.single(&[0, 0], most + 1),
+        (builder.single(&[0, 0], max + 1),
          "Overflow in object manifest, fragment at byte 0: \
           expected at most 9223372036854775807, found 9223372036854775808"),
-        (builder.range(&[0, 0], most, 1),
+        (builder.range(&[0, 0], max, 1),
          "Overflow in object manifest, start + count at byte 0: \
           expected at most 9223372036854775807, found 9223372036854775808"),
-        (builder.explicit(&[0, 0], &[0, most + 1]),
+        (builder.explicit(&[0, 0], &[0, max + 1]),
          "Overflow in object manifest, fragment at byte 0: \
           expected at most 9223372036854775807, found 9223372036854775808"),
         (builder.fragments(&[0, 0, 0], &[1, 2]),

@@ -14,19 +14,20 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     let crc = words.iter().fold(u32::MAX, |crc, word| {
         let [a, b, c, d] = crc.to_le_bytes();
         let [p, q, r, s, t, u, v, w] = *word;
-        let near = left(7, p ^ a) ^ left(6, q ^ b) ^ left(5, r ^ c) ^ left(4, s ^ d);
-        near ^ left(3, t) ^ left(2, u) ^ left(1, v) ^ left(0, w)
+        let high = table_entry(7, p ^ a) ^ table_entry(6, q ^ b);
+        let near = high ^ table_entry(5, r ^ c) ^ table_entry(4, s ^ d);
+        near ^ table_entry(3, t) ^ table_entry(2, u) ^ table_entry(1, v) ^ table_entry(0, w)
     });
     let step = |crc: u32, byte: &u8| {
         let [low, ..] = crc.to_le_bytes();
-        (crc >> 8) ^ left(0, low ^ byte)
+        (crc >> 8) ^ table_entry(0, low ^ byte)
     };
     !rest.iter().fold(crc, step)
 }
 
-/// What `byte` leaves behind when `k` bytes follow it in the step.
+/// Returns the checksum's contribution of `byte` when `k` bytes follow it in the step.
 #[inline(always)]
-fn left(k: usize, byte: u8) -> u32 {
+fn table_entry(k: usize, byte: u8) -> u32 {
     let table = TABLES.get(k).unwrap_or(&[0; 256]); // k is below 8
     table.get(usize::from(byte)).copied().unwrap_or(0) // a byte is below 256
 }

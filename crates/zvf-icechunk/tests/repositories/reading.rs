@@ -112,7 +112,7 @@ async fn what_is_not_there_is_named_with_what_is() {
     let first = repository.versions("").latest().await.unwrap();
     let other = if first.starts_with('A') { "B" } else { "A" };
     let unknown = format!("snapshot={other}{}", &first[1..]);
-    for (query, class, said) in [
+    for (query, class, message) in [
         (
             "branch=x",
             Class::NotFound,
@@ -124,7 +124,7 @@ async fn what_is_not_there_is_named_with_what_is() {
     ] {
         let error = Store::open(&repository.address(query), options()).await.unwrap_err();
         assert_eq!(error.class(), class, "{error}");
-        assert!(error.to_string().contains(said), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
     }
     let none = Repository::empty();
     let error = Store::open(&none.address(""), options()).await.unwrap_err();

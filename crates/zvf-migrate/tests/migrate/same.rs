@@ -144,8 +144,8 @@ async fn what_is_not_of_the_format_comes_along() {
     let text = std::fs::read(dir.path().join("new.zarrvectors/notes/text")).unwrap();
     assert_eq!(text, b"as it is");
     let plan = Plan::build(&old).await.unwrap();
-    let said: Vec<_> = plan.changes().map(|change| (change.path, change.after)).collect();
-    assert_eq!(said[0], ("", "0.9.2"));
+    let changes: Vec<_> = plan.changes().map(|change| (change.path, change.after)).collect();
+    assert_eq!(changes[0], ("", "0.9.2"));
     for change in [
         ("0/links/0", "bridges that follow from the manifests"),
         ("0/links/+1", "records by offsets"),
@@ -153,7 +153,7 @@ async fn what_is_not_of_the_format_comes_along() {
         ("1/object_attributes/mean", "values, with a fill value for the others"),
         ("headers/trk", "the same"),
     ] {
-        assert!(said.contains(&change), "{change:?} in {said:?}");
+        assert!(changes.contains(&change), "{change:?} in {changes:?}");
     }
 }
 

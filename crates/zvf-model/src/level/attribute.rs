@@ -44,12 +44,12 @@ use crate::{Categories, Column, Field, ModelError, Value};
 #[derive(Clone, Debug)]
 pub struct AttributeReader {
     level: LevelReader,
-    known: Arc<Known>,
+    info: Arc<AttributeInfo>,
 }
 
-/// What a handle knows of an attribute.
+/// The array of an opened attribute, and its metadata.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct AttributeInfo {
     name: Arc<str>,
     of: Of,
     cells: Cells,
@@ -60,7 +60,7 @@ pub(super) struct Known {
     description: Option<Arc<str>>,
 }
 
-/// What has a row of values.
+/// The items that have a row of values each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Vertices,
@@ -114,9 +114,9 @@ impl LevelReader {
         near: Option<&ChunkKey>,
     ) -> Result<Option<AttributeReader>, ModelError> {
         let path = format!("{family}/{name}");
-        let reader = |known| AttributeReader { level: self.clone(), known };
-        if let Some(known) = self.attributes().find(&path) {
-            return Ok(Some(reader(known)));
+        let reader = |info| AttributeReader { level: self.clone(), info };
+        if let Some(info) = self.attributes().find(&path) {
+            return Ok(Some(reader(info)));
         }
         let Some(cells) = self.node().cells(&path).await? else { return Ok(None) };
         let place = |error: ModelError| error.in_array(cells.path());
@@ -145,9 +145,9 @@ impl LevelReader {
             Categories::new(values, dictionary.missing)
         });
         let (unit, description) = (doc.unit.map(Into::into), doc.description.map(Into::into));
-        let known =
-            Known { name: name.into(), of, cells, dtype, width, categories, unit, description };
-        Ok(Some(reader(self.attributes().keep(path, known))))
+        let name = name.into();
+        let info = AttributeInfo { name, of, cells, dtype, width, categories, unit, description };
+        Ok(Some(reader(self.attributes().keep(path, info))))
     }
 
     /// How many values a row has: what is declared, unless the first chunk with rows speaks against it.
@@ -200,42 +200,42 @@ impl AttributeReader {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.known.name
+        &self.info.name
     }
 
     /// The type of a value, as stored: of a code, where there are categories.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
-        self.known.dtype
+        self.info.dtype
     }
 
     /// How many values a row has.
     #[must_use]
     pub fn width(&self) -> u32 {
-        self.known.width
+        self.info.width
     }
 
     /// What codes stand for, where the attribute is dictionary-encoded.
     #[must_use]
     pub fn categories(&self) -> Option<&Categories> {
-        self.known.categories.as_ref()
+        self.info.categories.as_ref()
     }
 
     /// What reading ranges of rows costs.
     #[must_use]
     pub fn partial(&self) -> Partial {
-        self.known.cells.partial()
+        self.info.cells.partial()
     }
 
     /// `column` with what is known of the attribute.
     #[must_use]
     pub fn field(&self, column: Column) -> Field {
         Field {
-            name: Arc::clone(&self.known.name),
+            name: Arc::clone(&self.info.name),
             column,
-            categories: self.known.categories.clone(),
-            unit: self.known.unit.clone(),
-            description: self.known.description.clone(),
+            categories: self.info.categories.clone(),
+            unit: self.info.unit.clone(),
+            description: self.info.description.clone(),
         }
     }
 
@@ -250,9 +250,9 @@ impl AttributeReader {
         caching: Caching,
     ) -> Vec<Result<Column, ModelError>> {
         let columns = self.rows().read_all(keys, caching).await;
-        let counts = self.level.rows_of(self.known.of, keys).await;
+        let counts = self.level.rows_of(self.info.of, keys).await;
         let each = columns.into_iter().zip(counts).zip(keys);
-        each.map(|((column, count), key)| self.aligned(column?, count?, key)).collect()
+        each.map(|((column, count), key)| self.align_rows(column?, count?, key)).collect()
     }
 
     /// As [`values`](Self::values), with nothing where a chunk has rows and no values: attributes of
@@ -264,10 +264,10 @@ impl AttributeReader {
         caching: Caching,
     ) -> Vec<Result<Option<Column>, ModelError>> {
         let columns = self.rows().read_all(keys, caching).await;
-        let counts = self.level.rows_of(self.known.of, keys).await;
+        let counts = self.level.rows_of(self.info.of, keys).await;
         let each = columns.into_iter().zip(counts).zip(keys).map(|((column, count), key)| {
             let Some(column) = column? else { return Ok(None) };
-            self.aligned(Some(column), count?, key).map(Some)
+            self.align_rows(Some(column), count?, key).map(Some)
         });
         each.collect()
     }
@@ -290,24 +290,22 @@ impl AttributeReader {
         each.collect()
     }
 
-    /// The values of a chunk with `count` rows.
-    fn aligned(
+    /// Aligns the values of a chunk with its `count` rows.
+    fn align_rows(
         &self,
         column: Option<Column>,
         count: u64,
         key: &ChunkKey,
     ) -> Result<Column, ModelError> {
-        let place = |error: ModelError| error.in_array(self.known.cells.path()).in_chunk(key);
+        let place = |error: ModelError| error.in_array(self.info.cells.path()).in_chunk(key);
         let column = match column {
             Some(column) => column,
             None if count > 0 => return Err(place(absent())),
-            None => {
-                Column::empty(self.known.dtype, self.known.width).map_err(|e| place(e.into()))?
-            }
+            None => Column::empty(self.info.dtype, self.info.width).map_err(|e| place(e.into()))?,
         };
         if to_u64(column.len()) != count {
             let (expected, found) = (Expected::Exactly(count.into()), column.len());
-            let what = match self.known.of {
+            let what = match self.info.of {
                 Of::Vertices => "rows of a vertex attribute",
                 Of::Fragments => "rows of a fragment attribute",
             };
@@ -318,30 +316,30 @@ impl AttributeReader {
     }
 
     fn check_codes(&self, column: &Column, key: &ChunkKey) -> Result<(), ModelError> {
-        let Some(categories) = &self.known.categories else { return Ok(()) };
-        let place = |error: ModelError| error.in_array(self.known.cells.path()).in_chunk(key);
+        let Some(categories) = &self.info.categories else { return Ok(()) };
+        let place = |error: ModelError| error.in_array(self.info.cells.path()).in_chunk(key);
         categories.check(column).map_err(|error| place(error.into()))
     }
 
     fn rows(&self) -> CellRows<'_> {
-        let Known { cells, dtype, width, .. } = &*self.known;
+        let AttributeInfo { cells, dtype, width, .. } = &*self.info;
         CellRows { cells, dtype: *dtype, width: *width }
     }
 }
 
 /// The attributes that a handle has opened, by their path.
 #[derive(Debug, Default)]
-pub(super) struct Attributes(Mutex<HashMap<String, Arc<Known>>>);
+pub(super) struct Attributes(Mutex<HashMap<String, Arc<AttributeInfo>>>);
 
 impl Attributes {
-    fn find(&self, path: &str) -> Option<Arc<Known>> {
+    fn find(&self, path: &str) -> Option<Arc<AttributeInfo>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
     }
 
-    /// The first one to be kept under `path`.
-    fn keep(&self, path: String, known: Known) -> Arc<Known> {
+    /// Keeps `info` under `path`, unless there is one; returns the one that is kept.
+    fn keep(&self, path: String, info: AttributeInfo) -> Arc<AttributeInfo> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry(path).or_insert_with(|| Arc::new(known)))
+        Arc::clone(all.entry(path).or_insert_with(|| Arc::new(info)))
     }
 }
 

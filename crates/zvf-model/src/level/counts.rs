@@ -28,8 +28,8 @@ impl Counts {
         }
     }
 
-    /// What was remembered of `key`.
-    pub(super) fn known(&self, chunks: &KeyTable, key: &ChunkKey) -> Option<u64> {
+    /// Returns the row count of `key`, where it is known.
+    pub(super) fn row_count(&self, chunks: &KeyTable, key: &ChunkKey) -> Option<u64> {
         let rows = self.0.get()?.get(chunks.find(key)?)?.load(Ordering::Relaxed);
         (rows != UNKNOWN).then_some(rows.into())
     }
@@ -47,11 +47,11 @@ mod tests {
         let key = |x| ChunkKey::new(&[x]).unwrap();
         let chunks = KeyTable::new(1, [key(-1), key(4)]).unwrap();
         let counts = Counts::default();
-        assert_eq!(counts.known(&chunks, &key(4)), None);
+        assert_eq!(counts.row_count(&chunks, &key(4)), None);
         counts.note(&chunks, &key(4), 7);
         counts.note(&chunks, &key(5), 8);
         counts.note(&chunks, &key(-1), u64::from(UNKNOWN));
-        let known = [4, 5, -1].map(|x| counts.known(&chunks, &key(x)));
+        let known = [4, 5, -1].map(|x| counts.row_count(&chunks, &key(x)));
         assert_eq!(known, [Some(7), None, None]);
     }
 }

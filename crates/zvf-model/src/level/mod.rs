@@ -41,7 +41,7 @@ pub(crate) use rows::{CellRows, absent};
 use attribute::Attributes;
 use counts::Counts;
 
-use crate::owners::Kept;
+use crate::owners::CachedOwners;
 use crate::{Kind, LevelId, LinkFamily, ModelError, ObjectIndex, Value};
 
 /// A handle to one level; cheap to clone, safe to share.
@@ -84,7 +84,7 @@ struct Inner {
     counts: Counts,
     attributes: Attributes,
     objects: OnceCell<Option<ObjectIndex>>,
-    owners: OnceCell<Kept>,
+    owners: OnceCell<CachedOwners>,
     links: Mutex<HashMap<i32, Arc<OnceCell<Option<LinkFamily>>>>>,
     link_groups: OnceCell<bool>,
     index_bytes: u64,
@@ -374,7 +374,7 @@ impl LevelReader {
     }
 
     /// The owners of fragments, once they were gathered.
-    pub(crate) fn kept_owners(&self) -> &OnceCell<Kept> {
+    pub(crate) fn cached_owners(&self) -> &OnceCell<CachedOwners> {
         &self.inner.owners
     }
 

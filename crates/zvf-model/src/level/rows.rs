@@ -83,7 +83,7 @@ impl LevelReader {
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
         let chunks = self.chunks().await.ok();
-        let known = |key| chunks.as_deref().and_then(|chunks| self.counts().known(chunks, key));
+        let known = |key| chunks.as_deref().and_then(|chunks| self.counts().row_count(chunks, key));
         let mut answers: Vec<Option<Result<u64, ModelError>>> =
             keys.iter().map(|key| known(key).map(Ok)).collect();
         let open: Vec<ChunkKey> = keys

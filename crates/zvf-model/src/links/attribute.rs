@@ -213,7 +213,7 @@ impl LinkAttribute {
                 let expected = Expected::Exactly(expected.into());
                 return Err(place(ModelError::refused(Class::CountMismatch, what, expected, all)));
             }
-            gathered(&column, part).map(Some).map_err(place)
+            gather_rows(&column, part).map(Some).map_err(place)
         });
         each.collect()
     }
@@ -232,14 +232,14 @@ impl LinkAttribute {
         let each = records.iter().map(|records| {
             let all = all.as_ref().map_err(Clone::clone)?;
             let part = (0..records.len()).map(|i| records.stored_row(i));
-            gathered(all, part).map(Some).map_err(place)
+            gather_rows(all, part).map(Some).map_err(place)
         });
         each.collect()
     }
 }
 
 /// Rows of `column`, all of which it must have.
-fn gathered(column: &Column, rows: impl Iterator<Item = u64>) -> Result<Column, ModelError> {
+fn gather_rows(column: &Column, rows: impl Iterator<Item = u64>) -> Result<Column, ModelError> {
     let mut part = crate::ColumnBuilder::like(column);
     for row in rows {
         if row >= to_u64(column.len()) {

@@ -54,8 +54,8 @@ mod tests {
                 (cell.stored_row(i), ends.join(" "))
             })
             .collect();
-        let told = [(0, "0/2 1/0"), (2, "0/3 1/4"), (1, "5/1 0/0")];
-        assert_eq!(shown, told.map(|(row, ends)| (row, ends.to_owned())));
+        let expected = [(0, "0/2 1/0"), (2, "0/3 1/4"), (1, "5/1 0/0")];
+        assert_eq!(shown, expected.map(|(row, ends)| (row, ends.to_owned())));
         assert!(Blob::new(&bytes[..40], 2, 1).is_err());
     }
 }

@@ -122,7 +122,7 @@ async fn native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>,
             }
         }
     }
-    Ok(Some(made(level, policy, segments, listing.complete, &doc)))
+    Ok(Some(new_family(level, policy, segments, listing.complete, &doc)))
 }
 
 /// One array `links/<delta>/<offsets>`.
@@ -140,7 +140,7 @@ fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSeg
         )));
     }
     let named: Vec<&[i64]> = offsets.iter().collect();
-    if doc.offsets.as_ref().is_some_and(|said| *said != named) {
+    if doc.offsets.as_ref().is_some_and(|declared| *declared != named) {
         let expected = Expected::Rule("those that the array is named after");
         return Err(place(ModelError::refused(Class::BadTag, "offsets", expected, "others")));
     }
@@ -201,7 +201,7 @@ async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, 
     let enumerated = whole
         || level.store().family() == Layout::C
         || level.node().children(&name).await?.complete;
-    Ok(Some(made(level, policy, segments, enumerated, &doc)))
+    Ok(Some(new_family(level, policy, segments, enumerated, &doc)))
 }
 
 /// The links within chunks, with their document.
@@ -277,7 +277,7 @@ async fn open_between(
 ) -> Result<Option<Form>, ModelError> {
     match doc.layout.as_deref() {
         None => {}
-        Some(PARTITIONED) => return partitioned(level, name, policy).await.map(Some),
+        Some(PARTITIONED) => return open_partitioned(level, name, policy).await.map(Some),
         Some(other) => {
             let error = zvf_store::StoreError::unsupported(zvf_store::Op::Parse, "layout", other);
             return Err(error.into());
@@ -294,8 +294,8 @@ async fn open_between(
     Ok(cells.map(|cells| Form::Tuples { cells, shape }))
 }
 
-/// The leaves `<chunk 0>/../<chunk K-1>/data` below a family.
-async fn partitioned(
+/// Opens the leaves `<chunk 0>/../<chunk K-1>/data` below a family.
+async fn open_partitioned(
     level: &LevelReader,
     name: &str,
     policy: LinkPolicy,
@@ -322,7 +322,7 @@ async fn partitioned(
     Ok(Form::Partitioned { leaves })
 }
 
-fn made(
+fn new_family(
     level: &LevelReader,
     policy: LinkPolicy,
     segments: Vec<LinkSegment>,

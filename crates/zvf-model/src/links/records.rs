@@ -37,7 +37,7 @@ impl LinkRecords {
     }
 
     /// The same, of a family in which records are stored once for each chunk.
-    pub(super) fn duplicated(self, duplicated: bool) -> Self {
+    pub(super) fn with_duplicated(self, duplicated: bool) -> Self {
         Self { duplicated, ..self }
     }
 
@@ -199,10 +199,10 @@ mod tests {
             ([5, 0], [1, 9], swapped, false),
             ([5, 5], [9, 1], None, true), // both ends in one chunk: stored once, as given
         ] {
-            let mut records = LinkRecords::new(&chunks.map(key), 2).duplicated(true);
+            let mut records = LinkRecords::new(&chunks.map(key), 2).with_duplicated(true);
             records.push(&LinkRecord::new(&rows, order).unwrap());
             assert_eq!(records.is_leading(0), leads, "{chunks:?} {rows:?}");
-            assert!(records.duplicated(false).is_leading(0));
+            assert!(records.with_duplicated(false).is_leading(0));
         }
     }
 }

@@ -77,11 +77,11 @@ pub(super) enum Form {
 #[derive(Clone, Debug)]
 pub struct LinkCells {
     policy: LinkPolicy,
-    known: Known,
+    list: CellList,
 }
 
 #[derive(Clone, Debug)]
-enum Known {
+enum CellList {
     Sources { table: Arc<KeyTable>, offsets: Arc<Offsets> },
     Tuples(Arc<KeyTable>),
     Listed(Vec<Vec<ChunkKey>>),
@@ -133,7 +133,7 @@ impl LinkSegment {
     /// 0.6 and 0.7, when the blob cannot be read or is none.
     #[boxed]
     pub async fn cells(&self) -> Result<LinkCells, ModelError> {
-        let known = match &self.inner.form {
+        let list = match &self.inner.form {
             Form::Sources { cells, offsets, .. } => {
                 let table = match (cells.presence().await, &self.tried) {
                     (Err(error), Some(tried)) if error.class() == Class::Unsupported => {
@@ -141,7 +141,7 @@ impl LinkSegment {
                     }
                     (table, _) => table?,
                 };
-                Known::Sources { table, offsets: Arc::clone(offsets) }
+                CellList::Sources { table, offsets: Arc::clone(offsets) }
             }
             Form::Streams { streams, offsets } => {
                 let table = match (streams.cells.presence().await, &self.tried) {
@@ -150,18 +150,18 @@ impl LinkSegment {
                     }
                     (table, _) => table?,
                 };
-                Known::Sources { table, offsets: Arc::clone(offsets) }
+                CellList::Sources { table, offsets: Arc::clone(offsets) }
             }
-            Form::Tuples { cells, .. } => Known::Tuples(cells.presence().await?),
+            Form::Tuples { cells, .. } => CellList::Tuples(cells.presence().await?),
             Form::Flat { .. } => {
                 let blob = self.blob().await?;
-                Known::Listed(blob.cells.iter().map(|cell| cell.chunks().to_vec()).collect())
+                CellList::Listed(blob.cells.iter().map(|cell| cell.chunks().to_vec()).collect())
             }
             Form::Partitioned { leaves } => {
-                Known::Listed(leaves.iter().map(|(chunks, _)| chunks.clone()).collect())
+                CellList::Listed(leaves.iter().map(|(chunks, _)| chunks.clone()).collect())
             }
         };
-        Ok(LinkCells { policy: self.inner.policy, known })
+        Ok(LinkCells { policy: self.inner.policy, list })
     }
 
     /// The records of the cells at `places` of [`cells`](Self::cells), in that order.
@@ -323,17 +323,17 @@ impl LinkSegment {
         let mut payloads = cells.read_many(&there, caching).await.into_iter();
         let records = |(key, place): (&Option<ChunkKey>, &usize)| {
             let key = key.ok_or_else(no_cell)?;
-            let told = |error: ModelError| error.in_array(cells.path()).in_chunk(&key);
+            let in_cell = |error: ModelError| error.in_array(cells.path()).in_chunk(&key);
             let payload =
-                payloads.next().transpose().map_err(|error| told(error.into()))?.flatten();
-            let chunks = listed.chunks(*place).map_err(told)?;
-            self.parsed(&chunks, &payload.unwrap_or_default(), shape, body)
-                .map_err(|error| told(error.into()))
+                payloads.next().transpose().map_err(|error| in_cell(error.into()))?.flatten();
+            let chunks = listed.chunks(*place).map_err(in_cell)?;
+            self.parse_cell(&chunks, &payload.unwrap_or_default(), shape, body)
+                .map_err(|error| in_cell(error.into()))
         };
         keys.iter().zip(places).map(records).collect()
     }
 
-    fn parsed(
+    fn parse_cell(
         &self,
         chunks: &[ChunkKey],
         payload: &Bytes,
@@ -366,7 +366,7 @@ impl LinkSegment {
     fn no_records(&self, chunks: &[ChunkKey]) -> LinkRecords {
         let policy = &self.inner.policy;
         LinkRecords::new(chunks, policy.link_width())
-            .duplicated(policy.store() == LinkStorage::Duplicate)
+            .with_duplicated(policy.store() == LinkStorage::Duplicate)
     }
 
     /// The flat form, read once.
@@ -388,9 +388,9 @@ impl LinkCells {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        match &self.known {
-            Known::Sources { table, .. } | Known::Tuples(table) => table.len(),
-            Known::Listed(cells) => cells.len(),
+        match &self.list {
+            CellList::Sources { table, .. } | CellList::Tuples(table) => table.len(),
+            CellList::Listed(cells) => cells.len(),
         }
     }
 
@@ -407,54 +407,54 @@ impl LinkCells {
     ///
     /// When there is no such cell, or a chunk that it names has no number of 64 bits.
     pub fn chunks(&self, place: usize) -> Result<Vec<ChunkKey>, ModelError> {
-        match &self.known {
-            Known::Sources { table, offsets } => {
+        match &self.list {
+            CellList::Sources { table, offsets } => {
                 let source = table.get(place).ok_or_else(no_cell)?;
                 Ok(self.policy.endpoint_chunks(&source, offsets)?.chunks().to_vec())
             }
-            Known::Tuples(table) => {
+            CellList::Tuples(table) => {
                 let row = table.row(place).ok_or_else(no_cell)?;
                 let chunks = row.chunks_exact(self.policy.sid_ndim()).map(ChunkKey::new);
                 Ok(chunks.collect::<Result<_, _>>()?)
             }
-            Known::Listed(cells) => cells.get(place).cloned().ok_or_else(no_cell),
+            CellList::Listed(cells) => cells.get(place).cloned().ok_or_else(no_cell),
         }
     }
 
     /// The source of the cell at `place`.
     #[must_use]
     pub fn source(&self, place: usize) -> Option<ChunkKey> {
-        match &self.known {
-            Known::Sources { table, .. } => table.get(place),
-            Known::Tuples(table) => table
+        match &self.list {
+            CellList::Sources { table, .. } => table.get(place),
+            CellList::Tuples(table) => table
                 .row(place)
                 .and_then(|row| ChunkKey::new(row.get(..self.policy.sid_ndim())?).ok()),
-            Known::Listed(cells) => cells.get(place)?.first().copied(),
+            CellList::Listed(cells) => cells.get(place)?.first().copied(),
         }
     }
 
     /// The cell of records from `source`, in a segment where that is one at most.
     #[must_use]
     pub fn find(&self, source: &ChunkKey) -> Option<usize> {
-        match &self.known {
-            Known::Sources { table, .. } => table.find(source),
-            Known::Tuples(_) | Known::Listed(_) => None,
+        match &self.list {
+            CellList::Sources { table, .. } => table.find(source),
+            CellList::Tuples(_) | CellList::Listed(_) => None,
         }
     }
 
     /// The places of the cells in the order in which a family is enumerated: by the text of their keys.
     #[must_use]
     pub fn in_order(&self) -> Vec<usize> {
-        match &self.known {
-            Known::Sources { table, .. } | Known::Tuples(table) => table.string_order(),
-            Known::Listed(cells) => (0..cells.len()).collect(),
+        match &self.list {
+            CellList::Sources { table, .. } | CellList::Tuples(table) => table.string_order(),
+            CellList::Listed(cells) => (0..cells.len()).collect(),
         }
     }
 
     fn key(&self, place: usize) -> Option<ChunkKey> {
-        match &self.known {
-            Known::Sources { table, .. } | Known::Tuples(table) => table.get(place),
-            Known::Listed(_) => None,
+        match &self.list {
+            CellList::Sources { table, .. } | CellList::Tuples(table) => table.get(place),
+            CellList::Listed(_) => None,
         }
     }
 }

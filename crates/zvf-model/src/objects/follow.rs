@@ -104,7 +104,7 @@ impl LevelReader {
         let ids = index.ids_of(rows).await?;
         let table = self.chunks().await?;
         let finder = table.finder(rows.len());
-        let named = in_parts(&manifests, |part| Named::new(&finder, part));
+        let named = in_parts(&manifests, |part| NamedChunks::new(&finder, part));
         let named = named.into_iter().collect::<Result<Vec<_>, ModelError>>()?;
         for (object, key) in absent(&named) {
             // Not there: the fault is that of whoever asks for its fragments.
@@ -155,7 +155,7 @@ impl Objects<'_> {
     /// The runs of each.
     fn runs(
         &self,
-        named: &[Named],
+        named: &[NamedChunks],
         places: &Places,
         chunks: &[ChunkFragments],
     ) -> Result<Vec<ObjectRuns>, ModelError> {
@@ -187,7 +187,7 @@ impl Objects<'_> {
     }
 }
 
-/// What `of_part` makes of each part of `all`; several threads do it where there are several.
+/// Maps each part of `all` with `of_part`, in parallel where there are several parts.
 fn in_parts<T: Sync, U: Send>(all: &[T], of_part: impl Fn(&[T]) -> U + Send + Sync) -> Vec<U> {
     match all.len() {
         0..=OBJECTS_OF_A_PART => all.chunks(OBJECTS_OF_A_PART).map(of_part).collect(),
@@ -195,16 +195,16 @@ fn in_parts<T: Sync, U: Send>(all: &[T], of_part: impl Fn(&[T]) -> U + Send + Sy
     }
 }
 
-/// The first chunk that each object names and that is not there.
-fn absent(named: &[Named]) -> impl Iterator<Item = (usize, ChunkKey)> {
+/// Returns the first missing chunk of each object.
+fn absent(named: &[NamedChunks]) -> impl Iterator<Item = (usize, ChunkKey)> {
     let firsts = (0..).step_by(OBJECTS_OF_A_PART);
     let parts = named.iter().zip(firsts);
     parts.flat_map(|(part, first)| part.absent.iter().map(move |(at, key)| (first + at, *key)))
 }
 
-/// The chunks that some manifests name, each looked up once a block.
+/// The chunks that some manifests name, each looked up once for a block.
 #[derive(Default)]
-struct Named {
+struct NamedChunks {
     firsts: Vec<(u32, usize)>, // places of chunks in the table, and manifests that name them
     blocks: Vec<u32>, // for each block, the place of its chunk in the table; or [`NOWHERE`]
     absent: Vec<(usize, ChunkKey)>, // manifests, and the first chunk that each names and that is not there
@@ -212,14 +212,14 @@ struct Named {
     fragments: u64, // as many as they claim to name
 }
 
-/// Chunks that are named, by their places in the table.
+/// The named chunks, by their places in the table.
 struct Places {
     list: Vec<(u32, usize)>, // ascending by place, each once; and the first manifest that names it
     by_place: Option<Vec<u32>>, // for each chunk of the table its number in the list, where most are named
     numbers: Vec<Option<usize>>, // for each of the list its number among those that are there
 }
 
-impl Named {
+impl NamedChunks {
     fn new(finder: &KeyFinder<'_>, manifests: &[ObjectManifest]) -> Result<Self, ModelError> {
         let mut named = Self::default();
         for manifest in manifests {
@@ -255,9 +255,8 @@ impl Named {
 }
 
 impl Places {
-    /// The chunks that are named. What it takes follows the smaller of the two: the names, or the chunks
-    /// that there are.
-    fn new(named: &[Named], chunks: usize) -> Self {
+    /// Gathers the named chunks. Time and memory follow the smaller of the two counts: names, or chunks of the level.
+    fn new(named: &[NamedChunks], chunks: usize) -> Self {
         let numbers = Vec::new();
         let firsts =
             named.iter().zip((0..).step_by(OBJECTS_OF_A_PART)).flat_map(|(part, first)| {
@@ -312,7 +311,7 @@ fn runs<'a>(
         let chunk = place(blocks.next());
         let there = chunk.and_then(|chunk| chunks.get(chunk));
         if there.is_some_and(|there| !has_all(there, &block.fragments)) {
-            return Err(outside(manifest, all, places, chunks));
+            return Err(outside_error(manifest, all, places, chunks));
         }
         let len = block.fragments.len();
         *left = left.checked_sub(len).ok_or_else(|| {
@@ -341,8 +340,8 @@ fn has_all(chunk: &ChunkFragments, fragments: &BlockFragments<'_>) -> bool {
     }
 }
 
-/// Where a manifest names a fragment that its chunk does not have.
-fn outside<'a>(
+/// The error for a manifest that names a fragment which its chunk does not have.
+fn outside_error<'a>(
     manifest: &ObjectManifest,
     mut blocks: impl Iterator<Item = &'a u32>,
     places: &Places,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use zvf_format::key::ChunkKey;
 
-pub(crate) use table::Kept;
+pub(crate) use table::CachedOwners;
 pub use table::{ChunkOwners, Owner};
 
 use crate::{LevelReader, ModelError};
@@ -70,21 +70,21 @@ impl LevelReader {
         let Some(index) = self.objects().await? else { return Ok(None) };
         let near = near.filter(|_| self.is_chain());
         if near.is_none()
-            && self.kept_owners().get().is_none()
+            && self.cached_owners().get().is_none()
             && let Some(chunks) = column::owners(self, &index, chunks).await?
         {
             return Ok(Some(Owners { chunks, crossing: Vec::new() }));
         }
-        let kept = self.kept_owners().get_or_try_init(|| async {
+        let cached = self.cached_owners().get_or_try_init(|| async {
             let pass = Pass::all(self, self.index_cap()).await?;
             Ok::<_, ModelError>(match pass.run(&index).await? {
-                Some(table) => Kept::Table(Arc::new(table)),
-                None => Kept::TooLarge,
+                Some(table) => CachedOwners::Table(Arc::new(table)),
+                None => CachedOwners::TooLarge,
             })
         });
-        let table = match kept.await? {
-            Kept::Table(table) => Arc::clone(table),
-            Kept::TooLarge => {
+        let table = match cached.await? {
+            CachedOwners::Table(table) => Arc::clone(table),
+            CachedOwners::TooLarge => {
                 let pass = Pass::read_some(self, chunks, near).await?;
                 // Only what is asked for is kept, so there is no cap to exceed.
                 Arc::new(pass.run(&index).await?.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! One pass over all manifests, turning references round.
+//! One pass over all manifests that builds the inverted index: from fragments to objects.
 
 use std::sync::Arc;
 
@@ -13,31 +13,31 @@ use super::table::{Crossing, Owner, Table};
 use crate::objects::chunk_key;
 use crate::{LevelReader, ModelError, ObjectIndex, ObjectManifest};
 
-/// What a pass gathers, and from which chunks.
+/// A pass over manifests: its filter, and the owners and crossings so far.
 pub(super) struct Pass<'a> {
     chunks: Arc<KeyTable>,
     axes: usize,
     chain: bool,
-    wanted: Option<Wanted<'a>>,
+    filter: Option<PassFilter<'a>>,
     cap: u64,
     owners: Vec<(u32, Owner)>,
     crossings: Vec<Crossing>,
     full: bool,
 }
 
-/// Some chunks, with the number of their fragments, and some crossings.
-struct Wanted<'a> {
+/// Restricts a pass to some chunks, with the number of their fragments, and to some crossings.
+struct PassFilter<'a> {
     fragments: Vec<(u32, u64)>, // by place in the table of chunks, ascending
     near: Option<Near<'a>>,
 }
 
 impl<'a> Pass<'a> {
-    /// Everything, unless it takes more than `cap` bytes.
+    /// A pass over everything, which stops when the table takes more than `cap` bytes.
     pub(super) async fn all(level: &LevelReader, cap: u64) -> Result<Self, ModelError> {
         Self::new(level, None, cap).await
     }
 
-    /// The owners of `chunks` and crossings that are `near`, however many.
+    /// A pass for the owners of `chunks` and the crossings that are `near`, however many.
     pub(super) async fn read_some(
         level: &LevelReader,
         chunks: &[ChunkKey],
@@ -51,19 +51,19 @@ impl<'a> Pass<'a> {
             }
         }
         fragments.sort_unstable();
-        Self::new(level, Some(Wanted { fragments, near }), u64::MAX).await
+        Self::new(level, Some(PassFilter { fragments, near }), u64::MAX).await
     }
 
     async fn new(
         level: &LevelReader,
-        wanted: Option<Wanted<'a>>,
+        filter: Option<PassFilter<'a>>,
         cap: u64,
     ) -> Result<Self, ModelError> {
         Ok(Self {
             chunks: level.chunks().await?,
             axes: level.axes(),
             chain: level.is_chain(),
-            wanted,
+            filter,
             cap,
             owners: Vec::new(),
             crossings: Vec::new(),
@@ -71,7 +71,7 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// The table of what was gathered; `None` when it takes more than the cap.
+    /// Runs the pass and returns the table; `None` when it takes more than the cap.
     pub(super) async fn run(mut self, index: &ObjectIndex) -> Result<Option<Table>, ModelError> {
         if u32::try_from(index.slots()).is_err() {
             let (what, expected) = ("num_objects", Expected::AtMost(u32::MAX.into()));
@@ -111,11 +111,11 @@ impl<'a> Pass<'a> {
     /// Adds the fragments of a block of the chunk at `place`.
     fn add(&mut self, place: u32, block: &Block<'_>, row: u32) -> Result<(), ModelError> {
         let mut fragments = u64::from(u32::MAX);
-        if let Some(wanted) = &self.wanted {
-            let Ok(at) = wanted.fragments.binary_search_by_key(&place, |(place, _)| *place) else {
+        if let Some(filter) = &self.filter {
+            let Ok(at) = filter.fragments.binary_search_by_key(&place, |(place, _)| *place) else {
                 return Ok(());
             };
-            fragments = wanted.fragments.get(at).map_or(0, |(_, fragments)| *fragments);
+            fragments = filter.fragments.get(at).map_or(0, |(_, fragments)| *fragments);
         }
         check(&block.fragments, fragments)?;
         let room = self.cap.saturating_sub(self.bytes()) / ENTRY;
@@ -136,8 +136,8 @@ impl<'a> Pass<'a> {
         if space.is_none_or(|(from, to)| share_face(from, to)) {
             return;
         }
-        if let Some(wanted) = &self.wanted {
-            let near = wanted.near.is_some_and(|near| near(from.components(), to.components()));
+        if let Some(filter) = &self.filter {
+            let near = filter.near.is_some_and(|near| near(from.components(), to.components()));
             if !near {
                 return;
             }

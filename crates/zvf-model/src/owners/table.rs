@@ -92,9 +92,9 @@ impl Table {
     }
 }
 
-/// What a handle keeps of the owners of a level.
+/// The owners of a level, as a handle caches them.
 #[derive(Debug)]
-pub(crate) enum Kept {
+pub(crate) enum CachedOwners {
     Table(Arc<Table>),
     /// More than memory may hold.
     TooLarge,

@@ -5,17 +5,17 @@ use zvf_model::{ColumnBuilder, Members, Parametric, header, header_names};
 use zvf_store::Caching;
 
 use crate::objects::shown;
-use crate::told::{Told, same_rows};
+use crate::told::{LevelCase, same_rows};
 use archives::inline;
 
-pub(crate) fn everything(told: &Told) -> usize {
-    composite(told) + parametric(told) + headers(told)
+pub(crate) fn everything(case: &LevelCase) -> usize {
+    composite(case) + parametric(case) + headers(case)
 }
 
-fn composite(told: &Told) -> usize {
-    let geometries = inline(told.level.geometries()).unwrap();
-    let Some(expected) = told.whole["composite"].as_object() else {
-        assert!(geometries.is_empty(), "{}", told.name);
+fn composite(case: &LevelCase) -> usize {
+    let geometries = inline(case.level.geometries()).unwrap();
+    let Some(expected) = case.whole["composite"].as_object() else {
+        assert!(geometries.is_empty(), "{}", case.name);
         return 0;
     };
     let names: Vec<&str> = geometries.iter().map(|geometry| geometry.name()).collect();
@@ -43,11 +43,11 @@ fn composite(told: &Told) -> usize {
     geometries.len()
 }
 
-fn parametric(told: &Told) -> usize {
-    let expected = &told.whole["reference"]["parametric"];
-    let parametric = inline(Parametric::open(&told.store)).unwrap();
+fn parametric(case: &LevelCase) -> usize {
+    let expected = &case.whole["reference"]["parametric"];
+    let parametric = inline(Parametric::open(&case.store)).unwrap();
     if expected.is_null() {
-        assert!(parametric.is_none(), "{}", told.name);
+        assert!(parametric.is_none(), "{}", case.name);
         return 0;
     }
     let parametric = parametric.unwrap();
@@ -84,18 +84,18 @@ fn parametric(told: &Told) -> usize {
     objects.len() + names.names.len() + group_names.names.len()
 }
 
-fn headers(told: &Told) -> usize {
-    let expected = &told.whole["reference"]["headers"];
-    let names = inline(header_names(&told.store)).unwrap().names;
+fn headers(case: &LevelCase) -> usize {
+    let expected = &case.whole["reference"]["headers"];
+    let names = inline(header_names(&case.store)).unwrap().names;
     let Some(expected) = expected.as_object() else {
-        assert!(names.is_empty(), "{}", told.name);
+        assert!(names.is_empty(), "{}", case.name);
         return 0;
     };
     assert_eq!(names.len(), expected.len());
-    for (format, header_told) in expected {
-        let found = inline(header(&told.store, format)).unwrap().unwrap();
-        assert_eq!(Value::Object(found), *header_told, "{format}");
+    for (format, expected_header) in expected {
+        let found = inline(header(&case.store, format)).unwrap().unwrap();
+        assert_eq!(Value::Object(found), *expected_header, "{format}");
     }
-    assert!(inline(header(&told.store, "nrrd")).unwrap().is_none());
+    assert!(inline(header(&case.store, "nrrd")).unwrap().is_none());
     names.len()
 }

@@ -206,9 +206,9 @@ fn owners_are_the_same_with_and_without_room_for_a_table() {
                 let pairs: Vec<_> = owners.chunks.iter().map(|one| one.all().to_vec()).collect();
                 (pairs, owners.crossing)
             };
-            let (found, told) = (all(&narrow), all(&wide));
-            assert_eq!(found, told, "{id} {}", key[0]);
-            crossed += told.1.len();
+            let (found, expected) = (all(&narrow), all(&wide));
+            assert_eq!(found, expected, "{id} {}", key[0]);
+            crossed += expected.1.len();
         }
         assert_eq!(crossed > 0, id.starts_with("pl") || id.starts_with("sl"), "{id}");
     }

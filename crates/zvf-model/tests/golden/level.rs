@@ -7,19 +7,22 @@ use zvf_format::key::ChunkKey;
 use zvf_model::{Column, ColumnBuilder, ModelError};
 use zvf_store::Caching;
 
-use crate::told::{Told, key, same_rows, sha256};
+use crate::told::{LevelCase, key, same_rows, sha256};
 use archives::inline;
 
 /// All chunks of a level, and each of `columns` by fragment.
-fn in_order(told: &Told, columns: Vec<Result<Column, ModelError>>) -> Result<Column, ModelError> {
-    let keys = told.chunks();
+fn in_order(
+    case: &LevelCase,
+    columns: Vec<Result<Column, ModelError>>,
+) -> Result<Column, ModelError> {
+    let keys = case.chunks();
     let mut all: Option<ColumnBuilder> = None;
-    for (fragments, column) in inline(told.level.fragments(&keys)).into_iter().zip(columns) {
+    for (fragments, column) in inline(case.level.fragments(&keys)).into_iter().zip(columns) {
         let ordered = fragments?.in_order(&column?)?;
         let all = all.get_or_insert_with(|| ColumnBuilder::like(&ordered));
         all.push_rows(&ordered, 0..ordered.len());
     }
-    Ok(all.map_or_else(|| Column::empty(told.level.dtype(), 1).unwrap(), ColumnBuilder::finish))
+    Ok(all.map_or_else(|| Column::empty(case.level.dtype(), 1).unwrap(), ColumnBuilder::finish))
 }
 
 fn fragment_rows(fragment: Fragment<'_>) -> Value {
@@ -29,13 +32,13 @@ fn fragment_rows(fragment: Fragment<'_>) -> Value {
     }
 }
 
-pub(crate) fn positions(told: &Told) -> usize {
-    let Told { name, level, expected, .. } = told;
+pub(crate) fn positions(case: &LevelCase) -> usize {
+    let LevelCase { name, level, expected, .. } = case;
     let chunks = inline(level.chunks()).unwrap();
     assert_eq!(chunks.len(), expected["chunk_count"], "{name}");
-    let keys = told.chunks();
+    let keys = case.chunks();
     let positions = inline(level.positions(&keys, Caching::Once));
-    if told.is_draco() {
+    if case.is_draco() {
         if cfg!(feature = "draco") {
             // Streams in an order of their own: rows are counted, attributes refused.
             let counts = inline(level.row_counts(&keys));
@@ -62,17 +65,17 @@ pub(crate) fn positions(told: &Told) -> usize {
         assert_eq!(fragments.len(), cell["fragments"].as_u64().unwrap());
         let view = fragments.view().unwrap();
         let shown: Vec<Value> = view.iter().map(fragment_rows).collect();
-        if let Some(told) = cell["fragment_rows"].as_array() {
-            assert!(told.len() == shown.len(), "{name} {}", key[0]);
-            for (told, shown) in told.iter().zip(&shown) {
-                if told.get("range").is_some() {
-                    assert_eq!(shown, told, "{name} {}", key[0]);
+        if let Some(row_lists) = cell["fragment_rows"].as_array() {
+            assert!(row_lists.len() == shown.len(), "{name} {}", key[0]);
+            for (rows, shown) in row_lists.iter().zip(&shown) {
+                if rows.get("range").is_some() {
+                    assert_eq!(shown, rows, "{name} {}", key[0]);
                 }
             }
         }
     }
     let stride = usize::try_from(level.dtype().size).unwrap() * level.axes();
-    let all = in_order(told, positions).unwrap();
+    let all = in_order(case, positions).unwrap();
     same_rows(&expected["vertices"], all.bytes(), stride, name);
     if inline(level.tiles()).unwrap() {
         let raw = inline(level.positions(&keys, Caching::Once));
@@ -80,14 +83,14 @@ pub(crate) fn positions(told: &Told) -> usize {
             raw.into_iter().flat_map(|column| column.unwrap().bytes().to_vec()).collect();
         assert_eq!(raw[..], all.bytes()[..], "{name}");
     }
-    some_rows(told, &keys);
+    some_rows(case, &keys);
     cells.len()
 }
 
 /// Ranges of rows are the same rows as those of the whole chunk.
-fn some_rows(told: &Told, keys: &[ChunkKey]) {
-    let whole = inline(told.level.positions(keys, Caching::Once));
-    let counts = inline(told.level.row_counts(keys));
+fn some_rows(case: &LevelCase, keys: &[ChunkKey]) {
+    let whole = inline(case.level.positions(keys, Caching::Once));
+    let counts = inline(case.level.row_counts(keys));
     let asks: Vec<_> = keys
         .iter()
         .zip(&counts)
@@ -96,18 +99,18 @@ fn some_rows(told: &Told, keys: &[ChunkKey]) {
             (*key, vec![count / 2..count, 0..count.min(1)])
         })
         .collect();
-    let parts = inline(told.level.position_rows(&asks));
+    let parts = inline(case.level.position_rows(&asks));
     for ((whole, parts), (key, ranges)) in whole.iter().zip(parts).zip(asks) {
         let (whole, parts) = (whole.as_ref().unwrap(), parts.unwrap());
         for (part, range) in parts.iter().zip(ranges) {
             let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
-            assert_eq!(*part, whole.slice(range), "{} {key}", told.name);
+            assert_eq!(*part, whole.slice(range), "{} {key}", case.name);
         }
     }
 }
 
-pub(crate) fn attributes(told: &Told) -> usize {
-    let Told { name, level, expected, .. } = told;
+pub(crate) fn attributes(case: &LevelCase) -> usize {
+    let LevelCase { name, level, expected, .. } = case;
     let Some(attributes) = expected["vertex_attributes"].as_object() else { return 0 };
     let listed = inline(level.attribute_names()).unwrap();
     assert_eq!(
@@ -115,61 +118,61 @@ pub(crate) fn attributes(told: &Told) -> usize {
         attributes.keys().collect::<Vec<_>>(),
         "{name}"
     );
-    let keys = told.chunks();
+    let keys = case.chunks();
     for (attribute, expected) in attributes {
-        let told_name = format!("{name} {attribute}");
+        let context = format!("{name} {attribute}");
         let reader = inline(level.attribute(attribute)).unwrap().unwrap();
         let values = inline(reader.values(&keys, Caching::Once));
         if !expected["error"].is_null() {
-            let error = values.into_iter().find_map(Result::err).expect(&told_name);
-            assert_eq!(error.class(), Class::CountMismatch, "{told_name}: {error}");
+            let error = values.into_iter().find_map(Result::err).expect(&context);
+            assert_eq!(error.class(), Class::CountMismatch, "{context}: {error}");
             continue;
         }
-        assert_eq!(reader.dtype().to_string(), expected["dtype"].as_str().unwrap(), "{told_name}");
-        let all = in_order(told, values).unwrap_or_else(|error| panic!("{told_name}: {error}"));
+        assert_eq!(reader.dtype().to_string(), expected["dtype"].as_str().unwrap(), "{context}");
+        let all = in_order(case, values).unwrap_or_else(|error| panic!("{context}: {error}"));
         // The reference reads vectors that are declared scalar flattened.
         if reader.width() == expected["ncols"] {
-            same_rows(expected, all.bytes(), all.stride(), &told_name);
+            same_rows(expected, all.bytes(), all.stride(), &context);
         } else {
             let flattened = name.starts_with("sl3_vector_attr") || name.starts_with("ms3_tri");
-            assert!(flattened, "{told_name}");
+            assert!(flattened, "{context}");
             assert_eq!(
                 (reader.width(), sha256(all.bytes())),
-                (3, told_hash(expected)),
-                "{told_name}"
+                (3, expected_hash(expected)),
+                "{context}"
             );
         }
         if let Some(categories) = expected["categories"].as_array() {
             let known = reader.categories().unwrap();
             let shown: Vec<String> = known.values().iter().map(ToString::to_string).collect();
-            let told: Vec<&str> = categories.iter().map(|one| one.as_str().unwrap()).collect();
-            assert_eq!(shown, told, "{told_name}");
-            assert_eq!(json!(known.missing()), expected["fill_code"], "{told_name}");
+            let names: Vec<&str> = categories.iter().map(|one| one.as_str().unwrap()).collect();
+            assert_eq!(shown, names, "{context}");
+            assert_eq!(json!(known.missing()), expected["fill_code"], "{context}");
         }
     }
     attributes.len()
 }
 
-fn told_hash(expected: &Value) -> String {
+fn expected_hash(expected: &Value) -> String {
     expected["sha256"].as_str().unwrap().to_owned()
 }
 
-pub(crate) fn fragment_attributes(told: &Told) -> usize {
-    let Some(attributes) = told.expected["fragment_attributes"].as_object() else { return 0 };
+pub(crate) fn fragment_attributes(case: &LevelCase) -> usize {
+    let Some(attributes) = case.expected["fragment_attributes"].as_object() else { return 0 };
     let mut seen = 0;
     for (name, expected) in attributes {
-        let reader = inline(told.level.fragment_attribute(name)).unwrap().unwrap();
-        assert_eq!(reader.width(), expected["ncols"], "{} {name}", told.name);
+        let reader = inline(case.level.fragment_attribute(name)).unwrap().unwrap();
+        assert_eq!(reader.width(), expected["ncols"], "{} {name}", case.name);
         for cell in expected["cells"].as_array().unwrap() {
             let key = [key(&cell["chunk"])];
             let values = inline(reader.values_where_written(&key, Caching::Once)).pop().unwrap();
             let Some(values) = values.unwrap() else {
-                assert_eq!(cell["absent"], true, "{} {name} {}", told.name, key[0]);
+                assert_eq!(cell["absent"], true, "{} {name} {}", case.name, key[0]);
                 assert!(inline(reader.values(&key, Caching::Once))[0].is_err());
                 continue;
             };
-            assert_eq!((values.len()), cell["rows"], "{} {name}", told.name);
-            assert_eq!(sha256(values.bytes()), cell["sha256"], "{} {name}", told.name);
+            assert_eq!((values.len()), cell["rows"], "{} {name}", case.name);
+            assert_eq!(sha256(values.bytes()), cell["sha256"], "{} {name}", case.name);
             seen += 1;
         }
     }

@@ -9,7 +9,7 @@ use zvf_format::link::LinkStorage;
 use zvf_model::{LinkFamily, LinkRecords, VertexRow};
 use zvf_store::Caching;
 
-use crate::told::{Told, same_rows, sha256, sha256_sorted};
+use crate::told::{LevelCase, same_rows, sha256, sha256_sorted};
 use archives::inline;
 
 /// All records of a family in its order, with the segment and the cell they are from.
@@ -46,23 +46,23 @@ fn stride(family: &LinkFamily) -> usize {
 }
 
 /// Faces within the chunks of a mesh of streams: those between chunks name rows that nobody knows.
-fn inner_faces(told: &Told) {
-    let family = inline(told.level.links(Delta::SAME));
+fn inner_faces(case: &LevelCase) {
+    let family = inline(case.level.links(Delta::SAME));
     if !cfg!(feature = "draco") {
-        assert_eq!(family.unwrap_err().class(), Class::Unsupported, "{}", told.name);
+        assert_eq!(family.unwrap_err().class(), Class::Unsupported, "{}", case.name);
         return;
     }
     let family = family.unwrap().unwrap();
-    assert!(!family.is_complete(), "{}", told.name);
+    assert!(!family.is_complete(), "{}", case.name);
     let faces: usize = all(&family).iter().map(|(_, _, cell)| cell.len()).sum();
-    let between = told.expected["links"]["0"]["records"]["count"].as_u64().unwrap();
-    assert_eq!(faces as u64 + between, 112, "{}: faces of the mesh that was written", told.name);
+    let between = case.expected["links"]["0"]["records"]["count"].as_u64().unwrap();
+    assert_eq!(faces as u64 + between, 112, "{}: faces of the mesh that was written", case.name);
 }
 
-pub(crate) fn links(told: &Told) -> usize {
-    let Told { name, level, expected, .. } = told;
-    if told.is_draco() {
-        inner_faces(told);
+pub(crate) fn links(case: &LevelCase) -> usize {
+    let LevelCase { name, level, expected, .. } = case;
+    if case.is_draco() {
+        inner_faces(case);
         return 1;
     }
     let Some(families) = expected["links"].as_object() else {
@@ -73,26 +73,26 @@ pub(crate) fn links(told: &Told) -> usize {
     };
     let mut seen = 0;
     for (text, expected) in families.iter().filter(|(_, one)| one.get("records").is_some()) {
-        let told = format!("{name} links {text}");
-        let family = inline(level.links(delta(text))).unwrap().expect(&told);
+        let context = format!("{name} links {text}");
+        let family = inline(level.links(delta(text))).unwrap().expect(&context);
         let policy = family.policy();
         let store =
             if policy.store() == LinkStorage::Duplicate { "duplicate" } else { "canonical" };
         let shown = json!({"link_width": policy.link_width(), "sid_ndim": policy.sid_ndim(),
             "directed": policy.is_directed(), "store": store});
-        assert_eq!(shown, expected["policy"], "{told}");
+        assert_eq!(shown, expected["policy"], "{context}");
         assert!(family.is_complete());
-        assert_eq!(json!(family.num_links()), expected["num_links"], "{told}");
+        assert_eq!(json!(family.num_links()), expected["num_links"], "{context}");
         assert_eq!(
             json!(family.num_physical_records()),
             expected["num_physical_records"],
-            "{told}"
+            "{context}"
         );
-        assert_eq!(family.segments().len(), expected["offset_arrays"], "{told}");
+        assert_eq!(family.segments().len(), expected["offset_arrays"], "{context}");
         let names: Vec<String> =
             family.segments().iter().map(|one| one.offsets().unwrap().to_string()).collect();
         if let Some(offsets) = expected["offsets"].as_array() {
-            assert_eq!(json!(names), json!(offsets), "{told}");
+            assert_eq!(json!(names), json!(offsets), "{context}");
         }
         let records = all(&family);
         let rows: Vec<u8> = records
@@ -101,11 +101,11 @@ pub(crate) fn links(told: &Told) -> usize {
                 (0..cell.len()).flat_map(|i| bytes(cell, i)).collect::<Vec<_>>()
             })
             .collect();
-        same_rows(&expected["records"], &rows, stride(&family), &told);
+        same_rows(&expected["records"], &rows, stride(&family), &context);
         let leading = records
             .iter()
             .map(|(_, _, cell)| (0..cell.len()).filter(|i| cell.is_leading(*i)).count());
-        assert_eq!(leading.sum::<usize>(), expected["num_links"], "{told}");
+        assert_eq!(leading.sum::<usize>(), expected["num_links"], "{context}");
         some_rows(&family, &records);
         seen += 1;
     }
@@ -130,26 +130,26 @@ fn some_rows(family: &LinkFamily, records: &[(usize, usize, LinkRecords)]) {
     }
 }
 
-pub(crate) fn attributes(told: &Told) -> usize {
+pub(crate) fn attributes(case: &LevelCase) -> usize {
     let mut seen = 0;
-    for (text, expected) in told.expected["links"].as_object().into_iter().flatten() {
+    for (text, expected) in case.expected["links"].as_object().into_iter().flatten() {
         let Some(attributes) = expected["attributes"].as_object() else { continue };
-        let family = inline(told.level.links(delta(text))).unwrap().unwrap();
-        let listed = inline(told.level.link_attribute_names()).unwrap().names;
+        let family = inline(case.level.links(delta(text))).unwrap().unwrap();
+        let listed = inline(case.level.link_attribute_names()).unwrap().names;
         for (name, expected) in attributes {
-            let told = format!("{} links {text} {name}", told.name);
-            assert!(listed.contains(name), "{told}");
+            let context = format!("{} links {text} {name}", case.name);
+            assert!(listed.contains(name), "{context}");
             let attribute = inline(family.attribute(name)).unwrap().unwrap();
             let shape = expected["shape"].as_array().unwrap();
             assert_eq!(
                 attribute.dtype().to_string(),
                 expected["dtype"].as_str().unwrap(),
-                "{told}"
+                "{context}"
             );
             assert_eq!(
                 u64::from(attribute.width()),
                 shape.get(1).map_or(1, |n| n.as_u64().unwrap()),
-                "{told}"
+                "{context}"
             );
             let (mut rows, mut joined) = (Vec::new(), Vec::new());
             let mut width = 0;
@@ -168,9 +168,9 @@ pub(crate) fn attributes(told: &Told) -> usize {
                 }
                 width = stride(&family) + values.stride();
             }
-            assert_eq!(sha256(&rows), expected["sha256"], "{told}");
+            assert_eq!(sha256(&rows), expected["sha256"], "{context}");
             let hash = &expected["joined_with_record_sha256_sorted"];
-            assert_eq!(sha256_sorted(&joined, width), *hash, "{told}");
+            assert_eq!(sha256_sorted(&joined, width), *hash, "{context}");
             seen += 1;
         }
         assert!(inline(family.attribute("no such attribute")).unwrap().is_none());
@@ -179,14 +179,14 @@ pub(crate) fn attributes(told: &Told) -> usize {
 }
 
 /// Families of the versions before 0.9: links within chunks, and those between.
-pub(crate) fn older(told: &Told) -> usize {
-    let Told { name, level, expected, .. } = told;
+pub(crate) fn older(case: &LevelCase) -> usize {
+    let LevelCase { name, level, expected, .. } = case;
     let mut seen = 0;
     for (text, expected) in expected["links"].as_object().into_iter().flatten() {
         let Some(within) = expected.get("intra") else { continue };
-        let told = format!("{name} links {text}");
-        let family = inline(level.links(delta(text))).unwrap().expect(&told);
-        assert_eq!(family.link_width(), expected["link_width"], "{told}");
+        let context = format!("{name} links {text}");
+        let family = inline(level.links(delta(text))).unwrap().expect(&context);
+        assert_eq!(family.link_width(), expected["link_width"], "{context}");
         let [mut intra, mut cross] = [Vec::new(), Vec::new()];
         for (segment, _, records) in all(&family) {
             let to = if family.segments()[segment].is_intra() { &mut intra } else { &mut cross };
@@ -196,14 +196,15 @@ pub(crate) fn older(told: &Told) -> usize {
             cross.sort_by_key(|(row, _)| *row);
         }
         for (records, expected) in [(&intra, within), (&cross, &expected["cross"])] {
-            assert_eq!(records.len(), expected["count"], "{told}");
+            assert_eq!(records.len(), expected["count"], "{context}");
             if records.is_empty() {
                 continue;
             }
             let rows: Vec<u8> = records.iter().flat_map(|(_, row)| row.clone()).collect();
-            assert_eq!(sha256_sorted(&rows, stride(&family)), expected["sha256_sorted"], "{told}");
+            let sorted = sha256_sorted(&rows, stride(&family));
+            assert_eq!(sorted, expected["sha256_sorted"], "{context}");
             if !expected["sha256"].is_null() {
-                assert_eq!(sha256(&rows), expected["sha256"], "{told}");
+                assert_eq!(sha256(&rows), expected["sha256"], "{context}");
             }
             seen += 1;
         }
@@ -235,16 +236,16 @@ pub(crate) fn older(told: &Told) -> usize {
 }
 
 /// Both ends of a level see the same links, whichever of them stores the records.
-pub(crate) fn levels(told: &Told) -> usize {
-    let Told { name, level, expected, .. } = told;
+pub(crate) fn levels(case: &LevelCase) -> usize {
+    let LevelCase { name, level, expected, .. } = case;
     let mut seen = 0;
     for (text, expected) in expected["links"].as_object().into_iter().flatten() {
         let delta = delta(text);
         if delta == Delta::SAME {
             continue;
         }
-        let told = format!("{name} links {text}");
-        let here = inline(level.level_links(delta)).unwrap().expect(&told);
+        let context = format!("{name} links {text}");
+        let here = inline(level.level_links(delta)).unwrap().expect(&context);
         let pairs = |links: Vec<zvf_model::LevelLink>, swap: bool| -> BTreeSet<String> {
             let text = |row: &VertexRow| format!("{}/{}", row.chunk, row.row);
             links
@@ -255,31 +256,31 @@ pub(crate) fn levels(told: &Told) -> usize {
                 })
                 .collect()
         };
-        let down = inline(here.of_chunks(&told_chunks(level))).unwrap();
+        let down = inline(here.of_chunks(&chunk_keys(level))).unwrap();
         if here.family().link_width() > 1 {
             let counts = ["records", "intra", "cross"].map(|part| expected[part]["count"].as_u64());
             let count: u64 = counts.into_iter().flatten().sum();
-            assert_eq!(u64::try_from(down.len()).unwrap(), count, "{told}");
+            assert_eq!(u64::try_from(down.len()).unwrap(), count, "{context}");
         }
         let back = inline(here.other().level_links(Delta(-delta.0))).unwrap().unwrap();
-        let up = inline(back.of_chunks(&told_chunks(here.other()))).unwrap();
-        assert_eq!(pairs(down, false), pairs(up, true), "{told}");
+        let up = inline(back.of_chunks(&chunk_keys(here.other()))).unwrap();
+        assert_eq!(pairs(down, false), pairs(up, true), "{context}");
         seen += 1;
     }
     seen
 }
 
-fn told_chunks(level: &zvf_model::LevelReader) -> Vec<zvf_format::key::ChunkKey> {
+fn chunk_keys(level: &zvf_model::LevelReader) -> Vec<zvf_format::key::ChunkKey> {
     inline(level.chunks()).unwrap().iter().collect()
 }
 
 /// Edges of skeletons by the positions of their ends, against those that were given to the writer.
-pub(crate) fn skeletons(told: &Told) -> usize {
-    let Told { name, level, whole, .. } = told;
+pub(crate) fn skeletons(case: &LevelCase) -> usize {
+    let LevelCase { name, level, whole, .. } = case;
     if whole["truth"]["kind"] != "skeleton" {
         return 0;
     }
-    let keys = told.chunks();
+    let keys = case.chunks();
     let edges = inline(level.skeleton_edges(&keys)).unwrap();
     let truth: &Value = &whole["truth"]["edges"];
     if truth.is_null() {

@@ -12,16 +12,16 @@ mod told;
 use std::collections::BTreeMap;
 use std::panic;
 
-use told::{Told, every_level};
+use told::{LevelCase, every_level};
 
 /// What looks at one level, and how much it compared.
-type Check = fn(&Told) -> usize;
+type Check = fn(&LevelCase) -> usize;
 
 /// Every check of every level: stores are unpacked once.
 #[test]
 fn every_level_reads_as_the_reference_found_it() {
     let (mut seen, mut failed) = (BTreeMap::new(), Vec::new());
-    every_level(|told| {
+    every_level(|case| {
         let checks: [(&str, Check); 13] = [
             ("chunks, fragments and positions", level::positions),
             ("vertex attributes", level::attributes),
@@ -39,9 +39,9 @@ fn every_level_reads_as_the_reference_found_it() {
         ];
         for (name, check) in checks {
             // One fault should not hide those behind it.
-            match panic::catch_unwind(panic::AssertUnwindSafe(|| check(told))) {
+            match panic::catch_unwind(panic::AssertUnwindSafe(|| check(case))) {
                 Ok(count) => *seen.entry(name).or_insert(0) += count,
-                Err(_) => failed.push(format!("{name} of {}", told.name)),
+                Err(_) => failed.push(format!("{name} of {}", case.name)),
             }
         }
     });

@@ -8,7 +8,7 @@ use zvf_metadata::DtypeKind;
 use zvf_model::{Column, ColumnBuilder, Members, ObjectId, RowAttribute, Value as One};
 use zvf_store::Caching;
 
-use crate::told::{Told, sha256};
+use crate::told::{LevelCase, sha256};
 use archives::inline;
 
 fn ids(objects: &Value) -> Vec<ObjectId> {
@@ -16,8 +16,8 @@ fn ids(objects: &Value) -> Vec<ObjectId> {
     listed.iter().map(|one| ObjectId(one["id"].as_i64().unwrap())).collect()
 }
 
-pub(crate) fn objects(told: &Told) -> usize {
-    let Told { name, level, expected, .. } = told;
+pub(crate) fn objects(case: &LevelCase) -> usize {
+    let LevelCase { name, level, expected, .. } = case;
     let expected = &expected["objects"];
     let index = inline(level.objects()).unwrap();
     if expected.is_null() {
@@ -27,8 +27,8 @@ pub(crate) fn objects(told: &Told) -> usize {
     let index = index.unwrap();
     assert_eq!(index.slots(), expected["num_objects"].as_u64().unwrap(), "{name}");
     let listed = inline(index.ids(0..index.slots())).unwrap();
-    if let Some(told) = expected["ids"].as_array() {
-        assert_eq!(json!(listed.iter().map(|id| id.0).collect::<Vec<_>>()), json!(told), "{name}");
+    if let Some(ids) = expected["ids"].as_array() {
+        assert_eq!(json!(listed.iter().map(|id| id.0).collect::<Vec<_>>()), json!(ids), "{name}");
     }
     let ids = ids(expected);
     let rows: Vec<u64> =
@@ -59,16 +59,16 @@ pub(crate) fn objects(told: &Told) -> usize {
         .unwrap();
         assert_eq!(found, present, "{name}");
     }
-    if told.is_draco() {
+    if case.is_draco() {
         return 0;
     }
-    vertices(told, &rows);
+    vertices(case, &rows);
     ids.len()
 }
 
 /// The vertices of each object, by its manifest.
-fn vertices(told: &Told, rows: &[u64]) {
-    let Told { name, level, expected, .. } = told;
+fn vertices(case: &LevelCase, rows: &[u64]) {
+    let LevelCase { name, level, expected, .. } = case;
     let index = inline(level.objects()).unwrap().unwrap();
     let followed = inline(level.follow(&index, rows)).unwrap();
     let keys: Vec<_> = followed.chunks.iter().map(|fragments| *fragments.chunk()).collect();
@@ -100,9 +100,9 @@ fn vertices(told: &Told, rows: &[u64]) {
     }
 }
 
-pub(crate) fn owners(told: &Told) -> usize {
-    let Told { name, level, .. } = told;
-    let keys = told.chunks();
+pub(crate) fn owners(case: &LevelCase) -> usize {
+    let LevelCase { name, level, .. } = case;
+    let keys = case.chunks();
     let all = inline(level.owners(&keys, Some(&|_, _| true))).unwrap();
     let Some(index) = inline(level.objects()).unwrap() else {
         assert!(all.is_none());
@@ -163,8 +163,8 @@ pub(crate) fn shown(attribute: &RowAttribute, rows: u64) -> Vec<Value> {
     (0..values.column().len()).map(row).collect()
 }
 
-pub(crate) fn attributes(told: &Told) -> usize {
-    let Told { name, level, expected, .. } = told;
+pub(crate) fn attributes(case: &LevelCase) -> usize {
+    let LevelCase { name, level, expected, .. } = case;
     let Some(attributes) = expected["object_attributes"].as_object() else { return 0 };
     let listed = inline(level.object_attribute_names()).unwrap();
     assert_eq!(
@@ -173,41 +173,42 @@ pub(crate) fn attributes(told: &Told) -> usize {
         "{name}"
     );
     for (attribute, expected) in attributes {
-        let told = format!("{name} {attribute}");
+        let context = format!("{name} {attribute}");
         let reader = inline(level.object_attribute(attribute)).unwrap().unwrap();
         let shape = expected["shape"].as_array().unwrap();
         let width = shape.get(1).map_or(1, |n| n.as_u64().unwrap());
         assert_eq!(
             (reader.len(), u64::from(reader.width())),
             (shape[0].as_u64().unwrap(), width),
-            "{told}"
+            "{context}"
         );
         let values = inline(reader.range(0..reader.len())).unwrap();
         if reader.dtype().kind == DtypeKind::Text {
             let texts = serde_json::to_vec(&shown(&reader, reader.len())).unwrap();
-            assert_eq!(sha256(&texts), expected["sha256"], "{told}");
+            assert_eq!(sha256(&texts), expected["sha256"], "{context}");
         } else {
-            assert_eq!(reader.dtype().to_string(), expected["dtype"].as_str().unwrap(), "{told}");
-            assert_eq!(sha256(values.column().bytes()), expected["sha256"], "{told}");
+            let dtype = expected["dtype"].as_str().unwrap();
+            assert_eq!(reader.dtype().to_string(), dtype, "{context}");
+            assert_eq!(sha256(values.column().bytes()), expected["sha256"], "{context}");
         }
         if let Some(absent) = expected["absent_rows"].as_array() {
-            assert_eq!(json!(values.absent()), json!(absent), "{told}");
+            assert_eq!(json!(values.absent()), json!(absent), "{context}");
         }
         let backwards: Vec<u64> = (0..reader.len() + 2).rev().collect();
         let taken = inline(reader.rows(&backwards)).unwrap();
         for (i, row) in backwards.iter().enumerate() {
             let row = usize::try_from(*row).unwrap();
-            assert_eq!(taken.is_present(i), values.is_present(row), "{told} {row}");
+            assert_eq!(taken.is_present(i), values.is_present(row), "{context} {row}");
             if values.is_present(row) {
-                assert_eq!(taken.column().row(i), values.column().row(row), "{told} {row}");
+                assert_eq!(taken.column().row(i), values.column().row(row), "{context} {row}");
             }
         }
     }
     attributes.len()
 }
 
-pub(crate) fn groups(told: &Told) -> usize {
-    let Told { name, level, expected, .. } = told;
+pub(crate) fn groups(case: &LevelCase) -> usize {
+    let LevelCase { name, level, expected, .. } = case;
     let groups = inline(level.groups()).unwrap();
     let Some(listed) = expected["groups"].as_array() else {
         assert!(groups.is_none(), "{name}");

@@ -126,9 +126,9 @@ fn attributes_without_a_type_are_float32() {
     let first = inline(points.chunks()).unwrap().iter().next().unwrap();
     let values = inline(normal.values(&[first], Caching::Once)).remove(0).unwrap();
     let floats: Vec<Option<f64>> = (0..3).map(|column| values.float(0, column)).collect();
-    let said = [0.345_584_183_930_750_8, 0.821_618_139_743_804_9, 0.330_437_064_170_837_4];
-    for (found, said) in floats.iter().zip(said) {
-        assert!((found.unwrap() - said).abs() < 1e-7, "{floats:?}");
+    let expected = [0.345_584_183_930_750_8, 0.821_618_139_743_804_9, 0.330_437_064_170_837_4];
+    for (found, expected) in floats.iter().zip(expected) {
+        assert!((found.unwrap() - expected).abs() < 1e-7, "{floats:?}");
     }
     let (_unpacked, store) = open("nodtype06");
     let labels = inline(level(&store, 0).attribute("component_label")).unwrap().unwrap();

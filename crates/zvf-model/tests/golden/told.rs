@@ -1,4 +1,4 @@
-//! What is told about a store: every level of every store, and hashes as the expectations have them.
+//! Test cases: every level of every store, and hashes as the expectations have them.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -8,8 +8,8 @@ use zvf_store::Store;
 
 use archives::{Unpacked, ids, inline, json};
 
-/// One level of one store, and what is expected of it.
-pub(crate) struct Told {
+/// One level of one store, and its expectations.
+pub(crate) struct LevelCase {
     pub(crate) name: String,
     pub(crate) store: Store,
     pub(crate) level: LevelReader,
@@ -18,7 +18,7 @@ pub(crate) struct Told {
 }
 
 /// Visits every level of every store.
-pub(crate) fn every_level(mut visit: impl FnMut(&Told)) {
+pub(crate) fn every_level(mut visit: impl FnMut(&LevelCase)) {
     for id in ids() {
         let mut expected = json(&format!("{id}.expected.json"));
         let unpacked = Unpacked::new(&id);
@@ -30,7 +30,7 @@ pub(crate) fn every_level(mut visit: impl FnMut(&Told)) {
             let level = inline(LevelReader::open(&store, level));
             let level = level.unwrap_or_else(|error| panic!("{name}: {error}"));
             let expected = expected.take();
-            visit(&Told { name, store: store.clone(), level, expected, whole: whole.clone() });
+            visit(&LevelCase { name, store: store.clone(), level, expected, whole: whole.clone() });
         }
     }
 }
@@ -57,15 +57,15 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Compares rows with an expectation of count and hashes.
-pub(crate) fn same_rows(expected: &Value, bytes: &[u8], stride: usize, told: &str) {
-    assert_eq!(bytes.len() / stride, expected["count"], "{told}: count");
+pub(crate) fn same_rows(expected: &Value, bytes: &[u8], stride: usize, context: &str) {
+    assert_eq!(bytes.len() / stride, expected["count"], "{context}: count");
     if !expected["sha256"].is_null() {
-        assert_eq!(sha256(bytes), expected["sha256"], "{told}: rows in order");
+        assert_eq!(sha256(bytes), expected["sha256"], "{context}: rows in order");
     }
-    assert_eq!(sha256_sorted(bytes, stride), expected["sha256_sorted"], "{told}: rows");
+    assert_eq!(sha256_sorted(bytes, stride), expected["sha256_sorted"], "{context}: rows");
 }
 
-impl Told {
+impl LevelCase {
     /// The chunks of the level, in numeric order.
     pub(crate) fn chunks(&self) -> Vec<ChunkKey> {
         inline(self.level.chunks()).unwrap().iter().collect()

@@ -212,7 +212,7 @@ mod tests {
             attribute("label", DtypeKind::Text, 4, 1),
         ];
         let all = Property::list(&attributes);
-        let said: Vec<_> = all
+        let types: Vec<_> = all
             .iter()
             .map(|one| (one.json["id"].as_str().unwrap(), one.json["type"].as_str().unwrap()))
             .collect();
@@ -224,7 +224,7 @@ mod tests {
             ("rGB_colour", "rgb"),
             ("p9lives", "uint8"),
         ];
-        assert_eq!(said, expected);
+        assert_eq!(types, expected);
         assert_eq!(all[5].json["enum_labels"], json!(["false", "true"]));
     }
 

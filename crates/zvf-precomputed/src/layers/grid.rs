@@ -221,12 +221,12 @@ impl PointGrid {
         (halvings, max_cell_rows): (u32, u64),
     ) -> Result<Self, PrecomputedError> {
         if chunks.len() as u64 > MAX_CHUNKS {
-            let (found, most) = (chunks.len() as u64, MAX_CHUNKS);
-            return Err(PrecomputedError::TooLarge { what: "a number of chunks", found, most });
+            let (what, found) = ("a number of chunks", chunks.len() as u64);
+            return Err(PrecomputedError::TooLarge { what, found, most: MAX_CHUNKS });
         }
-        let (found, most) = (u64::from(level.level().0), u64::from(u8::MAX));
+        let (found, max) = (u64::from(level.level().0), u64::from(u8::MAX));
         let level_byte = u8::try_from(level.level().0).map_err(|_large| {
-            PrecomputedError::TooLarge { what: "a number of a level", found, most }
+            PrecomputedError::TooLarge { what: "a number of a level", found, most: max }
         })?;
         let cell = sizes.iter().zip(&factor).map(|(size, n)| size * to_float(*n)).collect();
         let shape = shape.into_iter().map(|n| n.max(1).cast_unsigned()).collect();
@@ -301,8 +301,8 @@ impl PointGrid {
         for (key, rows) in keys.iter().zip(self.level.row_counts(&keys).await) {
             let rows = rows?;
             if rows > MAX_ROWS_OF_CHUNK {
-                let most = MAX_ROWS_OF_CHUNK;
-                return Err(PrecomputedError::TooLarge { what: "a chunk", found: rows, most });
+                let (what, max) = ("a chunk", MAX_ROWS_OF_CHUNK);
+                return Err(PrecomputedError::TooLarge { what, found: rows, most: max });
             }
             counts.push((*key, rows));
         }

@@ -57,7 +57,7 @@ pub struct Precomputed {
     space: Space,
     layers: Mutex<HashMap<String, Arc<Layer>>>,
     cache: Cache,
-    making: Mutex<HashMap<String, Arc<AsyncMutex<()>>>>,
+    encoding: Mutex<HashMap<String, Arc<AsyncMutex<()>>>>,
     mesh_slots: Semaphore,
     max_whole_faces: usize,
     max_cell_rows: u64,
@@ -125,7 +125,7 @@ impl Precomputed {
             space,
             layers: Mutex::default(),
             cache: Cache::new(DEFAULT_CACHE_BYTES),
-            making: Mutex::default(),
+            encoding: Mutex::default(),
             mesh_slots: Semaphore::new(MAX_MESHES_AT_ONCE),
             max_whole_faces: MAX_WHOLE_FACES,
             max_cell_rows: MAX_CELL_ROWS,
@@ -196,8 +196,8 @@ impl Precomputed {
         }
         let Some(layer) = self.open_layer(layer).await? else { return Ok(None) };
         // Manifest and data of a mesh are encoded together.
-        let making = Making::begin(self, name.strip_suffix(".index").unwrap_or(&name));
-        let _held = making.gate.lock().await;
+        let slot = EncodingSlot::begin(self, name.strip_suffix(".index").unwrap_or(&name));
+        let _held = slot.gate.lock().await;
         if let Some(bytes) = self.cache.get(&name) {
             return Ok(Some(bytes));
         }
@@ -208,8 +208,8 @@ impl Precomputed {
         Ok(made)
     }
 
-    fn lock_making(&self) -> MutexGuard<'_, HashMap<String, Arc<AsyncMutex<()>>>> {
-        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_encoding(&self) -> MutexGuard<'_, HashMap<String, Arc<AsyncMutex<()>>>> {
+        self.encoding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the facts of a folder, read once.
@@ -362,26 +362,26 @@ impl Precomputed {
 }
 
 /// An object that is being encoded, or waited for; concurrent requests wait at its gate.
-struct Making<'a> {
+struct EncodingSlot<'a> {
     owner: &'a Precomputed,
     object: &'a str,
     gate: Arc<AsyncMutex<()>>,
 }
 
-impl<'a> Making<'a> {
+impl<'a> EncodingSlot<'a> {
     fn begin(owner: &'a Precomputed, object: &'a str) -> Self {
-        let gate = Arc::clone(owner.lock_making().entry(object.to_owned()).or_default());
+        let gate = Arc::clone(owner.lock_encoding().entry(object.to_owned()).or_default());
         Self { owner, object, gate }
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for EncodingSlot<'_> {
     /// Removes the gate of an abandoned request, if nobody else waits for the object.
     fn drop(&mut self) {
-        let mut making = self.owner.lock_making();
+        let mut encoding = self.owner.lock_encoding();
         // One reference is the map's, one is this value's.
         if Arc::strong_count(&self.gate) <= 2 {
-            making.remove(self.object);
+            encoding.remove(self.object);
         }
     }
 }

@@ -28,9 +28,9 @@ use zvf_store::{Build, BuildOptions, Store};
 
 use self::own::Own;
 use self::shares::Shares;
-use crate::checkpoint::{Aside, Taken};
+use crate::checkpoint::{Checkpoint, TakeOutcome};
 use crate::ladder::{KindLadder, Step};
-use crate::making::Making;
+use crate::making::KindBuild;
 use crate::names::Names;
 use crate::report::{LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
@@ -42,7 +42,7 @@ use crate::{Method, PyramidError, levels};
 pub(crate) async fn build(
     (address, store): (&str, &Store),
     ladder: &KindLadder,
-    (how, aside): (&BuildOptions, Option<&Aside>),
+    (how, checkpoint): (&BuildOptions, Option<&Checkpoint>),
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<Option<Vec<LevelReport>>, PyramidError> {
     let full = LevelReader::chain(store, LevelId(0)).await?;
@@ -54,7 +54,8 @@ pub(crate) async fn build(
     let build = levels::begin_anew(address, store, how).await?;
     // Files that got a second name are no longer the ones that were looked at.
     let store = Store::open(address, ladder.options().opening()).await?;
-    let made = spread_levels(&store, (&build, aside), (ladder, &steps, &shares), on_event).await;
+    let made =
+        spread_levels(&store, (&build, checkpoint), (ladder, &steps, &shares), on_event).await;
     levels::publish(build, made).await.map(Some)
 }
 
@@ -62,7 +63,7 @@ pub(crate) async fn build(
 /// store that has only that.
 pub(crate) async fn collect_level_0(
     store: &Store,
-    how: (&Build, Option<&Aside>),
+    how: (&Build, Option<&Checkpoint>),
     ladder: &KindLadder,
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
@@ -74,7 +75,7 @@ pub(crate) async fn collect_level_0(
 
 async fn spread_levels(
     store: &Store,
-    (build, aside): (&Build, Option<&Aside>),
+    (build, checkpoint): (&Build, Option<&Checkpoint>),
     (ladder, steps, shares): (&KindLadder, &[Step], &Shares),
     on_event: &mut impl FnMut(PyramidEvent<'_>),
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
@@ -93,7 +94,7 @@ async fn spread_levels(
         let Some(share) = shares.at(saturating_usize(step.level.into())) else { break };
         let rules = Rules { named: Vec::new(), weight: names.weight.clone() };
         let error = (ladder.method == Method::Keep).then_some(0.0);
-        let making = Making {
+        let kind_build = KindBuild {
             source: store,
             build,
             ladder,
@@ -106,25 +107,25 @@ async fn spread_levels(
             previous: None,
         };
         let own = Own {
-            making,
+            kind_build,
             reader: &reader,
             levels: &full,
             share,
             adds: saturating_usize(step.level.into()) + 1 < steps.len(),
         };
-        let taken = match aside {
-            Some(aside) => aside.take(build, step.level, (&[ladder.kind], false)).await?,
-            None => Taken::Nothing,
+        let taken = match checkpoint {
+            Some(checkpoint) => checkpoint.take(build, step.level, (&[ladder.kind], false)).await?,
+            None => TakeOutcome::Nothing,
         };
-        if matches!(taken, Taken::Discarded) {
+        if matches!(taken, TakeOutcome::Discarded) {
             on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level: step.level }));
         }
         let (mut report, documents) = match taken {
-            Taken::Level(made) => (made.report, made.documents),
-            Taken::Nothing | Taken::Discarded => {
+            TakeOutcome::Level(made) => (made.report, made.documents),
+            TakeOutcome::Nothing | TakeOutcome::Discarded => {
                 let made = own.write().await?;
-                if let Some(aside) = aside {
-                    aside.put(build, &made.0, &[]).await?;
+                if let Some(checkpoint) = checkpoint {
+                    checkpoint.put(build, &made.0, &[]).await?;
                 }
                 (made.0, vec![made.1])
             }

@@ -18,12 +18,12 @@ use crate::batches::select_rows;
 use crate::blocks::vertices_in;
 use crate::carry::Objects;
 use crate::groups;
-use crate::making::Making;
+use crate::making::KindBuild;
 use crate::report::LevelReport;
 
 /// What a level has of its own, being written.
 pub(super) struct Own<'a> {
-    pub(super) making: Making<'a>,
+    pub(super) kind_build: KindBuild<'a>,
     pub(super) reader: &'a Reader,
     /// Those that hold what is spread: level 0, and the ones that it adds to.
     pub(super) levels: &'a [LevelReader],
@@ -35,21 +35,21 @@ pub(super) struct Own<'a> {
 impl Own<'_> {
     /// Writes the level.
     pub(super) async fn write(&self) -> Result<(LevelReport, Document), PyramidError> {
-        let options = self.making.ladder.options();
+        let options = self.kind_build.ladder.options();
         let write = WriteOptions {
             memory: options.writing_bytes(),
             outside: Outside::Expand,
             ..WriteOptions::default()
         };
-        let step = self.making.step;
+        let step = self.kind_build.step;
         let schema =
-            self.making.schema(source_levels::find_linked_level(self.levels).await?).await?;
-        let mut writer = LevelWriter::new(self.making.build, step.level, schema, &write);
+            self.kind_build.schema(source_levels::find_linked_level(self.levels).await?).await?;
+        let mut writer = LevelWriter::new(self.kind_build.build, step.level, schema, &write);
         let (objects, elements) = match &self.share {
             Share::Points(_) => (0, self.write_points(&mut writer, None).await?),
             Share::Objects(objects) => {
-                let names = self.making.names;
-                let kind = self.making.ladder.kind;
+                let names = self.kind_build.names;
+                let kind = self.kind_build.ladder.kind;
                 objects.carry(self.levels, &names.source_id, writer.writer().kind(kind)?).await?;
                 groups::carry(self.levels, &[objects], writer.writer()).await?;
                 let elements = if kind == Kind::PointCloud {
@@ -68,7 +68,7 @@ impl Own<'_> {
             document.clone_from(level);
         });
         let vertices = written.await?.vertices;
-        let error = self.making.error;
+        let error = self.kind_build.error;
         let level = step.level;
         let report =
             LevelReport { level, vertices, objects, elements, error, ..LevelReport::default() };
@@ -123,7 +123,7 @@ impl Own<'_> {
         writer: &mut LevelWriter,
         objects: &Objects,
     ) -> Result<u64, PyramidError> {
-        let ladder = self.making.ladder;
+        let ladder = self.kind_build.ladder;
         let room = vertices_in(ladder.options().working_bytes(), ladder.kind);
         let mut elements = 0_u64;
         for ((at, level), vertices) in (0_u32..).zip(self.levels).zip(ladder.vertices_of_levels()) {
@@ -136,7 +136,7 @@ impl Own<'_> {
             for ids in objects.kept_of_level(at).chunks(each) {
                 let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
                 let batch = self.reader.run(&complete_query(level, query, true)).await?.batch;
-                let batch = self.making.plain_links(batch)?;
+                let batch = self.kind_build.plain_links(batch)?;
                 elements += count_elements(&batch);
                 if !batch.is_empty() {
                     writer.writer().push(&batch)?;
@@ -148,8 +148,8 @@ impl Own<'_> {
 
     /// What the level says of itself: of the full one, what it states of the data stays.
     fn describe(&self, level: &mut Document) {
-        if self.making.step.level > 0 {
-            self.making.describe(level, None, self.making.plain_recipe());
+        if self.kind_build.step.level > 0 {
+            self.kind_build.describe(level, None, self.kind_build.plain_recipe());
         } else if let Some(full) = self.levels.first() {
             let full = full.node().meta();
             level.user_metadata.clone_from(&full.user_metadata);

@@ -161,11 +161,11 @@ async fn choose_objects(
     let mut bin = full.map(|bins| bins.bin_shape().to_vec());
     for step in steps.iter().skip(1) {
         let Some(mut next) = shown.last().cloned() else { break };
-        let below = next.kept();
+        let below = next.kept_count();
         let choice = (&options.strategy, options.seed);
         let own = bin.take().unwrap_or(step.bin.clone());
         next.choose_by((reader, levels), ladder.kind, step, choice, &own).await?;
-        if next.kept() == below {
+        if next.kept_count() == below {
             break;
         }
         bin = full.is_some().then(|| step.bin.clone());

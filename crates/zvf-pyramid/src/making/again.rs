@@ -30,7 +30,7 @@ use zvf_model::{Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::{Mode, Order, Query, Reader};
 
 use super::recipe::{farthest_of, is_by_objects};
-use super::{Making, RECIPE};
+use super::{KindBuild, RECIPE};
 use crate::batches::{join_chains, order_fields, select_kept, select_rows};
 use crate::carry::{Objects, present_ids, unbroken_ids};
 use crate::columns::Points;
@@ -91,21 +91,21 @@ impl From<&'static str> for Refusal {
     }
 }
 
-/// Made again, or why not.
-pub(crate) type Tried<T> = Result<T, Refusal>;
+/// A result, or why the level has to be made anew.
+pub(crate) type Attempt<T> = Result<T, Refusal>;
 
-pub(super) fn refuse<T>(why: &'static str) -> Result<Tried<T>, PyramidError> {
+pub(super) fn refuse<T>(why: &'static str) -> Result<Attempt<T>, PyramidError> {
     Ok(Err(why.into()))
 }
 
-impl Making<'_> {
+impl KindBuild<'_> {
     /// The level as it stands, where some of it may stay; else why not. Of a level that is new nothing is
     /// asked.
     pub(super) async fn find_earlier(
         &self,
         has_objects: bool,
         retains: bool,
-    ) -> Result<Tried<Earlier<'_>>, PyramidError> {
+    ) -> Result<Attempt<Earlier<'_>>, PyramidError> {
         let Some(previous) = self.previous else { return refuse("the level is new") };
         let part = match previous.changed {
             Changed::All(why) => return refuse(why),
@@ -133,14 +133,14 @@ impl Making<'_> {
         let Some(level) = level.of_kind(kind).await? else {
             return refuse("the level lacks the kind");
         };
-        let said = level.node().meta().extras.get(RECIPE).cloned().unwrap_or_default();
-        if !self.is_same_recipe(&said) || level.chunk_shape().sizes() != self.step.chunk {
+        let recipe = level.node().meta().extras.get(RECIPE).cloned().unwrap_or_default();
+        if !self.is_same_recipe(&recipe) || level.chunk_shape().sizes() != self.step.chunk {
             return refuse("the level was made in another way");
         }
-        if kind.has_links() && !is_by_objects(&said) {
+        if kind.has_links() && !is_by_objects(&recipe) {
             return refuse(NOT_BY_OBJECTS);
         }
-        let Some(farthest) = farthest_of(&said) else {
+        let Some(farthest) = farthest_of(&recipe) else {
             return refuse("the place of the largest error is not on record");
         };
         Ok(Ok(Earlier { reader: previous.reader, level, part, farthest, retains }))
@@ -159,7 +159,7 @@ impl Making<'_> {
         objects: Option<&Objects>,
         earlier: &Earlier<'_>,
         taking: &mut Taking,
-    ) -> Result<Tried<Again>, PyramidError> {
+    ) -> Result<Attempt<Again>, PyramidError> {
         let shape = below.chunk_shape();
         let lattice = Lattice::new(shape.sizes(), self.step.size.unwrap_or(0.0))?;
         if !lattice.is_within_chunks() {
@@ -187,7 +187,7 @@ impl Making<'_> {
             let mut batches = reader.stream(query);
             while let Some(batch) = batches.next().await {
                 let batch = select_kept(&batch?, objects)?;
-                found = self.clustered(batch, Some(&lattice), found, taking)?;
+                found = self.cluster_batch(batch, Some(&lattice), found, taking)?;
             }
         }
         let stays = match &earlier.farthest.at {
@@ -281,7 +281,7 @@ impl Making<'_> {
         objects: &Objects,
         earlier: &Earlier<'_>,
         taking: &mut Taking,
-    ) -> Result<Tried<Again>, PyramidError> {
+    ) -> Result<Attempt<Again>, PyramidError> {
         let names = self.ordered_field_names(below).await?;
         let (stay, part) = earlier.split(unbroken_ids(&earlier.level).await?, objects);
         let kept = objects.kept_ids();

@@ -4,7 +4,7 @@ use zvf_format::num::{f64_from_u64, round_half_up_u64, saturating_usize, to_u64}
 use zvf_model::LevelReader;
 use zvf_query::{Order, Query, Reader};
 
-use super::Making;
+use super::KindBuild;
 use crate::batches::split_off_places;
 use crate::blocks;
 use crate::carry::Objects;
@@ -15,7 +15,7 @@ use crate::shape::chain::{self, Thin};
 use crate::shape::farthest::Farthest;
 use crate::{Method, PyramidError};
 
-impl Making<'_> {
+impl KindBuild<'_> {
     /// Chains, some objects at a time.
     pub(super) async fn chains(
         &self,

@@ -1,4 +1,4 @@
-//! One level, being made of the one below: each kind of geometry by itself, all written together.
+//! Builds one level from the one below: each kind of geometry by itself, all written together.
 //!
 //! ```text
 //! points      what lies in cells that are complete goes on            points
@@ -26,7 +26,7 @@ use zvf_query::{Query, Reader};
 use zvf_store::{Build, CodecPipeline, Store, fit_shard_shape};
 use zvf_write::{LevelWriter, Outside, Report, Schema, SpillFolder, WriteOptions};
 
-use self::again::{Again, NOT_BY_OBJECTS, Previous, Refusal, Stored, Tried};
+use self::again::{Again, Attempt, NOT_BY_OBJECTS, Previous, Refusal, Stored};
 use self::shaping::Shaping;
 
 use crate::carry::Objects;
@@ -42,8 +42,8 @@ use crate::shape::{Coarsened, Rules};
 use crate::stale::{Changed, Rebuilt, Unit};
 use crate::{Method, PyramidError};
 
-/// One kind of a level, being made.
-pub(crate) struct Making<'a> {
+/// The build of one kind of geometry of a level.
+pub(crate) struct KindBuild<'a> {
     pub(crate) source: &'a Store,
     pub(crate) build: &'a Build,
     pub(crate) ladder: &'a KindLadder,
@@ -58,21 +58,21 @@ pub(crate) struct Making<'a> {
     pub(crate) previous: Option<Previous<'a>>,
 }
 
-/// What a kind of a level is made of.
+/// The source of one kind of a level.
 struct Lot {
     below: LevelReader,
     objects: Option<Objects>,
 }
 
-/// What was made of a kind.
+/// The outcome of building one kind of a level.
 struct Figures {
-    made: Made,
+    made: CoarseningSummary,
     error: Option<f64>, // how far it may lie from level 0
-    again: Tried<Again>,
+    again: Attempt<Again>,
 }
 
-/// What was made, in numbers.
-struct Made {
+/// What coarsening made, in numbers.
+struct CoarseningSummary {
     farthest: Farthest,
     elements: u64, // edges or faces
     /// Whether objects with edges or faces were made each by itself.
@@ -81,8 +81,8 @@ struct Made {
     not_apart: Option<&'static str>,
 }
 
-/// Makes a level, of all its kinds.
-pub(crate) async fn level(all: &[Making<'_>]) -> Result<MadeLevel, PyramidError> {
+/// Builds a level, of all its kinds.
+pub(crate) async fn build_all_kinds(all: &[KindBuild<'_>]) -> Result<MadeLevel, PyramidError> {
     let mut refused = Refused { anew: Vec::new(), retains: true };
     loop {
         // What shows only in the end that it cannot be made in part is made as a whole.
@@ -94,15 +94,16 @@ pub(crate) async fn level(all: &[Making<'_>]) -> Result<MadeLevel, PyramidError>
     }
 }
 
-/// What cannot be made in part, as it turned out.
+/// What turned out not to be possible in part.
 struct Refused {
     anew: Vec<(Kind, Refusal)>,
     retains: bool, // whether cells can stay as they are stored
 }
 
-/// The same, but for what was refused; gives what else is instead: a kind, or that cells stay as they are stored.
+/// Builds a level without what was refused. Returns what has to be refused as well: a kind, or (`None`) that cells stay as
+/// they are stored.
 async fn attempt(
-    all: &[Making<'_>],
+    all: &[KindBuild<'_>],
     refused: &Refused,
 ) -> Result<Result<MadeLevel, Option<(Kind, Refusal)>>, PyramidError> {
     let Some(first) = all.first() else {
@@ -110,15 +111,15 @@ async fn attempt(
     };
     let reader = Reader::new(first.source.clone());
     let (mut lots, mut renumbered) = (Vec::new(), 0);
-    for making in all {
-        let lot = making.lot(&reader, renumbered).await?;
+    for kind_build in all {
+        let lot = kind_build.lot(&reader, renumbered).await?;
         renumbered = lot.objects.as_ref().map_or(renumbered, Objects::next_id);
         lots.push(lot);
     }
     let options = first.ladder.options();
     let memory = options.writing_bytes();
     let write = WriteOptions { memory, outside: Outside::Expand, ..WriteOptions::default() };
-    let each: Vec<(&Making<'_>, &Lot)> = all.iter().zip(&lots).collect();
+    let each: Vec<(&KindBuild<'_>, &Lot)> = all.iter().zip(&lots).collect();
     let writer = LevelWriter::new(first.build, first.step.level, schema(&each).await?, &write);
     let mut taking = Taking::new(writer, first.folder, first.ladder.kind, options.on_rows.as_ref());
     let objects: Vec<&Objects> = lots.iter().filter_map(|lot| lot.objects.as_ref()).collect();
@@ -126,20 +127,21 @@ async fn attempt(
         groups::carry(std::slice::from_ref(&lot.below), &objects, taking.writer.writer()).await?;
     }
     let mut figures = Vec::new();
-    for (making, lot) in &each {
-        let kind = making.ladder.kind;
+    for (kind_build, lot) in &each {
+        let kind = kind_build.ladder.kind;
         taking.begin_kind(kind, lot.objects.as_ref());
-        match making.make(&reader, lot, refused, &mut taking).await? {
+        match kind_build.make(&reader, lot, refused, &mut taking).await? {
             Ok(own) => figures.push(own),
             Err(refusal) => return Ok(Err(Some((kind, refusal)))),
         }
     }
     let mut documents = Vec::new();
     let describe = |kind, level: &mut Document| {
-        let own = each.iter().zip(&figures).find(|((making, _), _)| making.ladder.kind == kind);
-        if let Some(((making, lot), own)) = own {
-            let recipe = making.recipe(own.error, Some(&own.made));
-            making.describe(level, lot.objects.as_ref(), recipe);
+        let own =
+            each.iter().zip(&figures).find(|((kind_build, _), _)| kind_build.ladder.kind == kind);
+        if let Some(((kind_build, lot), own)) = own {
+            let recipe = kind_build.recipe(own.error, Some(&own.made));
+            kind_build.describe(level, lot.objects.as_ref(), recipe);
             let rows = own.stored().map_or(0, |stored| stored.rows);
             level.vertex_count = level.vertex_count.saturating_add_unsigned(rows);
         }
@@ -150,16 +152,17 @@ async fn attempt(
         return Ok(Err(None));
     }
     let rebuilt = each.iter().zip(&figures);
-    let rebuilt =
-        rebuilt.map(|((making, lot), own)| making.describe_rebuilt(lot, own, &report)).collect();
-    let reports = each.iter().zip(&figures).map(|((making, lot), figures)| {
-        let kind = making.ladder.kind;
+    let rebuilt = rebuilt
+        .map(|((kind_build, lot), own)| kind_build.describe_rebuilt(lot, own, &report))
+        .collect();
+    let reports = each.iter().zip(&figures).map(|((kind_build, lot), figures)| {
+        let kind = kind_build.ladder.kind;
         let own = report.kinds.iter().find(|(other, _)| *other == kind);
         let own = LevelReport {
-            level: making.step.level,
+            level: kind_build.step.level,
             vertices: own.map_or(report.vertices, |(_, own)| own.vertices)
                 + figures.stored().map_or(0, |stored| stored.rows),
-            objects: lot.objects.as_ref().map_or(0, |objects| to_u64(objects.kept())),
+            objects: lot.objects.as_ref().map_or(0, |objects| to_u64(objects.kept_count())),
             elements: figures.made.elements,
             error: figures.error,
             ..LevelReport::default()
@@ -197,19 +200,19 @@ const fn is_kept(codec: &CodecKind) -> bool {
 }
 
 /// The schema of level 0, with the chunks of this one.
-async fn schema(each: &[(&Making<'_>, &Lot)]) -> Result<Schema, PyramidError> {
+async fn schema(each: &[(&KindBuild<'_>, &Lot)]) -> Result<Schema, PyramidError> {
     let [(first, lot), others @ ..] = each else {
         return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
     };
     let mut schema = first.schema(Some(&lot.below)).await?;
-    for (making, lot) in others {
-        schema = making.meaning(schema.and(making.ladder.kind)?, Some(&lot.below)).await?;
+    for (kind_build, lot) in others {
+        schema = kind_build.meaning(schema.and(kind_build.ladder.kind)?, Some(&lot.below)).await?;
     }
     Ok(schema)
 }
 
-impl Making<'_> {
-    /// What it is made of; objects that are numbered anew begin at `first`.
+impl KindBuild<'_> {
+    /// Opens the source; objects that are numbered anew begin at `first`.
     async fn lot(&self, reader: &Reader, first: i64) -> Result<Lot, PyramidError> {
         let kind = self.ladder.kind;
         let below = reader.level_of_kind(self.finer_level(), kind).await?;
@@ -226,14 +229,14 @@ impl Making<'_> {
         Ok(Lot { below, objects })
     }
 
-    /// Makes it, as a whole where that was refused; gives why it must be made as a whole instead.
+    /// Builds the kind, as a whole where a refresh was refused. Returns why it must be built as a whole instead.
     async fn make(
         &self,
         reader: &Reader,
         Lot { below, objects }: &Lot,
         refused: &Refused,
         taking: &mut Taking,
-    ) -> Result<Tried<Figures>, PyramidError> {
+    ) -> Result<Attempt<Figures>, PyramidError> {
         let (kind, objects) = (self.ladder.kind, objects.as_ref());
         let earlier = match refused.anew.iter().find(|(other, _)| *other == kind) {
             None => self.find_earlier(objects.is_some(), refused.retains).await?,
@@ -260,7 +263,7 @@ impl Making<'_> {
             Some(Ok(again)) => {
                 let (farthest, elements) = (again.farthest.clone(), again.elements);
                 let by_objects = kind.has_links();
-                (Made { farthest, elements, by_objects, not_apart: None }, Ok(again))
+                (CoarseningSummary { farthest, elements, by_objects, not_apart: None }, Ok(again))
             }
             Some(Err(refusal)) => return Ok(Err(refusal)),
             None => {
@@ -277,14 +280,14 @@ impl Making<'_> {
         Ok(Ok(Figures { made, error, again }))
     }
 
-    /// Makes all of it of the level below.
+    /// Builds all of it from the level below.
     async fn make_anew(
         &self,
         reader: &Reader,
         below: &LevelReader,
         objects: Option<&Objects>,
         taking: &mut Taking,
-    ) -> Result<Made, PyramidError> {
+    ) -> Result<CoarseningSummary, PyramidError> {
         let kind = self.ladder.kind;
         if kind == Kind::PointCloud || kind.is_chain() {
             let farthest = if kind == Kind::PointCloud {
@@ -292,7 +295,12 @@ impl Making<'_> {
             } else {
                 self.chains((reader, below), objects, taking).await?
             };
-            return Ok(Made { farthest, elements: 0, by_objects: false, not_apart: None });
+            return Ok(CoarseningSummary {
+                farthest,
+                elements: 0,
+                by_objects: false,
+                not_apart: None,
+            });
         }
         let mut not_apart = None;
         if let Some(objects) = objects {
@@ -306,16 +314,16 @@ impl Making<'_> {
             None => self.make_by_blocks(reader, below, objects, taking).await?,
         };
         let farthest = Farthest { error, at: None };
-        Ok(Made { farthest, elements, by_objects: false, not_apart })
+        Ok(CoarseningSummary { farthest, elements, by_objects: false, not_apart })
     }
 
-    /// How much of it was made of the level below, and what of it differs from the level as it was.
+    /// Returns how much of it was built from the level below, and what of it differs from the level as it was.
     fn describe_rebuilt(&self, lot: &Lot, own: &Figures, report: &Report) -> (Rebuilt, Changed) {
         let (level, kind) = (self.step.level, self.ladder.kind);
         let written = report.kinds.iter().find(|(other, _)| *other == kind);
         let chunks = written.map_or(report.chunks, |(_, own)| own.chunks)
             + own.stored().map_or(0, |stored| stored.chunks);
-        let objects = lot.objects.as_ref().map(|objects| to_u64(objects.kept()));
+        let objects = lot.objects.as_ref().map(|objects| to_u64(objects.kept_count()));
         let count = |unit| match unit {
             Unit::Chunks => chunks,
             Unit::Objects => objects.unwrap_or(chunks),
@@ -375,9 +383,9 @@ impl Making<'_> {
             if doc.sharding().is_some() {
                 // A chunk of this level may hold much more than one of level 0, and level 0 may have been written
                 // before shards had a largest number of cells.
-                let (shard, most) =
-                    (fit_shard_shape(doc.chunk_shape.clone()), self.ladder.options().memory / 8);
-                schema = schema.sharded(&shard)?.with_shard_bytes(most);
+                let shard = fit_shard_shape(doc.chunk_shape.clone());
+                let max_shard_bytes = self.ladder.options().memory / 8;
+                schema = schema.sharded(&shard)?.with_shard_bytes(max_shard_bytes);
             }
         }
         self.meaning(schema, linked).await
@@ -411,7 +419,7 @@ impl Making<'_> {
         Ok(schema)
     }
 
-    /// A question to the level below.
+    /// Completes a query of the level below.
     fn asking(&self, query: Query, objects: Option<&Objects>) -> Query {
         let query = query.at_level(self.finer_level()).of_kind(self.ladder.kind).uncached();
         let query = if self.folder.is_some() { query.with_places() } else { query };
@@ -457,7 +465,7 @@ impl Making<'_> {
         }
     }
 
-    /// What the level says of itself.
+    /// Fills in the document of the level.
     pub(crate) fn describe(&self, level: &mut Document, objects: Option<&Objects>, recipe: Json) {
         let root = &self.source.root().zarr_vectors;
         level.parent_level = Some(i64::from(self.step.level).saturating_sub(1));

@@ -17,8 +17,8 @@ use zvf_format::num::to_u64;
 use zvf_model::{Batch, Kind, LevelReader, ObjectId};
 use zvf_query::{Query, Reader};
 
-use super::again::{Again, Earlier, Refusal, Tried, refuse};
-use super::{Made, Making};
+use super::again::{Again, Attempt, Earlier, Refusal, refuse};
+use super::{CoarseningSummary, KindBuild};
 use crate::batches::{join_objects, order_fields, split_off_places};
 use crate::carry::{Objects, present_ids};
 use crate::links::Taking;
@@ -32,7 +32,7 @@ use crate::{PyramidError, apart, blocks};
 /// Objects that are made together, by their ids.
 type Groups = Vec<Vec<i64>>;
 
-impl Making<'_> {
+impl KindBuild<'_> {
     /// The objects that are kept in groups that fit in memory, where each can be made by itself. Of links only those
     /// near one of `changed` are looked at, where that is given.
     async fn group_objects(
@@ -40,7 +40,7 @@ impl Making<'_> {
         below: &LevelReader,
         objects: &Objects,
         changed: Option<&BTreeSet<i64>>,
-    ) -> Result<Tried<Groups>, PyramidError> {
+    ) -> Result<Attempt<Groups>, PyramidError> {
         let sizes = match apart::measure_objects(below, changed).await? {
             Ok(sizes) => sizes,
             Err(why) => return refuse(why),
@@ -74,7 +74,7 @@ impl Making<'_> {
         below: &LevelReader,
         objects: &Objects,
         taking: &mut Taking,
-    ) -> Result<Tried<Made>, PyramidError> {
+    ) -> Result<Attempt<CoarseningSummary>, PyramidError> {
         let groups = match self.group_objects(below, objects, None).await? {
             Ok(groups) => groups,
             Err(refusal) => return Ok(Err(refusal)),
@@ -95,7 +95,7 @@ impl Making<'_> {
             elements += joined.elements();
             taking.take(&joined, &places.of)?;
         }
-        Ok(Ok(Made { farthest, elements, by_objects: true, not_apart: None }))
+        Ok(Ok(CoarseningSummary { farthest, elements, by_objects: true, not_apart: None }))
     }
 
     /// Makes the objects that changed of the level below, and takes the others from the level as it stands.
@@ -105,7 +105,7 @@ impl Making<'_> {
         objects: &Objects,
         earlier: &Earlier<'_>,
         taking: &mut Taking,
-    ) -> Result<Tried<Again>, PyramidError> {
+    ) -> Result<Attempt<Again>, PyramidError> {
         let (stay, part) = earlier.split(present_ids(&earlier.level).await?, objects);
         let groups = match self.group_objects(below, objects, Some(&part.objects)).await? {
             Ok(groups) => groups,
@@ -180,7 +180,10 @@ struct Places {
 
 /// The largest error of some objects, where it is larger than that of others.
 fn max_error_of(made: &[CoarseObject], others: Farthest) -> Farthest {
-    made.iter().fold(others, |most, one| most.max(one.made.error, Some(Spot::Object(one.id))))
+    let larger = |farthest: Farthest, one: &CoarseObject| {
+        farthest.max(one.made.error, Some(Spot::Object(one.id)))
+    };
+    made.iter().fold(others, larger)
 }
 
 /// Objects one after the other; none where they have other columns.

@@ -7,7 +7,7 @@ use zvf_format::key::Delta;
 use zvf_model::{Kind, LevelReader};
 use zvf_query::{Query, Reader};
 
-use super::Making;
+use super::KindBuild;
 use crate::batches::{select_kept, split_off_places};
 use crate::blocks::{self, Blocks};
 use crate::carry::Objects;
@@ -15,7 +15,7 @@ use crate::links::Taking;
 use crate::shape::Coarsened;
 use crate::{Method, PyramidError};
 
-impl Making<'_> {
+impl KindBuild<'_> {
     /// The level as a whole, or block by block.
     pub(super) async fn make_by_blocks(
         &self,
@@ -29,8 +29,8 @@ impl Making<'_> {
         // A tree is made as a whole.
         let whole = self.ladder.kind == Kind::Skeleton;
         let room = blocks::vertices_in(self.ladder.options().working_bytes(), self.ladder.kind);
-        let most = if whole { u64::MAX } else { room };
-        let blocks = Blocks::build(below, most).await?;
+        let max_rows = if whole { u64::MAX } else { room };
+        let blocks = Blocks::build(below, max_rows).await?;
         if blocks.len() < 2 {
             let batch = reader.run(&self.asking(Query::all(), objects)).await?.batch;
             let (batch, places) = split_off_places(select_kept(&batch, objects)?)?;

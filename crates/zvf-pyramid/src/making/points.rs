@@ -11,7 +11,7 @@ use zvf_format::num::to_u64;
 use zvf_model::{Batch, LevelReader};
 use zvf_query::{Mode, Order, Query, Reader};
 
-use super::Making;
+use super::KindBuild;
 use crate::batches::{concatenate, select_kept, split_off_places};
 use crate::blocks::{self, Blocks};
 use crate::carry::Objects;
@@ -21,7 +21,7 @@ use crate::shape::lattice::Lattice;
 use crate::shape::{Coarsened, points};
 use crate::{Method, PyramidError};
 
-impl Making<'_> {
+impl KindBuild<'_> {
     pub(super) async fn points(
         &self,
         reader: &Reader,
@@ -41,7 +41,7 @@ impl Making<'_> {
             let (mut batches, mut found) = (reader.stream(query), Farthest::default());
             while let Some(batch) = batches.next().await {
                 let batch = select_kept(&batch?, objects)?;
-                found = self.clustered(batch, lattice.as_ref(), found, taking)?;
+                found = self.cluster_batch(batch, lattice.as_ref(), found, taking)?;
             }
             return Ok(found);
         };
@@ -55,15 +55,15 @@ impl Making<'_> {
                 held.push(select_kept(&batch?, objects)?);
             }
             if !held.is_empty() {
-                found = self.clustered(concatenate(&held)?, lattice.as_ref(), found, taking)?;
+                found = self.cluster_batch(concatenate(&held)?, lattice.as_ref(), found, taking)?;
             }
         }
         Ok(found)
     }
 
-    /// Takes one point for each cell of a batch, or the batch where there are no cells; gives the largest error
+    /// Takes one point for each cell of a batch, or the batch where there are no cells; returns the largest error
     /// so far.
-    pub(super) fn clustered(
+    pub(super) fn cluster_batch(
         &self,
         batch: Batch,
         lattice: Option<&Lattice>,

@@ -2,13 +2,13 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Made, Making};
+use super::{CoarseningSummary, KindBuild};
 use crate::shape::farthest::Farthest;
 use crate::stale::Unit;
 
-impl Making<'_> {
+impl KindBuild<'_> {
     /// How the level was made, so that it can be made again; without what was found meanwhile where nothing was made.
-    pub(super) fn recipe(&self, error: Option<f64>, made: Option<&Made>) -> Json {
+    pub(super) fn recipe(&self, error: Option<f64>, made: Option<&CoarseningSummary>) -> Json {
         let options = self.ladder.options();
         let rules =
             options.rules.iter().map(|(name, rule)| (name.clone(), rule.to_string().into()));
@@ -37,7 +37,7 @@ impl Making<'_> {
     }
 
     /// Whether a level with this recipe is made as this one will be.
-    pub(super) fn is_same_recipe(&self, said: &Json) -> bool {
+    pub(super) fn is_same_recipe(&self, recipe: &Json) -> bool {
         let plain = |recipe: &Json| {
             let mut recipe = recipe.as_object().cloned().unwrap_or_default();
             for found in ["geometric_error", FARTHEST, UNIT] {
@@ -45,7 +45,7 @@ impl Making<'_> {
             }
             recipe
         };
-        plain(said) == plain(&self.recipe(None, None))
+        plain(recipe) == plain(&self.recipe(None, None))
     }
 
     /// The recipe of a level of which nothing was made coarser.
@@ -55,13 +55,13 @@ impl Making<'_> {
 }
 
 /// The largest error of a level and its place, as the recipe has them.
-pub(super) fn farthest_of(said: &Json) -> Option<Farthest> {
-    said.get(FARTHEST).and_then(Farthest::from_json)
+pub(super) fn farthest_of(recipe: &Json) -> Option<Farthest> {
+    recipe.get(FARTHEST).and_then(Farthest::from_json)
 }
 
 /// Whether objects with edges or faces were made each by itself, as the recipe has it.
-pub(super) fn is_by_objects(said: &Json) -> bool {
-    said.get(UNIT).is_some()
+pub(super) fn is_by_objects(recipe: &Json) -> bool {
+    recipe.get(UNIT).is_some()
 }
 
 /// Where the recipe has the largest error over the level below, and its place.

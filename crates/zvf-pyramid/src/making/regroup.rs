@@ -20,7 +20,7 @@ use zvf_model::{Batch, Column, ColumnBuilder, LevelReader, ObjectId, Parts};
 use zvf_query::{Order, Query, Reader};
 use zvf_write::{Block, BlockSorter, Blocks, PairReader, Pairs, SpillFolder, WriteError};
 
-use super::Making;
+use super::KindBuild;
 use crate::PyramidError;
 use crate::batches::{has_same_columns, split_off_places};
 use crate::carry::Objects;
@@ -45,7 +45,7 @@ struct ChunkRows<'a> {
     places: &'a [u64],
 }
 
-impl Making<'_> {
+impl KindBuild<'_> {
     /// Puts the chains that are kept together; `None` where something is not as it should be.
     pub(super) async fn regroup(
         &self,
@@ -227,11 +227,11 @@ impl Columns {
 }
 
 impl Regrouped {
-    /// The next `most` of the chains whose ids are `ids`, and the places of their vertices, where those are asked for.
+    /// The next `max_chains` of the chains whose ids are `ids`, and the places of their vertices, where those are asked for.
     pub(super) fn next(
         &mut self,
         ids: &[i64],
-        most: usize,
+        max_chains: usize,
     ) -> Result<Option<(Batch, Vec<u64>)>, PyramidError> {
         let mut builders: Vec<ColumnBuilder> =
             self.columns.all(&self.columns.like).flatten().map(ColumnBuilder::like).collect();
@@ -249,7 +249,7 @@ impl Regrouped {
                 },
             };
             if last != Some(chain) {
-                if objects.len() == most {
+                if objects.len() == max_chains {
                     self.held = Some((chain, bytes));
                     break;
                 }

@@ -64,7 +64,7 @@ impl ReferenceLevel {
     }
 
     /// The same without its vertices and objects: how rows lie in chunks.
-    pub(super) fn emptied(self) -> Self {
+    pub(super) fn without_contents(self) -> Self {
         let Self { keys, starts, bin, chunk, .. } = self;
         Self { keys, starts, bin, chunk, ..Self::default() }
     }
@@ -86,10 +86,12 @@ pub(super) fn coarsen(
     bin: Vec<f64>,
     chunk: Vec<f64>,
 ) -> Result<(ReferenceLevel, Vec<u32>), PyramidError> {
-    let (mut of, bins) = binned(source, &bin);
-    let (means, passed) =
-        rayon::join(|| Means::accumulate(source, kept, &of, bins), || passed(source, kept, &of));
-    let (mut level, row_of) = laid_out(&means, source.axes(), &chunk)?;
+    let (mut of, bins) = assign_bins(source, &bin);
+    let (means, paths) = rayon::join(
+        || Means::accumulate(source, kept, &of, bins),
+        || trace_objects(source, kept, &of),
+    );
+    let (mut level, row_of) = lay_out_means(&means, source.axes(), &chunk)?;
     let place_of = |number: &u32| row_of.get(usize_from_u32(*number)).copied().unwrap_or(NONE);
     of.par_iter_mut().for_each(|number| *number = place_of(number));
     (level.bin, level.chunk) = (bin, chunk);
@@ -100,7 +102,7 @@ pub(super) fn coarsen(
         return Ok((level, of));
     }
     level.offsets.push(0);
-    let mut kept = kept.iter().zip(passed.iter().flatten()).peekable();
+    let mut kept = kept.iter().zip(paths.iter().flatten()).peekable();
     for row in 0..source.objects() {
         if let Some((_, bins)) = kept.next_if(|(kept, _)| **kept == row) {
             level.references.extend(bins.iter().map(place_of));
@@ -111,21 +113,21 @@ pub(super) fn coarsen(
     Ok((level, of))
 }
 
-/// The bin of each row by its number, and the bins.
-fn binned(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
+/// Returns the bin of each row by its number, and the bins.
+fn assign_bins(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
     let axes = source.axes().max(1);
     let mut of = vec![NONE; source.rows()];
     let parts = of.par_chunks_mut(ROWS).zip(source.positions.par_chunks(ROWS.saturating_mul(axes)));
     let parts: Vec<Vec<Bin>> = parts
         .map(|(of, positions)| {
-            let mut seen = Seen::default();
+            let mut numbers = BinNumbers::default();
             for (to, at) in of.iter_mut().zip(positions.chunks_exact(axes)) {
-                *to = seen.number(Bin::containing(at, size));
+                *to = numbers.number(Bin::containing(at, size));
             }
-            seen.bins
+            numbers.bins
         })
         .collect();
-    let mut all = Seen::default();
+    let mut all = BinNumbers::default();
     let number = |bins: Vec<Bin>| bins.into_iter().map(|bin| all.number(bin)).collect();
     let numbers: Vec<Vec<u32>> = parts.into_iter().map(number).collect();
     of.par_chunks_mut(ROWS).zip(&numbers).for_each(|(of, numbers)| {
@@ -135,15 +137,15 @@ fn binned(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
     (of, all.bins)
 }
 
-/// Bins, numbered as they are met.
+/// Bins, numbered in the order of their first rows.
 #[derive(Debug, Default)]
-struct Seen {
+struct BinNumbers {
     known: FxHashMap<Bin, u32>,
     bins: Vec<Bin>,
     last: u32,
 }
 
-impl Seen {
+impl BinNumbers {
     fn number(&mut self, bin: Bin) -> u32 {
         if self.bins.get(usize_from_u32(self.last)) != Some(&bin) {
             let next = saturating_u32_from_usize(self.bins.len());
@@ -156,7 +158,7 @@ impl Seen {
     }
 }
 
-/// What the vertices of each bin come to.
+/// The sums and counts of the vertices of each bin.
 #[derive(Debug)]
 struct Means {
     bins: Vec<Bin>,
@@ -165,7 +167,7 @@ struct Means {
 }
 
 impl Means {
-    /// Sums up object by object: in another order they would not come out the same to the last bit.
+    /// Sums up object by object: another order would change the last bits.
     fn accumulate(source: &ReferenceLevel, kept: &[usize], of: &[u32], bins: Vec<Bin>) -> Self {
         let axes = source.axes();
         let mut sums = vec![0.0; bins.len().saturating_mul(axes)];
@@ -185,8 +187,8 @@ impl Means {
     }
 }
 
-/// The bins that each of the objects `kept` passes, repeats in a row left out; some objects at a time.
-fn passed(source: &ReferenceLevel, kept: &[usize], of: &[u32]) -> Vec<Vec<Vec<u32>>> {
+/// Returns the bins that each of the objects `kept` passes, without repeats in a row, in batches of objects.
+fn trace_objects(source: &ReferenceLevel, kept: &[usize], of: &[u32]) -> Vec<Vec<Vec<u32>>> {
     if source.ids.is_none() {
         return Vec::new();
     }
@@ -200,18 +202,18 @@ fn passed(source: &ReferenceLevel, kept: &[usize], of: &[u32]) -> Vec<Vec<Vec<u3
     kept.par_chunks(OBJECTS).map(|some| some.iter().map(bins).collect()).collect()
 }
 
-/// A mean: its chunk, its bin and the number of that, and where it is.
-type Laid = (ChunkKey, Bin, usize, [f32; AXES]);
+/// A mean: its chunk, its bin and the number of that, and its position.
+type ChunkMean = (ChunkKey, Bin, usize, [f32; AXES]);
 
-/// The means as rows of chunks, and the row of each; none for a bin of nothing.
-fn laid_out(
+/// Lays out the means as rows of chunks, and returns the row of each; none for an empty bin.
+fn lay_out_means(
     means: &Means,
     axes: usize,
     chunk: &[f64],
 ) -> Result<(ReferenceLevel, Vec<u32>), PyramidError> {
     let shape = ChunkShape::new(chunk)?;
     let there = means.counts.par_iter().enumerate().filter(|(_, count)| **count > 0);
-    let rows: Result<Vec<Laid>, PyramidError> = there
+    let rows: Result<Vec<ChunkMean>, PyramidError> = there
         .map(|(number, count)| {
             let (mut at, mut wide) = ([0.0; AXES], [0.0; AXES]);
             let from = number.saturating_mul(axes);

@@ -15,7 +15,7 @@ use zvf_query::{Query, Reader};
 use zvf_store::Store;
 
 use super::coarsen::{NONE, ReferenceLevel};
-use super::read::described;
+use super::read::read_attributes;
 use crate::PyramidError;
 use crate::batches::split_off_places;
 use crate::columns::gather;
@@ -59,8 +59,8 @@ impl SourceElements {
         for field in elements.fields().iter().filter(|_| !implied) {
             let family = format!("0/link_attributes/{}/0", field.name);
             if let Some(segment) = store.nodes().children(&family).await?.names.first() {
-                let said = described(store, &format!("{family}/{segment}")).await?;
-                described_fields.push((field.name.to_string(), said));
+                let attributes = read_attributes(store, &format!("{family}/{segment}")).await?;
+                described_fields.push((field.name.to_string(), attributes));
                 own = own.with_field(field.clone())?;
             }
         }
@@ -90,8 +90,8 @@ impl SourceElements {
 
     /// The metadata of an attribute.
     pub(super) fn attributes_of(&self, name: &str) -> Object {
-        let said = self.described.iter().find(|(known, _)| known == name);
-        said.map(|(_, attributes)| attributes.clone()).unwrap_or_default()
+        let own_field = self.described.iter().find(|(known, _)| known == name);
+        own_field.map(|(_, attributes)| attributes.clone()).unwrap_or_default()
     }
 
     /// Goes on to the next level, which has the objects `kept` and rows of the last one in `parents`.

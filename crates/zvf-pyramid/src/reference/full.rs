@@ -20,7 +20,7 @@ use zvf_write::GroupTable;
 use super::coarsen::{NONE, ReferenceLevel};
 use super::element_cells;
 use super::elements::SourceElements;
-use super::read::described;
+use super::read::read_attributes;
 use super::write::{FullReport, Target, plan};
 use crate::PyramidError;
 use crate::clusters::Clusters;
@@ -57,7 +57,7 @@ impl FullContent {
                 }
             }
             let Some(column) = join(&cells.iter().collect::<Vec<_>>()) else { continue };
-            let attributes = described(store, &format!("0/vertex_attributes/{name}")).await?;
+            let attributes = read_attributes(store, &format!("0/vertex_attributes/{name}")).await?;
             columns.push(DescribedColumn { field: attribute.field(column), attributes });
         }
         let of_store = std::slice::from_ref(&reader);
@@ -107,7 +107,7 @@ impl FullContent {
             return Ok(());
         }
         let references = reference_counts(source, kept);
-        let of = referenced(parents, &references);
+        let of = drop_unreferenced(parents, &references);
         let clusters = Clusters::new(&of, level.rows());
         for column in &mut self.columns {
             let rule = Aggregation::default_for(&column.field, true);
@@ -161,8 +161,8 @@ pub(super) fn reference_counts(source: &ReferenceLevel, kept: &[usize]) -> Vec<u
     counts
 }
 
-/// The row of the level that each row is in; none for a row that nothing refers to.
-pub(super) fn referenced(parents: &[u32], references: &[u64]) -> Vec<u32> {
+/// Returns the row of the level that each row is in; none for a row that nothing refers to.
+pub(super) fn drop_unreferenced(parents: &[u32], references: &[u64]) -> Vec<u32> {
     let parent = |(parent, count): (&u32, &u64)| if *count > 0 { *parent } else { NONE };
     parents.iter().zip(references).map(parent).collect()
 }

@@ -18,8 +18,8 @@ use super::coarsen::{NONE, ReferenceLevel};
 use super::write::plan as plan_of;
 use crate::PyramidError;
 
-/// Parents some levels up, of those of each level on the way.
-pub(super) fn composed(steps: &[Vec<u32>]) -> Vec<u32> {
+/// Composes the parents of each level into those some levels up.
+pub(super) fn compose_steps(steps: &[Vec<u32>]) -> Vec<u32> {
     let Some((first, rest)) = steps.split_first() else { return Vec::new() };
     rest.iter().fold(first.clone(), |parents, step| {
         let next = |parent: &u32| step.get(usize_from_u32(*parent)).copied().unwrap_or(NONE);
@@ -196,9 +196,9 @@ mod tests {
 
     #[test]
     fn parents_of_parents() {
-        assert_eq!(composed(&[vec![1, 0, NONE], vec![5, 6]]), [6, 5, NONE]);
-        assert_eq!(composed(&[vec![1, NONE], vec![5]]), [NONE, NONE]);
-        assert!(composed(&[]).is_empty());
+        assert_eq!(compose_steps(&[vec![1, 0, NONE], vec![5, 6]]), [6, 5, NONE]);
+        assert_eq!(compose_steps(&[vec![1, NONE], vec![5]]), [NONE, NONE]);
+        assert!(compose_steps(&[]).is_empty());
     }
 
     #[test]

@@ -115,8 +115,8 @@ impl Reference {
     /// The levels that vertices of a level are linked to, by how many levels up they are.
     fn gaps(&self) -> std::ops::RangeInclusive<usize> {
         let all = self.factors.len();
-        let most = usize::try_from(self.depth).unwrap_or(all).min(all);
-        1..=if self.storage == CrossLevelStorage::None { 0 } else { most }
+        let max_gap = usize::try_from(self.depth).unwrap_or(all).min(all);
+        1..=if self.storage == CrossLevelStorage::None { 0 } else { max_gap }
     }
 }
 
@@ -206,17 +206,17 @@ async fn write_levels(
             elements: more.map_or(0, |more| more.elements),
             ..LevelReport::default()
         });
-        all.push(std::mem::replace(&mut source, level).emptied());
+        all.push(std::mem::replace(&mut source, level).without_contents());
         if !gaps.is_empty() {
             parents.push(parent);
         }
     }
-    all.push(source.emptied());
+    all.push(source.without_contents());
     for gap in gaps.clone() {
         for (at, fine) in all.iter().enumerate() {
             let Some(coarse) = all.get(at + gap) else { break };
             let Some(steps) = parents.get(at..at + gap) else { break };
-            let parent = links::composed(steps);
+            let parent = links::compose_steps(steps);
             let both = reference.storage == CrossLevelStorage::Explicit;
             let pair = links::Pair { root: store.root(), fine, coarse, at, gap };
             pair.write(build, &parent, both).await?;

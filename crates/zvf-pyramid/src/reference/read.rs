@@ -47,7 +47,7 @@ pub(super) async fn level(store: &Store) -> Result<ReferenceLevel, PyramidError>
     level.keys = keys;
     level.offsets = vec![0];
     match reader.objects().await? {
-        Some(index) => indexed(&mut level, &index, &fragments).await?,
+        Some(index) => read_indexed_objects(&mut level, &index, &fragments).await?,
         None => all_as_one(&mut level, &fragments)?,
     }
     Ok(level)
@@ -99,8 +99,8 @@ impl Chunk<'_> {
     }
 }
 
-/// The objects of the index.
-async fn indexed(
+/// Reads the objects of the index.
+async fn read_indexed_objects(
     level: &mut ReferenceLevel,
     index: &ObjectIndex,
     fragments: &[ChunkFragments],
@@ -141,8 +141,8 @@ fn all_as_one(
     Ok(())
 }
 
-/// What the array at `path` says of its values.
-pub(super) async fn described(store: &Store, path: &str) -> Result<Object, PyramidError> {
+/// Reads the attributes of the array at `path`.
+pub(super) async fn read_attributes(store: &Store, path: &str) -> Result<Object, PyramidError> {
     let mut attributes = match store.nodes().node(path).await?.as_deref() {
         Some(Node::Array(array)) => array.attributes.clone(),
         _ => Object::new(),

@@ -8,7 +8,7 @@ use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_model::{Batch, Parts};
 
 use super::farthest::{Farthest, Spot};
-use super::{Coarsened, Rules, Segment, merged, point};
+use super::{Coarsened, Rules, Segment, merge_batch, point};
 use crate::PyramidError;
 use crate::clusters::Clusters;
 use crate::columns::{floats, gather};
@@ -63,7 +63,7 @@ pub(crate) fn simplify_chains(
     }
     let positions = gather(batch.positions(), &heads);
     let clusters = Clusters::new(&of, heads.len()).with_heads(heads);
-    let made = merged(&drop_owners(batch)?, &clusters, positions, rules, false)?;
+    let made = merge_batch(&drop_owners(batch)?, &clusters, positions, rules, false)?;
     let batch = made.with_parts(Parts::new(offsets, objects)?)?;
     Ok(Coarsened { batch, vertex_map: of, error: farthest.error, at: farthest.at })
 }
@@ -150,7 +150,7 @@ mod tests {
         batch.with_field(Field::new("t", t)).unwrap()
     }
 
-    fn made(thin: Thin, named: &[(String, Aggregation)]) -> Coarsened {
+    fn simplify(thin: Thin, named: &[(String, Aggregation)]) -> Coarsened {
         let rules = Rules { named: named.to_vec(), weight: "count".to_owned() };
         simplify_chains(&zigzag(), thin, &rules).unwrap()
     }
@@ -168,19 +168,19 @@ mod tests {
             (Thin::Within(10.0), &[0.0, 4.0, 5.0, 6.0]),
             (Thin::Every(3), &[0.0, 3.0, 4.0, 5.0, 6.0]),
         ] {
-            let made = made(thin, &[]);
+            let made = simplify(thin, &[]);
             assert_eq!(values(&made), want, "{thin:?}");
             assert_eq!(made.batch.parts().objects(), [ObjectId(3), ObjectId(8)]);
         }
-        let error = made(Thin::Within(10.0), &[]).error;
+        let error = simplify(Thin::Within(10.0), &[]).error;
         assert!((error - 5.0).abs() < 1e-9, "{error}");
-        assert!(made(Thin::Every(3), &[]).error > 1.0);
+        assert!(simplify(Thin::Every(3), &[]).error > 1.0);
     }
 
     #[test]
     fn rules_see_what_goes() {
         let sums = [("t".to_owned(), Aggregation::Sum)];
-        assert_eq!(values(&made(Thin::Within(10.0), &sums)), [6.0, 4.0, 5.0, 6.0]);
+        assert_eq!(values(&simplify(Thin::Within(10.0), &sums)), [6.0, 4.0, 5.0, 6.0]);
     }
 
     #[test]

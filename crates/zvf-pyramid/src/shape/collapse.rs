@@ -19,7 +19,7 @@ use zvf_model::{Batch, Elements};
 use super::hausdorff::directed_hausdorff_bound;
 use super::mesh::Mesh;
 use super::net::Net;
-use super::{Coarsened, Rules, merged};
+use super::{Coarsened, Rules, merge_batch};
 use crate::PyramidError;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
@@ -39,7 +39,7 @@ pub(crate) fn collapse_edges(
     let faces = faces_of(batch, axes)?;
     let values = floats(batch.positions());
     let middle = middle_of(&values, axes);
-    let before = centered(&values, &middle);
+    let before = subtract_center(&values, &middle);
     let mut mesh = Mesh::new(before.clone(), &faces, fixed, owners_of(batch));
     let target = saturating_usize(round_half_up_u64(f64_from_u64(to_u64(faces.len())) * keep));
     mesh.reduce(target, stop);
@@ -61,7 +61,7 @@ pub(crate) fn collapse_edges(
     let numbered = |head: &u32| number.get(usize_from_u32(*head)).copied().unwrap_or(NONE);
     let of: Vec<u32> = of.iter().map(numbered).collect();
     let clusters = Clusters::new(&of, heads.len()).with_heads(heads);
-    let mut made = merged(batch, &clusters, positions, rules, true)?;
+    let mut made = merge_batch(batch, &clusters, positions, rules, true)?;
     if let Some(elements) = batch.elements() {
         made = made.with_elements(coarse_elements(&mesh, elements, &number, rules)?)?;
     }
@@ -94,8 +94,8 @@ fn owners_of(batch: &Batch) -> Vec<u32> {
     }
 }
 
-/// Positions from the middle of their box.
-fn centered(values: &[f64], middle: &[f64]) -> Vec<[f64; 3]> {
+/// Returns positions relative to the middle of their box.
+fn subtract_center(values: &[f64], middle: &[f64]) -> Vec<[f64; 3]> {
     let center = |position: &[f64]| {
         let mut at = [0.0; 3];
         let own = position.iter().zip(middle);

@@ -11,7 +11,7 @@ use zvf_model::{Batch, Elements, Kind, ObjectId};
 
 use super::farthest::Farthest;
 use super::points::cell_of;
-use super::{Coarsened, Rules, merged, point};
+use super::{Coarsened, Rules, merge_batch, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
@@ -45,7 +45,7 @@ pub(crate) fn contract_cells(
     let centers = clusters.centers(&at, axes, weights.as_deref());
     let Farthest { error, at: spot } = clusters.farthest(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
-    let mut made = merged(batch, &clusters, positions, rules, true)?;
+    let mut made = merge_batch(batch, &clusters, positions, rules, true)?;
     if let Some(elements) = elements {
         let ordered = directed || batch.kind() == Kind::Skeleton;
         made = made.with_elements(map_elements(elements, &of, ordered, rules)?)?;

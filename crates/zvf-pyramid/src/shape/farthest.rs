@@ -75,9 +75,9 @@ impl Farthest {
     }
 
     /// The same, read again; none where nothing is on record.
-    pub(crate) fn from_json(said: &Json) -> Option<Self> {
-        let error = said.get("error")?.as_f64()?;
-        let at = match (said.get("vertex"), said.get("object")) {
+    pub(crate) fn from_json(record: &Json) -> Option<Self> {
+        let error = record.get("error")?.as_f64()?;
+        let at = match (record.get("vertex"), record.get("object")) {
             (Some(at), _) => {
                 let at = at.as_array()?.iter().map(Json::as_f64);
                 Some(Spot::Vertex(at.collect::<Option<_>>()?))
@@ -129,8 +129,8 @@ mod tests {
         }
         let unknown = Farthest { error: 2.0, at: None };
         let far = Farthest { error: f64::INFINITY, at: None };
-        for said in [unknown.to_json(), far.to_json(), json!({"error": 1.0})] {
-            assert!(Farthest::from_json(&said).is_none(), "{said}");
+        for record in [unknown.to_json(), far.to_json(), json!({"error": 1.0})] {
+            assert!(Farthest::from_json(&record).is_none(), "{record}");
         }
     }
 }

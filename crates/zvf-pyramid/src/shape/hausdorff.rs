@@ -44,7 +44,7 @@ pub(super) fn directed_hausdorff_bound(
     }
     let surface = Surface::new(to);
     let mut floor = surface.farthest_center(from, some).max(surface.zero_distance_sq());
-    let mut most = 0.0_f64;
+    let mut max_sq = 0.0_f64;
     // What some found raises the floor for others.
     for round in 0..ROUNDS {
         let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
@@ -56,21 +56,21 @@ pub(super) fn directed_hausdorff_bound(
             let nearby = start.and_then(|start| bound_nearby(to, start, &one, limits, open));
             nearby.map_or_else(|| refine_bound(&surface, &one, floor), |off| (off, floor))
         });
-        (most, floor) = larger((most, floor), found.reduce(|| (0.0, 0.0), larger));
+        (max_sq, floor) = larger((max_sq, floor), found.reduce(|| (0.0, 0.0), larger));
     }
-    most.sqrt()
+    max_sq.sqrt()
 }
 
 /// How far a triangle may lie from a surface, squared; where that is hardly above `floor`, no closer. And the
 /// floor, or how far some point of the triangle is, if that is more.
 fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
     let first = Piece { face: Face::from_triangle(triangle), halved: 0, crowd: usize::MAX };
-    let mut look = BoundSearch { surface, most: 0.0, floor, room: BASE_PAIRS, open: vec![first] };
+    let mut look = BoundSearch { surface, max_sq: 0.0, floor, room: BASE_PAIRS, open: vec![first] };
     let (mut near, mut left, mut rest) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(piece) = look.open.pop() {
         look.at(&piece, &mut near, [&mut left, &mut rest]);
     }
-    (look.most, look.floor)
+    (look.max_sq, look.floor)
 }
 
 /// A part of the triangle.
@@ -84,7 +84,7 @@ struct Piece {
 #[derive(Debug)]
 struct BoundSearch<'a> {
     surface: &'a Surface<'a>,
-    most: f64,
+    max_sq: f64,
     floor: f64,
     room: u64, // how many pairs of a face and a triangle may still be looked at
     open: Vec<Piece>,
@@ -95,7 +95,7 @@ impl BoundSearch<'_> {
     fn at(&mut self, piece: &Piece, near: &mut Vec<Plate>, [left, rest]: [&mut Vec<Face>; 2]) {
         let face = &piece.face;
         if self.room == 0 || piece.halved >= MAX_HALVINGS {
-            self.most = self.most.max(self.surface.bound_from_any_triangle(face));
+            self.max_sq = self.max_sq.max(self.surface.bound_from_any_triangle(face));
             return;
         }
         let limit = self.floor * BOUND_RATIO_SQ;
@@ -111,12 +111,12 @@ impl BoundSearch<'_> {
         }
         // All of it may be near enough to one triangle: then nothing has to be cut.
         if let Some(off) = distance_sq_to_one(face, near, limit) {
-            self.most = self.most.max(off);
+            self.max_sq = self.max_sq.max(off);
             return;
         }
         self.cut(face, near, limit, left, rest);
         for face in left.drain(..) {
-            let farther = |most: f64, at: &[f64; 3]| most.max(self.surface.distance_sq(*at));
+            let farther = |max_sq: f64, at: &[f64; 3]| max_sq.max(self.surface.distance_sq(*at));
             self.floor = face.corners().iter().fold(self.floor, farther);
             let left = Piece { face, ..*piece };
             if self.floor > limit {
@@ -149,7 +149,7 @@ impl BoundSearch<'_> {
             for _ in 0..left.len() {
                 let Some(face) = left.get(at) else { break };
                 if let Some(off) = distance_sq_over(face, plate, limit, rest) {
-                    self.most = self.most.max(off);
+                    self.max_sq = self.max_sq.max(off);
                     left.swap_remove(at);
                     left.append(rest);
                 } else {
@@ -164,7 +164,7 @@ impl BoundSearch<'_> {
         // What lies over none may be near to one.
         left.retain(|face| {
             let near = distance_sq_to_one(face, plates, limit);
-            self.most = near.map_or(self.most, |off| self.most.max(off));
+            self.max_sq = near.map_or(self.max_sq, |off| self.max_sq.max(off));
             near.is_none()
         });
     }

@@ -119,8 +119,8 @@ impl Rules {
     }
 }
 
-/// Clusters of vertices of `batch` as vertices, without elements.
-fn merged(
+/// Merges each cluster of vertices of `batch` into one vertex, without elements.
+fn merge_batch(
     batch: &Batch,
     clusters: &Clusters,
     positions: Column,

@@ -39,12 +39,12 @@ impl Plate {
             .min(segment_distance_sq(point, c, a))
     }
 
-    /// How far the farthest corner of a face is, squared; of what is above `most` no more than that.
-    pub(super) fn farthest(&self, face: &Face, most: f64) -> f64 {
+    /// How far the farthest corner of a face is, squared; of what is above `limit_sq` no more than that.
+    pub(super) fn farthest(&self, face: &Face, limit_sq: f64) -> f64 {
         let mut farthest = 0.0_f64;
         for corner in face.corners() {
             farthest = farthest.max(self.distance_sq(*corner));
-            if farthest > most {
+            if farthest > limit_sq {
                 break;
             }
         }

@@ -14,7 +14,7 @@ use zvf_model::{Batch, ObjectId};
 
 use super::farthest::Farthest;
 use super::lattice::{Lattice, Unit};
-use super::{Coarsened, Rules, merged, objects_of, point};
+use super::{Coarsened, Rules, merge_batch, objects_of, point};
 use crate::PyramidError;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats, gather};
@@ -35,7 +35,7 @@ pub(crate) fn cluster_points(
     let Farthest { error, at: spot } = clusters.farthest(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
     Ok(Coarsened {
-        batch: merged(batch, &clusters, positions, rules, true)?,
+        batch: merge_batch(batch, &clusters, positions, rules, true)?,
         vertex_map: of,
         error,
         at: spot,

@@ -51,15 +51,15 @@ impl<'a> Surface<'a> {
 
     /// How far the farthest center of a part of some triangles is, squared.
     pub(super) fn farthest_center(&self, from: &Net<'_>, some: &[[u32; 2]]) -> f64 {
-        let farther = |most: f64, [face, near]: &[u32; 2]| {
-            let Some(point) = from.triangle(*face).map(|one| center(&one)) else { return most };
+        let farther = |max_sq: f64, [face, near]: &[u32; 2]| {
+            let Some(point) = from.triangle(*face).map(|one| center(&one)) else { return max_sq };
             // What lies under it may be near enough; if not, something else may be nearer.
             match walk_to(self.net, *near, point) {
-                Some((_, off)) if off <= most => most,
+                Some((_, off)) if off <= max_sq => max_sq,
                 Some((_, off)) if off.is_finite() => {
-                    most.max(self.distance_sq_within(point, off.sqrt()))
+                    max_sq.max(self.distance_sq_within(point, off.sqrt()))
                 }
-                _ => most.max(self.distance_sq(point)),
+                _ => max_sq.max(self.distance_sq(point)),
             }
         };
         let centers = some.par_iter().step_by(SAMPLE_STRIDE);

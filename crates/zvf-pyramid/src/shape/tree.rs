@@ -6,7 +6,7 @@ use zvf_model::{Batch, Elements};
 
 use super::chain::douglas_peucker;
 use super::prune::find_short_branches;
-use super::{Coarsened, Rules, distance_sq, merged, point};
+use super::{Coarsened, Rules, distance_sq, merge_batch, point};
 use crate::PyramidError;
 use crate::clusters::Clusters;
 use crate::columns::{floats, gather};
@@ -72,7 +72,7 @@ pub(crate) fn simplify_skeletons(
     }
     let positions = gather(batch.positions(), &heads);
     let clusters = Clusters::new(&of, heads.len()).with_heads(heads);
-    let made = merged(batch, &clusters, positions, rules, false)?;
+    let made = merge_batch(batch, &clusters, positions, rules, false)?;
     let error = stretches.iter().map(|(_, off)| *off).fold(0.0, f64::max);
     let off = directed_distance(&at, axes, &parents, &gone);
     Ok(Coarsened {

@@ -53,7 +53,7 @@ pub(super) fn bound_nearby(
 ) -> Option<f64> {
     open.clear();
     open.push(Part { face: Face::from_triangle(triangle), over: start, from: NONE });
-    let (mut most, mut steps) = (0.0_f64, 0_u32);
+    let (mut max_sq, mut steps) = (0.0_f64, 0_u32);
     while let Some(mut part) = open.pop() {
         steps += 1;
         if steps > MAX_STEPS {
@@ -62,7 +62,7 @@ pub(super) fn bound_nearby(
         let corners = net.triangle(part.over)?;
         let off = farthest(&corners, &part.face, enough);
         if off <= enough {
-            most = most.max(off);
+            max_sq = max_sq.max(off);
             continue;
         }
         if cut(net, &mut part, &corners, open)? {
@@ -70,10 +70,10 @@ pub(super) fn bound_nearby(
             if off > limit {
                 return None;
             }
-            most = most.max(off);
+            max_sq = max_sq.max(off);
         }
     }
-    Some(most)
+    Some(max_sq)
 }
 
 /// Leaves of a part what lies over its triangle, and puts what lies beside to `open`: whether anything lies over it. That is
@@ -102,12 +102,12 @@ fn cut(net: &Net<'_>, part: &mut Part, [a, b, c]: &Triangle, open: &mut Vec<Part
     Some(true)
 }
 
-/// How far the farthest corner of a face is from a triangle, squared; of what is above `most` no more than that.
-fn farthest(triangle: &Triangle, face: &Face, most: f64) -> f64 {
+/// How far the farthest corner of a face is from a triangle, squared; of what is above `limit_sq` no more than that.
+fn farthest(triangle: &Triangle, face: &Face, limit_sq: f64) -> f64 {
     let mut farthest = 0.0_f64;
     for corner in face.corners() {
         let off = nearest_sq(triangle, *corner);
-        if off.is_nan() || off > most {
+        if off.is_nan() || off > limit_sq {
             return f64::INFINITY;
         }
         farthest = farthest.max(off);

@@ -188,10 +188,10 @@ async fn a_subset_of_points_is_nested_and_loses_none() {
     // A rule goes by what a level shows, not by what it adds.
     let reader = Reader::new(open(&address).await);
     for number in 0..=3 {
-        let most = counts[number..].iter().sum::<usize>() as u64;
-        let query = Query::all().level(LevelRule::MaxVertices(most));
+        let shown = counts[number..].iter().sum::<usize>() as u64;
+        let query = Query::all().level(LevelRule::MaxVertices(shown));
         let answer = reader.run(&query).await.unwrap();
-        assert_eq!((answer.level, answer.batch.len() as u64), (LevelId(number as u32), most));
+        assert_eq!((answer.level, answer.batch.len() as u64), (LevelId(number as u32), shown));
     }
 }
 

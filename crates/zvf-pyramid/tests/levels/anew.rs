@@ -65,7 +65,7 @@ async fn level_0_is_put_together_again() {
         for memory in [512 << 20, 1 << 14] {
             let dir = archives::scratch();
             let address = stored(dir.path(), &batch).await;
-            let (before, said) = (level(&address, 0).await, describe(&address).await);
+            let (before, before_objects) = (level(&address, 0).await, describe(&address).await);
             let built = build(&address, &options).await;
             let what = format!("{}, {memory}", batch.kind());
             assert!(built.len() > 2, "{what}");
@@ -80,7 +80,7 @@ async fn level_0_is_put_together_again() {
             let after = level(&address, 0).await;
             assert_eq!(vertices(&after), vertices(&before), "{what}");
             assert_eq!(elements(&after), elements(&before), "{what}");
-            assert_eq!(describe(&address).await, said, "{what}");
+            assert_eq!(describe(&address).await, before_objects, "{what}");
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{what}");
         }
     }
@@ -95,7 +95,7 @@ async fn levels_are_those_of_the_store_it_was_made_of() {
             let dirs = [archives::scratch(), archives::scratch()];
             let straight = stored(dirs[0].path(), &batch).await;
             let address = stored(dirs[1].path(), &batch).await;
-            let said = describe(&address).await;
+            let before_objects = describe(&address).await;
             build(&address, &options).await;
             let plan = PyramidPlan::plan(&open(&address).await, &again).await.unwrap();
             assert_eq!(plan.vertices(), batch.len() as u64);
@@ -116,7 +116,7 @@ async fn levels_are_those_of_the_store_it_was_made_of() {
                 assert_eq!(level(&address, 0).await.len(), batch.len(), "{what}");
             } else {
                 is_plain(&address, &[0, 1, 2]).await;
-                assert_eq!(describe(&address).await, said, "{what}");
+                assert_eq!(describe(&address).await, before_objects, "{what}");
             }
         }
     }

@@ -147,8 +147,8 @@ fn numbers(batch: &Batch, name: &str) -> Vec<f64> {
 /// The value that is there most often, the first of those that are.
 fn most_often(values: &[f64]) -> f64 {
     let count = |x: &f64| values.iter().filter(|y| *y == x).count();
-    let most = values.iter().map(count).max().unwrap();
-    *values.iter().find(|x| count(x) == most).unwrap()
+    let max_count = values.iter().map(count).max().unwrap();
+    *values.iter().find(|x| count(x) == max_count).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

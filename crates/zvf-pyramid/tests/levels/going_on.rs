@@ -17,12 +17,12 @@ type Damage = (&'static str, fn(&str));
 /// Builds, and stops as a kill does after so many levels: nothing is put in order.
 pub(crate) async fn killed(address: &str, options: &Options, after: usize) {
     let mut made = 0;
-    let told = |_: &LevelReport| {
+    let on_level = |_: &LevelReport| {
         made += 1;
         assert!(made < after, "killed");
     };
     let how = quick();
-    let build = zvf_pyramid::build(address, options, &how, told);
+    let build = zvf_pyramid::build(address, options, &how, on_level);
     AssertUnwindSafe(build).catch_unwind().await.unwrap_err();
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn tree(at: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-fn aside(address: &str) -> PathBuf {
+fn checkpoint(address: &str) -> PathBuf {
     Path::new(address).with_file_name(".store.zarrvectors.zvf-pyramid")
 }
 
@@ -70,7 +70,7 @@ async fn what_was_put_together_is_not_put_together_again() {
         for after in 1..=reports.len() {
             killed(&address, &options, after).await;
             assert_eq!(tree(Path::new(&address)), before, "the store is as it was");
-            assert!(aside(&address).join(format!("{}.json", after - 1)).exists());
+            assert!(checkpoint(&address).join(format!("{}.json", after - 1)).exists());
         }
         assert_eq!(build(&address, &options).await, reports);
         assert_eq!(tree(Path::new(&address)), tree(Path::new(&whole)));
@@ -97,7 +97,7 @@ async fn a_build_goes_on_where_one_was_killed() {
             killed(&address, &options, after).await;
             assert_eq!(tree(Path::new(&address)), before, "the store is as it was");
             let last = reports[after - 1].level;
-            assert!(aside(&address).join(format!("{last}.json")).exists());
+            assert!(checkpoint(&address).join(format!("{last}.json")).exists());
         }
         assert_eq!(build(&address, &options).await, reports);
         assert_eq!(tree(Path::new(&address)), tree(Path::new(&whole)));
@@ -111,9 +111,9 @@ async fn only_what_the_same_recipe_made_is_taken_over() {
     let dir = archives::scratch();
     let address = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
     let mark = |level: u32| {
-        let told = aside(&address).join(format!("{level}.json"));
-        let text = fs::read_to_string(&told).unwrap().replace("\"objects\":8", "\"objects\":800");
-        fs::write(told, text).unwrap();
+        let record = checkpoint(&address).join(format!("{level}.json"));
+        let text = fs::read_to_string(&record).unwrap().replace("\"objects\":8", "\"objects\":800");
+        fs::write(record, text).unwrap();
     };
     let objects = async |options: &Options| {
         let reports = build(&address, options).await;
@@ -137,7 +137,7 @@ async fn only_what_the_same_recipe_made_is_taken_over() {
 
     killed(&address, &options, 2).await;
     mark(1);
-    fs::remove_file(aside(&address).join("2.json")).unwrap(); // killed while it was put aside
+    fs::remove_file(checkpoint(&address).join("2.json")).unwrap(); // killed while it was put aside
     assert_eq!(objects(&options).await, [800, 8, 8]);
 }
 
@@ -158,7 +158,7 @@ pub(crate) async fn noticed(
 
 /// The files of level 1 that was put aside, without its record.
 fn cells(address: &str) -> Vec<PathBuf> {
-    let level = aside(address).join("1");
+    let level = checkpoint(address).join("1");
     tree(&level).into_keys().map(|file| level.join(file)).collect()
 }
 
@@ -175,9 +175,9 @@ async fn what_was_saved_and_is_damaged_is_made_again() {
     let whole = store(dirs[0].path(), 8.0, &walks(8, 60), with_objects(8)).await;
     build(&whole, &options).await;
     let damages: [Damage; 8] = [
-        ("vertices gone", |at| fs::remove_dir_all(aside(at).join("1/vertices")).unwrap()),
+        ("vertices gone", |at| fs::remove_dir_all(checkpoint(at).join("1/vertices")).unwrap()),
         ("one file gone", |at| fs::remove_file(&cells(at)[3]).unwrap()),
-        ("all files gone", |at| fs::remove_dir_all(aside(at).join("1")).unwrap()),
+        ("all files gone", |at| fs::remove_dir_all(checkpoint(at).join("1")).unwrap()),
         ("one byte off", |at| {
             let cell = cells(at).into_iter().rfind(|file| file.is_file()).unwrap();
             let mut bytes = fs::read(&cell).unwrap();
@@ -200,13 +200,13 @@ async fn what_was_saved_and_is_damaged_is_made_again() {
             fs::remove_file(&cell).unwrap();
             fs::write(cell, other).unwrap();
         }),
-        ("another file", |at| fs::write(aside(at).join("1/more"), "").unwrap()),
+        ("another file", |at| fs::write(checkpoint(at).join("1/more"), "").unwrap()),
         ("pairs cut short", |at| {
-            let pairs = aside(at).join("1.polyline.pairs");
+            let pairs = checkpoint(at).join("1.polyline.pairs");
             let bytes = fs::read(&pairs).unwrap();
             fs::write(pairs, &bytes[..bytes.len() - 16]).unwrap();
         }),
-        ("half a record", |at| fs::write(aside(at).join("1.json"), "{\"report\":").unwrap()),
+        ("half a record", |at| fs::write(checkpoint(at).join("1.json"), "{\"report\":").unwrap()),
     ];
     for (name, damage) in damages {
         let dir = archives::scratch();
@@ -227,10 +227,10 @@ async fn half_removed_progress_is_not_taken_over() {
     let dir = archives::scratch();
     let address = store(dir.path(), 8.0, &walks(8, 60), with_objects(8)).await;
     killed(&address, &options, 2).await;
-    let record = aside(&address).join("1.json");
+    let record = checkpoint(&address).join("1.json");
     let text = fs::read_to_string(&record).unwrap().replace("\"objects\":8", "\"objects\":800");
     fs::write(record, text).unwrap();
-    fs::remove_file(aside(&address).join("recipe")).unwrap(); // goes first
+    fs::remove_file(checkpoint(&address).join("recipe")).unwrap(); // goes first
     let (reports, notices) = noticed(&address, &options).await;
     assert_eq!(reports.iter().map(|report| report.objects).collect::<Vec<u64>>(), [8, 8, 8]);
     assert_eq!(notices, []);
@@ -262,9 +262,9 @@ async fn who_comes_second_puts_nothing_aside() {
     let [options, _] = recipes();
     let dir = archives::scratch();
     let address = store(dir.path(), 8.0, &walks(4, 60), with_objects(4)).await;
-    fs::create_dir(aside(&address)).unwrap();
-    let lock = fs::File::create(aside(&address).join("lock")).unwrap();
+    fs::create_dir(checkpoint(&address)).unwrap();
+    let lock = fs::File::create(checkpoint(&address).join("lock")).unwrap();
     lock.lock().unwrap();
     assert_eq!(build(&address, &options).await.len(), 3);
-    assert_eq!(fs::read_dir(aside(&address)).unwrap().count(), 1, "that of another process");
+    assert_eq!(fs::read_dir(checkpoint(&address)).unwrap().count(), 1, "that of another process");
 }

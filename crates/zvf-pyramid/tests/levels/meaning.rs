@@ -102,8 +102,8 @@ async fn what_names_vertices_is_compressed_and_they_are_not() {
     build(&address, &Options { levels: Some(1), ..Options::default() }).await;
     let names = ["vertex_fragments", "fragment_attributes/object_id", "links/0/+1.0.0"];
     for (array, coded) in names.map(|name| (name, true)).into_iter().chain([("vertices", false)]) {
-        let said = |level: u32| format!("{address}/{level}/{array}/zarr.json");
-        let zstd = |level| std::fs::read_to_string(said(level)).unwrap().contains("zstd");
+        let document = |level: u32| format!("{address}/{level}/{array}/zarr.json");
+        let zstd = |level| std::fs::read_to_string(document(level)).unwrap().contains("zstd");
         assert_eq!((zstd(0), zstd(1)), (false, coded), "{array}");
     }
 }

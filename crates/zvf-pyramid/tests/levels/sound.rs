@@ -13,7 +13,7 @@ use crate::additive::{adding, of_kind};
 use crate::made::{build, store, walks, with_objects};
 
 /// What is found at all levels, a line for each fault: how bad, which rule, where.
-async fn found(address: &str) -> Vec<String> {
+async fn list_findings(address: &str) -> Vec<String> {
     let (options, observer) = (zvf_validate::Options::default(), Observer::default());
     let report = validate_at(address, OpenOptions::default(), &options, &observer).await.unwrap();
     let faults = report.findings.iter().filter(|finding| finding.severity != Severity::Note);
@@ -62,7 +62,7 @@ async fn what_is_built_is_sound_and_what_is_broken_is_found() {
         let what = batch.kind();
         let dirs = [archives::scratch(), archives::scratch()];
         let address = built(dirs[0].path(), &batch, 3).await;
-        assert_eq!(found(&address).await, [""; 0], "{what}");
+        assert_eq!(list_findings(&address).await, [""; 0], "{what}");
         let root = fs::read(Path::new(&address).join("zarr.json")).unwrap();
 
         // The root does not require what readers must know.
@@ -71,27 +71,28 @@ async fn what_is_built_is_sound_and_what_is_broken_is_found() {
             root.remove("required_capabilities").unwrap();
         });
         let wanted = ["error M15 0/zarr.json", "error M15 1/zarr.json"];
-        assert_eq!(found(&address).await, wanted, "{what}");
+        assert_eq!(list_findings(&address).await, wanted, "{what}");
         fs::write(Path::new(&address).join("zarr.json"), root).unwrap();
 
         // A level does not say that it adds: what it lacks is lost to its readers.
         forget_refinement(&address, "1");
-        assert_eq!(found(&address).await, ["error P12 1/zarr.json"], "{what}");
+        assert_eq!(list_findings(&address).await, ["error P12 1/zarr.json"], "{what}");
         forget_refinement(&address, "0");
         let wanted = ["error P12 zarr.json", "error P12 0/zarr.json", "error P12 1/zarr.json"];
-        assert_eq!(found(&address).await, wanted, "{what}");
+        assert_eq!(list_findings(&address).await, wanted, "{what}");
         for level in ["0", "1"] {
             edit(&address, level, |all| all["zarr_vectors_level"]["refinement"] = "add".into());
         }
-        assert_eq!(found(&address).await, [""; 0], "{what}");
+        assert_eq!(list_findings(&address).await, [""; 0], "{what}");
 
         // The coarsest level has objects that finer ones have: it is of another choice.
         let other = built(dirs[1].path(), &batch, 5).await;
         fs::remove_dir_all(Path::new(&address).join("2")).unwrap();
         fs::rename(Path::new(&other).join("2"), Path::new(&address).join("2")).unwrap();
-        let twice = found(&address).await;
+        let twice = list_findings(&address).await;
         assert!(twice.contains(&"error P11 0/object_index".to_owned()), "{what}: {twice:#?}");
-        assert!(twice.iter().all(|found| found.starts_with("error P11 ")), "{what}: {twice:#?}");
+        let is_twice = |finding: &String| finding.starts_with("error P11 ");
+        assert!(twice.iter().all(is_twice), "{what}: {twice:#?}");
     }
 }
 
@@ -104,7 +105,7 @@ async fn what_is_put_together_is_sound() {
         let sparse = Options { levels: Some(1), sparsity: 2.0, ..Options::default() };
         for options in [sparse, Options { levels: Some(0), ..Options::default() }] {
             build(&address, &options).await;
-            assert_eq!(found(&address).await, [""; 0], "{}", batch.kind());
+            assert_eq!(list_findings(&address).await, [""; 0], "{}", batch.kind());
         }
     }
 }

@@ -22,7 +22,7 @@ use zvf_model::Value;
 
 pub use parse::BadPredicate;
 
-/// What an attribute belongs to.
+/// The scope of an attribute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -61,17 +61,17 @@ impl Scope {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct ColumnRef {
-    /// What it belongs to.
+    /// The scope.
     #[cfg_attr(feature = "serde", serde(default))]
     pub scope: Scope,
     /// Its name.
     pub name: String,
-    /// Which value of a row.
+    /// The index of the value in its row.
     #[cfg_attr(feature = "serde", serde(default))]
     pub index: u32,
 }
 
-/// How a value must stand to another.
+/// A comparison of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -113,8 +113,8 @@ impl Comparison {
         }
     }
 
-    /// The same condition with the sides exchanged.
-    const fn turned(self) -> Self {
+    /// Returns the comparison that holds for the operands in reverse order.
+    const fn swap_sides(self) -> Self {
         match self {
             Self::Less => Self::Greater,
             Self::AtMost => Self::AtLeast,
@@ -153,7 +153,7 @@ pub enum Predicate {
     Compare(ColumnRef, Comparison, Value),
     /// A column is equal to one of the values.
     In(ColumnRef, Vec<Value>),
-    /// Nothing is stored in a column.
+    /// The column has no value.
     IsNull(ColumnRef),
     /// The opposite.
     Not(Box<Self>),
@@ -191,7 +191,7 @@ impl Predicate {
         columns
     }
 
-    /// Whether every column it looks at belongs to `scope`.
+    /// Returns whether every column of the predicate belongs to `scope`.
     #[must_use]
     pub fn is_all(&self, scope: Scope) -> bool {
         self.columns().iter().all(|column| column.scope == scope)

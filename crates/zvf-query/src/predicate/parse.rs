@@ -46,7 +46,7 @@ impl FromStr for Predicate {
 pub struct BadPredicate {
     /// Bytes from the start of the text.
     pub at: usize,
-    /// What could stand there.
+    /// The expected token.
     pub wanted: &'static str,
 }
 
@@ -56,7 +56,7 @@ impl zvf_format::Diagnose for BadPredicate {
     }
 }
 
-/// Whether `name` needs no backquotes: letters, digits and `_`, and no word of the grammar.
+/// Returns whether `name` needs no backquotes: it has letters, digits and `_` only, and is no keyword.
 pub(super) fn is_plain_name(name: &str) -> bool {
     let mut chars = name.chars();
     let first = chars.next().is_some_and(is_name_start);
@@ -121,7 +121,7 @@ fn skip(text: &str, bytes: usize) -> &str {
     text.get(bytes..).unwrap_or("")
 }
 
-/// What stands between quotes, with `\` before a quote or itself, and the text after it.
+/// Parses a quoted text, with `\` as escape character; returns the rest, too.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut inside = String::new();
     let mut chars = text.char_indices().skip(1);
@@ -222,7 +222,7 @@ impl Parser {
             };
         };
         let column = self.column()?;
-        let first = Predicate::Compare(column.clone(), sign.turned(), value);
+        let first = Predicate::Compare(column.clone(), sign.swap_sides(), value);
         let Some(sign) = self.takes_sign() else { return Ok(first) };
         let second = Predicate::Compare(column, sign, self.value()?);
         Ok(Predicate::All(vec![first, second]))

@@ -1,12 +1,12 @@
-//! Which fragments belong to the objects asked for.
+//! Selection of objects: which fragments belong to the objects of the query.
 //!
 //! ```text
-//! few objects are named    ->  their manifests, followed once a question
-//! otherwise                ->  the owners of the fragments in the chunks at hand, held against the
-//!                              names, the groups and the conditions on objects
+//! few named objects        ->  their manifests, followed once per query
+//! otherwise                ->  the owners of the fragments of each chunk (inverted index), filtered by
+//!                              ids, groups and conditions on objects
 //! ```
 //!
-//! Neither goes through objects that have nothing to do with the answer.
+//! Neither reads objects that do not matter for the answer.
 
 use std::collections::HashMap;
 
@@ -17,13 +17,13 @@ use zvf_model::{ChunkOwners, Owner};
 use super::Context;
 use crate::error::{BadQuery, QueryError};
 
-/// The objects that are named by id or by group.
+/// The objects that the query names by id or by group.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct NamedObjects {
     /// Their rows in the index, in the order of the answer.
     pub(super) rows: Vec<u64>,
     sorted: Vec<u64>,
-    /// What of each chunk is theirs, where they are few; conditions on objects hold.
+    /// Their fragments by chunk, if they are few; only of objects that pass the conditions.
     followed: Option<HashMap<ChunkKey, Vec<Owner>>>,
 }
 
@@ -33,46 +33,47 @@ pub(super) fn is_owned(owners: &[Owner], fragment: u32) -> bool {
 }
 
 impl Context {
-    /// The objects that are named; `None` when none are, and all count.
-    pub(super) async fn named(&self) -> Result<Option<&Named>, QueryError> {
-        let named = self.named.get_or_try_init(|| async {
-            let Some(rows) = self.named_rows().await? else { return Ok(None) };
+    /// Returns the named objects; `None` if the query names none and selects all.
+    pub(super) async fn named_objects(&self) -> Result<Option<&NamedObjects>, QueryError> {
+        let named = self.named_objects.get_or_try_init(|| async {
+            let Some(rows) = self.find_named_rows().await? else { return Ok(None) };
             let mut sorted = rows.clone();
             sorted.sort_unstable();
             sorted.dedup();
-            let most = if self.reach.is_some() {
+            let max_objects = if self.reach.is_some() {
                 MAX_FOLLOWED_OBJECTS_IN_REGION
             } else {
                 MAX_FOLLOWED_OBJECTS
             };
-            let followed = match sorted.len() <= most && !self.goes_by_objects() {
+            let followed = match sorted.len() <= max_objects && !self.goes_by_objects() {
                 true => Some(self.follow_named(&sorted).await?),
                 false => None,
             };
-            Ok::<_, QueryError>(Some(Named { rows, sorted, followed }))
+            Ok::<_, QueryError>(Some(NamedObjects { rows, sorted, followed }))
         });
         Ok(named.await?.as_ref())
     }
 
+    /// Follows objects; returns their fragments by chunk.
     async fn follow_named(
         &self,
         rows: &[u64],
     ) -> Result<HashMap<ChunkKey, Vec<Owner>>, QueryError> {
         let rows = self.objects_where(rows.to_vec()).await?;
         let followed = self.follow(&self.index().await?, &rows).await?;
-        // By number first: to look up a key for each of their fragments takes longer.
-        let mut of_chunks: Vec<Vec<Owner>> = vec![Vec::new(); followed.chunks.len()];
+        // Group by chunk number first, which is faster than looking up a key for each fragment.
+        let mut by_chunk: Vec<Vec<Owner>> = vec![Vec::new(); followed.chunks.len()];
         for object in &followed.objects {
             let row = to_number("row of the object index", object.row)?;
             for run in &object.runs {
-                if let Some(owners) = of_chunks.get_mut(run.chunk) {
+                if let Some(owners) = by_chunk.get_mut(run.chunk) {
                     let fragment = to_number("fragment", run.fragment)?;
                     owners.push(Owner { fragment, row });
                 }
             }
         }
         let mut all: HashMap<ChunkKey, Vec<Owner>> = HashMap::new();
-        for (chunk, owners) in followed.chunks.iter().zip(of_chunks) {
+        for (chunk, owners) in followed.chunks.iter().zip(by_chunk) {
             if !owners.is_empty() {
                 all.entry(*chunk.chunk()).or_default().extend(owners);
             }
@@ -84,9 +85,9 @@ impl Context {
         Ok(all)
     }
 
-    /// Those of the chunks at `places` in which objects that are asked for can be.
-    pub(super) async fn places_asked(&self, mut places: Vec<u32>) -> Result<Vec<u32>, QueryError> {
-        if let Some(Named { followed: Some(followed), .. }) = self.named().await? {
+    /// Filters `places` to the chunks that can hold selected objects.
+    pub(super) async fn filter_places(&self, mut places: Vec<u32>) -> Result<Vec<u32>, QueryError> {
+        if let Some(NamedObjects { followed: Some(followed), .. }) = self.named_objects().await? {
             if followed.len() < places.len() {
                 let mut own: Vec<u32> = followed
                     .keys()
@@ -105,17 +106,17 @@ impl Context {
         Ok(places)
     }
 
-    /// For each of `keys` the fragments that belong to objects that are asked for, ascending, and to
-    /// which; `None` when nothing is asked of objects.
-    pub(super) async fn owners_asked(
+    /// Returns for each of `keys` the fragments of selected objects, ascending, with their objects; `None` if the
+    /// query selects all objects.
+    pub(super) async fn find_owners(
         &self,
         keys: &[ChunkKey],
     ) -> Result<Option<Vec<Vec<Owner>>>, QueryError> {
         if !self.asks_for_objects() {
             return Ok(None);
         }
-        let named = self.named().await?;
-        if let Some(Named { followed: Some(followed), .. }) = named {
+        let named = self.named_objects().await?;
+        if let Some(NamedObjects { followed: Some(followed), .. }) = named {
             let own = |key| followed.get(key).cloned().unwrap_or_default();
             return Ok(Some(keys.iter().map(own).collect()));
         }
@@ -142,8 +143,8 @@ impl Context {
         Ok(Some(each))
     }
 
-    /// The owners of the fragments of `keys`; of none where a chunk has no fragments although it should,
-    /// and that is allowed. `None` when the level has no objects.
+    /// Reads the owners of the fragments of `keys`: none for a chunk whose fragments are missing, if the query
+    /// allows that. Returns `None` if the level has no objects.
     pub(super) async fn read_owners(
         &self,
         keys: &[ChunkKey],
@@ -151,9 +152,9 @@ impl Context {
         if !self.query.allow_missing {
             return Ok(self.warm.level.owners(keys, None).await?.map(|owners| owners.chunks));
         }
-        let there = self.with_fragments(keys).await?;
-        let Some(owners) = self.warm.level.owners(&there, None).await? else { return Ok(None) };
-        let mut found = there.iter().zip(owners.chunks).peekable();
+        let written = self.find_written_chunks(keys).await?;
+        let Some(owners) = self.warm.level.owners(&written, None).await? else { return Ok(None) };
+        let mut found = written.iter().zip(owners.chunks).peekable();
         let each = keys.iter().map(|key| match found.next_if(|(one, _)| *one == key) {
             Some((_, owners)) => owners,
             None => ChunkOwners::none(),
@@ -161,27 +162,27 @@ impl Context {
         Ok(Some(each.collect()))
     }
 
-    /// Those of `keys` whose fragments are there; the others are reported.
-    pub(super) async fn with_fragments(
+    /// Returns the `keys` whose fragments exist; reports the others.
+    pub(super) async fn find_written_chunks(
         &self,
         keys: &[ChunkKey],
     ) -> Result<Vec<ChunkKey>, QueryError> {
-        let mut there = Vec::with_capacity(keys.len());
+        let mut written = Vec::with_capacity(keys.len());
         for (key, found) in keys.iter().zip(self.warm.level.fragments(keys).await) {
             if self.allow_missing(found)?.is_some() {
-                there.push(*key);
+                written.push(*key);
             }
         }
-        Ok(there)
+        Ok(written)
     }
 }
 
-/// A number that must fit in 32 bits.
+/// Converts a number to 32 bits; refuses larger ones.
 fn to_number(what: &'static str, found: u64) -> Result<u32, QueryError> {
     u32::try_from(found).map_err(|_too_large| QueryError::limit(what, u32::MAX.into(), found))
 }
 
-/// So few objects are followed rather than looked for.
+/// Maximum named objects that are followed; owners of fragments are searched for more.
 const MAX_FOLLOWED_OBJECTS: usize = 1 << 16;
-/// The same, where a region says where to look.
+/// Maximum named objects that are followed if a region restricts the search.
 const MAX_FOLLOWED_OBJECTS_IN_REGION: usize = 64;

@@ -17,7 +17,7 @@ use zvf_format::key::ChunkKey;
 use zvf_model::{ChunkOwners, ObjectIndex, ObjectManifest};
 
 use super::Context;
-use super::fetch::{Need, Of};
+use super::fetch::{Need, RowSource};
 use super::objects::check_pieces;
 use crate::error::QueryError;
 use crate::mode::Mode;
@@ -39,7 +39,7 @@ impl Context {
         let places = self.candidates();
         let mut keys = self.keys(&places);
         if self.query.allow_missing {
-            keys = self.with_fragments(&keys).await?;
+            keys = self.find_written_chunks(&keys).await?;
         }
         let axes = self.warm.level.axes();
         let near = |a: &[i64], b: &[i64]| hulls_meet(a, b, range, axes);
@@ -78,9 +78,9 @@ impl Context {
     ) -> Result<Vec<u64>, QueryError> {
         let axes = self.warm.level.axes();
         let found = self.warm.level.fragments(keys).await;
-        let of = Of::Positions(&self.warm.level);
+        let source = RowSource::Positions(&self.warm.level);
         let needs = keys.iter().map(|_| Need::Whole).collect();
-        let held = self.read(of, keys, needs, self.caching(0)).await?;
+        let held = self.read(source, keys, needs, self.caching(0)).await?;
         let mut hits = BTreeSet::new();
         let mut ends: HashMap<Place, [Option<Point>; 2]> = HashMap::new();
         let steps = self.mode != Mode::Crop;
@@ -234,8 +234,8 @@ impl Context {
                 all.push(((*key, *number), pieces));
             }
         }
-        let of = Of::Positions(&self.warm.level);
-        let held = self.read_pieces(of, &keys, &rows, &pieces_of, self.caching(0)).await?;
+        let source = RowSource::Positions(&self.warm.level);
+        let held = self.read_pieces(source, &keys, &rows, &pieces_of, self.caching(0)).await?;
         check_pieces(&keys, &pieces_of, &held)?;
         let axes = self.warm.level.axes();
         let ends = all.iter().map(|(place, pieces)| {

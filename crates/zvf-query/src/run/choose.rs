@@ -1,8 +1,7 @@
-//! Which level a rule means.
+//! Choice of the level by a rule.
 //!
-//! Counts are those that the levels declare, and where a region is given, as much of them as the share
-//! of chunks that it meets. A level's error is the size of its bins on its longest axis; the full data
-//! has none.
+//! Counts are those that the levels declare, scaled by the share of chunks that meet the region. The error of a
+//! level is the size of its bins on their longest axis; the full data has none.
 
 use zvf_format::num::{f64_from_u64, to_u64, trunc_u64};
 use zvf_model::LevelId;
@@ -14,12 +13,12 @@ use crate::reader::Reader;
 use crate::select::candidates::{bounding_box, chunk_range_of_box, chunks_in_range};
 use crate::warm::Warm;
 
-/// The level that `query` is about.
+/// Returns the level that `query` selects.
 pub(crate) async fn choose_level(reader: &Reader, query: &Query) -> Result<LevelId, QueryError> {
     let largest = match query.level {
         LevelRule::Number(level) => return Ok(level),
-        LevelRule::MaxVertices(most) => return finest(reader, query, most, false).await,
-        LevelRule::MaxBytes(most) => return finest(reader, query, most, true).await,
+        LevelRule::MaxVertices(max) => return find_finest(reader, query, max, false).await,
+        LevelRule::MaxBytes(max) => return find_finest(reader, query, max, true).await,
         LevelRule::Error(largest) => largest,
         LevelRule::Screen { width, pixels } => width / f64::from(pixels.max(1)),
     };
@@ -38,24 +37,24 @@ pub(crate) async fn choose_level(reader: &Reader, query: &Query) -> Result<Level
     Ok(chosen.unwrap_or_default())
 }
 
-/// The finest level that has at most so much where the query looks, else the coarsest.
-async fn finest(
+/// Finds the finest level that has at most `max` vertices or bytes where the query looks, else the coarsest.
+async fn find_finest(
     reader: &Reader,
     query: &Query,
-    most: u64,
-    bytes: bool,
+    max: u64,
+    in_bytes: bool,
 ) -> Result<LevelId, QueryError> {
     let (mut last, mut adding) = (LevelId(0), Vec::new());
     for level in levels(reader)? {
         last = level;
         let warm = reader.warm(level, query.kind).await?;
-        adding.push((level, amount(&warm, query, bytes).await?));
+        adding.push((level, estimate_amount(&warm, query, in_bytes).await?));
         if warm.level.node().meta().is_additive() && !query.own_level_only {
-            continue; // what it shows is its own and what the next one shows
+            continue; // its answer includes that of the next level
         }
         let mut shown: f64 = adding.iter().map(|(_, own)| own).sum();
         for (level, own) in adding.drain(..) {
-            if trunc_u64(shown) <= most {
+            if trunc_u64(shown) <= max {
                 return Ok(level);
             }
             shown -= own;
@@ -64,9 +63,9 @@ async fn finest(
     Ok(last)
 }
 
-/// How many vertices, or bytes, of a level's own there are about where the query looks.
-async fn amount(warm: &Warm, query: &Query, bytes: bool) -> Result<f64, QueryError> {
-    // Negative: unknown, and taken for none.
+/// Estimates the vertices or bytes of one level where the query looks.
+async fn estimate_amount(warm: &Warm, query: &Query, in_bytes: bool) -> Result<f64, QueryError> {
+    // A negative count is unknown and counts as 0.
     let count = u64::try_from(warm.level.node().meta().vertex_count).unwrap_or(0);
     let mut amount = f64_from_u64(count);
     if let Some(region) = query.region.as_ref().filter(|r| r.axes() == warm.level.axes()) {
@@ -76,7 +75,7 @@ async fn amount(warm: &Warm, query: &Query, bytes: bool) -> Result<f64, QueryErr
         let share = f64_from_u64(to_u64(chunks_in_range(&table, &range).len()));
         amount *= share / f64_from_u64(to_u64(table.len()).max(1));
     }
-    if bytes {
+    if in_bytes {
         let mut row = warm.level.dtype().size.saturating_mul(to_u64(warm.level.axes())); // an estimate
         let kind = warm.kind(query.kind)?;
         for field in Chosen::new(&query.columns, warm, kind, None).await?.vertex {

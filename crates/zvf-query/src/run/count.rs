@@ -1,4 +1,4 @@
-//! How many vertices, parts and elements an answer has, without holding it.
+//! Counts of vertices, parts and elements without collecting the answer.
 //!
 //! ```text
 //! points without region or conditions    the fragment indexes say it; sizes of cells are compared
@@ -82,9 +82,9 @@ async fn count_elements(context: &Context) -> Result<Counts, QueryError> {
     let (mut seen, mut elements) = (SeenVertices::default(), 0);
     for wave in waves(context, Purpose::Stream).await? {
         context.yield_before(&wave).await?;
-        for part in context.refined(wave, Purpose::Stream).await? {
+        for part in context.refine_wave(wave, Purpose::Stream).await? {
             let WorkUnit::Elements(work) = part.wave else { continue }; // nothing else comes of such waves
-            let keyed = context.elements_keyed(&work, true).await?;
+            let keyed = context.keyed_elements(&work, true).await?;
             let cuts = keyed.batch.len() - keyed.places.len();
             counts.vertices += seen.insert_all(&keyed.places) + to_u64(cuts);
             elements += keyed.batch.elements().map_or(0, |all| to_u64(all.len()));
@@ -97,14 +97,14 @@ async fn count_elements(context: &Context) -> Result<Counts, QueryError> {
     Ok(counts)
 }
 
-/// Which stored vertices were counted: by chunk, a bit for each row up to the last one counted.
+/// Bitmaps of the counted vertices, by chunk, up to the last counted row.
 #[derive(Default)]
 struct SeenVertices {
     chunks: HashMap<u64, Vec<u64>>,
 }
 
 impl SeenVertices {
-    /// How many of `places`, each a chunk in the upper 32 bits and a row in the lower ones, are new.
+    /// Adds `places`, each a chunk in the upper 32 bits and a row in the lower ones; returns how many are new.
     fn insert_all(&mut self, places: &[u64]) -> u64 {
         let mut new = 0;
         for run in places.chunk_by(|a, b| a >> 32 == b >> 32) {
@@ -128,8 +128,7 @@ impl SeenVertices {
 
 async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, QueryError> {
     let mut counts = Counts::new(context.warm.level.level(), context.kind);
-    let most = limit.map_or(usize::MAX, saturating_usize);
-    let mut left = most;
+    let mut left = limit.map_or(usize::MAX, saturating_usize);
     let waves = waves(context, Purpose::Stream).await?;
     for wave in &waves {
         context.yield_before(wave).await?;
@@ -171,12 +170,12 @@ async fn count_level(context: &Context, limit: Option<u64>) -> Result<Counts, Qu
 }
 
 impl Context {
-    /// Whether the rows that fragments name are all of the answer.
+    /// Returns whether the rows that fragments name are the whole answer.
     fn counts_by_indexes(&self) -> bool {
         self.reach.is_none() && self.conditions.rows.is_empty() && !self.query.allow_missing
     }
 
-    /// How many rows the fragments of the chunks at `places` name that belong to what is asked for.
+    /// Counts the selected rows that fragments of the chunks at `places` name.
     async fn rows_named(&self, places: &[u32]) -> Result<u64, QueryError> {
         let chunks = self.read_runs(places).await?;
         let keys: Vec<_> = chunks.iter().map(|chunk| chunk.key).collect();

@@ -1,4 +1,4 @@
-//! Reading rows of chunks: whole where most of a chunk is wanted or ranges cost as much, else by range.
+//! Reads rows of chunks: ranges of rows where that saves bytes, else whole chunks.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::error::QueryError;
 use crate::select::held::Held;
 use crate::select::pieces::{Piece, Pieces, ranges};
 
-/// What is wanted of one chunk.
+/// The rows to read of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Nothing,
@@ -21,14 +21,14 @@ pub(crate) enum Need {
     Ranges(Vec<Range<u64>>),
 }
 
-/// Which rows are read.
+/// The array whose rows are read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Of<'a> {
+pub(crate) enum RowSource<'a> {
     Positions(&'a LevelReader),
     Attribute(&'a AttributeReader),
 }
 
-impl Of<'_> {
+impl RowSource<'_> {
     fn partial(self) -> Partial {
         match self {
             Self::Positions(level) => level.partial(),
@@ -69,8 +69,8 @@ impl Of<'_> {
         }
     }
 
-    /// What to read of a chunk of about `rows` rows, of which `wanted` are wanted, in `ranges`.
-    pub(crate) fn need(
+    /// Chooses what to read of a chunk of about `rows` rows, of which `wanted` in `ranges` are needed.
+    pub(crate) fn plan_need(
         self,
         rows: u64,
         wanted: u64,
@@ -96,44 +96,44 @@ impl Of<'_> {
 }
 
 impl Context {
-    /// The rows that `needs` asks of the chunks `keys`.
+    /// Reads the rows of the chunks `keys` that `needs` lists.
     pub(crate) async fn read(
         &self,
-        of: Of<'_>,
+        source: RowSource<'_>,
         keys: &[ChunkKey],
         needs: Vec<Need>,
         caching: Caching,
     ) -> Result<Vec<Held>, QueryError> {
         let mut whole = Vec::with_capacity(keys.len());
-        let mut some = Vec::new();
-        let mut places = Vec::with_capacity(keys.len());
+        let mut ranged = Vec::new();
+        let mut kinds = Vec::with_capacity(keys.len());
         for (key, need) in keys.iter().zip(needs) {
-            places.push(match need {
-                Need::Nothing => Kind::Nothing,
+            kinds.push(match need {
+                Need::Nothing => ReadKind::Nothing,
                 Need::Whole => {
                     whole.push(*key);
-                    Kind::Whole
+                    ReadKind::Whole
                 }
                 Need::Ranges(ranges) => {
-                    some.push((*key, ranges));
-                    Kind::Some
+                    ranged.push((*key, ranges));
+                    ReadKind::Ranges
                 }
             });
         }
-        let (columns, parts) = join!(of.read_all(&whole, caching), of.read_ranges(&some));
-        let (mut columns, mut parts) = (columns.into_iter(), parts.into_iter().zip(some));
+        let (columns, parts) = join!(source.read_all(&whole, caching), source.read_ranges(&ranged));
+        let (mut columns, mut parts) = (columns.into_iter(), parts.into_iter().zip(ranged));
         let mut held = Vec::with_capacity(keys.len());
-        for place in places {
-            held.push(match place {
-                Kind::Nothing => Held::Nothing,
-                Kind::Whole => match columns.next() {
+        for kind in kinds {
+            held.push(match kind {
+                ReadKind::Nothing => Held::Nothing,
+                ReadKind::Whole => match columns.next() {
                     Some(column) => self.allow_missing(column)?.map_or(Held::Nothing, Held::Whole),
                     None => Held::Nothing,
                 },
-                Kind::Some => match parts.next() {
+                ReadKind::Ranges => match parts.next() {
                     Some((columns, (_, ranges))) => self
                         .allow_missing(columns)?
-                        .map_or(Held::Nothing, |columns| by_range(columns, &ranges)),
+                        .map_or(Held::Nothing, |columns| hold_ranges(columns, &ranges)),
                     None => Held::Nothing,
                 },
             });
@@ -141,48 +141,49 @@ impl Context {
         Ok(held)
     }
 
-    /// The rows of `pieces`, of chunks `keys` that have about `rows` rows each.
+    /// Reads the rows of `pieces` from the chunks `keys`, which have about `rows` rows each.
     pub(crate) async fn read_pieces(
         &self,
-        of: Of<'_>,
+        source: RowSource<'_>,
         keys: &[ChunkKey],
         rows: &[u64],
         pieces: &Pieces,
         caching: Caching,
     ) -> Result<Vec<Held>, QueryError> {
-        self.read(of, keys, plan_needs(of, rows, pieces), caching).await
+        self.read(source, keys, plan_needs(source, rows, pieces), caching).await
     }
 }
 
-enum Kind {
+/// How a chunk is read.
+enum ReadKind {
     Nothing,
     Whole,
-    Some,
+    Ranges,
 }
 
-/// What `pieces` need of each chunk, which has about so many `rows`.
-pub(crate) fn plan_needs(of: Of<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need> {
-    let mut wanted = vec![0_u64; rows.len()];
+/// Plans what to read of each chunk for `pieces`; the chunks have about `rows` rows.
+pub(crate) fn plan_needs(source: RowSource<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need> {
+    let mut counts = vec![0_u64; rows.len()];
     for piece in &pieces.list {
-        if let Some(wanted) = wanted.get_mut(usize_from_u32(piece.cell)) {
-            *wanted += u64::from(piece.len);
+        if let Some(count) = counts.get_mut(usize_from_u32(piece.cell)) {
+            *count += u64::from(piece.len);
         }
     }
-    plan_wanted_needs(of, rows, &wanted, pieces)
+    plan_needs_by_count(source, rows, &counts, pieces)
 }
 
-/// The same, where it is known how many rows of each chunk are `wanted`.
-pub(crate) fn plan_wanted_needs(
-    of: Of<'_>,
+/// Plans what to read of each chunk for `pieces`, of which `counts` rows are in each chunk.
+pub(crate) fn plan_needs_by_count(
+    source: RowSource<'_>,
     rows: &[u64],
-    wanted: &[u64],
+    counts: &[u64],
     pieces: &Pieces,
 ) -> Vec<Need> {
     let mut by_cell: Option<Vec<Vec<Piece>>> = None; // only where ranges are read at all
     let mut scratch = Vec::new();
-    let each = rows.iter().zip(wanted).enumerate().map(|(cell, (of_cell, wanted))| {
-        of.need(*of_cell, *wanted, |gap| {
-            let by_cell = by_cell.get_or_insert_with(|| sorted(pieces, rows.len()));
+    let each = rows.iter().zip(counts).enumerate().map(|(cell, (cell_rows, count))| {
+        source.plan_need(*cell_rows, *count, |gap| {
+            let by_cell = by_cell.get_or_insert_with(|| group_by_cell(pieces, rows.len()));
             let own = by_cell.get(cell).map(Vec::as_slice).unwrap_or_default();
             ranges(own.iter(), gap, &mut scratch)
         })
@@ -190,8 +191,8 @@ pub(crate) fn plan_wanted_needs(
     each.collect()
 }
 
-/// The pieces of each of so many chunks.
-fn sorted(pieces: &Pieces, cells: usize) -> Vec<Vec<Piece>> {
+/// Groups pieces by chunk.
+fn group_by_cell(pieces: &Pieces, cells: usize) -> Vec<Vec<Piece>> {
     let mut by_cell = vec![Vec::new(); cells];
     for piece in &pieces.list {
         if let Some(own) = by_cell.get_mut(usize_from_u32(piece.cell)) {
@@ -201,12 +202,13 @@ fn sorted(pieces: &Pieces, cells: usize) -> Vec<Vec<Piece>> {
     by_cell
 }
 
-fn by_range(columns: Vec<Column>, ranges: &[Range<u64>]) -> Held {
+/// Holds columns by the first rows of their ranges.
+fn hold_ranges(columns: Vec<Column>, ranges: &[Range<u64>]) -> Held {
     let firsts = ranges.iter().map(|range| saturating_u32(range.start)); // ranges of rows of 32 bits
     Held::Parts(firsts.zip(columns).collect())
 }
 
-/// Ranges are thought of only where they can save so many bytes of the chunk.
+/// Minimum saving from which ranges of a chunk are considered.
 const MIN_SAVED_BYTES: u64 = 16 << 10;
-/// One more range costs about as much as so many bytes, so that ranges closer than this are one.
+/// Cost of a range in bytes; ranges with smaller gaps are coalesced.
 const RANGE_COST_BYTES: u64 = 4 << 10;

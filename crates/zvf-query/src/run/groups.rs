@@ -1,4 +1,4 @@
-//! Objects that are asked for: by id, by group, or both.
+//! Selection of objects by id, by group, or both.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use super::Context;
 use crate::error::{BadQuery, QueryError};
 
 impl Context {
-    /// The rows of the index that ids and groups ask for, in the order of the answer; `None` when all
-    /// are.
+    /// Returns the index rows that ids and groups select, in the order of the answer; `None` if they select
+    /// all.
     ///
-    /// By id: in the order given. By group: members ascending, each once. By both: the ids given that
-    /// are members.
-    pub(super) async fn named_rows(&self) -> Result<Option<Vec<u64>>, QueryError> {
+    /// By id: in the order of the query. By group: members ascending, each once. By both: the ids that are
+    /// members, in the order of the query.
+    pub(super) async fn find_named_rows(&self) -> Result<Option<Vec<u64>>, QueryError> {
         let ids = &self.query.objects;
         let groups = match (&self.query.groups, self.groups_where().await?) {
             (Some(asked), None) => Some(asked.clone()),
@@ -49,19 +49,19 @@ impl Context {
     async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, QueryError> {
         let all = self.warm.level.groups().await?;
         let known = all.as_ref().map_or(0, zvf_model::Groups::len);
-        let there: Vec<u64> = groups.iter().copied().filter(|group| *group < known).collect();
+        let existing: Vec<u64> = groups.iter().copied().filter(|group| *group < known).collect();
         if let Some(unknown) = groups.iter().find(|group| **group >= known && !self.lenient) {
             return Err(BadQuery::NoSuchGroup(*unknown).into());
         }
         match all {
-            Some(all) => Ok(all.members(&there).await?),
+            Some(all) => Ok(all.members(&existing).await?),
             None => Ok(Vec::new()),
         }
     }
 }
 
-/// The rows of the members, ascending by id. Ranges are not written out: the index is scanned
-/// once. Members that are no objects are left out.
+/// Returns the index rows of the members, ascending by id. Scans the index once for ranges. Skips members
+/// that are no objects.
 async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec<u64>, QueryError> {
     let mut found: BTreeSet<(ObjectId, u64)> = BTreeSet::new();
     let mut ids: Vec<ObjectId> = Vec::new();
@@ -92,5 +92,5 @@ async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec
     Ok(found.into_iter().map(|(_, row)| row).collect())
 }
 
-/// Ids looked at at a time.
+/// Ids of the index that are read at a time.
 const BATCH_IDS: u64 = 1 << 16;

@@ -34,7 +34,7 @@ pub(crate) fn joined(context: &Context, mut batches: Vec<Batch>) -> Result<Batch
     }
 }
 
-/// The first `rows` vertices: whole parts only, and elements all of whose vertices are left.
+/// Truncates a batch to `rows` vertices: whole parts only, and elements all of whose vertices remain.
 pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
     let parts = batch.parts();
     // Without parts there are no offsets.
@@ -71,7 +71,7 @@ pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
     Ok(short)
 }
 
-/// Those of `elements` at the places `kept`.
+/// Returns the elements at the places `kept`.
 pub(crate) fn chosen(elements: &Elements, kept: &[usize]) -> Result<Elements, QueryError> {
     let all: Vec<&[usize]> = elements.iter().collect();
     let rows =

@@ -127,7 +127,7 @@ impl Context {
         keys: &[ChunkKey],
         pieces: &[Piece],
     ) -> Result<Vec<Option<u64>>, QueryError> {
-        let asked = self.owners_asked(keys).await?;
+        let asked = self.find_owners(keys).await?;
         let owners = match asked {
             Some(_) => None,
             None => self.read_owners(keys).await?,

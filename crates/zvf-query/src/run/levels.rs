@@ -1,8 +1,8 @@
-//! Levels that only make sense together: each adds to the next coarser one, and the answer is their union.
+//! Additive levels: each adds to the next coarser one, and the answer is their union.
 //!
-//! A level that adds holds what the next one lacks, so the answers of the chain are put behind each other,
-//! the finest first. They have the same columns: those that every level of the chain has, where all are
-//! asked for. An object or group is there when one of the levels has it.
+//! An additive level holds what the next one lacks, so the answers of the chain are concatenated, the finest
+//! first. All have the same columns; if the query selects all, those that every level of the chain has. An
+//! object or group exists if one of the levels has it.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ use crate::error::{BadQuery, QueryError};
 use crate::query::{Columns, Query, UnknownIds};
 use crate::reader::Reader;
 
-/// `query`, met with the level it is about, and with those that this one only adds to.
+/// Creates the contexts of `query`: for its level, and for the levels that this one adds to.
 pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Context>, QueryError> {
     let level = choose_level(reader, query).await?;
     let first = reader.warm(level, query.kind).await?;
@@ -39,7 +39,7 @@ pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Conte
         }
         query.columns = Columns::Named(names);
     }
-    let alone = warm.len() < 2;
+    let is_single = warm.len() < 2;
     let mut contexts = Vec::with_capacity(warm.len());
     for warm in warm {
         let kind = match (warm.kind(query.kind)?, query.vertices_only) {
@@ -48,36 +48,36 @@ pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Conte
         };
         query.check(kind, warm.level.axes())?;
         let mut context = Context::new(query.clone(), warm, kind).await?;
-        context.lenient = !alone;
+        context.lenient = !is_single;
         contexts.push(context);
     }
-    if !alone {
+    if !is_single {
         check_known(&mut contexts).await?;
-        check_alike(&contexts)?;
+        check_same_columns(&contexts)?;
     }
     Ok(contexts)
 }
 
-/// Refuses groups, and objects where that is asked, that none of the levels has.
+/// Refuses groups that no level has, and unknown objects if the query demands that.
 async fn check_known(contexts: &mut [Context]) -> Result<(), QueryError> {
     let Some(query) = contexts.first().map(|context| context.query.clone()) else { return Ok(()) };
-    let (mut any, mut most) = (false, 0);
+    let (mut has_index, mut group_count) = (false, 0);
     let ids = query.objects.as_deref().unwrap_or_default();
     let mut known = vec![false; ids.len()];
     for context in contexts.iter() {
         if let Some(groups) = context.warm.level.groups().await? {
-            most = groups.len().max(most);
+            group_count = groups.len().max(group_count);
         }
         let Some(index) = context.warm.level.objects().await? else { continue };
-        any = true;
+        has_index = true;
         for (known, row) in known.iter_mut().zip(index.find(ids).await?) {
             *known |= row.is_some();
         }
     }
-    if !any && contexts.iter().any(Context::asks_for_objects) {
+    if !has_index && contexts.iter().any(Context::asks_for_objects) {
         return Err(BadQuery::NoObjects.into());
     }
-    if let Some(group) = query.groups.iter().flatten().find(|group| **group >= most) {
+    if let Some(group) = query.groups.iter().flatten().find(|group| **group >= group_count) {
         return Err(BadQuery::NoSuchGroup(*group).into());
     }
     if query.unknown_ids == UnknownIds::Error {
@@ -91,16 +91,16 @@ async fn check_known(contexts: &mut [Context]) -> Result<(), QueryError> {
     Ok(())
 }
 
-/// The answers of levels of which each only adds to the next, as one.
+/// Answers from all levels of a chain of additive levels.
 pub(crate) async fn collect_all(contexts: &[Context]) -> Result<Answer, QueryError> {
     let [first, others @ ..] = contexts else {
         return Err(BadQuery::NoLevel.into());
     };
     let mut answer = collect(first).await?;
-    let most = first.query.limit.map_or(usize::MAX, saturating_usize);
+    let max_rows = first.query.limit.map_or(usize::MAX, saturating_usize);
     let mut batches = Vec::new();
     for context in others {
-        // The order is that of the levels: behind what was cut off nothing may follow.
+        // Stop after a truncated answer, because the order is that of the levels.
         if answer.truncated {
             break;
         }
@@ -109,7 +109,7 @@ pub(crate) async fn collect_all(contexts: &[Context]) -> Result<Answer, QueryErr
         answer.complete &= next.complete;
         answer.truncated |= next.truncated;
         answer.missing.extend(next.missing);
-        // What one of the levels has is there.
+        // An object is unknown only if no level has it.
         let unknown: HashSet<ObjectId> = next.unknown_objects.into_iter().collect();
         answer.unknown_objects.retain(|id| unknown.contains(id));
         answer.figures.cells += next.figures.cells;
@@ -118,16 +118,16 @@ pub(crate) async fn collect_all(contexts: &[Context]) -> Result<Answer, QueryErr
     if !batches.is_empty() {
         batches.insert(0, answer.batch);
         answer.batch = join::joined(first, batches)?;
-        if answer.batch.len() > most {
-            answer.batch = join::cut(&answer.batch, most)?;
+        if answer.batch.len() > max_rows {
+            answer.batch = join::cut(&answer.batch, max_rows)?;
             (answer.truncated, answer.complete) = (true, false);
         }
     }
     Ok(answer)
 }
 
-/// Refuses levels whose columns cannot be put behind each other.
-fn check_alike(contexts: &[Context]) -> Result<(), QueryError> {
+/// Refuses levels whose columns have different types.
+fn check_same_columns(contexts: &[Context]) -> Result<(), QueryError> {
     let shape = |context: &Context| {
         let level = &context.warm.level;
         let vertex = context.chosen.vertex.iter().map(|field| (field.dtype(), field.width()));

@@ -1,17 +1,17 @@
 //! A collected answer with elements, assembled from bounded waves.
 //!
-//! A vertex at which elements of several waves end comes with each of them. The whole has it once, in the
-//! order of storage, and the elements in the order that one wave would have given them.
+//! A vertex at which elements of several waves end is in each of their answers. The merged answer has it once, in
+//! storage order, and the elements in the order of an answer from a single wave.
 
 use std::collections::HashMap;
 
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
-use super::{Context, Purpose, WorkUnit, elements::Keyed, join};
+use super::{Context, Purpose, WorkUnit, elements::KeyedElements, join};
 use crate::error::QueryError;
 
-/// All of `waves`, answered one after the other.
+/// Answers `waves` one after the other and merges their elements.
 pub(super) async fn collect_elements(
     context: &Context,
     waves: Vec<WorkUnit>,
@@ -20,22 +20,27 @@ pub(super) async fn collect_elements(
     let (mut rows, mut bytes) = (0, 0);
     for wave in waves {
         context.yield_before(&wave).await?;
-        for part in context.refined(wave, Purpose::Collect).await? {
-            let WorkUnit::Elements(work) = part.wave else { continue }; // nothing else comes of such waves
-            let keyed = context.elements_keyed(&work, true).await?;
+        for part in context.refine_wave(wave, Purpose::Collect).await? {
+            let WorkUnit::Elements(work) = part.wave else { continue }; // such waves have no other parts
+            let keyed = context.keyed_elements(&work, true).await?;
             rows += to_u64(keyed.batch.len());
             bytes += join::weight(&keyed.batch);
             context.check_caps(rows, bytes)?;
             all.push(keyed);
         }
     }
-    merged(context, &all, &context.cell_order().await?)
+    merge(context, &all, &context.cell_order().await?)
 }
 
 /// The place of each link cell in the order of elements, by segment and cell.
 type CellOrder = HashMap<(u64, u64), u64>;
 
-fn merged(context: &Context, waves: &[Keyed], order: &CellOrder) -> Result<Batch, QueryError> {
+/// Merges answers: each stored vertex once, in storage order, and the vertices of cuts behind them.
+fn merge(
+    context: &Context,
+    waves: &[KeyedElements],
+    order: &CellOrder,
+) -> Result<Batch, QueryError> {
     let Some(first) = waves.first() else { return context.empty() };
     let mut stored: Vec<(u64, usize, usize)> = Vec::new();
     for (wave, keyed) in waves.iter().enumerate() {
@@ -55,8 +60,8 @@ fn merged(context: &Context, waves: &[Keyed], order: &CellOrder) -> Result<Batch
         }
         numbers.push(own);
     }
-    let column = |of: &dyn Fn(&Batch) -> Option<Column>| {
-        let columns: Option<Vec<Column>> = waves.iter().map(|keyed| of(&keyed.batch)).collect();
+    let column = |get: &dyn Fn(&Batch) -> Option<Column>| {
+        let columns: Option<Vec<Column>> = waves.iter().map(|keyed| get(&keyed.batch)).collect();
         let columns = columns?;
         let mut builder = ColumnBuilder::like(columns.first()?);
         builder.reserve(rows.len());
@@ -81,13 +86,13 @@ fn merged(context: &Context, waves: &[Keyed], order: &CellOrder) -> Result<Batch
         };
         batch = batch.with_vertex_objects(rows.iter().map(owner).collect())?;
     }
-    Ok(batch.with_elements(elements(context, waves, &numbers, order)?)?)
+    Ok(batch.with_elements(merge_elements(context, waves, &numbers, order)?)?)
 }
 
-/// The elements of all waves, whose vertices have these numbers.
-fn elements(
+/// Merges the elements of all waves; `numbers` are the rows of their vertices in the answer.
+fn merge_elements(
     context: &Context,
-    waves: &[Keyed],
+    waves: &[KeyedElements],
     numbers: &[Vec<usize>],
     order: &CellOrder,
 ) -> Result<Elements, QueryError> {
@@ -133,24 +138,25 @@ fn elements(
 }
 
 impl Context {
+    /// Returns the order of the link cells that matter.
     async fn cell_order(&self) -> Result<CellOrder, QueryError> {
         let Some(family) = self.family().await? else { return Ok(CellOrder::new()) };
-        let chunks = self.places_asked(self.candidates()).await?;
+        let chunks = self.filter_places(self.candidates()).await?;
         let cells = self.link_cells(&family, &chunks).await?;
         let cells = cells.into_iter().map(|(segment, cell)| (to_u64(segment), to_u64(cell)));
         Ok(cells.zip(0..).collect())
     }
 
-    /// Whether the work is so much that it is done in parts: by what documents say, and where that is not
-    /// little, by what fragment indexes do.
+    /// Returns whether the work must be divided: by the count of the level, and where that is large, by the
+    /// extents of fragment indexes.
     pub(super) async fn is_large(&self, places: &[u32]) -> bool {
         if self.warm.level.chunks().await.is_err() {
-            return false; // few chunks, which were tried one by one; others have no place
+            return false; // few chunks, which were tried one by one
         }
-        let most = self.wave_bytes(Purpose::Collect);
+        let max_bytes = self.wave_bytes(Purpose::Collect);
         let bytes = |rows: u64| rows.saturating_mul(self.element_row_bytes()); // compared with a cap
         match u64::try_from(self.warm.level.node().meta().vertex_count) {
-            Ok(rows @ 1..) if bytes(rows) <= most => false,
+            Ok(rows @ 1..) if bytes(rows) <= max_bytes => false,
             _ => {
                 let mut rows = 0_u64;
                 for places in places.chunks(saturating_usize(EXTENT_BATCH_CHUNKS)) {
@@ -158,11 +164,11 @@ impl Context {
                         rows = rows.saturating_add(extent); // a claim, compared with a cap
                     }
                 }
-                bytes(rows) > most
+                bytes(rows) > max_bytes
             }
         }
     }
 }
 
-/// Chunks whose fragment indexes are asked for their extent at once.
+/// Chunks whose fragment indexes are read at once.
 const EXTENT_BATCH_CHUNKS: u64 = 4096;

@@ -1,7 +1,7 @@
-//! Answering: a question that met its level, wave by wave.
+//! Execution of a query on one level, wave by wave.
 //!
-//! A wave is a piece of work that fits in memory: some chunks, or some objects. Collecting answers the
-//! waves one after the other and joins them; streaming prefetches a few.
+//! A wave is a unit of work that fits in memory: some chunks, or some objects. Collecting answers the waves one
+//! after the other and joins them; streaming prefetches a few.
 
 mod asked;
 mod chains;
@@ -54,7 +54,7 @@ pub(crate) use statistics::statistics;
 pub(crate) use stream::stream;
 use waves::waves;
 
-/// A question that met its level.
+/// The state of a query on one level.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) query: Query,
@@ -63,23 +63,23 @@ pub(crate) struct Context {
     pub(crate) mode: Mode,
     chosen: columns::Chosen,
     conditions: conditions::Conditions,
-    named: OnceCell<Option<asked::Named>>,
-    /// Whether what this level lacks may be in another one of the answer.
+    named_objects: OnceCell<Option<asked::NamedObjects>>,
+    /// Whether objects and groups that this level lacks may be in another level of the answer.
     lenient: bool,
     /// Vertices of an element of the answer; 0 where the kind has none.
     element_width: usize,
     pub(crate) chunks: Arc<KeyTable>,
-    /// A box around what can be in the answer, by the region and by conditions on axes, and the chunks
-    /// that meet both; `None` where neither says anything.
+    /// The bounding box of the region and of the conditions on axes, and the chunks that meet both; `None`
+    /// without either.
     pub(crate) reach: Option<(BoundingBox, ChunkRange)>,
-    found: Found,
+    findings: Findings,
     /// About how many bytes were processed since the question yielded last.
     since_yield: AtomicU64,
 }
 
-/// What is found while the query runs.
+/// Counts and missing items that are recorded while the query runs.
 #[derive(Debug, Default)]
-struct Found {
+struct Findings {
     missing: Mutex<Distinct<Missing>>,
     unknown: Mutex<Distinct<ObjectId>>,
     cells: AtomicU64,
@@ -107,7 +107,7 @@ impl<T: Clone + Eq + Hash> Distinct<T> {
     }
 }
 
-/// Some work.
+/// A unit of work.
 #[derive(Clone, Debug)]
 pub(crate) enum WorkUnit {
     /// Chunks, by their place in the table of the level.
@@ -120,14 +120,14 @@ pub(crate) enum WorkUnit {
     Several(Vec<elements::Work>),
 }
 
-/// Some work, and about how many bytes it takes on its way into an answer.
+/// A unit of work, and an estimate of the bytes it takes until it is in the answer.
 #[derive(Clone, Debug)]
 pub(crate) struct SizedWave {
     pub(crate) wave: WorkUnit,
     pub(crate) bytes: u64,
 }
 
-/// What the waves are for, which decides how large they are.
+/// The purpose of waves, which determines their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Collect,
@@ -176,7 +176,7 @@ impl Context {
                 family.as_ref().map_or(2, LinkFamily::link_width)
             }
         };
-        let (named, found) = (OnceCell::new(), Found::default());
+        let (named_objects, findings) = (OnceCell::new(), Findings::default());
         for stray in warm.stray_fragments().await? {
             let key = stray.chunk();
             if reach.as_ref().is_some_and(|(_, range)| !range.contains(key)) {
@@ -184,7 +184,7 @@ impl Context {
             }
             if query.allow_missing {
                 let array = warm.level.node().path().to_string() + "/vertices";
-                let mut missing = found.missing.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut missing = findings.missing.lock().unwrap_or_else(PoisonError::into_inner);
                 missing.push(Missing { array, chunk: *key });
             } else {
                 stray.check_rows(0)?; // names the chunk
@@ -198,17 +198,17 @@ impl Context {
             mode,
             chosen,
             conditions,
-            named,
+            named_objects,
             lenient,
             element_width,
             chunks,
             reach,
-            found,
+            findings,
             since_yield: AtomicU64::default(),
         })
     }
 
-    /// The chunks that can matter, by their place in the table of the level.
+    /// Returns the chunks that can matter, by their place in the table of the level.
     pub(crate) fn candidates(&self) -> Vec<u32> {
         let mut places = match &self.reach {
             Some((_, range)) => chunks_in_range(&self.chunks, range),
@@ -228,18 +228,19 @@ impl Context {
         places
     }
 
-    /// The keys of the chunks that can matter, those of the objects asked for alone.
-    pub(crate) async fn chunks_asked(&self) -> Result<Vec<ChunkKey>, QueryError> {
-        Ok(self.keys(&self.places_asked(self.candidates()).await?))
+    /// Returns the keys of the chunks that can matter, restricted to selected objects.
+    pub(crate) async fn selected_chunks(&self) -> Result<Vec<ChunkKey>, QueryError> {
+        Ok(self.keys(&self.filter_places(self.candidates()).await?))
     }
 
+    /// Returns the keys of the chunks at `places`.
     pub(crate) fn keys(&self, places: &[u32]) -> Vec<ChunkKey> {
         places.iter().filter_map(|place| self.chunks.get(usize_from_u32(*place))).collect()
     }
 
-    /// What the question will read.
+    /// Plans the query.
     pub(crate) async fn plan(&self) -> Result<Plan, QueryError> {
-        let candidates = self.places_asked(self.candidates()).await?;
+        let candidates = self.filter_places(self.candidates()).await?;
         let mut plan = Plan {
             level: self.warm.level.level(),
             kind: self.kind,
@@ -258,7 +259,7 @@ impl Context {
         Ok(plan)
     }
 
-    /// The answer to one wave, of which at most `limit` vertices count.
+    /// Answers one wave, up to `limit` vertices.
     pub(crate) async fn answer(&self, wave: &WorkUnit, limit: usize) -> Result<Batch, QueryError> {
         match wave {
             WorkUnit::Chunks(places) => self.vertices(places, limit).await,
@@ -329,11 +330,11 @@ impl Context {
     }
 
     fn missing(&self) -> std::sync::MutexGuard<'_, Distinct<Missing>> {
-        self.found.missing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.findings.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unknown(&self) -> std::sync::MutexGuard<'_, Distinct<ObjectId>> {
-        self.found.unknown.lock().unwrap_or_else(PoisonError::into_inner)
+        self.findings.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Refuses an answer of so many rows and bytes where it is larger than a collected one may be.
@@ -349,8 +350,8 @@ impl Context {
     }
 
     pub(crate) fn count(&self, cells: usize, rows: u64) {
-        self.found.cells.fetch_add(to_u64(cells), Ordering::Relaxed);
-        self.found.rows.fetch_add(rows, Ordering::Relaxed);
+        self.findings.cells.fetch_add(to_u64(cells), Ordering::Relaxed);
+        self.findings.rows.fetch_add(rows, Ordering::Relaxed);
     }
 }
 
@@ -401,25 +402,25 @@ fn narrowed(
     Ok((bbox, range))
 }
 
-/// All waves, one after the other, as one answer.
+/// Answers all waves one after the other and joins the answers.
 pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     let waves = waves(context, Purpose::Collect).await?;
-    let most = context.query.limit.map_or(usize::MAX, saturating_usize);
+    let max_rows = context.query.limit.map_or(usize::MAX, saturating_usize);
     let (mut batches, mut rows, mut bytes) = (Vec::with_capacity(waves.len()), 0_usize, 0_u64);
     let mut truncated = false;
     let in_parts = waves.iter().any(|wave| matches!(wave, WorkUnit::Several(_)));
     let waves = if in_parts {
         let batch = merge::collect_elements(context, waves).await?;
-        truncated = batch.len() > most;
-        batches.push(if truncated { join::cut(&batch, most)? } else { batch });
+        truncated = batch.len() > max_rows;
+        batches.push(if truncated { join::cut(&batch, max_rows)? } else { batch });
         Vec::new()
     } else {
         waves
     };
     for wave in &waves {
         context.yield_before(wave).await?;
-        // One more than the limit shows whether something was cut off.
-        let left = most - rows;
+        // One row beyond the limit shows whether the answer is truncated.
+        let left = max_rows - rows;
         let batch = context.answer(wave, left.saturating_add(1)).await?; // no limit stays none
         let batch = if batch.len() > left {
             truncated = true;
@@ -439,8 +440,8 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     let all_links = context.all_links().await?;
     let missing = std::mem::take(&mut *context.missing()).list;
     let figures = QueryStats {
-        cells: context.found.cells.load(Ordering::Relaxed),
-        rows: context.found.rows.load(Ordering::Relaxed),
+        cells: context.findings.cells.load(Ordering::Relaxed),
+        rows: context.findings.rows.load(Ordering::Relaxed),
         ..QueryStats::default()
     };
     Ok(Answer {
@@ -455,13 +456,13 @@ pub(crate) async fn collect(context: &Context) -> Result<Answer, QueryError> {
     })
 }
 
-/// Rows of a collected answer.
+/// Maximum rows of a collected answer.
 const MAX_ROWS: u64 = 100_000_000;
-/// Bytes of a collected answer.
+/// Maximum bytes of a collected answer.
 const MAX_BYTES: u64 = 4 << 30;
-/// Bytes of one wave that is streamed: more at once is no faster, and several are in progress.
+/// Maximum bytes of a streamed wave: larger ones are no faster, and several are in progress.
 const MAX_STREAM_WAVE_BYTES: u64 = 4 << 20;
-/// Cells that one wave may have: their keys and indexes are held at once.
+/// Maximum cells of a wave, whose keys and indexes are held at once.
 const MAX_WAVE_CELLS: usize = 8192;
-/// Cells stay with the handle only where a question reads no more than this.
+/// Maximum bytes of a query whose cells are cached with the handle.
 const MAX_CACHED_BYTES: u64 = 16 << 20;

@@ -15,7 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
-use super::elements::Keyed;
+use super::elements::KeyedElements;
 use super::{Context, Purpose, WorkUnit, contexts, waves};
 use crate::error::QueryError;
 use crate::query::Query;
@@ -52,7 +52,7 @@ pub(crate) async fn numbered(
     if !numbered {
         return Ok(None);
     }
-    let places = context.places_asked(context.candidates()).await?;
+    let places = context.filter_places(context.candidates()).await?;
     if !context.is_large(&places).await {
         return Ok(None);
     }
@@ -71,12 +71,12 @@ impl Numbered {
         loop {
             if let Some(unit) = self.fine.pop_front() {
                 let WorkUnit::Elements(work) = unit else { continue }; // nothing else comes of such waves
-                let keyed = self.context.elements_keyed(&work, true).await?;
+                let keyed = self.context.keyed_elements(&work, true).await?;
                 self.context.warm.level.store().check_maps()?;
                 return self.numbers.part(&keyed).map(Some);
             }
             let Some(wave) = self.coarse.pop_front() else { return Ok(None) };
-            let parts = self.context.refined(wave, Purpose::Stream).await?;
+            let parts = self.context.refine_wave(wave, Purpose::Stream).await?;
             self.fine = parts.into_iter().map(|part| part.wave).collect();
         }
     }
@@ -102,7 +102,7 @@ fn in_memory(number: u64) -> Result<usize, QueryError> {
 }
 
 impl VertexNumbers {
-    fn part(&mut self, keyed: &Keyed) -> Result<NumberedPart, QueryError> {
+    fn part(&mut self, keyed: &KeyedElements) -> Result<NumberedPart, QueryError> {
         let batch = &keyed.batch;
         let (mut numbers, mut new) = (Vec::with_capacity(batch.len()), Vec::new());
         for (row, place) in keyed.places.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! Objects: their manifests, their fragments, the rows of these; and how they lie to a region.
+//! Answers about objects: follows manifests to rows and tests the objects against the region.
 //!
 //! ```text
 //! rows of the index  ->  manifests, fragment indexes   ->  pieces of each object, in order
-//!                    ->  positions                     ->  objects, or what of them is in the region
-//!                    ->  columns                       ->  gathered, one part an object or run
+//!                    ->  positions                     ->  objects, or their parts in the region
+//!                    ->  columns                       ->  a batch, with one part for each object or run
 //! ```
 //!
-//! A chain goes on from one fragment of its object to the next, whatever chunks they are in. What the
-//! store keeps about such crossings is never used for geometry.
+//! A chain continues from one fragment of its object to the next, also across chunks. Bridges of the store are
+//! not used for geometry.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Followed, ObjectId, ObjectIndex, ObjectRuns, Parts};
 use zvf_store::Caching;
 
-use super::fetch::{Need, Of, plan_wanted_needs};
+use super::fetch::{Need, RowSource, plan_needs_by_count};
 use super::vertices::check_end;
 use super::{Context, join};
 use crate::error::{BadQuery, QueryError};
@@ -31,9 +31,9 @@ use crate::select::held::Held;
 use crate::select::pieces::{Piece, Pieces};
 use crate::select::runs::{Runs, check_extent};
 
-/// Objects as pieces of chunks.
+/// Objects, each split into pieces of chunks.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Parted {
+pub(crate) struct SplitObjects {
     pub(crate) pieces: Pieces,
     pub(crate) spans: Vec<Span>,
 }
@@ -54,16 +54,16 @@ pub(crate) struct Chunks {
     pub(crate) keys: Vec<ChunkKey>,
     /// About how many rows each has.
     pub(crate) rows: Vec<u64>,
-    /// What the objects name of each.
+    /// The rows of each that the objects name.
     named: Vec<NamedRows>,
 }
 
-/// What objects name of one chunk.
+/// The rows of one chunk that objects name.
 #[derive(Clone, Copy, Debug, Default)]
 struct NamedRows {
-    /// How many rows, repeated ones each time.
+    /// Number of rows, with repetitions.
     rows: u64,
-    /// The row behind the last one.
+    /// One past the last row.
     end: u64,
 }
 
@@ -80,8 +80,8 @@ impl NamedRows {
 }
 
 impl Chunks {
-    /// Whether those that are held whole have all rows that the objects name.
-    fn have_all(&self, positions: &[Held]) -> bool {
+    /// Returns whether all chunks that are held whole have the rows that the objects name.
+    fn has_named_rows(&self, positions: &[Held]) -> bool {
         self.named.iter().zip(positions).all(|(named, held)| match held {
             Held::Whole(column) => named.end <= to_u64(column.len()),
             Held::Nothing | Held::Parts(_) => true,
@@ -90,13 +90,13 @@ impl Chunks {
 }
 
 impl Context {
-    /// The object index.
+    /// Opens the object index.
     pub(crate) async fn index(&self) -> Result<ObjectIndex, QueryError> {
         let index = self.warm.level.objects().await?;
         index.ok_or_else(|| BadQuery::NoObjects.into())
     }
 
-    /// The rows of the index that are asked for by id, in the order asked; missing ones are reported.
+    /// Returns the index rows of `ids`, in their order; reports missing ids.
     pub(crate) async fn find_rows(
         &self,
         index: &ObjectIndex,
@@ -114,64 +114,64 @@ impl Context {
         Ok(rows)
     }
 
-    /// The objects at `rows` of the index, followed to their fragments; what is missing is noted and left
-    /// out where the question allows it.
+    /// Follows the objects at `rows` of the index to their fragments; skips and reports missing fragments if the
+    /// query allows it.
     pub(super) async fn follow(
         &self,
         index: &ObjectIndex,
         rows: &[u64],
     ) -> Result<Followed, QueryError> {
-        let allowed = |error: &zvf_model::ModelError| self.allows(error);
-        Ok(self.warm.level.follow_there(index, rows, &allowed).await?)
+        let is_allowed = |error: &zvf_model::ModelError| self.allows(error);
+        Ok(self.warm.level.follow_there(index, rows, &is_allowed).await?)
     }
 
-    /// The objects at `rows` of the index, of which at most `limit` vertices count.
+    /// Answers with the objects at `rows` of the index, up to `limit` vertices.
     pub(super) async fn objects(&self, rows: &[u64], limit: usize) -> Result<Batch, QueryError> {
         let index = self.index().await?;
         let followed = self.follow(&index, rows).await?;
-        let (chunks, parted) = parted(&followed)?;
-        self.count(chunks.keys.len(), to_u64(parted.pieces.rows));
+        let (chunks, split) = split_objects(&followed)?;
+        self.count(chunks.keys.len(), to_u64(split.pieces.rows));
         // Only compared with a cap.
-        let caching = self.caching(to_u64(parted.pieces.rows).saturating_mul(self.row_bytes()));
+        let caching = self.caching(to_u64(split.pieces.rows).saturating_mul(self.row_bytes()));
 
-        let of = Of::Positions(&self.warm.level);
-        let wanted: Vec<u64> = chunks.named.iter().map(|named| named.rows).collect();
-        let mut needs = plan_wanted_needs(of, &chunks.rows, &wanted, &parted.pieces);
+        let source = RowSource::Positions(&self.warm.level);
+        let counts: Vec<u64> = chunks.named.iter().map(|named| named.rows).collect();
+        let mut needs = plan_needs_by_count(source, &chunks.rows, &counts, &split.pieces);
         if self.mode == Mode::Crop || !self.kind.is_chain() {
-            self.only_near(&chunks.keys, &mut needs);
+            self.drop_far_needs(&chunks.keys, &mut needs);
         }
-        let positions = self.read(of, &chunks.keys, needs, caching).await?;
-        if !chunks.have_all(&positions) {
-            check_pieces(&chunks.keys, &parted.pieces, &positions)?;
+        let positions = self.read(source, &chunks.keys, needs, caching).await?;
+        if !chunks.has_named_rows(&positions) {
+            check_pieces(&chunks.keys, &split.pieces, &positions)?;
         }
-        let parted = self.drop_missing(parted, std::slice::from_ref(&positions));
-        let parted = self.filter_objects(parted, &chunks, &positions, caching).await?;
+        let split = self.drop_missing(split, std::slice::from_ref(&positions));
+        let split = self.filter_objects(split, &chunks, &positions, caching).await?;
         if let (Mode::Clip, true, Some(region)) =
             (self.mode, self.kind.is_chain(), &self.query.region)
         {
-            return self.clipped(region, &chunks, parted, &positions, limit, caching).await;
+            return self.clip_objects(region, &chunks, split, &positions, limit, caching).await;
         }
-        let parted = parted.limited(limit);
-        let found = to_u64(parted.pieces.rows);
+        let split = split.truncate(limit);
+        let found = to_u64(split.pieces.rows);
         self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
-        let columns = self.columns(&chunks.keys, &chunks.rows, &parted.pieces, caching).await?;
-        let parted = self.drop_missing(parted, &columns);
-        let batch = self.gathered(&parted.pieces, &positions, &columns)?;
-        self.with_parts(batch, &chunks.keys, &parted).await
+        let columns = self.columns(&chunks.keys, &chunks.rows, &split.pieces, caching).await?;
+        let split = self.drop_missing(split, &columns);
+        let batch = self.gather_rows(&split.pieces, &positions, &columns)?;
+        self.add_parts(batch, &chunks.keys, &split).await
     }
 
-    /// What the conditions and the region leave of the objects; cuts come later.
+    /// Applies the conditions and the region to the objects. Clipping follows later.
     async fn filter_objects(
         &self,
-        parted: Parted,
+        split: SplitObjects,
         chunks: &Chunks,
         positions: &[Held],
         caching: Caching,
-    ) -> Result<Parted, QueryError> {
+    ) -> Result<SplitObjects, QueryError> {
         let chain = self.kind.is_chain();
-        let within = |parted, mode| self.clip_to_region(parted, &chunks.keys, positions, mode);
-        // What is whole in or near the region is decided by what the conditions leave; looking at objects
-        // that are far away can be spared.
+        let select = |split, mode| self.select_by_region(split, &chunks.keys, positions, mode);
+        // Whether an object is inside or near the region depends on the rows that pass the conditions. A first
+        // test before the conditions can skip objects that are far away.
         let (before, after) = match self.mode {
             Mode::Touch if chain => (Some(Mode::Touch), Some(Mode::Touch)),
             Mode::Clip if chain => (Some(Mode::Touch), None),
@@ -180,59 +180,62 @@ impl Context {
                 (Some(self.mode), None)
             }
         };
-        let cut = chain && self.mode == Mode::Clip;
-        let spares = !self.conditions.rows.is_empty();
-        let mut parted = match before.filter(|_| spares || (after.is_none() && !cut)) {
-            Some(mode) => within(parted, mode),
-            None => parted,
+        let clips_later = chain && self.mode == Mode::Clip;
+        let has_conditions = !self.conditions.rows.is_empty();
+        let before = before.filter(|_| has_conditions || (after.is_none() && !clips_later));
+        let mut split = match before {
+            Some(mode) => select(split, mode),
+            None => split,
         };
         let (keys, rows) = (&chunks.keys, &chunks.rows);
-        let test = self.row_test(keys, rows, &parted.pieces, positions, caching).await?;
+        let test = self.row_test(keys, rows, &split.pieces, positions, caching).await?;
         if let Some(test) = test {
-            parted = test.filter_objects(&parted, chain)?;
+            split = test.filter_objects(&split, chain)?;
         }
         Ok(match after {
-            Some(mode) => within(parted, mode),
-            None => parted,
+            Some(mode) => select(split, mode),
+            None => split,
         })
     }
 
-    /// What of the objects is asked for in this mode: all, some whole, or runs of their vertices.
-    fn clip_to_region(
+    /// Selects objects, or runs of their vertices, by the region in `mode`.
+    fn select_by_region(
         &self,
-        parted: Parted,
+        split: SplitObjects,
         keys: &[ChunkKey],
         positions: &[Held],
         mode: Mode,
-    ) -> Parted {
-        let Some((_, range)) = &self.reach else { return parted };
+    ) -> SplitObjects {
+        let Some((_, range)) = &self.reach else { return split };
         let axes = self.warm.level.axes();
         let chain = self.kind.is_chain();
-        let near = |piece: &&Piece| {
+        let is_near = |piece: &&Piece| {
             keys.get(usize_from_u32(piece.cell)).is_some_and(|key| range.contains(key))
         };
-        let mut left = Parted::default();
+        let mut selected = SplitObjects::default();
         let Some(region) = &self.query.region else {
-            // Conditions bound what can matter, and test it later, row by row.
+            // Only conditions bound the query; they test each row later.
             if chain {
-                return parted;
+                return split;
             }
-            for span in &parted.spans {
-                left.push(span.id, span.row, parted.span_pieces(span).iter().filter(near).copied());
+            for span in &split.spans {
+                let pieces = split.span_pieces(span).iter().filter(is_near);
+                selected.push(span.id, span.row, pieces.copied());
             }
-            return left;
+            return selected;
         };
-        for span in &parted.spans {
-            let pieces = parted.span_pieces(span);
+        for span in &split.spans {
+            let pieces = split.span_pieces(span);
             let object = Chain::new(pieces, positions, axes);
-            let mut push = |pieces: &[Piece]| left.push(span.id, span.row, pieces.iter().copied());
+            let mut push =
+                |pieces: &[Piece]| selected.push(span.id, span.row, pieces.iter().copied());
             match mode {
                 Mode::Touch if chain && !object.touches(region) => {}
                 Mode::Inside if chain && !object.is_inside(region) => {}
-                Mode::Cells if chain && !pieces.iter().any(|piece| near(&piece)) => {}
+                Mode::Cells if chain && !pieces.iter().any(|piece| is_near(&piece)) => {}
                 Mode::Touch | Mode::Inside | Mode::Cells if chain => push(pieces),
                 Mode::Crop if chain => object.runs_inside(region, push),
-                Mode::Cells => push(&pieces.iter().filter(near).copied().collect::<Vec<_>>()),
+                Mode::Cells => push(&pieces.iter().filter(is_near).copied().collect::<Vec<_>>()),
                 Mode::Inside | Mode::Touch | Mode::Clip | Mode::Crop => {
                     let mut inside = Vec::new();
                     object.runs_inside(region, |run| inside.extend_from_slice(run));
@@ -240,25 +243,24 @@ impl Context {
                 }
             }
         }
-        left
+        selected
     }
 
-    /// What is left of the objects where some chunks are missing in one of `columns`: an object that lacks
-    /// some is the runs between.
-    fn drop_missing(&self, parted: Parted, columns: &[Vec<Held>]) -> Parted {
+    /// Drops the pieces of chunks that are missing in one of `columns`; splits objects at such gaps.
+    fn drop_missing(&self, split: SplitObjects, columns: &[Vec<Held>]) -> SplitObjects {
         if self.missing().list.is_empty() {
-            return parted;
+            return split;
         }
-        let held = |piece: &Piece| {
+        let is_held = |piece: &Piece| {
             columns.iter().all(|column| {
                 !matches!(column.get(usize_from_u32(piece.cell)), None | Some(Held::Nothing))
             })
         };
-        parted.held(held)
+        split.retain_pieces(is_held)
     }
 
-    /// Nothing of chunks that the region does not meet, where only vertices in it count.
-    fn only_near(&self, keys: &[ChunkKey], needs: &mut [Need]) {
+    /// Drops the needs of chunks that the region does not meet.
+    fn drop_far_needs(&self, keys: &[ChunkKey], needs: &mut [Need]) {
         let Some((_, range)) = &self.reach else { return };
         for (key, need) in keys.iter().zip(needs) {
             if !range.contains(key) {
@@ -267,75 +269,77 @@ impl Context {
         }
     }
 
-    async fn with_parts(
+    /// Adds the parts of the answer, one for each span, and the joined columns.
+    async fn add_parts(
         &self,
         batch: Batch,
         keys: &[ChunkKey],
-        parted: &Parted,
+        split: &SplitObjects,
     ) -> Result<Batch, QueryError> {
-        let (mut offsets, mut end) = (Vec::with_capacity(parted.spans.len() + 1), 0_usize);
+        let (mut offsets, mut end) = (Vec::with_capacity(split.spans.len() + 1), 0_usize);
         offsets.push(end);
-        for span in &parted.spans {
-            end += parted.len(span);
+        for span in &split.spans {
+            end += split.len(span);
             offsets.push(end);
         }
         let rows = self.joins_objects().then(|| {
-            let rows = parted.spans.iter().flat_map(|span| span.pieces.clone().map(|_| span.row));
+            let rows = split.spans.iter().flat_map(|span| span.pieces.clone().map(|_| span.row));
             rows.map(Some).collect()
         });
-        let ids: Vec<ObjectId> = parted.spans.iter().map(|span| span.id).collect();
-        let batch = self.join_columns(batch, keys, &parted.pieces.list, rows).await?;
+        let ids: Vec<ObjectId> = split.spans.iter().map(|span| span.id).collect();
+        let batch = self.join_columns(batch, keys, &split.pieces.list, rows).await?;
         Ok(batch.with_parts(Parts::new(offsets, ids)?)?)
     }
 
-    /// The objects cut at the boundary of the region.
-    async fn clipped(
+    /// Answers with the objects clipped at the boundary of the region.
+    async fn clip_objects(
         &self,
         region: &Region,
         chunks: &Chunks,
-        mut parted: Parted,
+        mut split: SplitObjects,
         positions: &[Held],
         limit: usize,
         caching: Caching,
     ) -> Result<Batch, QueryError> {
         let axes = self.warm.level.axes();
-        let mut cut = Cuts::new(&parted, region, positions, axes, limit);
-        let mut columns = self.columns(&chunks.keys, &chunks.rows, &cut.kept, caching).await?;
-        let known = self.missing().list.len();
-        parted = self.drop_missing(parted, &columns);
-        if known > 0 {
-            // Some values are missing: what is left without them is cut anew.
-            cut = Cuts::new(&parted, region, positions, axes, limit);
-            columns = self.columns(&chunks.keys, &chunks.rows, &cut.kept, caching).await?;
+        let mut clipped = ClippedObjects::new(&split, region, positions, axes, limit);
+        let mut columns =
+            self.columns(&chunks.keys, &chunks.rows, &clipped.pieces, caching).await?;
+        let missing = self.missing().list.len();
+        split = self.drop_missing(split, &columns);
+        if missing > 0 {
+            // Without the chunks that are missing, clip again.
+            clipped = ClippedObjects::new(&split, region, positions, axes, limit);
+            columns = self.columns(&chunks.keys, &chunks.rows, &clipped.pieces, caching).await?;
         }
         let level = &self.warm.level;
-        let stored = mixed(&cut.cuts, positions, level.dtype(), saturating_u32(to_u64(axes)))?;
+        let stored = mixed(&clipped.cuts, positions, level.dtype(), saturating_u32(to_u64(axes)))?;
         let mut batch = Batch::new(self.kind, stored);
         for (field, held) in self.chosen.vertex.iter().zip(&columns) {
-            let column: Column = mixed(&cut.cuts, held, field.dtype(), field.width())?;
+            let column: Column = mixed(&clipped.cuts, held, field.dtype(), field.width())?;
             batch = batch.with_field(field.field(column))?;
         }
-        let nearest: Vec<Piece> = cut.cuts.iter().map(Cut::nearest).collect();
-        let batch = self.join_columns(batch, &chunks.keys, &nearest, Some(cut.rows)).await?;
-        let batch = batch.with_parts(Parts::new(cut.offsets, cut.ids)?)?;
+        let nearest: Vec<Piece> = clipped.cuts.iter().map(Cut::nearest).collect();
+        let batch = self.join_columns(batch, &chunks.keys, &nearest, Some(clipped.rows)).await?;
+        let batch = batch.with_parts(Parts::new(clipped.offsets, clipped.ids)?)?;
         if batch.len() > limit { join::cut(&batch, limit) } else { Ok(batch) }
     }
 }
 
-/// Objects cut at a region.
-struct Cuts {
+/// Objects clipped at a region.
+struct ClippedObjects {
     cuts: Vec<Cut>,
-    /// The object of each.
+    /// The index row of the object of each.
     rows: Vec<Option<u64>>,
     offsets: Vec<usize>,
     ids: Vec<ObjectId>,
-    /// The pieces that cuts can be made of.
-    kept: Pieces,
+    /// The pieces whose rows the vertices of cuts can be interpolated from.
+    pieces: Pieces,
 }
 
-impl Cuts {
+impl ClippedObjects {
     fn new(
-        parted: &Parted,
+        split: &SplitObjects,
         region: &Region,
         positions: &[Held],
         axes: usize,
@@ -346,10 +350,10 @@ impl Cuts {
             rows: Vec::new(),
             offsets: vec![0],
             ids: Vec::new(),
-            kept: Pieces::default(),
+            pieces: Pieces::default(),
         };
-        for span in &parted.spans {
-            let pieces = parted.span_pieces(span);
+        for span in &split.spans {
+            let pieces = split.span_pieces(span);
             let before = all.cuts.len();
             let Self { cuts, offsets, ids, .. } = &mut all;
             Chain::new(pieces, positions, axes).clip(region, cuts, |cuts| {
@@ -358,7 +362,7 @@ impl Cuts {
             });
             if all.cuts.len() > before {
                 all.rows.resize(all.cuts.len(), Some(span.row));
-                pieces.iter().for_each(|piece| all.kept.push_apart(*piece));
+                pieces.iter().for_each(|piece| all.pieces.push_apart(*piece));
             }
             if all.cuts.len() >= limit {
                 break;
@@ -368,7 +372,7 @@ impl Cuts {
     }
 }
 
-impl Parted {
+impl SplitObjects {
     pub(crate) fn span_pieces(&self, span: &Span) -> &[Piece] {
         self.pieces.list.get(span.pieces.clone()).unwrap_or_default()
     }
@@ -384,11 +388,11 @@ impl Parted {
             *self = others;
             return;
         }
-        let behind = |span: Span| Span {
+        let shift = |span: Span| Span {
             pieces: span.pieces.start + first..span.pieces.end + first,
             ..span
         };
-        self.spans.extend(others.spans.into_iter().map(behind));
+        self.spans.extend(others.spans.into_iter().map(shift));
         self.pieces.extend(others.pieces);
     }
 
@@ -402,19 +406,19 @@ impl Parted {
         }
     }
 
-    /// The same without the pieces that are not held: an object that lacks some is the runs between.
-    fn held(&self, held: impl Fn(&Piece) -> bool) -> Self {
-        let mut left = Self::default();
+    /// Retains the pieces that pass `test`; splits objects at the others.
+    fn retain_pieces(&self, test: impl Fn(&Piece) -> bool) -> Self {
+        let mut retained = Self::default();
         for span in &self.spans {
-            for run in self.span_pieces(span).split(|piece| !held(piece)) {
-                left.push(span.id, span.row, run.iter().copied());
+            for run in self.span_pieces(span).split(|piece| !test(piece)) {
+                retained.push(span.id, span.row, run.iter().copied());
             }
         }
-        left
+        retained
     }
 
-    /// Whole objects until there are `limit` vertices; one more, so that the cut shows.
-    fn limited(mut self, limit: usize) -> Self {
+    /// Truncates after the object with which there are `limit` vertices or more.
+    fn truncate(mut self, limit: usize) -> Self {
         if self.pieces.rows <= limit {
             return self;
         }
@@ -441,7 +445,7 @@ pub(super) fn check_pieces(
     positions: &[Held],
 ) -> Result<(), QueryError> {
     for piece in &pieces.list {
-        // Ranges that were read are there, and what is not held was not asked for.
+        // Ranges that were read exist, and pieces that are not held were not requested.
         if let (Some(key), Some(Held::Whole(column))) =
             (keys.get(usize_from_u32(piece.cell)), positions.get(usize_from_u32(piece.cell)))
         {
@@ -451,37 +455,38 @@ pub(super) fn check_pieces(
     Ok(())
 }
 
-/// The objects of `followed` as pieces of its chunks; one with gaps is the runs between.
-fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
+/// Splits the objects of `followed` into pieces of its chunks, and objects with gaps into runs.
+fn split_objects(followed: &Followed) -> Result<(Chunks, SplitObjects), QueryError> {
     let mut views = Vec::with_capacity(followed.chunks.len());
     let mut chunks = Chunks::default();
-    // Lists of rows take eight bytes a row. Manifests may name them again, but not without end.
-    let mut most = followed.objects.iter().map(|object| object.runs.len()).sum::<usize>();
+    // Row lists take eight bytes a row. Manifests may name rows repeatedly, but only up to this limit.
+    let mut max_pieces = followed.objects.iter().map(|object| object.runs.len()).sum::<usize>();
     let look_ups = count_look_ups(followed);
     for (at, fragments) in followed.chunks.iter().enumerate() {
         let extent = fragments.extent();
         check_extent(extent).map_err(|error| error.in_chunk(fragments.chunk()))?;
-        most = most.saturating_add(fragments.blob().len().saturating_mul(MAX_ROWS_PER_INDEX_BYTE)); // a cap
+        let named_rows = fragments.blob().len().saturating_mul(MAX_ROWS_PER_INDEX_BYTE);
+        max_pieces = max_pieces.saturating_add(named_rows); // a cap
         chunks.keys.push(*fragments.chunk());
         chunks.rows.push(extent);
         let view = fragments.view()?;
-        // A table takes as long as one look-up without it.
+        // Building a table takes as long as one look-up without it.
         let is_long = fragments.len() > MAX_FRAGMENTS_WITHOUT_RANKS;
-        let pays = is_long && look_ups.get(at).is_some_and(|look_ups| *look_ups > 1);
-        views.push((pays.then(|| RankTable::new(&view)), view));
+        let is_repeated = look_ups.get(at).is_some_and(|look_ups| *look_ups > 1);
+        views.push(((is_long && is_repeated).then(|| RankTable::new(&view)), view));
     }
-    let left = AtomicUsize::new(most);
+    let remaining = AtomicUsize::new(max_pieces);
     let part = |objects: &[ObjectRuns]| {
-        let parted = part_objects(objects, &views, (most, &left))?;
-        // Each part counts for itself: where chunks are many and objects few, the sums would take longer than the rows.
-        let counts = views.len() <= parted.pieces.list.len();
-        Ok((counts.then(|| count_rows(&parted.pieces, views.len())), parted))
+        let split = part_objects(objects, &views, (max_pieces, &remaining))?;
+        // Threads count their rows separately, unless there are so many chunks that adding the counts takes longer.
+        let counts_rows = views.len() <= split.pieces.list.len();
+        Ok((counts_rows.then(|| count_rows(&split.pieces, views.len())), split))
     };
     let parts: Vec<Result<_, QueryError>> = match followed.objects.len() {
         0..=BATCH_OBJECTS => vec![part(&followed.objects)],
         _ => followed.objects.par_chunks(BATCH_OBJECTS).map(part).collect(),
     };
-    let mut parted = Parted::default();
+    let mut split = SplitObjects::default();
     chunks.named = vec![NamedRows::default(); views.len()];
     for part in parts {
         let (counted, part) = part?;
@@ -492,12 +497,12 @@ fn parted(followed: &Followed) -> Result<(Chunks, Parted), QueryError> {
             }
             None => add_rows(&part.pieces, &mut chunks.named),
         }
-        parted.extend(part);
+        split.extend(part);
     }
-    Ok((chunks, parted))
+    Ok((chunks, split))
 }
 
-/// How many fragments of each chunk objects name; empty where no chunk has so many fragments that it matters.
+/// Counts the fragments of each chunk that objects name; returns an empty list if no chunk needs a rank table.
 fn count_look_ups(followed: &Followed) -> Vec<usize> {
     if followed.chunks.iter().all(|chunk| chunk.len() <= MAX_FRAGMENTS_WITHOUT_RANKS) {
         return Vec::new();
@@ -509,7 +514,7 @@ fn count_look_ups(followed: &Followed) -> Vec<usize> {
     look_ups
 }
 
-/// What pieces name of each of so many chunks.
+/// Counts the rows that pieces name of each of `chunks` chunks.
 fn count_rows(pieces: &Pieces, chunks: usize) -> Vec<NamedRows> {
     let mut named = vec![NamedRows::default(); chunks];
     add_rows(pieces, &mut named);
@@ -523,29 +528,29 @@ fn add_rows(pieces: &Pieces, named: &mut [NamedRows]) {
     }
 }
 
-/// Objects as pieces of the chunks of `views`, of which there may be so many, and so many more.
+/// Splits objects into pieces of the chunks of `views`: at most `max_pieces` for each object and `remaining` for all.
 fn part_objects(
     objects: &[ObjectRuns],
     views: &[(Option<RankTable>, FragmentIndex<'_>)],
-    (most, left): (usize, &AtomicUsize),
-) -> Result<Parted, QueryError> {
-    let mut parted = Parted::default();
-    parted.pieces.list.reserve(objects.iter().map(|object| object.runs.len()).sum());
+    (max_pieces, remaining): (usize, &AtomicUsize),
+) -> Result<SplitObjects, QueryError> {
+    let mut split = SplitObjects::default();
+    split.pieces.list.reserve(objects.iter().map(|object| object.runs.len()).sum());
     let mut runs = Runs::default();
     for object in objects {
         let mut gaps = object.gaps.iter().peekable();
-        let first = parted.pieces.list.len();
+        let first = split.pieces.list.len();
         let mut from = first;
-        let mut close = |parted: &mut Parted| {
-            let to = parted.pieces.list.len();
+        let mut close = |split: &mut SplitObjects| {
+            let to = split.pieces.list.len();
             if to > from {
-                parted.spans.push(Span { id: object.id, row: object.row, pieces: from..to });
+                split.spans.push(Span { id: object.id, row: object.row, pieces: from..to });
             }
             from = to;
         };
         for (number, run) in object.runs.iter().enumerate() {
             if gaps.next_if(|gap| **gap <= number).is_some() {
-                close(&mut parted);
+                close(&mut split);
                 while gaps.next_if(|gap| **gap <= number).is_some() {}
             }
             let Some((ranks, view)) = views.get(run.chunk) else { continue };
@@ -557,32 +562,33 @@ fn part_objects(
             let cell = saturating_u32(to_u64(run.chunk));
             runs.list.clear();
             runs.push_fragment(fragment, saturating_u32(run.fragment));
-            if parted.pieces.list.len() - first + runs.list.len() > most {
-                return Err(too_many_pieces(most));
+            if split.pieces.list.len() - first + runs.list.len() > max_pieces {
+                return Err(too_many_pieces(max_pieces));
             }
             for one in &runs.list {
                 let (start, len, fragment) = (one.start, one.len, one.fragment);
-                parted.pieces.push_apart(Piece { cell, start, len, fragment });
+                split.pieces.push_apart(Piece { cell, start, len, fragment });
             }
         }
-        close(&mut parted);
-        let own = parted.pieces.list.len() - first;
-        let fits =
-            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(own));
+        close(&mut split);
+        let own = split.pieces.list.len() - first;
+        let fits = remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |remaining| {
+            remaining.checked_sub(own)
+        });
         if fits.is_err() {
-            return Err(too_many_pieces(most));
+            return Err(too_many_pieces(max_pieces));
         }
     }
-    Ok(parted)
+    Ok(split)
 }
 
-fn too_many_pieces(most: usize) -> QueryError {
-    QueryError::limit("rows that objects name again", to_u64(most), to_u64(most) + 1)
+fn too_many_pieces(max_pieces: usize) -> QueryError {
+    QueryError::limit("rows that objects name again", to_u64(max_pieces), to_u64(max_pieces) + 1)
 }
 
 /// Objects that one thread takes at a time.
 const BATCH_OBJECTS: usize = 1024;
-/// So few fragments are looked up by counting the ranges before them.
+/// Up to so many fragments, a look-up counts the ranges before the fragment instead of using a rank table.
 const MAX_FRAGMENTS_WITHOUT_RANKS: u64 = 1024;
-/// How often, for each byte of fragment indexes, rows in lists may be named.
+/// Maximum number of named rows for each byte of fragment indexes.
 const MAX_ROWS_PER_INDEX_BYTE: usize = 4;

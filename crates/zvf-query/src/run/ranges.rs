@@ -18,12 +18,12 @@ use crate::select::bits::{Bits, WORD_ROWS};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ranges {
     whole: Vec<[i128; 2]>,
-    /// Without NaN, for which nothing holds.
+    /// Excludes NaN, for which no comparison holds.
     float: Vec<[f64; 2]>,
 }
 
 impl Ranges {
-    /// Those of a condition on one column.
+    /// Returns the ranges of a condition on one column.
     pub(super) fn new(test: &Predicate) -> Option<Self> {
         let mut ranges = Self { whole: Vec::new(), float: Vec::new() };
         match test {
@@ -114,7 +114,7 @@ impl Ranges {
     }
 }
 
-/// Below, equal, above; nothing where there is no such number.
+/// The neighbours of a number: below, equal, above; `None` if there is no such number.
 type Around<T> = [Option<[T; 2]>; 3];
 
 /// Whole numbers around a whole number that 65 bits hold.
@@ -154,7 +154,7 @@ fn float_neighbours(below: f64, above: f64) -> Around<f64> {
     [Some([f64::NEG_INFINITY, below]), None, Some([above, f64::INFINITY])]
 }
 
-/// Rows as bytes, little-endian, and which of their values is looked at.
+/// Rows as little-endian bytes, and the index of the tested value.
 struct Rows<'a> {
     bytes: &'a [u8],
     stride: usize,

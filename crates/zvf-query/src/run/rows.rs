@@ -11,8 +11,8 @@ use zvf_model::{AttributeReader, Categories, Column, Value};
 use zvf_store::Caching;
 
 use super::Context;
-use super::fetch::Of;
-use super::objects::Parted;
+use super::fetch::RowSource;
+use super::objects::SplitObjects;
 use super::ranges::Ranges;
 use super::vertices::Chunk;
 use crate::error::QueryError;
@@ -68,7 +68,7 @@ pub(super) struct OneColumn {
 /// The verdict on each code.
 #[derive(Clone, Debug)]
 pub(super) struct Codes {
-    of: Vec<bool>,
+    by_code: Vec<bool>,
     missing: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn prepared(predicate: &Predicate, columns: &[(ColumnRef, RowColumn)]
         let categories = number.and_then(|n| columns.get(n)).and_then(|(_, r)| r.categories());
         let verdict = |value: &Value| predicate.holds(&mut |_| value.clone());
         let codes = categories.map(|known| Codes {
-            of: known.values().iter().map(verdict).collect(),
+            by_code: known.values().iter().map(verdict).collect(),
             missing: verdict(&Value::Null),
         });
         let ranges = if codes.is_none() { Ranges::new(predicate) } else { None };
@@ -219,33 +219,33 @@ impl RowTest<'_> {
         }
         let parts: Result<Vec<Pieces>, QueryError> =
             pieces.list.par_chunks(BATCH_PIECES).map(some).collect();
-        let mut left = Pieces::default();
-        // What follows in the next part may go on with the last run of this one.
-        parts?.into_iter().flat_map(|part| part.list).for_each(|piece| left.push(piece));
-        Ok(left)
+        let mut filtered = Pieces::default();
+        // `push` joins the last run of a part with the first run of the next one.
+        parts?.into_iter().flat_map(|part| part.list).for_each(|piece| filtered.push(piece));
+        Ok(filtered)
     }
 
-    /// The rows of objects for which the conditions hold: a chain in runs, others in one part.
+    /// Filters the rows of objects by the conditions; splits a chain into runs, and keeps other objects in one part.
     pub(super) fn filter_objects(
         &self,
-        parted: &Parted,
+        split: &SplitObjects,
         chain: bool,
-    ) -> Result<Parted, QueryError> {
-        let mut left = Parted::default();
-        for span in &parted.spans {
-            let mut now: Vec<Piece> = Vec::new();
-            for piece in parted.span_pieces(span) {
+    ) -> Result<SplitObjects, QueryError> {
+        let mut filtered = SplitObjects::default();
+        for span in &split.spans {
+            let mut passing: Vec<Piece> = Vec::new();
+            for piece in split.span_pieces(span) {
                 self.runs(piece, |run, holds| {
                     if holds {
-                        now.push(run);
-                    } else if chain && !now.is_empty() {
-                        left.push(span.id, span.row, now.drain(..));
+                        passing.push(run);
+                    } else if chain && !passing.is_empty() {
+                        filtered.push(span.id, span.row, passing.drain(..));
                     }
                 })?;
             }
-            left.push(span.id, span.row, now);
+            filtered.push(span.id, span.row, passing);
         }
-        Ok(left)
+        Ok(filtered)
     }
 }
 
@@ -259,7 +259,8 @@ impl Codes {
         if categories.missing().is_some_and(|missing| i128::from(missing) == number) {
             return Ok(self.missing);
         }
-        let known = u64::try_from(number).ok().and_then(|at| self.of.get(saturating_usize(at)));
+        let index = u64::try_from(number).ok().map(saturating_usize);
+        let known = index.and_then(|index| self.by_code.get(index));
         match known {
             Some(verdict) => Ok(*verdict),
             None => Ok(categories.decode(code).map(|_| self.missing)?),
@@ -296,8 +297,8 @@ impl Context {
                     }
                 }
                 RowColumn::Attribute(reader) => {
-                    let of = Of::Attribute(reader);
-                    held = self.read_pieces(of, keys, rows, pieces, caching).await?;
+                    let source = RowSource::Attribute(reader);
+                    held = self.read_pieces(source, keys, rows, pieces, caching).await?;
                     for (held, missing) in held.iter().zip(&mut missing) {
                         *missing = matches!(held, Held::Nothing); // nothing but a fault leaves it empty
                     }

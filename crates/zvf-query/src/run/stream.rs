@@ -176,7 +176,7 @@ impl Pipeline {
                 && let Some((context, wave)) = self.coarse.pop_front()
             {
                 self.dividing = Some(self.runner.run(async move {
-                    let waves = context.refined(wave, Purpose::Stream).await?;
+                    let waves = context.refine_wave(wave, Purpose::Stream).await?;
                     Ok(waves.into_iter().map(|sized| (Arc::clone(&context), sized)).collect())
                 }));
             }

@@ -17,7 +17,7 @@ use zvf_store::Caching;
 
 use super::Context;
 use super::asked::is_owned;
-use super::fetch::{Need, Of};
+use super::fetch::{Need, RowSource};
 use crate::answer::Plan;
 use crate::error::QueryError;
 use crate::mode::Mode;
@@ -64,27 +64,27 @@ pub(crate) fn check_end(key: &ChunkKey, end: u64, rows: u64) -> Result<(), Query
 }
 
 impl Context {
-    /// The vertices of the chunks at `places`, of which at most `limit` count.
+    /// Answers with the vertices of the chunks at `places`, up to `limit`.
     pub(super) async fn vertices(&self, places: &[u32], limit: usize) -> Result<Batch, QueryError> {
         let chunks = self.read_runs(places).await?;
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let asked = count_rows(&chunks);
         let caching = self.caching(asked.saturating_mul(self.row_bytes())); // only compared with a cap
-        let at_once = match self.warm.level.store().is_remote() {
+        let batch_bytes = match self.warm.level.store().is_remote() {
             true => READ_BATCH_BYTES,
             false => FILE_READ_BATCH_BYTES,
         };
-        let most = self.wave_bytes(super::Purpose::Collect).min(at_once);
-        let groups: Vec<&[Chunk]> = in_memory(&chunks, self.row_bytes(), most).collect();
+        let max_bytes = self.wave_bytes(super::Purpose::Collect).min(batch_bytes);
+        let groups: Vec<&[Chunk]> = group_chunks(&chunks, self.row_bytes(), max_bytes).collect();
         if groups.is_empty() {
             return self.empty();
         }
         if groups.len() == 1 {
             let (pieces, positions, columns) = self.read_rows(&chunks, limit, caching).await?;
-            let batch = self.gathered(&pieces, &positions, &columns)?;
+            let batch = self.gather_rows(&pieces, &positions, &columns)?;
             return self.join_columns(batch, &keys, &pieces.list, None).await;
         }
-        // The columns grow with what was read: what fragments claim was not compared with the chunks yet.
+        // Columns grow with the rows that were read, because the claims of fragments are not verified yet.
         let rows = 0;
         let level = &self.warm.level;
         let axes = saturating_u32(to_u64(level.axes()));
@@ -93,8 +93,8 @@ impl Context {
         let mut columns = self.chosen.vertex.iter().map(new).collect::<Result<Vec<_>, _>>()?;
         let (mut pieces, mut first) = (Pieces::default(), 0_u32);
         for chunks in groups {
-            let left = limit - pieces.rows;
-            let (more, held, held_columns) = self.read_rows(chunks, left, caching).await?;
+            let remaining = limit - pieces.rows;
+            let (more, held, held_columns) = self.read_rows(chunks, remaining, caching).await?;
             positions.add(&more, &held)?;
             for (column, held) in columns.iter_mut().zip(&held_columns) {
                 column.add(&more, held)?;
@@ -128,7 +128,7 @@ impl Context {
         let by_bins = self.fragments_are_bins();
         let tell = self.needs_fragments();
         let there: Vec<ChunkKey> = indexes.iter().map(|(key, _)| *key).collect();
-        let asked = self.owners_asked(&there).await?;
+        let asked = self.find_owners(&there).await?;
         let chunk = |(at, (key, fragments)): (usize, &(ChunkKey, zvf_model::ChunkFragments))| {
             let view = fragments.view()?;
             let bins = match (&self.reach, self.warm.level.bins()) {
@@ -161,7 +161,7 @@ impl Context {
         full && !self.warm.has_objects && !meta.shared_fragments && self.mode != Mode::Cells
     }
 
-    /// Which rows of `chunks` are left, of which at most `limit` count; their positions and columns.
+    /// Reads the selected rows of `chunks`, up to `limit`, with their positions and columns.
     async fn read_rows(
         &self,
         chunks: &[Chunk],
@@ -171,9 +171,10 @@ impl Context {
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let rows: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
         self.count(chunks.len(), count_rows(chunks));
-        let (mut pieces, positions) = match self.by_values(chunks, &keys, &rows, caching).await? {
+        let by_values = self.read_by_values(chunks, &keys, &rows, caching).await?;
+        let (mut pieces, positions) = match by_values {
             Some(found) => found,
-            None => self.by_positions(chunks, &keys, &rows, caching).await?,
+            None => self.read_by_positions(chunks, &keys, &rows, caching).await?,
         };
         pieces.truncate(limit);
         let found = to_u64(pieces.rows);
@@ -185,17 +186,17 @@ impl Context {
         Ok((pieces, positions, columns))
     }
 
-    /// The rows of `chunks` in the region and for which the conditions hold; positions of at least those.
-    async fn by_positions(
+    /// Selects the rows of `chunks` in the region that pass the conditions; returns positions of at least these rows.
+    async fn read_by_positions(
         &self,
         chunks: &[Chunk],
         keys: &[ChunkKey],
         rows: &[u64],
         caching: Caching,
     ) -> Result<(Pieces, Vec<Held>), QueryError> {
-        let of = Of::Positions(&self.warm.level);
-        let needs = chunks.iter().map(|chunk| need(of, chunk)).collect();
-        let positions = self.read(of, keys, needs, caching).await?;
+        let source = RowSource::Positions(&self.warm.level);
+        let needs = chunks.iter().map(|chunk| plan_need(source, chunk)).collect();
+        let positions = self.read(source, keys, needs, caching).await?;
         check_ends(chunks, &positions)?;
         let mut pieces = self.select(chunks, &positions);
         if let Some(test) = self.row_test(keys, rows, &pieces, &positions, caching).await? {
@@ -204,9 +205,9 @@ impl Context {
         Ok((pieces, positions))
     }
 
-    /// The same where values alone decide: only of rows for which the conditions hold are positions read.
-    /// Nothing where that is not so, or values are not there for all rows.
-    async fn by_values(
+    /// Selects rows by their values alone and reads only their positions. Returns `None` if the query has a region or other
+    /// conditions, or if values are missing for some rows.
+    async fn read_by_values(
         &self,
         chunks: &[Chunk],
         keys: &[ChunkKey],
@@ -225,8 +226,8 @@ impl Context {
             return Ok(None);
         }
         let mut pieces = test.filter_pieces(&pieces)?;
-        let of = Of::Positions(&self.warm.level);
-        let positions = self.read_pieces(of, keys, rows, &pieces, caching).await?;
+        let source = RowSource::Positions(&self.warm.level);
+        let positions = self.read_pieces(source, keys, rows, &pieces, caching).await?;
         check_ends(chunks, &positions)?;
         if !self.missing().list.is_empty() {
             pieces = drop_missing(&pieces, &positions, &[]);
@@ -234,7 +235,7 @@ impl Context {
         Ok(Some((pieces, positions)))
     }
 
-    /// The rows of `chunks` that are asked for.
+    /// Selects the rows of `chunks` in the region.
     fn select(&self, chunks: &[Chunk], positions: &[Held]) -> Pieces {
         let test = match &self.query.region {
             Some(region) if self.mode != Mode::Cells => Some(Test::new(region)),
@@ -262,7 +263,7 @@ impl Context {
         all
     }
 
-    /// The attributes of vertices that are returned, for the rows of `pieces`.
+    /// Reads the returned attributes of vertices for the rows of `pieces`.
     pub(super) async fn columns(
         &self,
         keys: &[ChunkKey],
@@ -270,16 +271,14 @@ impl Context {
         pieces: &Pieces,
         caching: Caching,
     ) -> Result<Vec<Vec<Held>>, QueryError> {
-        let reads = self
-            .chosen
-            .vertex
-            .iter()
-            .map(|field| self.read_pieces(Of::Attribute(field), keys, rows, pieces, caching));
+        let reads = self.chosen.vertex.iter().map(|field| {
+            self.read_pieces(RowSource::Attribute(field), keys, rows, pieces, caching)
+        });
         futures_util::future::join_all(reads).await.into_iter().collect()
     }
 
-    /// The rows of `pieces` as a batch: their positions, and the attributes in `columns`.
-    pub(super) fn gathered(
+    /// Gathers the rows of `pieces` into a batch, with their positions and the attributes in `columns`.
+    pub(super) fn gather_rows(
         &self,
         pieces: &Pieces,
         positions: &[Held],
@@ -295,7 +294,7 @@ impl Context {
         Ok(batch)
     }
 
-    /// An answer without anything in it.
+    /// Returns an empty answer.
     pub(crate) fn empty(&self) -> Result<Batch, QueryError> {
         let level = &self.warm.level;
         let positions = Column::empty(level.dtype(), saturating_u32(to_u64(level.axes())));
@@ -334,15 +333,15 @@ fn check_ends(chunks: &[Chunk], positions: &[Held]) -> Result<(), QueryError> {
     })
 }
 
-/// How many rows of `chunks` can matter.
+/// Counts the rows that fragments of `chunks` name.
 fn count_rows(chunks: &[Chunk]) -> u64 {
     // Claims of fragments, compared with the caps.
     chunks.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.runs.rows))
 }
 
-/// What to read of the positions of a chunk.
-fn need(of: Of<'_>, chunk: &Chunk) -> Need {
-    of.need(chunk.rows, chunk.runs.rows, |gap| {
+/// Plans what to read of the positions of a chunk.
+fn plan_need(source: RowSource<'_>, chunk: &Chunk) -> Need {
+    source.plan_need(chunk.rows, chunk.runs.rows, |gap| {
         let pieces = chunk.runs.list.iter().map(|run| Piece {
             cell: 0,
             start: run.start,
@@ -354,29 +353,33 @@ fn need(of: Of<'_>, chunk: &Chunk) -> Need {
     })
 }
 
-/// The pieces of chunks of which nothing is missing.
+/// Drops the pieces of chunks whose positions or columns are missing.
 fn drop_missing(pieces: &Pieces, positions: &[Held], columns: &[Vec<Held>]) -> Pieces {
-    let held = |all: &[Held], piece: &Piece| {
+    let is_held = |all: &[Held], piece: &Piece| {
         !matches!(all.get(usize_from_u32(piece.cell)), None | Some(Held::Nothing))
     };
-    let mut left = Pieces::default();
+    let mut retained = Pieces::default();
     for piece in &pieces.list {
-        if held(positions, piece) && columns.iter().all(|column| held(column, piece)) {
-            left.push_apart(*piece);
+        if is_held(positions, piece) && columns.iter().all(|column| is_held(column, piece)) {
+            retained.push_apart(*piece);
         }
     }
-    left
+    retained
 }
 
-/// `chunks` in groups that fit in `most` bytes, or have one chunk.
-fn in_memory(chunks: &[Chunk], row_bytes: u64, most: u64) -> impl Iterator<Item = &[Chunk]> {
+/// Divides `chunks` into groups of at most `max_bytes` bytes or one chunk.
+fn group_chunks(
+    chunks: &[Chunk],
+    row_bytes: u64,
+    max_bytes: u64,
+) -> impl Iterator<Item = &[Chunk]> {
     let mut rest = chunks;
     std::iter::from_fn(move || {
         let mut bytes = 0_u64;
         let fits = |chunk: &&Chunk| {
             // Claims, compared with the caps.
             bytes = bytes.saturating_add(chunk.rows.saturating_mul(row_bytes));
-            bytes <= most
+            bytes <= max_bytes
         };
         let n = rest.iter().take_while(fits).count().max(1);
         let (first, others) = rest.split_at_checked(n)?;
@@ -393,7 +396,7 @@ fn positions_stride(positions: &[Held]) -> usize {
 
 /// Bytes that take longer to process than a thread takes to wake up.
 const MIN_THREAD_BYTES: usize = 1 << 20;
-/// What is read before it is gathered: the memory of it then serves what is read next.
+/// Bytes that are read before they are gathered; the buffers are then reused.
 const READ_BATCH_BYTES: u64 = 16 << 20;
-/// The same of files, where more requests are no more waiting: what was read is copied while it is near the processor.
+/// Bytes of local files that are read before they are gathered: few, so that they are copied from the CPU cache.
 const FILE_READ_BATCH_BYTES: u64 = 4 << 20;

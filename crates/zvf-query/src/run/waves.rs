@@ -32,7 +32,7 @@ pub(crate) async fn waves(
     }
     let candidates = context.candidates();
     context.yield_before_many(candidates.len()).await;
-    let candidates = context.places_asked(candidates).await?;
+    let candidates = context.filter_places(candidates).await?;
     if purpose == Purpose::Collect && candidates.len() > MAX_ANSWER_CELLS {
         let found = to_u64(candidates.len());
         return Err(QueryError::limit("cells of an answer", to_u64(MAX_ANSWER_CELLS), found));
@@ -64,7 +64,7 @@ impl Context {
     async fn element_waves(&self, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {
         let chunks = self.candidates();
         self.yield_before_many(chunks.len()).await;
-        let chunks = self.places_asked(chunks).await?;
+        let chunks = self.filter_places(chunks).await?;
         // Links that are stored with some chunks may end in any.
         let ends =
             if self.query.links_of_chunks { all_chunks(&self.chunks) } else { chunks.clone() };
@@ -148,14 +148,14 @@ impl Context {
         }
         let index = self.index().await?;
         let meta = self.warm.level.node().meta();
-        let vertices = u64::try_from(meta.vertex_count).unwrap_or(0); // negative: unknown, and taken for none
+        let vertices = u64::try_from(meta.vertex_count).unwrap_or(0); // negative: unknown, counts as 0
         if self.query.order == Some(Order::Original)
             && !self.kind.is_chain()
             && (vertices != index.slots() || self.warm.level.level() != LevelId(0))
         {
             return Err(self.no_original_order().into());
         }
-        let named = self.named().await?.map(|named| named.rows.clone());
+        let named = self.named_objects().await?.map(|named| named.rows.clone());
         let looked_at = named.as_ref().map_or(saturating_usize(index.slots()), Vec::len);
         self.yield_before_many(looked_at).await;
         let rows = match (named, &self.reach) {
@@ -174,7 +174,7 @@ impl Context {
             }
         };
         let rows = self.objects_where(rows).await?;
-        // An estimate; without objects any.
+        // An estimate.
         let average = vertices.checked_div(index.slots()).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
         let objects = saturating_usize(self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1));
@@ -183,35 +183,35 @@ impl Context {
                 .min(saturating_usize(limit.checked_div(average).unwrap_or(1).saturating_add(1))),
             _ => objects,
         };
-        let most = match purpose {
+        let max_objects = match purpose {
             Purpose::Collect => MAX_WAVE_OBJECTS,
             Purpose::Stream => MANIFEST_BATCH_OBJECTS,
         };
         Ok(rows
-            .chunks(objects.clamp(1, most))
+            .chunks(objects.clamp(1, max_objects))
             .map(|rows| WorkUnit::Objects(rows.to_vec()))
             .collect())
     }
 }
 
 impl Context {
-    /// Why points cannot come as they were given.
+    /// Returns the error for points in their original order.
     fn no_original_order(&self) -> BadQuery {
         let (what, kind) = ("the original order", self.kind);
         let why = "the store does not keep it: points come sorted by where they are";
         BadQuery::Kind { what, kind, why }
     }
 
-    /// How many chunks a wave has, by what an average chunk of the level holds.
+    /// Returns the chunks of a wave, by the rows of an average chunk of the level.
     fn wave_cells(&self, purpose: Purpose) -> usize {
         if purpose == Purpose::Collect {
-            // What is read at once is bounded where it is read: more waves would only have to be joined.
-            let few = self.query.limit.is_some_and(|limit| limit < 100_000);
-            return if few { LIMIT_BATCH_CELLS } else { MAX_WAVE_CELLS };
+            // The reads are bounded elsewhere; more waves would only have to be joined.
+            let is_small = self.query.limit.is_some_and(|limit| limit < 100_000);
+            return if is_small { LIMIT_BATCH_CELLS } else { MAX_WAVE_CELLS };
         }
         let meta = self.warm.level.node().meta();
-        let rows = u64::try_from(meta.vertex_count).unwrap_or(0); // negative: unknown, and taken for none
-        // An estimate; without chunks any.
+        let rows = u64::try_from(meta.vertex_count).unwrap_or(0); // negative: unknown, counts as 0
+        // An estimate.
         let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
         let cells = self.wave_bytes(purpose).checked_div(bytes).unwrap_or(1);
@@ -219,16 +219,15 @@ impl Context {
     }
 }
 
-/// Looking at a wave of a stream once more, now that its indexes are read: counts in documents may be
-/// stale, or were never kept.
+/// Refinement of waves by their indexes, because counts in documents may be stale or missing.
 impl Context {
-    /// `wave` in parts of which each fits in a wave's share of the budget, or is one chunk or object.
-    pub(super) async fn refined(
+    /// Splits `wave` into parts that fit in a wave's share of the budget, or are one chunk or object.
+    pub(super) async fn refine_wave(
         &self,
         wave: WorkUnit,
         purpose: Purpose,
     ) -> Result<Vec<SizedWave>, QueryError> {
-        let most = self.wave_bytes(purpose);
+        let max_bytes = self.wave_bytes(purpose);
         match wave {
             WorkUnit::Chunks(places) => {
                 let rows = self.extents(&places).await;
@@ -238,7 +237,7 @@ impl Context {
                     wave: WorkUnit::Chunks(part.to_vec()),
                     bytes,
                 };
-                Ok(groups(&places, bytes, most).map(wave).collect())
+                Ok(groups(&places, bytes, max_bytes).map(wave).collect())
             }
             WorkUnit::Several(works) => {
                 let each = works.iter().map(|work| work.chunks.len());
@@ -252,9 +251,9 @@ impl Context {
                     wave: WorkUnit::Elements(joined(part)),
                     bytes,
                 };
-                Ok(groups(&works, bytes, most).map(wave).collect())
+                Ok(groups(&works, bytes, max_bytes).map(wave).collect())
             }
-            WorkUnit::Objects(rows) => self.refined_objects(&rows, most).await,
+            WorkUnit::Objects(rows) => self.split_objects(&rows, max_bytes).await,
             WorkUnit::Elements(work) => {
                 let rows = self.extents(&work.chunks).await;
                 let bytes = total(rows.into_iter()).saturating_mul(self.element_row_bytes());
@@ -263,14 +262,18 @@ impl Context {
         }
     }
 
-    /// Objects in parts by what is read of the chunks they touch.
-    async fn refined_objects(&self, rows: &[u64], most: u64) -> Result<Vec<SizedWave>, QueryError> {
+    /// Splits objects into waves by the bytes that are read of their chunks.
+    async fn split_objects(
+        &self,
+        rows: &[u64],
+        max_bytes: u64,
+    ) -> Result<Vec<SizedWave>, QueryError> {
         let followed = self.follow(&self.index().await?, rows).await?;
         let mut reads = Reads::new(&followed, self.row_bytes(), self.reads_ranges())?;
         let (mut parts, mut now, mut bytes) = (Vec::new(), Vec::new(), 0_u64);
         for object in &followed.objects {
             let more = reads.add(object);
-            if bytes.saturating_add(more) > most && !now.is_empty() {
+            if bytes.saturating_add(more) > max_bytes && !now.is_empty() {
                 // estimates, only compared
                 parts.push(SizedWave { wave: WorkUnit::Objects(std::mem::take(&mut now)), bytes });
                 reads.of_chunks.clear();
@@ -286,7 +289,7 @@ impl Context {
         Ok(parts)
     }
 
-    /// Whether of all columns of the answer ranges of rows can be read.
+    /// Returns whether ranges of rows can be read of all columns of the answer.
     fn reads_ranges(&self) -> bool {
         let mut attributes = self.chosen.vertex.iter().map(AttributeReader::partial);
         self.warm.level.partial() == Partial::Ranges
@@ -299,7 +302,7 @@ impl Context {
         self.row_bytes().saturating_add(ELEMENT_OVERHEAD_BYTES) // judged, not allocated
     }
 
-    /// About how many rows each of the chunks has; a fault shows when they are read.
+    /// Estimates the rows of each chunk; 0 for one whose fragments cannot be read.
     pub(super) async fn extents(&self, places: &[u32]) -> Vec<u64> {
         let found = self.warm.level.fragments(&self.keys(places)).await;
         found.into_iter().map(|found| found.map_or(0, |found| found.extent())).collect()
@@ -358,12 +361,12 @@ fn total(claims: impl Iterator<Item = u64>) -> u64 {
 fn groups<T>(
     all: &[T],
     bytes: impl Iterator<Item = u64>,
-    most: u64,
+    max_bytes: u64,
 ) -> impl Iterator<Item = (&[T], u64)> {
     let (mut parts, mut sum): (Vec<(usize, u64)>, _) = (Vec::new(), 0_u64);
     for (at, bytes) in bytes.enumerate() {
         sum = sum.saturating_add(bytes); // compared with the budget
-        if at == 0 || sum > most {
+        if at == 0 || sum > max_bytes {
             parts.push((at, 0));
             sum = bytes;
         }
@@ -396,15 +399,15 @@ fn joined(works: &[Work]) -> Work {
 const ELEMENT_OVERHEAD_BYTES: u64 = 192;
 /// Bytes that reading a range of rows takes besides the rows.
 const RANGE_OVERHEAD_BYTES: u64 = 1 << 10;
-/// Chunks of a stream whose indexes are looked at together.
+/// Chunks of a stream whose indexes are read together.
 const INDEX_BATCH_CELLS: usize = 256;
-/// Objects of a stream whose manifests are looked at together.
+/// Objects of a stream whose manifests are read together.
 const MANIFEST_BATCH_OBJECTS: usize = 4096;
 /// Cells of a collected answer.
 const MAX_ANSWER_CELLS: usize = 1_000_000;
-/// So few objects are read rather than looked for.
+/// Maximum objects that are read without searching for those near the region.
 const MAX_UNSEARCHED_OBJECTS: u64 = 16;
-/// Objects that one wave may have.
+/// Maximum objects of a wave.
 const MAX_WAVE_OBJECTS: usize = 1 << 20;
-/// Cells that are tried at once when only a few rows are wanted.
+/// Cells that are read at once for a small limit.
 const LIMIT_BATCH_CELLS: usize = 16;

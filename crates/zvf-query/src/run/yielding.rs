@@ -78,7 +78,7 @@ async fn yield_once() {
 
 /// Bytes that one poll processes: they take a few milliseconds.
 const MAX_POLL_BYTES: u64 = 4 << 20;
-/// What a wave counts for at least, so that many empty ones are not small.
+/// Minimum weight of a wave, so that many empty waves also yield.
 const MIN_WAVE_BYTES: u64 = 64 << 10;
 /// Chunks or objects that one poll looks at.
 const MAX_POLL_ITEMS: usize = 1 << 14;

@@ -11,7 +11,7 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// The same verdict on `len` rows.
+    /// Returns `len` equal verdicts.
     pub(crate) fn filled(len: usize, verdict: bool) -> Self {
         let words = vec![if verdict { u64::MAX } else { 0 }; len.div_ceil(WORD_ROWS)];
         let mut bits = Self { words, len };
@@ -33,7 +33,7 @@ impl Bits {
         Ok(bits)
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     #[cfg(test)]
     pub(crate) const fn len(&self) -> usize {
         self.len
@@ -77,7 +77,7 @@ impl Bits {
 
     /// The first row behind `start` with another verdict, or the number of rows.
     fn end_of_run(&self, start: usize, verdict: bool) -> usize {
-        // What differs from the verdict is 1.
+        // A bit is 1 where it differs from the verdict.
         let turned = |word: u64| if verdict { !word } else { word };
         let mut at = start;
         while let Some(word) = self.words.get(at / WORD_ROWS).filter(|_| at < self.len) {

@@ -1,4 +1,4 @@
-//! Which chunks can hold what is in a box.
+//! Selection of the chunks that can hold points of a box.
 //!
 //! A box is a range of keys, however large it is; a level is a table of the keys it has. The smaller
 //! of the two is walked. Keys are kept by both rules by which writers assign points to chunks.
@@ -61,7 +61,7 @@ fn place(at: usize) -> u32 {
     saturating_u32(to_u64(at))
 }
 
-/// Whether the key with these components is in `range`.
+/// Returns whether the key with these components is in `range`.
 fn meets(range: &ChunkRange, components: &[i64]) -> bool {
     // As many leading components as the key has more.
     let spatial = components.len().saturating_sub(range.rank());

@@ -25,7 +25,7 @@ pub(crate) struct Place {
 pub(crate) struct Cut {
     pub(crate) a: Place,
     pub(crate) b: Place,
-    /// How far it is from `a` to `b`: 0 is `a` itself.
+    /// The position between `a` and `b`: 0 is `a` itself.
     pub(crate) t: f64,
     /// The fragment of the nearer one.
     pub(crate) fragment: u32,
@@ -89,7 +89,7 @@ impl<'a> Chain<'a> {
         false
     }
 
-    /// Whether some point of the chain is in the region.
+    /// Returns whether a point of the chain is in the region.
     pub(crate) fn touches(&self, region: &Region) -> bool {
         let mut last: Option<Point> = None;
         self.visit_vertices(|_, vertex| {
@@ -107,7 +107,7 @@ impl<'a> Chain<'a> {
         })
     }
 
-    /// Whether some vertex is in the region.
+    /// Returns whether a vertex is in the region.
     pub(crate) fn has_vertex_in(&self, region: &Region) -> bool {
         self.visit_vertices(|_, vertex| {
             vertex.is_some_and(|(_, point)| region.contains(cut(point, self.axes)))
@@ -131,7 +131,7 @@ impl<'a> Chain<'a> {
         Some(point)
     }
 
-    /// Whether every vertex is in the region.
+    /// Returns whether every vertex is in the region.
     pub(crate) fn is_inside(&self, region: &Region) -> bool {
         !self.visit_vertices(|_, vertex| {
             vertex.is_none_or(|(_, point)| !region.contains(cut(point, self.axes)))
@@ -251,12 +251,12 @@ fn interpolate(a: Vertex, b: Vertex, t: f64) -> Cut {
     }
 }
 
-/// Whether a segment has a point in the region.
+/// Returns whether a segment has a point in the region.
 pub(crate) fn meets(region: &Region, a: &[f64], b: &[f64]) -> bool {
     is_near(region, a, b) && (region.contains(b) || region.meets_segment(a, b))
 }
 
-/// Whether the box around a segment meets the box around the region.
+/// Returns whether the bounding box of a segment meets that of the region.
 pub(crate) fn is_near(region: &Region, a: &[f64], b: &[f64]) -> bool {
     let hull = region.hull();
     let mut sides = a.iter().zip(b).zip(hull.low().iter().zip(hull.high()));

@@ -1,12 +1,12 @@
-//! Rows that were read of one chunk: all of them, or ranges.
+//! `Held`: the rows of one chunk that are in memory, all or ranges.
 
 use zvf_format::num::usize_from_u32;
 use zvf_model::Column;
 
-/// What is held of one chunk of one array.
+/// The rows of one chunk of one array that are in memory.
 #[derive(Clone, Debug)]
 pub(crate) enum Held {
-    /// Nothing: it is missing, or was not asked for.
+    /// Nothing: the chunk is missing or was not requested.
     Nothing,
     /// Every row.
     Whole(Column),
@@ -15,7 +15,7 @@ pub(crate) enum Held {
 }
 
 impl Held {
-    /// The bytes of `len` rows from `start`, when they are held.
+    /// Returns the bytes of `len` rows from `start`, if they are held.
     pub(crate) fn bytes(&self, start: u32, len: u32) -> Option<&[u8]> {
         let (column, from) = self.column(start)?;
         let from = usize_from_u32(start).checked_sub(usize_from_u32(from))?;
@@ -24,7 +24,7 @@ impl Held {
         column.bytes().get(range)
     }
 
-    /// The same rows as a column that shares the bytes.
+    /// Returns `len` rows from `start` as a column that shares the bytes.
     pub(crate) fn slice(&self, start: u32, len: u32) -> Option<Column> {
         let (column, from) = self.column(start)?;
         let from = usize_from_u32(start).checked_sub(usize_from_u32(from))?;
@@ -32,7 +32,7 @@ impl Held {
         (end <= column.len()).then(|| column.slice(from..end))
     }
 
-    /// The column that holds row `start`, and its first row.
+    /// Returns the column that holds row `start`, and the first row of the column.
     pub(crate) fn column(&self, start: u32) -> Option<(&Column, u32)> {
         match self {
             Self::Nothing => None,

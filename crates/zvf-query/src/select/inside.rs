@@ -1,4 +1,4 @@
-//! Which rows are in a region: positions tested where they lie.
+//! Tests of positions against a region, without copies.
 //!
 //! A box is compared in the type of the positions, its faces moved to the next number of that type on
 //! the inner side, so that the verdict is that of `f64` arithmetic on widened values; 64 rows give one

@@ -1,4 +1,4 @@
-//! Choosing: from what a level holds to the rows that are asked for. Pure, no reading, no waiting.
+//! Selection of rows: pure functions without I/O.
 //!
 //! ```text
 //! candidates   keys of chunks, and the box of a region      which chunks can matter

@@ -1,4 +1,4 @@
-//! The rows that are left, in the order of the answer, and how they become columns.
+//! Selected rows in the order of the answer, and gathering of their columns.
 //!
 //! Gathering copies each row once, from where it was read into its place in the answer; above a
 //! megabyte several threads do it. One piece alone is not copied at all when it is most of what was
@@ -17,7 +17,7 @@ use crate::error::QueryError;
 /// Consecutive rows of one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Which chunk, by its number in the query.
+    /// The number of the chunk in the query.
     pub(crate) cell: u32,
     pub(crate) start: u32,
     pub(crate) len: u32,
@@ -35,7 +35,7 @@ impl Piece {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pieces {
     pub(crate) list: Vec<Piece>,
-    /// How many there are; where fragments claim more than memory can have, as many as that.
+    /// The number of rows, limited to `usize::MAX` for larger claims of fragments.
     pub(crate) rows: usize,
 }
 
@@ -168,7 +168,7 @@ impl Gathered {
             self.bytes.resize(end, 0);
         }
         let out = self.bytes.get_mut(self.filled..end).ok_or_else(too_long)?;
-        // What is held whole is found once for each chunk, not once for each piece.
+        // Look up columns that are held whole once per chunk, not once per piece.
         let rows: Vec<Rows<'_>> = held.iter().map(|held| Rows::new(held, stride)).collect();
         fill(&pieces.list, &rows, stride, out)?;
         self.filled = end;

@@ -39,7 +39,7 @@ impl RowRun {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Runs {
     pub(crate) list: Vec<RowRun>,
-    /// How many rows there are, repeated ones each time.
+    /// The number of rows, with repetitions.
     pub(crate) rows: u64,
 }
 
@@ -66,9 +66,9 @@ impl Runs {
         self.list.iter().map(|run| u64::from(run.end())).max().unwrap_or(0)
     }
 
-    /// Leaves out the rows of fragments that are not wanted.
-    pub(crate) fn retain(&mut self, wanted: impl Fn(u32) -> bool) {
-        self.list.retain(|run| wanted(run.fragment));
+    /// Retains the rows of fragments that pass `test`.
+    pub(crate) fn retain(&mut self, test: impl Fn(u32) -> bool) {
+        self.list.retain(|run| test(run.fragment));
         self.rows = self.list.iter().fold(0, |rows, run| rows.saturating_add(run.len.into()));
     }
 

@@ -65,9 +65,9 @@ fn what_is_not_there_is_told() {
 #[test]
 fn names_the_view_of_the_client() {
     let served = served();
-    let said = served.server.describe();
-    assert_eq!(said["stores"][0]["precomputed"], "/precomputed/three/");
-    let view = said["stores"][0]["neuroglancer"].as_str().unwrap();
+    let description = served.server.describe();
+    assert_eq!(description["stores"][0]["precomputed"], "/precomputed/three/");
+    let view = description["stores"][0]["neuroglancer"].as_str().unwrap();
     assert!(view.starts_with("https://neuroglancer-demo.appspot.com/#!%7B"), "{view}");
     assert!(view.contains("precomputed://http://127.0.0.1:"), "{view}");
 }
@@ -89,7 +89,7 @@ fn serves_a_client_out_of_its_folder() {
     assert!(page.header("content-security-policy").unwrap().contains("'unsafe-eval'"));
     assert_eq!(served.get("/v/zvf/main.js", &[]).text(), "1");
     assert_eq!(served.get("/v/zvf/..%2fcanary", &[]).status, 400);
-    let said = served.server.describe();
-    let view = said["stores"][0]["neuroglancer"].as_str().unwrap().to_owned();
+    let description = served.server.describe();
+    let view = description["stores"][0]["neuroglancer"].as_str().unwrap().to_owned();
     assert!(view.contains("/v/zvf/#!%7B"), "{view}");
 }

@@ -25,8 +25,8 @@ use zvf_format::vlen::cell_header;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, KeyList, Object};
 
-use super::room::Kept;
-use super::shards::{Shards, Whole};
+use super::room::MemoryPermit;
+use super::shards::{CompleteShard, Shards};
 use super::{Build, locked};
 use crate::codec::{self, CodecPipeline};
 use crate::error::{Op, StoreError};
@@ -144,7 +144,7 @@ struct State {
     present: Vec<Box<str>>,
     range: Option<Range>, // of the keys that came
     shards: Option<Shards>,
-    pending: Vec<(ChunkKey, Bytes, Kept)>, // without an origin
+    pending: Vec<(ChunkKey, Bytes, MemoryPermit)>, // without an origin
     finished: bool,
 }
 
@@ -251,11 +251,11 @@ impl CellSink {
     /// As [`put`](Self::put).
     pub fn close_shard(&self, key: &ChunkKey) -> Result<(), StoreError> {
         let index = self.0.index(key)?;
-        let whole = {
+        let shard = {
             let mut state = locked(&self.0.state);
             state.shards.as_mut().and_then(|shards| shards.take(index.index()))
         };
-        whole.map_or(Ok(()), |whole| self.0.write_shard(whole))
+        shard.map_or(Ok(()), |shard| self.0.write_shard(shard))
     }
 
     /// Writes what is left of the shards and ends this process's part of the array: what was written, and
@@ -324,10 +324,10 @@ impl Core {
         }
         if self.plan.low.is_empty() {
             self.check_rank(key)?;
-            let kept = self.build.0.room.try_acquire(to_u64(payload.len()))?;
+            let permit = self.build.0.room.try_acquire(to_u64(payload.len()))?;
             let mut state = locked(&self.state);
             state.check_open()?;
-            state.pending.push((*key, payload, kept));
+            state.pending.push((*key, payload, permit));
             return Ok(());
         }
         let path = self.index(key)?;
@@ -359,19 +359,19 @@ impl Core {
             locked(&self.state).count_cell(key, bytes, stored, 1);
             return Ok(());
         }
-        let kept = self.build.0.room.try_acquire(stored)?;
+        let permit = self.build.0.room.try_acquire(stored)?;
         let mut state = locked(&self.state);
         state.check_open()?;
         if let Some(shards) = &mut state.shards {
-            shards.keep(path.index(), parts, kept)?;
+            shards.keep(path.index(), parts, permit)?;
         }
         state.count_cell(key, bytes, stored, 0);
         Ok(())
     }
 
-    fn write_shard(&self, whole: Whole) -> Result<(), StoreError> {
-        let key = self.object_key(&whole.index)?;
-        let parts = whole.assemble()?;
+    fn write_shard(&self, shard: CompleteShard) -> Result<(), StoreError> {
+        let key = self.object_key(&shard.index)?;
+        let parts = shard.assemble()?;
         let index = parts.last().map_or(0, |index| to_u64(index.len()));
         self.build.object(key, parts)?;
         let mut state = locked(&self.state);
@@ -393,7 +393,7 @@ impl Core {
         loop {
             let next = locked(&self.state).shards.as_mut().and_then(Shards::take_next);
             match next {
-                Some(whole) => self.write_shard(whole)?,
+                Some(shard) => self.write_shard(shard)?,
                 None => break,
             }
         }

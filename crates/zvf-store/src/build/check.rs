@@ -47,7 +47,7 @@ pub(super) fn check_store(
     for dataset in root.multiscales.iter().flat_map(|scale| &scale.datasets) {
         if !store.join(&dataset.path).join(DOCUMENT).is_file() {
             let key = Key::root().below(&dataset.path)?;
-            return Err(refused(&key, "levels of the root", "a document for each", "none"));
+            return Err(refuse(&key, "levels of the root", "a document for each", "none"));
         }
     }
     let mut folders = vec![Key::root()];
@@ -61,7 +61,7 @@ pub(super) fn check_store(
             && let Some(text) = &document
         {
             if !is_known(&folder) {
-                return Err(refused(&folder, "nodes", "those of this build", "another one"));
+                return Err(refuse(&folder, "nodes", "those of this build", "another one"));
             }
             match Node::parse(text) {
                 Ok(Node::Array(doc)) => {
@@ -107,7 +107,7 @@ pub(super) async fn check_uploads(
         let (key, found) = found?;
         let Some(text) = found else {
             if levels.contains(&key) {
-                return Err(refused(&key, "levels of the root", "a document for each", "none"));
+                return Err(refuse(&key, "levels of the root", "a document for each", "none"));
             }
             continue;
         };
@@ -132,7 +132,7 @@ async fn check_uploaded_array(
     let lost = uploads.find_missing(key, objects.keys().cloned().collect()).await?;
     match lost.first().and_then(|object| objects.get(object)) {
         None => Ok(()),
-        Some(chunk) => Err(refused(key, "nonempty_chunks", "chunks that are stored", chunk)),
+        Some(chunk) => Err(refuse(key, "nonempty_chunks", "chunks that are stored", chunk)),
     }
 }
 
@@ -142,7 +142,7 @@ fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result
         let wanted = key.below(name)?;
         let is_there = |node: &Key| *node == wanted || super::is_below(node, &wanted);
         if !nodes.iter().any(is_there) {
-            return Err(refused(key, "arrays_present", "what is there", name));
+            return Err(refuse(key, "arrays_present", "what is there", name));
         }
     }
     Ok(())
@@ -154,7 +154,7 @@ fn check_level(own: &Path, key: &Key, text: &[u8]) -> Result<(), StoreError> {
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) }; // a group of another sort
     for name in &level.arrays_present {
         if !own.join(name).is_dir() {
-            return Err(refused(key, "arrays_present", "what is there", name));
+            return Err(refuse(key, "arrays_present", "what is there", name));
         }
     }
     Ok(())
@@ -167,7 +167,7 @@ fn check_array(own: &Path, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> 
         let names = object.iter().map(u64::to_string);
         let path = names.fold(own.join("c"), |path, name| path.join(name));
         if fs::metadata(&path).is_err() {
-            return Err(refused(key, "nonempty_chunks", "chunks that are stored", &chunk));
+            return Err(refuse(key, "nonempty_chunks", "chunks that are stored", &chunk));
         }
     }
     Ok(())
@@ -197,7 +197,7 @@ fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String
     Ok(objects)
 }
 
-fn refused(key: &Key, what: &'static str, rule: &'static str, found: &str) -> StoreError {
+fn refuse(key: &Key, what: &'static str, rule: &'static str, found: &str) -> StoreError {
     let (class, expected) = (Class::CountMismatch, Expected::Rule(rule));
     StoreError::refused(class, Op::Publish, what, expected, found).with_key(key)
 }

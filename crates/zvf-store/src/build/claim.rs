@@ -199,7 +199,7 @@ impl Claim {
 
     /// Whether no other build can have judged this claim dead by its age.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.state.renewed().elapsed() < self.record.lease / 2
+        self.state.last_renewal().elapsed() < self.record.lease / 2
     }
 
     /// Asks whether the claim is there.
@@ -359,7 +359,7 @@ impl State {
         *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = begun;
     }
 
-    fn renewed(&self) -> Instant {
+    fn last_renewal(&self) -> Instant {
         *self.renewed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -116,7 +116,7 @@ mod tests {
         Root::new(block, Axis::spatial(1).unwrap_or_default())
     }
 
-    fn noted(arrays: &[(&str, Value)]) -> Declared {
+    fn declared_in(arrays: &[(&str, Value)]) -> Declared {
         let declared = Declared::default();
         for (path, attributes) in arrays {
             let mut doc = ArrayDoc::new(vec![1], vec![1], DataType::variable_length_bytes());
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn every_attribute_is_declared_once() {
-        let declared = noted(&[
+        let declared = declared_in(&[
             ("0/vertices", json!({"zv_array": "vertices", "dtype": "float32"})),
             (
                 "0/vertex_attributes/mass",
@@ -172,20 +172,20 @@ mod tests {
 
     #[test]
     fn declarations_of_the_root_are_kept() {
-        let declared = noted(&[
+        let declared = declared_in(&[
             ("0/vertex_attributes/mass", json!({"dtype": "float32"})),
             ("0/vertex_attributes/age", json!({"dtype": "int8"})),
         ]);
-        let said = json!({"vertex": {"mass": {"dtype": "float32", "unit": "g"}}, "object": {}});
+        let specs = json!({"vertex": {"mass": {"dtype": "float32", "unit": "g"}}, "object": {}});
         let both = json!({
             "vertex": {"mass": {"dtype": "float32", "unit": "g"}, "age": {"dtype": "int8"}},
             "object": {},
         });
-        for (said, wanted) in [
-            (Some(said), Some(both)),
+        for (specs, wanted) in [
+            (Some(specs), Some(both)),
             (Some(json!([])), Some(json!([]))), // nothing that can be read
         ] {
-            assert_eq!(declared.add_to(&root(said)).zarr_vectors.attribute_specs, wanted);
+            assert_eq!(declared.add_to(&root(specs)).zarr_vectors.attribute_specs, wanted);
         }
         assert_eq!(Declared::default().add_to(&root(None)).zarr_vectors.attribute_specs, None);
     }

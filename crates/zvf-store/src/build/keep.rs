@@ -167,7 +167,7 @@ impl Build {
         if let Some(doc) = array {
             self.0.declared.remember(&node, doc);
         }
-        self.copied(node, array.is_some());
+        self.take_copied_name(node, array.is_some());
         Ok(())
     }
 

@@ -444,7 +444,7 @@ impl Build {
     /// As [`publish`](Self::publish).
     #[boxed]
     pub async fn publish_text(self, root: String) -> Result<(), StoreError> {
-        self.finished()?;
+        self.check_finished()?;
         self.groups_between().await?;
         self.check()?;
         let (key, root) = (document(&Key::root())?, Bytes::from(root));
@@ -609,13 +609,13 @@ impl Build {
     }
 
     /// Takes the names of nodes whose documents are copied.
-    fn copied(&self, key: Key, is_array: bool) {
+    fn take_copied_name(&self, key: Key, is_array: bool) {
         let state = if is_array { State::Array(true) } else { State::Group };
         locked(&self.0.nodes).insert(key, state);
     }
 
-    /// Says that the array at `key` has its document.
-    fn written(&self, key: &Key) {
+    /// Marks the array at `key` as one that has its document.
+    fn mark_written(&self, key: &Key) {
         locked(&self.0.nodes).insert(key.clone(), State::Array(true));
     }
 
@@ -625,7 +625,7 @@ impl Build {
     }
 
     /// Refuses a build with arrays that have no document yet.
-    fn finished(&self) -> Result<(), StoreError> {
+    fn check_finished(&self) -> Result<(), StoreError> {
         let nodes = locked(&self.0.nodes);
         let open = nodes.iter().find(|(_, state)| **state == State::Array(false));
         let Some((key, _)) = open else { return Ok(()) };

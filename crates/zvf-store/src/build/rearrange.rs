@@ -138,8 +138,8 @@ impl Rearrangement {
                     self.array(store, &build, &key, doc, (&mut moved, &mut on_progress)).await?;
                     arranged.insert(key.as_str().to_owned());
                 }
-                Some(Node::Array(_)) => build.copied(key, true),
-                Some(Node::Group(_)) if !key.is_root() => build.copied(key, false),
+                Some(Node::Array(_)) => build.take_copied_name(key, true),
+                Some(Node::Group(_)) if !key.is_root() => build.take_copied_name(key, false),
                 _ => {}
             }
         }
@@ -237,7 +237,7 @@ impl Rearrangement {
                 }
             },
             Arrange::Cells => None,
-            Arrange::Shards(shape) => Some(fitted(shape, rank)?),
+            Arrange::Shards(shape) => Some(fit_rank(shape, rank)?),
         };
         let codecs = self.codecs.clone().unwrap_or_default();
         Ok(CellPlan { rank, low, high, attributes, codecs, shard })
@@ -283,7 +283,7 @@ impl Build {
             let Some(node) = document_node(key)? else { continue };
             let is_array =
                 matches!(store.nodes().node(node.as_str()).await?.as_deref(), Some(Node::Array(_)));
-            self.copied(node, is_array);
+            self.take_copied_name(node, is_array);
         }
         for keys in keys.chunks(READ_BATCH_CELLS) {
             for (key, bytes) in keys.iter().zip(store.stored_objects(keys).await?) {
@@ -327,8 +327,8 @@ fn inner_codecs(doc: &ArrayDoc) -> &[CodecSpec] {
     doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs)
 }
 
-/// The shape of shards for `rank` axes.
-fn fitted(shape: &[u64], rank: usize) -> Result<Vec<u64>, StoreError> {
+/// Expands the shape of shards to `rank` axes.
+fn fit_rank(shape: &[u64], rank: usize) -> Result<Vec<u64>, StoreError> {
     match shape {
         [each] => Ok(vec![*each; rank]),
         _ if shape.len() == rank => Ok(shape.to_vec()),

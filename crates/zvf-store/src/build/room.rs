@@ -47,7 +47,7 @@ impl MemoryLimiter {
     /// # Errors
     ///
     /// When the limit is reached and nothing is released by itself.
-    pub(crate) fn try_acquire(&self, bytes: u64) -> Result<Kept, StoreError> {
+    pub(crate) fn try_acquire(&self, bytes: u64) -> Result<MemoryPermit, StoreError> {
         let mut state = self.0.state();
         while state.held + bytes > self.0.cap {
             if state.leaving == 0 || !self.0.waits {
@@ -58,13 +58,13 @@ impl MemoryLimiter {
             state = self.0.wait(|state| state.leaving > 0 && state.held + bytes > self.0.cap);
         }
         state.held += bytes;
-        Ok(Kept { room: Arc::clone(&self.0), bytes, leaving: false })
+        Ok(MemoryPermit { room: Arc::clone(&self.0), bytes, leaving: false })
     }
 
     /// Acquires `bytes` that are released by themselves, and blocks until they fit; more than the limit is let through
     /// alone.
     #[must_use]
-    pub(crate) fn acquire_blocking(&self, bytes: u64) -> Kept {
+    pub(crate) fn acquire_blocking(&self, bytes: u64) -> MemoryPermit {
         if !self.0.waits {
             return self.0.enter(self.0.state(), bytes);
         }
@@ -78,7 +78,7 @@ impl MemoryLimiter {
     }
 
     /// [`acquire_blocking`](Self::acquire_blocking) for a task: its thread does other work until the bytes fit.
-    pub(crate) async fn acquire(&self, bytes: u64) -> Kept {
+    pub(crate) async fn acquire(&self, bytes: u64) -> MemoryPermit {
         loop {
             let freed = self.0.freed_for_tasks.notified();
             {
@@ -127,10 +127,10 @@ impl Shared {
         self.state()
     }
 
-    fn enter(self: &Arc<Self>, mut state: MutexGuard<'_, State>, bytes: u64) -> Kept {
+    fn enter(self: &Arc<Self>, mut state: MutexGuard<'_, State>, bytes: u64) -> MemoryPermit {
         state.held += bytes;
         state.leaving += bytes;
-        Kept { room: Arc::clone(self), bytes, leaving: true }
+        MemoryPermit { room: Arc::clone(self), bytes, leaving: true }
     }
 }
 
@@ -148,9 +148,9 @@ fn is_worker() -> bool {
         .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
-/// Bytes that are held until this is dropped.
+/// A permit for bytes, released when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct MemoryPermit {
     room: Arc<Shared>,
     bytes: u64,
     leaving: bool,
@@ -160,12 +160,12 @@ pub(crate) struct Kept {
 #[derive(Debug)]
 pub(crate) struct Growing {
     room: MemoryLimiter,
-    kept: Vec<Kept>,
+    permits: Vec<MemoryPermit>,
 }
 
 impl Growing {
     pub(crate) fn new(room: &MemoryLimiter) -> Self {
-        Self { room: room.clone(), kept: Vec::new() }
+        Self { room: room.clone(), permits: Vec::new() }
     }
 
     /// Acquires memory up to `bytes` in all.
@@ -175,19 +175,19 @@ impl Growing {
     /// As [`MemoryLimiter::try_acquire`].
     pub(crate) fn reach(&mut self, bytes: usize) -> Result<(), StoreError> {
         let steps = bytes.div_ceil(STEP_BYTES);
-        while self.kept.len() < steps {
-            self.kept.push(self.room.try_acquire(to_u64(STEP_BYTES))?);
+        while self.permits.len() < steps {
+            self.permits.push(self.room.try_acquire(to_u64(STEP_BYTES))?);
         }
         Ok(())
     }
 
     /// Releases all of it.
     pub(crate) fn clear(&mut self) {
-        self.kept.clear();
+        self.permits.clear();
     }
 }
 
-impl Drop for Kept {
+impl Drop for MemoryPermit {
     fn drop(&mut self) {
         let mut state = self.room.state();
         state.held -= self.bytes;
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn held_bytes_are_refused_and_bytes_in_flight_are_waited_for() {
         let room = MemoryLimiter::new(100, true);
-        let kept = room.try_acquire(60).unwrap();
+        let permit = room.try_acquire(60).unwrap();
         assert_eq!(
             room.try_acquire(41).unwrap_err().to_string(),
             "LimitExceeded, bytes held: expected at most 100, found 101; \
@@ -224,7 +224,7 @@ mod tests {
         waits.join().unwrap();
         keeps.join().unwrap().unwrap();
         assert_eq!(room.held(), 60);
-        drop(kept);
+        drop(permit);
         drop(room.acquire_blocking(1000));
         assert_eq!(room.held(), 0);
     }

@@ -1,4 +1,4 @@
-//! Cells that wait until their shard is whole.
+//! Cells that wait until their shard is complete.
 //!
 //! ```text
 //! cells    encoded, those that are there, in C order
@@ -19,7 +19,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::shard::encode_index;
 use zvf_format::{Class, Expected, Found};
 
-use super::room::Kept;
+use super::room::MemoryPermit;
 use crate::error::{Op, StoreError};
 
 /// The shards of one array.
@@ -34,7 +34,7 @@ pub(super) struct Shards {
 #[derive(Debug)]
 struct Held {
     parts: Vec<Bytes>,
-    _kept: Kept,
+    _permit: MemoryPermit,
 }
 
 impl Shards {
@@ -43,7 +43,7 @@ impl Shards {
         Self::with_cap(shape, rank, MAX_SHARD_CELLS)
     }
 
-    /// Shards as a document that is copied has them: a copy does not choose them.
+    /// Shards with the limit for copied documents: a copy does not choose its shards.
     pub(super) fn copied(shape: &[u64], rank: usize) -> Result<Self, StoreError> {
         Self::with_cap(shape, rank, MAX_COPIED_CELLS)
     }
@@ -72,7 +72,7 @@ impl Shards {
         &mut self,
         index: &[u64],
         parts: Vec<Bytes>,
-        kept: Kept,
+        permit: MemoryPermit,
     ) -> Result<(), StoreError> {
         let (shard, place) = self.locate(index);
         let refused = |found| {
@@ -83,40 +83,40 @@ impl Shards {
             return refused("one of a closed shard");
         }
         let cells = self.open.entry(shard).or_default();
-        match cells.insert(place, Held { parts, _kept: kept }) {
+        match cells.insert(place, Held { parts, _permit: permit }) {
             None => Ok(()),
             Some(_) => refused("one that is there"),
         }
     }
 
-    /// The shard that holds the cell at `index`, to be written; `None` when nothing is in it.
-    pub(super) fn take(&mut self, index: &[u64]) -> Option<Whole> {
+    /// Removes and returns the shard that holds the cell at `index`; `None` when nothing is in it.
+    pub(super) fn take(&mut self, index: &[u64]) -> Option<CompleteShard> {
         let (shard, _) = self.locate(index);
         self.take_one(shard)
     }
 
-    /// The next shard that is not closed, in order.
-    pub(super) fn take_next(&mut self) -> Option<Whole> {
+    /// Removes and returns the next open shard, in order.
+    pub(super) fn take_next(&mut self) -> Option<CompleteShard> {
         let shard = self.open.keys().next().cloned()?;
         self.take_one(shard)
     }
 
-    fn take_one(&mut self, shard: Box<[u64]>) -> Option<Whole> {
+    fn take_one(&mut self, shard: Box<[u64]>) -> Option<CompleteShard> {
         let cells = self.open.remove(&shard)?;
         self.closed.insert(shard.clone());
-        Some(Whole { index: shard, cells, room: self.cells })
+        Some(CompleteShard { index: shard, cells, room: self.cells })
     }
 }
 
 /// All cells of one shard.
-pub(super) struct Whole {
+pub(super) struct CompleteShard {
     pub(super) index: Box<[u64]>,
     cells: BTreeMap<u64, Held>,
     room: u64,
 }
 
-impl Whole {
-    /// The bytes of the shard; the memory of its cells is released.
+impl CompleteShard {
+    /// Returns the bytes of the shard; the memory of its cells is released.
     pub(super) fn assemble(self) -> Result<Vec<Bytes>, StoreError> {
         let mut spans: Vec<Option<Range<u64>>> = vec![None; saturating_usize(self.room)];
         let mut parts = Vec::new();
@@ -229,9 +229,9 @@ mod tests {
         let cell = |text: &'static str| vec![Bytes::from_static(text.as_bytes())];
         shards.keep(&[3, 4], cell("second"), room.try_acquire(6).unwrap()).unwrap();
         shards.keep(&[2, 4], cell("one"), room.try_acquire(3).unwrap()).unwrap();
-        let whole = shards.take(&[3, 5]).unwrap();
-        assert_eq!(*whole.index, [1, 2]);
-        let stored = whole.assemble().unwrap().concat();
+        let shard = shards.take(&[3, 5]).unwrap();
+        assert_eq!(*shard.index, [1, 2]);
+        let stored = shard.assemble().unwrap().concat();
         let (bytes, sum) = stored.split_at(stored.len() - 4);
         #[rustfmt::skip]
         assert_eq!(bytes, [

@@ -416,9 +416,9 @@ async fn a_file_stands_for_a_lock_where_there_is_none() {
 async fn every_refusal_has_its_words() {
     let here = tempfile::tempdir().unwrap();
     let build = begin(&here.path().join("a")).await.unwrap();
-    let told = |error: StoreError| error.to_string();
+    let message = |error: StoreError| error.to_string();
     let cells = build.cells("0/x", CellPlan::new(vec![-1, 0], vec![2, 2])).unwrap();
-    let node = |path: &str| told(build.rows(path, RowPlan::default()).unwrap_err());
+    let node = |path: &str| message(build.rows(path, RowPlan::default()).unwrap_err());
     let what = "node: expected a path that nothing else has, found";
     assert_eq!(node("0/x"), format!("InvalidArgument in 0/x, {what} \"the same path twice\""));
     assert_eq!(
@@ -429,7 +429,7 @@ async fn every_refusal_has_its_words() {
     assert!(node("../x").starts_with("InvalidKey"));
     let plan = |low: &[i64], high: &[i64]| {
         let plan = CellPlan { rank: 2, low: low.into(), high: high.into(), ..CellPlan::default() };
-        told(build.cells("0/p", plan.clone()).unwrap_err())
+        message(build.cells("0/p", plan.clone()).unwrap_err())
     };
     let what = "InvalidArgument in 0/p, range of keys: expected";
     assert_eq!(
@@ -444,19 +444,19 @@ async fn every_refusal_has_its_words() {
         plan(&[0, 1], &[1, 0]),
         format!("{what} a highest key above the lowest, found \"one below\"")
     );
-    let put = |text: &str| told(cells.put(&key(text), b"x".as_slice().into()).unwrap_err());
+    let put = |text: &str| message(cells.put(&key(text), b"x".as_slice().into()).unwrap_err());
     assert_eq!(put("0"), "InvalidArgument in 0/x, components of a key: expected 2, found 1");
     assert_eq!(put("0.3"), "OutOfBounds in 0/x, component of a key: expected at most 2, found 3");
     assert!(put("-2.0").starts_with("OutOfBounds in 0/x, chunk key"), "{}", put("-2.0"));
     cells.put(&key("0.0"), b"x".as_slice().into()).unwrap();
-    let open = told(build.clone().publish(&root()).await.unwrap_err());
+    let open = message(build.clone().publish(&root()).await.unwrap_err());
     assert_eq!(
         open,
         "InvalidArgument in 0/x, arrays: expected all of them finished, found \"one that is not\""
     );
     let other = cells.clone();
     cells.finish(|_| ()).await.unwrap();
-    let late = told(other.put(&key("1.0"), b"x".as_slice().into()).unwrap_err());
+    let late = message(other.put(&key("1.0"), b"x".as_slice().into()).unwrap_err());
     assert_eq!(
         late,
         "InvalidArgument in 0/x, array: expected one that goes on, found \"a finished one\""
@@ -464,17 +464,17 @@ async fn every_refusal_has_its_words() {
     let int = "int32".parse::<Dtype>().unwrap();
     let mut dense = build.dense("0/d", DensePlan::new(int)).unwrap();
     assert_eq!(
-        told(dense.push(b"abc").unwrap_err()),
+        message(dense.push(b"abc").unwrap_err()),
         "BadShape in 0/d, bytes of rows: expected whole rows, found 3"
     );
     let rowless = RowPlan { chunk_rows: Some(0), ..RowPlan::default() };
     assert_eq!(
-        told(build.rows("0/r", rowless).unwrap_err()),
+        message(build.rows("0/r", rowless).unwrap_err()),
         "InvalidArgument in 0/r, rows of a chunk: expected at least 1, found 0",
     );
     let wide = DensePlan { columns: Some(0), ..DensePlan::new(int) };
     assert_eq!(
-        told(build.dense("0/e", wide).unwrap_err()),
+        message(build.dense("0/e", wide).unwrap_err()),
         "InvalidArgument in 0/e, bytes of a chunk: expected 1 byte to 1 GiB, found 0",
     );
 }
@@ -605,13 +605,13 @@ async fn object_stores_are_not_replaced_and_not_mixed() {
     let vertices = store.unwrap().level(0).await.unwrap();
     let vertices = vertices.required_cells("vertices").await.unwrap();
     assert_eq!(vertices.read(&key("-1.0"), Caching::Once).await.unwrap().unwrap(), "abc");
-    let told = |error: StoreError| error.to_string();
+    let message = |error: StoreError| error.to_string();
     assert_eq!(
-        told(begin("a/b", options()).await.unwrap_err()),
+        message(begin("a/b", options()).await.unwrap_err()),
         "AlreadyExists, store: expected a prefix with nothing below it, found \"objects\"",
     );
     assert_eq!(
-        told(begin("a/c", replacing()).await.unwrap_err()),
+        message(begin("a/c", replacing()).await.unwrap_err()),
         "Unsupported, place: expected a new prefix: an object store cannot replace a store in one step, found \"the old one\"",
     );
 }

@@ -34,7 +34,7 @@ use zvf_format::{Class, Expected};
 use zvf_publish::{Disk, KeyedFolder};
 
 use super::claim::Claim;
-use super::room::{Kept, MemoryLimiter};
+use super::room::{MemoryLimiter, MemoryPermit};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::source::{Get, Remote};
@@ -70,7 +70,7 @@ impl Uploads {
     pub(crate) async fn begin(remote: Remote) -> Result<Self, StoreError> {
         let runtime = runtime()?;
         if remote.read(&root_document()?).await?.is_some() {
-            return Err(occupied());
+            return Err(prefix_in_use_error());
         }
         let (claim, is_inherited) = Claim::take(&remote, &runtime, &new_id(), false).await?;
         let prepared = prepare(&remote, is_inherited).await;
@@ -109,7 +109,7 @@ impl Uploads {
             }
             Ok(Some(_)) => {
                 claim.release().await?;
-                return Err(taken());
+                return Err(store_exists_error());
             }
             Err(error) => {
                 // Others may have put objects under this claim, or be about to: it stays until it is old.
@@ -183,8 +183,8 @@ impl Uploads {
         parts: Vec<Bytes>,
         room: &MemoryLimiter,
     ) -> Result<(), StoreError> {
-        let kept = room.acquire_blocking(crate::codec::len(&parts));
-        self.send(key, parts, kept)
+        let permit = room.acquire_blocking(crate::codec::len(&parts));
+        self.send(key, parts, permit)
     }
 
     /// [`put`](Self::put) for a task, which waits for memory without blocking its thread.
@@ -194,11 +194,11 @@ impl Uploads {
         parts: Vec<Bytes>,
         room: &MemoryLimiter,
     ) -> Result<(), StoreError> {
-        let kept = room.acquire(crate::codec::len(&parts)).await;
-        self.send(key, parts, kept)
+        let permit = room.acquire(crate::codec::len(&parts)).await;
+        self.send(key, parts, permit)
     }
 
-    fn send(&self, key: Key, parts: Vec<Bytes>, kept: Kept) -> Result<(), StoreError> {
+    fn send(&self, key: Key, parts: Vec<Bytes>, permit: MemoryPermit) -> Result<(), StoreError> {
         {
             let mut state = self.shared.state();
             if let Some(claim) = &self.claim
@@ -211,7 +211,7 @@ impl Uploads {
             }
             state.under_way += 1;
         }
-        let upload = Upload { shared: Arc::clone(&self.shared), _kept: kept };
+        let upload = Upload { shared: Arc::clone(&self.shared), _permit: permit };
         let remote = self.remote.clone();
         self.runtime.spawn(async move {
             if upload.shared.state().failure.is_none() {
@@ -348,7 +348,7 @@ async fn prepare(remote: &Remote, is_inherited: bool) -> Result<(), StoreError> 
         listed.into_iter().map(|(name, _)| name).filter(|name| !Claim::is_name(name)).collect();
     let is_left = |name: &String| is_inherited && is_of_a_store(name) && name != ROOT;
     if !names.iter().all(is_left) {
-        return Err(occupied());
+        return Err(prefix_in_use_error());
     }
     if names.is_empty() {
         return Ok(());
@@ -358,7 +358,7 @@ async fn prepare(remote: &Remote, is_inherited: bool) -> Result<(), StoreError> 
     remote.remove(&keys?).await
 }
 
-fn occupied() -> StoreError {
+fn prefix_in_use_error() -> StoreError {
     let expected = Expected::Rule("a prefix with nothing below it");
     let (class, found) = (Class::AlreadyExists, "objects");
     StoreError::refused(class, Op::Open, "store", expected, found)
@@ -378,7 +378,7 @@ fn root_document() -> Result<Key, StoreError> {
     crate::docs::document(&Key::root())
 }
 
-fn taken() -> StoreError {
+fn store_exists_error() -> StoreError {
     let (class, expected) = (Class::AlreadyExists, Expected::Rule("none yet"));
     StoreError::refused(class, Op::Open, "store", expected, "another one")
 }
@@ -447,7 +447,7 @@ impl Shared {
 /// One object on its way, however it ends.
 struct Upload {
     shared: Arc<Shared>,
-    _kept: Kept,
+    _permit: MemoryPermit,
 }
 
 impl Drop for Upload {

@@ -16,7 +16,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, CodecKind, DataTypeKind, Dtype, DtypeKind};
 
-use super::shards::{Shards, Whole};
+use super::shards::{CompleteShard, Shards};
 use super::{Build, locked};
 use crate::codec::{self, CodecPipeline, Coding, Packing, swap, transpose};
 use crate::docs::document;
@@ -141,7 +141,7 @@ impl VerbatimArray {
             None => items,
             Some(order) => transpose(&items, &shape, order, width).into(),
         };
-        self.put(index, vec![swapped(items, *dtype, *big_endian)])
+        self.put(index, vec![swap_bytes(items, *dtype, *big_endian)])
     }
 
     /// Writes the chunk at `index`, which holds these rows; those that are missing to fill it are empty.
@@ -189,8 +189,8 @@ impl VerbatimArray {
     ///
     /// When it cannot be written.
     pub fn close_shard(&self, index: &[u64]) -> Result<(), StoreError> {
-        let whole = locked(&self.state).shards.as_mut().and_then(|shards| shards.take(index));
-        whole.map_or(Ok(()), |whole| self.write_shard(whole))
+        let shard = locked(&self.state).shards.as_mut().and_then(|shards| shards.take(index));
+        shard.map_or(Ok(()), |shard| self.write_shard(shard))
     }
 
     /// Writes what is left of the shards, then the document.
@@ -201,13 +201,13 @@ impl VerbatimArray {
     pub fn finish(self) -> Result<VerbatimReport, StoreError> {
         loop {
             let next = locked(&self.state).shards.as_mut().and_then(Shards::take_next);
-            let Some(whole) = next else { break };
-            self.write_shard(whole)?;
+            let Some(shard) = next else { break };
+            self.write_shard(shard)?;
         }
         if self.key != Key::root() {
             self.build.object(document(&self.key)?, vec![self.text.clone()])?;
         }
-        self.build.written(&self.key);
+        self.build.mark_written(&self.key);
         Ok(locked(&self.state).report)
     }
 
@@ -225,18 +225,18 @@ impl VerbatimArray {
             report.stored_bytes += stored;
             return Ok(());
         }
-        let kept = self.build.0.room.try_acquire(stored)?;
+        let permit = self.build.0.room.try_acquire(stored)?;
         let mut state = locked(&self.state);
         if let Some(shards) = &mut state.shards {
-            shards.keep(index, parts, kept).map_err(|error| error.with_key(&self.key))?;
+            shards.keep(index, parts, permit).map_err(|error| error.with_key(&self.key))?;
         }
         state.report.chunks += 1;
         Ok(())
     }
 
-    fn write_shard(&self, whole: Whole) -> Result<(), StoreError> {
-        let key = self.object(&whole.index)?;
-        let parts = whole.assemble()?;
+    fn write_shard(&self, shard: CompleteShard) -> Result<(), StoreError> {
+        let key = self.object(&shard.index)?;
+        let parts = shard.assemble()?;
         let stored = codec::len(&parts);
         self.build.object(key, parts)?;
         let report = &mut locked(&self.state).report;
@@ -257,7 +257,7 @@ impl VerbatimArray {
 }
 
 /// Little-endian items in the byte order of the document.
-fn swapped(items: Bytes, dtype: Dtype, big_endian: bool) -> Bytes {
+fn swap_bytes(items: Bytes, dtype: Dtype, big_endian: bool) -> Bytes {
     let unit = if dtype.kind == DtypeKind::Text { 4 } else { saturating_usize(dtype.size) };
     if !big_endian || unit < 2 {
         return items;

@@ -77,7 +77,7 @@ pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>
     let places: Vec<usize> = (0..jobs.len()).collect();
     let first = Arc::clone(&jobs);
     let mut undone = spread(places, work, move |place, scratch| match first.get(place) {
-        None => Err(stopped()),
+        None => Err(cancelled_error()),
         Some(job) => job.decode(job.max_first_bytes(), scratch),
     })
     .await;
@@ -107,7 +107,7 @@ fn decode_late(
     places: &[usize],
     scratch: &mut Scratch,
 ) -> Vec<Result<Bytes, StoreError>> {
-    let late = || places.iter().map(|&place| jobs.get(place).ok_or_else(stopped));
+    let late = || places.iter().map(|&place| jobs.get(place).ok_or_else(cancelled_error));
     let mut left = late().flatten().map(|job| job.caps.batch).max().unwrap_or_default(); // without jobs, none
     let mut undone = Vec::with_capacity(places.len());
     for job in late() {
@@ -205,7 +205,7 @@ fn run_here<I, T>(items: Vec<I>, run: impl Fn(I, &mut Scratch) -> T) -> Vec<T> {
 }
 
 /// The fault of a chunk that has no answer.
-pub(crate) fn stopped() -> StoreError {
+pub(crate) fn cancelled_error() -> StoreError {
     let (expected, found) = (Expected::Rule("a chunk of the batch"), Found::Text("none"));
     StoreError::refused(Class::Cancelled, Op::Decode, "batch", expected, found)
 }

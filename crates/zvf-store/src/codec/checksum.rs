@@ -4,7 +4,7 @@ use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected, FormatError, Found, Part};
 
 /// How many bytes of `stored` are the payload, once the checksum behind it was verified.
-pub(crate) fn verified(stored: &[u8]) -> Result<usize, FormatError> {
+pub(crate) fn verify_checksum(stored: &[u8]) -> Result<usize, FormatError> {
     let at = to_u64(stored.len().saturating_sub(CHECKSUM_BYTES)); // of less than a sum, from its first byte
     let Some((payload, sum)) = stored.split_last_chunk::<CHECKSUM_BYTES>() else {
         return Err(refuse(Class::Truncated, at, Expected::Bytes(4), stored.len()));
@@ -32,8 +32,8 @@ mod tests {
 
     #[test]
     fn sums_typed_by_hand() {
-        assert_eq!(verified(DIGITS).unwrap(), 9);
-        assert_eq!(verified(b"\0\0\0\0").unwrap(), 0, "nothing has the sum 0");
+        assert_eq!(verify_checksum(DIGITS).unwrap(), 9);
+        assert_eq!(verify_checksum(b"\0\0\0\0").unwrap(), 0, "nothing has the sum 0");
         let mut wrong = DIGITS.to_vec();
         wrong[9] = 0x84;
         #[rustfmt::skip]
@@ -42,7 +42,7 @@ mod tests {
             (b"abc", "Truncated in codec stream, crc32c at byte 0: expected 4 bytes, found 3"),
         ];
         for (stored, message) in table {
-            assert_eq!(verified(stored).unwrap_err().to_string(), message);
+            assert_eq!(verify_checksum(stored).unwrap_err().to_string(), message);
         }
     }
 }

@@ -56,7 +56,7 @@ impl Coding {
         let mut order = None;
         let packing = loop {
             let Some(codec) = codecs.next() else {
-                return Err(refused("codec from items to bytes", "none"));
+                return Err(refuse("codec from items to bytes", "none"));
             };
             if let (CodecKind::Transpose { order: axes }, None) = (codec.kind(), &order) {
                 order = Some(permutation(axes, doc.rank())?);
@@ -65,7 +65,7 @@ impl Coding {
             } else if matches!(codec.kind(), CodecKind::VlenBytes) && order.is_none() {
                 break Packing::Vlen;
             } else {
-                return Err(misplaced(codec));
+                return Err(misplaced_codec_error(codec));
             }
         };
         let steps: Result<Vec<Step>, StoreError> = codecs.map(step).collect();
@@ -93,13 +93,13 @@ pub(super) fn step(codec: &CodecSpec) -> Result<Step, StoreError> {
 fn unknown_codec(codec: &CodecSpec) -> Result<Step, StoreError> {
     super::more::More::from_spec(codec)
         .map(|more| Step::More(Box::new(more)))
-        .ok_or_else(|| misplaced(codec))
+        .ok_or_else(|| misplaced_codec_error(codec))
 }
 
 /// A codec beyond the common ones: none, without the feature `more-codecs`.
 #[cfg(not(feature = "more-codecs"))]
 fn unknown_codec(codec: &CodecSpec) -> Result<Step, StoreError> {
-    Err(misplaced(codec))
+    Err(misplaced_codec_error(codec))
 }
 
 fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {
@@ -111,7 +111,7 @@ fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {
         [bytes, sum] if plain(bytes) && matches!(sum.kind(), CodecKind::Crc32c) => true,
         other => {
             let odd = other.iter().find(|codec| !plain(codec));
-            return Err(refused("codec of a shard index", odd.map_or("none", CodecSpec::name)));
+            return Err(refuse("codec of a shard index", odd.map_or("none", CodecSpec::name)));
         }
     };
     Ok(IndexCoding { at_start: sharding.index_at_start, checksum })
@@ -130,10 +130,10 @@ fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>, StoreError> {
     Err(StoreError::refused(Class::BadShape, Op::Parse, "order of transpose", expected, found))
 }
 
-fn misplaced(codec: &CodecSpec) -> StoreError {
-    refused("codec", codec.name())
+fn misplaced_codec_error(codec: &CodecSpec) -> StoreError {
+    refuse("codec", codec.name())
 }
 
-fn refused(what: &'static str, name: &str) -> StoreError {
+fn refuse(what: &'static str, name: &str) -> StoreError {
     StoreError::unsupported(Op::Decode, what, name)
 }

@@ -281,9 +281,12 @@ impl Encoder {
     fn zstd(&mut self, plain: &[u8], level: i32, checksum: bool) -> Result<Bytes, StoreError> {
         let context = match &mut self.zstd {
             Some(context) => context,
-            none => none.insert(CCtx::try_create().ok_or_else(|| failed("zstd", "no memory"))?),
+            none => {
+                let created = CCtx::try_create();
+                none.insert(created.ok_or_else(|| encode_error("zstd", "no memory"))?)
+            }
         };
-        let zstd_error = |code| failed("zstd", zstd_safe::get_error_name(code));
+        let zstd_error = |code| encode_error("zstd", zstd_safe::get_error_name(code));
         context.set_parameter(CParameter::CompressionLevel(level)).map_err(zstd_error)?;
         context.set_parameter(CParameter::ChecksumFlag(checksum)).map_err(zstd_error)?;
         let mut packed = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
@@ -318,7 +321,7 @@ pub(crate) fn len(parts: &[Bytes]) -> u64 {
 }
 
 #[cfg(not(target_arch = "wasm32"))]
-fn failed(codec: &'static str, why: &str) -> StoreError {
+fn encode_error(codec: &'static str, why: &str) -> StoreError {
     StoreError::refused(Class::Codec, Op::Encode, codec, Expected::Rule("a stream"), why)
 }
 

@@ -34,7 +34,7 @@ mod order;
 #[cfg_attr(target_arch = "wasm32", path = "zstd_rust.rs")]
 mod zstd;
 
-pub(crate) use batch::{Caps, Job, decode_many, spread, stopped};
+pub(crate) use batch::{Caps, Job, cancelled_error, decode_many, spread};
 pub(crate) use blosc::{Blocks, header_len};
 pub(crate) use coding::{Coding, IndexCoding, Packing};
 pub use encode::CodecPipeline;
@@ -136,7 +136,7 @@ impl Step {
         match self {
             Self::Blosc => Ok(shrink_buffer(blosc::decode(scratch.blosc(cap), &bytes)?)),
             Self::Crc32c => {
-                bytes.truncate(checksum::verified(&bytes)?);
+                bytes.truncate(checksum::verify_checksum(&bytes)?);
                 Ok(bytes)
             }
             Self::Gzip => Ok(shrink_buffer(gzip::decode(&bytes, cap)?)),

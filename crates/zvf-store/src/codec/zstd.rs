@@ -39,7 +39,7 @@ fn limited_context() -> Result<DCtx<'static>, FormatError> {
     };
     match context.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG)) {
         Ok(_) => Ok(context),
-        Err(code) => Err(named(code, 0)),
+        Err(code) => Err(zstd_error(code, 0)),
     }
 }
 
@@ -51,7 +51,7 @@ fn decode_with(context: &mut DCtx<'_>, input: &[u8], cap: u64) -> Result<Vec<u8>
         let mut sink = OutBuffer::around_pos(&mut decoded, before_out);
         let missing = context
             .decompress_stream(&mut sink, &mut source)
-            .map_err(|code| named(code, source.pos()))?;
+            .map_err(|code| zstd_error(code, source.pos()))?;
         within_cap("zstd", decoded.len(), cap)?;
         let full = decoded.len() == decoded.capacity();
         if missing == 0 && source.pos() == input.len() {
@@ -80,7 +80,7 @@ fn room(cap: u64, used: usize) -> usize {
     saturating_usize(cap).saturating_add(1).saturating_sub(used).max(1)
 }
 
-fn named(code: ErrorCode, at: usize) -> FormatError {
+fn zstd_error(code: ErrorCode, at: usize) -> FormatError {
     refuse(Class::Codec, at, "zstd frames", zstd_safe::get_error_name(code))
 }
 

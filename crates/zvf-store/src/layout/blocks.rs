@@ -18,7 +18,7 @@ use bytes::Bytes;
 use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 
-use super::part::{Ask, past_payload, past_the_end, shifted};
+use super::part::{Ask, past_payload, past_the_end, shift_past_frame};
 use super::span::{FRAME_BYTES, length};
 use super::zarr::Place;
 use crate::codec::{Blocks, Scratch, header_len, spread};
@@ -47,14 +47,14 @@ pub(super) async fn by_block(
         let Some(place) = place else { return Ok(None) };
         match decoded.map_err(|error| place.locate_error(error))? {
             None => Ok(None),
-            Some(decoded) => framed(place, ranges, decoded).map(Some),
+            Some(decoded) => check_frame(place, ranges, decoded).map(Some),
         }
     });
     finish.collect()
 }
 
-/// The pieces after the frame, once the frame was compared with the ranges.
-fn framed(
+/// Compares the frame with the ranges, and returns the pieces after it.
+fn check_frame(
     place: &Place,
     ranges: &[Range<u64>],
     decoded: Decoded,
@@ -157,7 +157,7 @@ impl<'a> Blosc<'a> {
             }
             (State::Header { version, .. }, [front]) if same(&version) => {
                 let blocks = Blocks::parse(&front.bytes)?;
-                let wanted = self.wanted(place, &blocks)?;
+                let wanted = self.shift_ranges(place, &blocks)?;
                 Ok(State::Front { blocks, wanted, version })
             }
             (State::Front { blocks, wanted, version }, _) if same(&version) => {
@@ -170,12 +170,12 @@ impl<'a> Blosc<'a> {
         }
     }
 
-    /// The frame and the ranges behind it, when the chunk is long enough.
-    fn wanted(&self, place: &Place, blocks: &Blocks) -> Result<Vec<Range<u64>>, StoreError> {
+    /// Returns the spans of the frame and of the ranges behind it, when the chunk is long enough.
+    fn shift_ranges(&self, place: &Place, blocks: &Blocks) -> Result<Vec<Range<u64>>, StoreError> {
         let total = blocks.decoded_len();
         let mut wanted: Vec<Range<u64>> = iter::once(0..FRAME_BYTES.min(total)).collect();
         for range in self.ranges {
-            let shifted = shifted(place, range)?;
+            let shifted = shift_past_frame(place, range)?;
             if shifted.end > total {
                 let payload = total.saturating_sub(FRAME_BYTES); // none in a chunk that is shorter than its frame
                 return Err(past_payload(place, payload, range.end));

@@ -20,7 +20,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, LayoutFamily, Object};
 
-use super::native::{Body, Native, Recorded, Wanted};
+use super::native::{Body, ChunkRequest, Native, Recorded};
 use super::packed::PackedCells;
 use super::part::slices;
 use super::shard::Shards;
@@ -229,8 +229,8 @@ impl Cells {
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         match &self.core.layout {
             Layout::Native(native) => {
-                let wanted = native.plan_reads(&self.shared, keys.iter()).await;
-                self.read_native(native, wanted, caching).await
+                let requests = native.plan_reads(&self.shared, keys.iter()).await;
+                self.read_native(native, requests, caching).await
             }
             Layout::Tiny(tiny) => self.read_tiny(tiny, keys, caching).await,
         }
@@ -287,15 +287,15 @@ impl Cells {
         if let Layout::Native(native) = &self.core.layout
             && native.reads_parts(&self.shared)
         {
-            let wanted = native.plan_reads(&self.shared, asks.iter().map(|(key, _)| key)).await;
+            let requests = native.plan_reads(&self.shared, asks.iter().map(|(key, _)| key)).await;
             let ranges = asks.iter().map(|(_, ranges)| ranges.as_slice());
-            let there: Vec<(&Wanted, &[Range<u64>])> = wanted
+            let there: Vec<(&ChunkRequest, &[Range<u64>])> = requests
                 .iter()
                 .zip(ranges)
-                .filter_map(|(wanted, ranges)| Some((wanted.as_ref().ok()?.as_ref()?, ranges)))
+                .filter_map(|(request, ranges)| Some((request.as_ref().ok()?.as_ref()?, ranges)))
                 .collect();
             let parts = native.read_parts(&self.shared, &there).await;
-            return merged(wanted, parts);
+            return merge_answers(requests, parts);
         }
         let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
         let payloads = self.read_many(&keys, Caching::Keep).await;
@@ -314,10 +314,10 @@ impl Cells {
         if let Layout::Native(native) = &self.core.layout
             && native.partial() == Partial::Ranges
         {
-            let wanted = native.plan_reads(&self.shared, keys.iter()).await;
-            let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
+            let requests = native.plan_reads(&self.shared, keys.iter()).await;
+            let there: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
             let sizes = native.sizes(&self.shared, &there).await;
-            return merged(wanted, sizes);
+            return merge_answers(requests, sizes);
         }
         let payloads = self.read_many(keys, Caching::Keep).await;
         let size = |bytes: Bytes| zvf_format::num::to_u64(bytes.len());
@@ -343,10 +343,10 @@ impl Cells {
     pub async fn raw_many(&self, keys: &[ChunkKey]) -> Vec<Result<Option<Bytes>, StoreError>> {
         match &self.core.layout {
             Layout::Native(native) => {
-                let wanted: Vec<_> = keys.iter().map(|key| native.plan_unchecked(key)).collect();
-                let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
+                let requests: Vec<_> = keys.iter().map(|key| native.plan_unchecked(key)).collect();
+                let there: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
                 let payloads = native.read(&self.shared, &there, Caching::Once).await;
-                merged(wanted, payloads)
+                merge_answers(requests, payloads)
             }
             Layout::Tiny(tiny) => tiny.read(&self.shared, keys).await,
         }
@@ -386,23 +386,23 @@ impl Cells {
     async fn read_native(
         &self,
         native: &Native,
-        wanted: Vec<Result<Option<Wanted>, StoreError>>,
+        requests: Vec<Result<Option<ChunkRequest>, StoreError>>,
         caching: Caching,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
-        let there: Vec<&Wanted> = wanted.iter().flatten().flatten().collect();
+        let there: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
         if native.is_resident() {
             let payloads = native.read(&self.shared, &there, Caching::Once).await;
-            return merged(wanted, payloads);
+            return merge_answers(requests, payloads);
         }
-        let slots: Vec<Option<u64>> = there.iter().map(|wanted| wanted.slot).collect();
+        let slots: Vec<Option<u64>> = there.iter().map(|request| request.slot).collect();
         let there = &there;
         let fetch = |missing: Vec<usize>| async move {
-            let missing: Vec<&Wanted> =
+            let missing: Vec<&ChunkRequest> =
                 missing.into_iter().filter_map(|i| there.get(i).copied()).collect();
             native.read(&self.shared, &missing, caching).await
         };
         let payloads = self.shared.through_cache(self.core.id, &slots, caching, fetch).await;
-        merged(wanted, payloads)
+        merge_answers(requests, payloads)
     }
 
     async fn read_tiny(
@@ -421,17 +421,17 @@ impl Cells {
     }
 }
 
-/// One answer for each of `wanted`: the next of `answers` where something was asked for.
-fn merged<T>(
-    wanted: Vec<Result<Option<Wanted>, StoreError>>,
+/// Returns one answer for each of `requests`: the next of `answers` where there is a request.
+fn merge_answers<T>(
+    requests: Vec<Result<Option<ChunkRequest>, StoreError>>,
     answers: Vec<Result<Option<T>, StoreError>>,
 ) -> Vec<Result<Option<T>, StoreError>> {
     let mut answers = answers.into_iter();
-    let answer = |wanted: Result<Option<Wanted>, StoreError>| match wanted? {
+    let answer = |request: Result<Option<ChunkRequest>, StoreError>| match request? {
         None => Ok(None),
         Some(_) => answers.next().unwrap_or(Ok(None)),
     };
-    wanted.into_iter().map(answer).collect()
+    requests.into_iter().map(answer).collect()
 }
 
 /// Whether items are framed, as cells are.

@@ -24,14 +24,14 @@ use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, GroupDoc, Object};
 
 use super::fill::fill_item;
-use super::grid::{Grid, count_bytes, filled};
+use super::grid::{Grid, count_bytes, fill_buffer};
 use super::packed::PackedDense;
 use super::shard::Shards;
 use super::span::length;
 use super::tiny::flat;
 use super::zarr::{Place, Stored, ZarrArray};
 use crate::cache::Caching;
-use crate::codec::{Caps, Coding, Packing, stopped, swap, untranspose};
+use crate::codec::{Caps, Coding, Packing, cancelled_error, swap, untranspose};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::shared::Shared;
@@ -468,7 +468,7 @@ impl DenseArray {
         if bytes == 0 {
             return Ok(Bytes::new());
         }
-        let Some(touched) = self.core.grid.touched(range, MAX_READ_CHUNKS) else {
+        let Some(touched) = self.core.grid.touched_chunks(range, MAX_READ_CHUNKS) else {
             let (what, max) = ("chunks of one read", MAX_READ_CHUNKS);
             return Err(StoreError::limit(Op::Read, what, max, u64::MAX).with_key(&self.core.key));
         };
@@ -484,15 +484,15 @@ impl DenseArray {
         }
         if let ([index], true) = (touched.as_slice(), self.core.grid.is_row_wise()) {
             let chunk = self.chunks(chunked, &touched, chunk_bytes).await.pop();
-            let Some(chunk) = chunk.unwrap_or_else(|| Err(stopped()))? else {
-                return Ok(filled(bytes, &self.core.fill).into());
+            let Some(chunk) = chunk.unwrap_or_else(|| Err(cancelled_error()))? else {
+                return Ok(fill_buffer(bytes, &self.core.fill).into());
             };
             let number = index.first().copied().unwrap_or(0); // without axes, the only chunk
             let first = number.checked_mul(self.core.grid.chunk_rows().get());
             let first = first.ok_or_else(|| self.missing_rows())?;
             return self.slice_rows(&chunk, self.row_bytes()?, first, range);
         }
-        let mut out = filled(bytes, &self.core.fill);
+        let mut out = fill_buffer(bytes, &self.core.fill);
         // Chunks may hold much beside the rows asked for.
         let batch = self.shared.chunk_cap().checked_div(chunk_bytes); // there are bytes of rows, so of chunks
         let batch = batch.map_or(1, |chunks| saturating_usize(chunks).max(1));
@@ -536,7 +536,8 @@ impl DenseArray {
         let mut asked = Vec::with_capacity(places.len()); // the chunk of each row that is stored
         for place in places {
             let at = touched.partition_point(|first| *first < *place / step);
-            let chunk = found.get(at).ok_or_else(stopped)?.as_ref().map_err(Clone::clone)?.as_ref();
+            let chunk = found.get(at).ok_or_else(cancelled_error)?.as_ref();
+            let chunk = chunk.map_err(Clone::clone)?.as_ref();
             if let Some(chunk) = chunk {
                 let start = (*place % step).checked_mul(row);
                 let part = start.and_then(|start| Some(start..start.checked_add(row)?));
@@ -562,7 +563,7 @@ impl DenseArray {
                 }
                 (chunk, _) => {
                     chunk.map_or(Ok(()), Place::check_absent)?;
-                    out.extend_from_slice(&filled(row, &self.core.fill));
+                    out.extend_from_slice(&fill_buffer(row, &self.core.fill));
                 }
             }
         }
@@ -659,7 +660,7 @@ impl DenseArray {
             gets.push(get.ok_or_else(|| Self::short_chunk(place, chunk_bytes))?);
         }
         let mut answers = self.shared.source.read_many(&gets).await.into_iter();
-        let mut out = filled(bytes, &self.core.fill);
+        let mut out = fill_buffer(bytes, &self.core.fill);
         let mut rest = out.as_mut_slice();
         for (place, part) in places.into_iter().zip(&parts) {
             let split = rest.split_at_mut_checked(saturating_usize(length(part)));

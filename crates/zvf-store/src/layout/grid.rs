@@ -51,7 +51,7 @@ impl Grid {
     }
 
     /// The chunks that hold `rows`, in C order; `None` when there are more than `max`.
-    pub(crate) fn touched(&self, rows: &Range<u64>, max: u64) -> Option<Vec<Vec<u64>>> {
+    pub(crate) fn touched_chunks(&self, rows: &Range<u64>, max: u64) -> Option<Vec<Vec<u64>>> {
         let mut spans = Vec::with_capacity(self.shape.len());
         for (axis, (&extent, &chunk)) in self.shape.iter().zip(&self.chunk).enumerate() {
             let items = if axis == 0 { rows.clone() } else { 0..extent };
@@ -172,7 +172,7 @@ pub(crate) fn count_bytes(shape: &[u64], width: u64) -> Option<u64> {
 }
 
 /// A buffer of `len` bytes that repeats `item`, whole.
-pub(crate) fn filled(len: u64, item: &[u8]) -> Vec<u8> {
+pub(crate) fn fill_buffer(len: u64, item: &[u8]) -> Vec<u8> {
     let is_zero = item.iter().all(|&byte| byte == 0);
     match len.checked_div(to_u64(item.len())) {
         Some(count) if !is_zero => item.repeat(saturating_usize(count)),
@@ -202,7 +202,7 @@ mod tests {
             (&[9, 0], &[3, 3], 0..9, Some(&[])),
         ];
         for (shape, chunk, rows, chunks) in table {
-            let touched = grid(shape, chunk).touched(&rows, 1000);
+            let touched = grid(shape, chunk).touched_chunks(&rows, 1000);
             let chunks = chunks.map(|chunks| chunks.iter().map(|c| c.to_vec()).collect::<Vec<_>>());
             assert_eq!(touched, chunks, "{shape:?} {rows:?}");
         }
@@ -225,7 +225,7 @@ mod tests {
         {
             let mut to = vec![b'?'; expected.len()];
             for (index, bytes) in chunks {
-                if grid.touched(&rows, 9).unwrap().contains(&index.to_vec()) {
+                if grid.touched_chunks(&rows, 9).unwrap().contains(&index.to_vec()) {
                     grid.paste(bytes, index, &rows, &mut to).unwrap();
                 }
             }
@@ -242,8 +242,8 @@ mod tests {
 
     #[test]
     fn buffers_repeat_their_item() {
-        assert_eq!(filled(4, b"ab"), b"abab");
-        assert_eq!(filled(3, b"\0"), [0; 3]);
+        assert_eq!(fill_buffer(4, b"ab"), b"abab");
+        assert_eq!(fill_buffer(3, b"\0"), [0; 3]);
         assert_eq!(count_bytes(&[1 << 40, 0, 1 << 40], 8), Some(0));
         assert_eq!(count_bytes(&[1 << 40, 1 << 40], 8), None);
     }

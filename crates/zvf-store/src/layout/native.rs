@@ -56,17 +56,17 @@ pub(crate) enum Body {
     Packed(PackedCells),
 }
 
-/// What the document says of presence.
+/// The presence list, as the document has it.
 #[derive(Debug)]
 pub(crate) enum Recorded {
     Keys(Option<KeyList>),
-    /// There is a list, and nobody asked for it yet.
+    /// A list that is not read yet.
     Unread(Arc<Outline>),
 }
 
-/// A chunk that is worth a request: inside the grid.
+/// A chunk to be read: inside the grid, and not known to be absent.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct ChunkRequest {
     key: ChunkKey,
     /// A number of its own within the array, where there is one.
     pub(crate) slot: Option<u64>,
@@ -278,45 +278,46 @@ impl Native {
         }
     }
 
-    /// Where each of `wanted` lies in this array: its indexes one after the other.
-    fn indexes<'a>(&self, wanted: impl Iterator<Item = &'a Wanted>) -> Vec<u64> {
-        let index = |wanted: &'a Wanted| {
-            let axes = wanted.key.components().iter().zip(&self.origin);
+    /// Returns the index in this array of each of `requests`, one after the other.
+    fn indexes<'a>(&self, requests: impl Iterator<Item = &'a ChunkRequest>) -> Vec<u64> {
+        let index = |request: &'a ChunkRequest| {
+            let axes = request.key.components().iter().zip(&self.origin);
             // Inside the grid, so that no difference is negative or leaves 64 bits.
             axes.map(|(component, origin)| component.wrapping_sub(*origin).cast_unsigned())
         };
-        wanted.flat_map(index).collect()
+        requests.flat_map(index).collect()
     }
 
-    /// `indexes` one by one.
+    /// Splits `indexes` into those of single chunks.
     fn split<'a>(&self, indexes: &'a [u64]) -> Vec<&'a [u64]> {
         indexes.chunks_exact(self.rank().max(1)).collect()
     }
 
-    /// What has to be read for each of `keys`; nothing when it is known to be absent.
+    /// Returns the request for each of `keys`; `None` for one that is known to be absent.
     pub(crate) async fn plan_reads(
         &self,
         shared: &Shared,
         keys: impl Iterator<Item = &ChunkKey>,
-    ) -> Vec<Result<Option<Wanted>, StoreError>> {
+    ) -> Vec<Result<Option<ChunkRequest>, StoreError>> {
         let recorded = self.recorded(shared).await.transpose();
-        let wanted = |key: &ChunkKey| match &recorded {
+        let plan = |key: &ChunkKey| match &recorded {
             Ok(recorded) => self.plan_read(key, recorded.as_deref()),
             Err(error) => Err(error.clone()),
         };
-        keys.map(wanted).collect()
+        keys.map(plan).collect()
     }
 
     fn plan_read(
         &self,
         key: &ChunkKey,
         recorded: Option<&KeyTable>,
-    ) -> Result<Option<Wanted>, StoreError> {
+    ) -> Result<Option<ChunkRequest>, StoreError> {
         if let Some(table) = recorded {
             match table.find(key) {
                 // What is recorded is inside the grid.
                 Some(at) => {
-                    return Ok(Some(Wanted { key: *key, slot: Some(to_u64(at)), listed: true }));
+                    let slot = Some(to_u64(at));
+                    return Ok(Some(ChunkRequest { key: *key, slot, listed: true }));
                 }
                 None if key.rank() == self.rank() => return Ok(None),
                 None => {}
@@ -324,7 +325,7 @@ impl Native {
         }
         let Some(path) = self.path(key)? else { return Ok(None) };
         let slot = linear_index(path.index(), &self.grid);
-        Ok(Some(Wanted { key: *key, slot, listed: false }))
+        Ok(Some(ChunkRequest { key: *key, slot, listed: false }))
     }
 
     /// Fetches where the chunks `keys` lie, where that takes requests of its own.
@@ -333,64 +334,66 @@ impl Native {
         if array.shards.is_none() || !shared.source.is_remote() {
             return;
         }
-        let wanted = self.plan_reads(shared, keys.iter()).await;
-        let wanted: Vec<Wanted> = wanted.into_iter().filter_map(|key| key.ok().flatten()).collect();
-        let indexes = self.indexes(wanted.iter());
+        let requests = self.plan_reads(shared, keys.iter()).await;
+        let requests: Vec<ChunkRequest> =
+            requests.into_iter().filter_map(|request| request.ok().flatten()).collect();
+        let indexes = self.indexes(requests.iter());
         // The indexes of shards stay known; a fault is not kept, and shows when chunks are read.
         drop(array.places(&shared.source, &self.split(&indexes)).await);
     }
 
     /// As [`plan_reads`](Self::plan_reads), without trust in presence.
-    pub(crate) fn plan_unchecked(&self, key: &ChunkKey) -> Result<Option<Wanted>, StoreError> {
+    pub(crate) fn plan_unchecked(
+        &self,
+        key: &ChunkKey,
+    ) -> Result<Option<ChunkRequest>, StoreError> {
         let inside = self.path(key)?.is_some();
-        Ok(inside.then_some(Wanted { key: *key, slot: None, listed: false }))
+        Ok(inside.then_some(ChunkRequest { key: *key, slot: None, listed: false }))
     }
 
-    /// The payloads of `wanted`.
+    /// Reads the payloads of `requests`.
     pub(crate) async fn read(
         &self,
         shared: &Shared,
-        wanted: &[&Wanted],
+        requests: &[&ChunkRequest],
         caching: Caching,
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         if let Body::Packed(packed) = &self.body {
-            return packed.read(wanted.iter().map(|wanted| wanted.key.components())).await;
+            return packed.read(requests.iter().map(|request| request.key.components())).await;
         }
-        let indexes = self.indexes(wanted.iter().copied());
+        let indexes = self.indexes(requests.iter().copied());
         let indexes = self.split(&indexes);
         let array = match self.array() {
             Ok(array) => array,
-            Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
+            Err(error) => return requests.iter().map(|_| Err(error.clone())).collect(),
         };
         let caps = shared.caps(shared.chunk_cap());
         let chunks = array.chunks(&shared.source, &indexes, caps, caching).await;
-        let payload = |(wanted, chunk): (&&Wanted, Result<Stored, StoreError>)| match chunk? {
-            None => self.absent(wanted),
-            Some((place, bytes)) => {
-                let payload = unframed(&bytes).map_err(|error| place.locate_error(error.into()))?;
-                Ok(Some(payload).filter(|payload| !payload.is_empty()))
-            }
+        let payload = |(request, chunk): (&&ChunkRequest, Result<Stored, StoreError>)| {
+            let Some((place, bytes)) = chunk? else { return self.absent(request) };
+            let payload = strip_frame(&bytes).map_err(|error| place.locate_error(error.into()))?;
+            Ok(Some(payload).filter(|payload| !payload.is_empty()))
         };
-        wanted.iter().zip(chunks).map(payload).collect()
+        requests.iter().zip(chunks).map(payload).collect()
     }
 
-    /// The answer when nothing is stored of a chunk.
-    fn absent<T>(&self, wanted: &Wanted) -> Result<Option<T>, StoreError> {
-        if !wanted.listed {
+    /// Returns the answer for a chunk of which nothing is stored: an error where the presence list has it.
+    fn absent<T>(&self, request: &ChunkRequest) -> Result<Option<T>, StoreError> {
+        if !request.listed {
             return Ok(None);
         }
-        let (array, index) = (self.array()?, self.indexes(std::iter::once(wanted)));
+        let (array, index) = (self.array()?, self.indexes(std::iter::once(request)));
         let Some(shards) = &array.shards else {
             let key = array.object(&index)?;
             return Err(StoreError::absent(&key, "nonempty_chunks lists this chunk"));
         };
         let key = array.object(&shards.locate(&index).0)?;
         let expected = Expected::Rule("a span in the shard");
-        let (what, found) = ("chunk in nonempty_chunks", format!("none for {}", wanted.key));
+        let (what, found) = ("chunk in nonempty_chunks", format!("none for {}", request.key));
         Err(StoreError::refused(Class::NotFound, Op::Read, what, expected, &*found).with_key(&key))
     }
 
-    /// What a part of a chunk costs.
+    /// Returns what a part of a chunk costs.
     pub(crate) fn partial(&self) -> Partial {
         match &self.body {
             Body::Zarr(array) => {
@@ -414,27 +417,29 @@ impl Native {
         }
     }
 
-    /// The bytes `ranges` of each payload; only where [`reads_parts`](Self::reads_parts).
+    /// Reads the bytes `ranges` of each payload; only where [`reads_parts`](Self::reads_parts).
     pub(crate) async fn read_parts(
         &self,
         shared: &Shared,
-        wanted: &[(&Wanted, &[Range<u64>])],
+        requests: &[(&ChunkRequest, &[Range<u64>])],
     ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
         if let Body::Packed(packed) = &self.body {
-            let asks: Vec<_> =
-                wanted.iter().map(|(wanted, ranges)| (wanted.key.components(), *ranges)).collect();
+            let asks: Vec<_> = requests
+                .iter()
+                .map(|(request, ranges)| (request.key.components(), *ranges))
+                .collect();
             return packed.read_parts(&asks).await;
         }
-        let indexes = self.indexes(wanted.iter().map(|(wanted, _)| *wanted));
+        let indexes = self.indexes(requests.iter().map(|(request, _)| *request));
         let indexes = self.split(&indexes);
         let array = match self.array() {
             Ok(array) => array,
-            Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
+            Err(error) => return requests.iter().map(|_| Err(error.clone())).collect(),
         };
         let places = array.places(&shared.source, &indexes).await;
         let asks: Vec<part::Ask<'_>> = places
             .iter()
-            .zip(wanted)
+            .zip(requests)
             .map(|(place, (_, ranges))| (place.as_ref().ok().and_then(Option::as_ref), *ranges))
             .collect();
         let parts = match array.chain.partial() {
@@ -442,51 +447,51 @@ impl Native {
             Partial::Ranges | Partial::Whole => part::by_range(shared, &asks).await,
         };
         let mut answers = parts.into_iter();
-        let answer = |(place, (wanted, _)): (&Result<Option<Place>, StoreError>, &(&Wanted, _))| {
+        let answer = |(place, request): (&Result<Option<Place>, StoreError>, &ChunkRequest)| {
             let answer = answers.next();
             match (place, answer) {
                 (Err(error), _) => Err(error.clone()),
-                (Ok(Some(_)), Some(Ok(None))) | (Ok(None), _) | (_, None) => self.absent(wanted),
+                (Ok(Some(_)), Some(Ok(None))) | (Ok(None), _) | (_, None) => self.absent(request),
                 (Ok(Some(_)), Some(answer)) => answer,
             }
         };
-        places.iter().zip(wanted).map(answer).collect()
+        places.iter().zip(requests.iter().map(|(request, _)| *request)).map(answer).collect()
     }
 
-    /// The lengths of the payloads where an index or a few bytes tell; `None` for absent chunks.
+    /// Returns the lengths of the payloads where an index or a few bytes tell; `None` for absent chunks.
     pub(crate) async fn sizes(
         &self,
         shared: &Shared,
-        wanted: &[&Wanted],
+        requests: &[&ChunkRequest],
     ) -> Vec<Result<Option<u64>, StoreError>> {
         if let Body::Packed(packed) = &self.body {
-            return packed.sizes(wanted.iter().map(|wanted| wanted.key.components())).await;
+            return packed.sizes(requests.iter().map(|request| request.key.components())).await;
         }
-        let indexes = self.indexes(wanted.iter().copied());
+        let indexes = self.indexes(requests.iter().copied());
         let indexes = self.split(&indexes);
         let array = match self.array() {
             Ok(array) => array,
-            Err(error) => return wanted.iter().map(|_| Err(error.clone())).collect(),
+            Err(error) => return requests.iter().map(|_| Err(error.clone())).collect(),
         };
         let places = array.places(&shared.source, &indexes).await;
         let found: Vec<Option<&Place>> =
             places.iter().map(|place| place.as_ref().ok().and_then(Option::as_ref)).collect();
         let mut sizes = part::sizes(shared, &found).await.into_iter();
-        let size = |(place, wanted): (&Result<Option<Place>, StoreError>, &&Wanted)| match (
+        let size = |(place, request): (&Result<Option<Place>, StoreError>, &&ChunkRequest)| match (
             place,
             sizes.next(),
         ) {
             (Err(error), _) => Err(error.clone()),
             (_, Some(Err(error))) => Err(error),
             (Ok(Some(_)), Some(Ok(Some(size)))) => Ok(Some(size).filter(|size| *size > 0)),
-            _ => self.absent(wanted),
+            _ => self.absent(request),
         };
-        places.iter().zip(wanted).map(size).collect()
+        places.iter().zip(requests).map(size).collect()
     }
 }
 
 /// The payload of a framed cell, without a copy.
-fn unframed(bytes: &Bytes) -> Result<Bytes, FormatError> {
+fn strip_frame(bytes: &Bytes) -> Result<Bytes, FormatError> {
     Ok(bytes.slice_ref(VlenCell::parse(bytes)?.payload()))
 }
 

@@ -79,8 +79,8 @@ impl PackedCells {
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         let spans = self.spans(coords).await;
         let ranges: Vec<Range<u64>> = spans.iter().flatten().flatten().cloned().collect();
-        let (tet, most) = (self.pack.tet(), self.pack.max_bytes());
-        let mut answers = self.values.read_many(tet, &ranges, most).await.into_iter();
+        let (tet, max_bytes) = (self.pack.tet(), self.pack.max_bytes());
+        let mut answers = self.values.read_many(tet, &ranges, max_bytes).await.into_iter();
         let answer = |span: Result<Option<Range<u64>>, StoreError>| match span? {
             None => Ok(None),
             Some(_) => answers.next().transpose(),
@@ -105,8 +105,8 @@ impl PackedCells {
             })
             .collect();
         let flat: Vec<Range<u64>> = parts.iter().flatten().flatten().flatten().cloned().collect();
-        let (tet, most) = (self.pack.tet(), self.pack.max_bytes());
-        let mut answers = self.values.read_many(tet, &flat, most).await.into_iter();
+        let (tet, max_bytes) = (self.pack.tet(), self.pack.max_bytes());
+        let mut answers = self.values.read_many(tet, &flat, max_bytes).await.into_iter();
         let answer = |parts: Result<Option<Vec<Range<u64>>>, StoreError>| {
             let Some(parts) = parts? else { return Ok(None) };
             let pieces: Vec<_> = answers.by_ref().take(parts.len()).collect();
@@ -129,7 +129,7 @@ impl PackedCells {
     /// The coordinates of all cells.
     pub(crate) async fn keys(&self) -> Result<Vec<ChunkKey>, StoreError> {
         let bytes = self.table().await?;
-        let table = self.parsed(&bytes)?;
+        let table = self.parse_table(&bytes)?;
         let mut keys = Vec::with_capacity(table.len());
         for cell in table.iter() {
             let coords: Vec<i64> = cell.map_err(|e| self.with_array(e.into()))?.coords().collect();
@@ -144,7 +144,7 @@ impl PackedCells {
         coords: impl IntoIterator<Item = &[i64]>,
     ) -> Vec<Result<Option<Range<u64>>, StoreError>> {
         let bytes = self.table().await;
-        let table = bytes.as_ref().map_err(Clone::clone).and_then(|bytes| self.parsed(bytes));
+        let table = bytes.as_ref().map_err(Clone::clone).and_then(|bytes| self.parse_table(bytes));
         let span = |coords: &[i64]| {
             let table = table.as_ref().map_err(Clone::clone)?;
             let cell = table.find(coords).map_err(|error| self.with_array(error.into()))?;
@@ -157,7 +157,7 @@ impl PackedCells {
         coords.into_iter().map(span).collect()
     }
 
-    fn parsed<'b>(&self, bytes: &'b Bytes) -> Result<CellTable<'b>, StoreError> {
+    fn parse_table<'b>(&self, bytes: &'b Bytes) -> Result<CellTable<'b>, StoreError> {
         CellTable::parse(bytes, self.rank, self.rows).map_err(|error| self.with_array(error.into()))
     }
 
@@ -167,17 +167,17 @@ impl PackedCells {
         if let Some(bytes) = self.cells.resident(tet, &all) {
             return Ok(bytes);
         }
-        let most = self.pack.max_bytes();
+        let max_bytes = self.pack.max_bytes();
         let read = || async {
-            if all.end > most {
+            if all.end > max_bytes {
                 return Err(StoreError::limit(
                     Op::Read,
                     "bytes of a table of cells",
-                    most,
+                    max_bytes,
                     all.end,
                 ));
             }
-            self.cells.read(tet, all.clone(), most).await
+            self.cells.read(tet, all.clone(), max_bytes).await
         };
         let table = self.table.get_or_try_init(read).await;
         table.cloned().map_err(|error| self.with_array(error))
@@ -232,7 +232,7 @@ impl PackedDense {
         if bytes == 0 {
             return Ok(Bytes::new());
         }
-        let (tet, most) = (self.pack.tet(), self.pack.max_bytes());
+        let (tet, max_bytes) = (self.pack.tet(), self.pack.max_bytes());
         let read = async {
             let Some(values) = &self.values else {
                 let Some(dataset) = self.pack.values(&self.key) else {
@@ -243,13 +243,13 @@ impl PackedDense {
                 if let Some(first) = axes.first_mut() {
                     *first = AxisSlice { start: range.start, stop: range.end, step: 1 };
                 }
-                return tet.read(dataset, &axes, most).await;
+                return tet.read(dataset, &axes, max_bytes).await;
             };
             // All rows together were counted, and there are some in the range.
             let row = range.end.checked_sub(range.start).and_then(|rows| bytes.checked_div(rows));
             let start = row.and_then(|row| range.start.checked_mul(row));
             let part = start.and_then(|start| Some(start..start.checked_add(bytes)?));
-            values.read(tet, part.ok_or_else(too_many_bytes)?, most).await
+            values.read(tet, part.ok_or_else(too_many_bytes)?, max_bytes).await
         };
         read.await.map_err(|error| error.with_key(&self.key))
     }
@@ -261,11 +261,13 @@ pub(crate) async fn flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreE
         return Ok(None);
     }
     let Some(dataset) = pack.values(key) else { return Ok(Some(Bytes::new())) };
-    let (tet, most) = (pack.tet(), pack.max_bytes());
+    let (tet, max_bytes) = (pack.tet(), pack.max_bytes());
     let read = async {
         match Strip::open(tet, dataset)? {
-            Some(strip) if strip.len() <= most => strip.read(tet, 0..strip.len(), most).await,
-            _ => tet.read_all(dataset, most).await,
+            Some(strip) if strip.len() <= max_bytes => {
+                strip.read(tet, 0..strip.len(), max_bytes).await
+            }
+            _ => tet.read_all(dataset, max_bytes).await,
         }
     };
     read.await.map(Some).map_err(|error| error.with_key(key))

@@ -72,7 +72,7 @@ pub(super) async fn sizes(
 /// The frame of a chunk unless it is known, then each range of its payload.
 fn plan_gets(&(place, ranges): &Ask<'_>) -> Result<Vec<Get>, StoreError> {
     let Some(place) = place else { return Ok(Vec::new()) };
-    let shifted = ranges.iter().map(|range| shifted(place, range));
+    let shifted = ranges.iter().map(|range| shift_past_frame(place, range));
     let mut gets = Vec::with_capacity(ranges.len().saturating_add(1)); // a capacity
     let frame = place.known_payload().is_none().then_some(Ok(0..FRAME_BYTES));
     for part in frame.into_iter().chain(shifted) {
@@ -82,8 +82,11 @@ fn plan_gets(&(place, ranges): &Ask<'_>) -> Result<Vec<Get>, StoreError> {
     Ok(gets)
 }
 
-/// The bytes of a chunk that are bytes `range` of its payload.
-pub(super) fn shifted(place: &Place, range: &Range<u64>) -> Result<Range<u64>, StoreError> {
+/// Returns the bytes of a chunk that are bytes `range` of its payload.
+pub(super) fn shift_past_frame(
+    place: &Place,
+    range: &Range<u64>,
+) -> Result<Range<u64>, StoreError> {
     match (range.start.checked_add(FRAME_BYTES), range.end.checked_add(FRAME_BYTES)) {
         (Some(start), Some(end)) if start <= end => Ok(start..end),
         _ => Err(backwards(place, range)),

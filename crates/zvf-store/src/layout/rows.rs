@@ -194,7 +194,7 @@ impl Rows {
         match &self.core.body {
             Body::Chunked { array: Err(error), .. } => Err(error.clone()),
             Body::Chunked { array: Ok(array), chunk, id, .. } => {
-                self.chunked(array, *chunk, *id, places).await
+                self.read_chunked(array, *chunk, *id, places).await
             }
             Body::Packed { cells, .. } => {
                 let coords: Vec<[i64; 1]> = places.iter().map(|&at| coordinate(at)).collect();
@@ -217,7 +217,7 @@ impl Rows {
 }
 
 impl Rows {
-    async fn chunked(
+    async fn read_chunked(
         &self,
         array: &ZarrArray,
         chunk: NonZeroU64,
@@ -312,7 +312,7 @@ fn parse_starts(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> 
         let (expected, found) = (Expected::MultipleOf(8), Found::from(bytes.len()));
         return Err(refuse(Class::Misaligned, numbers.len(), expected, found));
     }
-    let most = i128::from(to_u64(data));
+    let max = i128::from(to_u64(data));
     let mut last = 0_i64;
     let mut starts = Vec::with_capacity(numbers.len());
     for (at, number) in numbers.iter().enumerate() {
@@ -321,8 +321,8 @@ fn parse_starts(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> 
             let expected = Expected::AtLeast(last.into());
             return Err(refuse(Class::NotMonotonic, at, expected, start.into()));
         }
-        if i128::from(start) > most {
-            return Err(refuse(Class::OutOfBounds, at, Expected::AtMost(most), start.into()));
+        if i128::from(start) > max {
+            return Err(refuse(Class::OutOfBounds, at, Expected::AtMost(max), start.into()));
         }
         last = start;
         starts.push(usize::try_from(start).unwrap_or(data)); // not above `data`

@@ -37,12 +37,12 @@ pub(crate) struct Shards {
     cells: u64,
     location: IndexLocation,
     checksum: bool,
-    known: Mutex<Known>,
+    indexes: Mutex<IndexCache>,
 }
 
-/// Indexes that were asked for, by the object they are of.
+/// The indexes that were read, by their objects.
 #[derive(Debug, Default)]
-struct Known {
+struct IndexCache {
     indexes: HashMap<Key, Arc<OnceCell<Option<Arc<Spans>>>>>,
     bytes: u64,
 }
@@ -88,7 +88,7 @@ impl Shards {
         let per: Box<[NonZeroU64]> =
             per.iter().map(|&axis| NonZeroU64::new(axis)).collect::<Option<_>>()?;
         let cells = per.iter().try_fold(1_u64, |cells, axis| cells.checked_mul(axis.get()))?;
-        Some(Self { per, cells, location, checksum, known: Mutex::default() })
+        Some(Self { per, cells, location, checksum, indexes: Mutex::default() })
     }
 
     /// The shards of the array of `doc`, whose index is encoded as `index` says; none when it has none.
@@ -152,17 +152,17 @@ impl Shards {
     }
 
     fn slot(&self, key: &Key) -> Arc<OnceCell<Option<Arc<Spans>>>> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = known.indexes.get(key) {
+        let mut cache = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = cache.indexes.get(key) {
             return Arc::clone(slot);
         }
         // What was handed out stays alive with whoever holds it.
         let bytes = self.cells.saturating_mul(SPAN_BYTES); // documents may state any number
-        known.bytes = known.bytes.saturating_add(bytes);
-        if known.bytes > MAX_INDEX_BYTES {
-            *known = Known { bytes, ..Known::default() };
+        cache.bytes = cache.bytes.saturating_add(bytes);
+        if cache.bytes > MAX_INDEX_BYTES {
+            *cache = IndexCache { bytes, ..IndexCache::default() };
         }
-        Arc::clone(known.indexes.entry(key.clone()).or_default())
+        Arc::clone(cache.indexes.entry(key.clone()).or_default())
     }
 
     async fn fetch(&self, source: &Source, key: &Key) -> Result<Option<Arc<Spans>>, StoreError> {

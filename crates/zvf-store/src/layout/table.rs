@@ -54,7 +54,7 @@ impl KeyTable {
 
     /// The table of keys by their components, `rank` of them each: a rank that a key can have.
     pub(crate) fn from_coords(rank: usize, coords: Vec<i64>) -> Self {
-        Self { rank, coords: sorted(rank, coords) }
+        Self { rank, coords: sort_keys(rank, coords) }
     }
 
     /// How many components each key has.
@@ -113,9 +113,9 @@ impl KeyTable {
     pub fn first_not_below(&self, components: &[i64]) -> usize {
         // Rows of a length that the compiler knows are compared without a loop.
         let found = match self.rank {
-            2 => self.bisected::<2>(components),
-            3 => self.bisected::<3>(components),
-            4 => self.bisected::<4>(components),
+            2 => self.bisect::<2>(components),
+            3 => self.bisect::<3>(components),
+            4 => self.bisect::<4>(components),
             _ => None,
         };
         if let Some(found) = found {
@@ -134,7 +134,7 @@ impl KeyTable {
     }
 
     /// The place of the first key that is not below a whole one of `N` components.
-    fn bisected<const N: usize>(&self, components: &[i64]) -> Option<usize> {
+    fn bisect<const N: usize>(&self, components: &[i64]) -> Option<usize> {
         let key: &[i64; N] = components.try_into().ok()?;
         Some(self.coords.as_chunks::<N>().0.partition_point(|row| row < key))
     }
@@ -264,7 +264,7 @@ impl Default for KeyTable {
 }
 
 /// The coordinates with their keys in order, each once.
-fn sorted(rank: usize, mut coords: Vec<i64>) -> Vec<i64> {
+fn sort_keys(rank: usize, mut coords: Vec<i64>) -> Vec<i64> {
     let ascend = |coords: &[i64]| coords.chunks_exact(rank).is_sorted_by(|a, b| a < b);
     if ascend(&coords) {
         return coords;

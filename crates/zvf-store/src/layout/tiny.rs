@@ -130,7 +130,7 @@ impl Tiny {
             }
             match payload {
                 Ok(Some(bytes)) if bytes.is_empty() => *payload = Ok(None),
-                Ok(None) if self.was_listed(key) => *payload = self.vanished(key),
+                Ok(None) if self.was_listed(key) => *payload = self.vanished_error(key),
                 _ => {}
             }
         }
@@ -142,7 +142,7 @@ impl Tiny {
         self.names.get().is_some_and(|names| names.table.find(key).is_some())
     }
 
-    fn vanished<T>(&self, key: &ChunkKey) -> Result<Option<T>, StoreError> {
+    fn vanished_error<T>(&self, key: &ChunkKey) -> Result<Option<T>, StoreError> {
         Err(StoreError::absent(&self.key.child(&key.to_string())?, "a listing showed this array"))
     }
 

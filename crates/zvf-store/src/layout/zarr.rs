@@ -19,7 +19,7 @@ use super::names::{name_chunk, spelling};
 use super::shard::{Shards, Spans};
 use super::span::{FRAME_BYTES, length};
 use crate::cache::Caching;
-use crate::codec::{Caps, Chain, Job, decode_many, stopped};
+use crate::codec::{Caps, Chain, Job, cancelled_error, decode_many};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::source::{Get, Got, Source, Version};
@@ -221,7 +221,7 @@ impl ZarrArray {
         });
         let mut undone = decode_many(jobs.collect()).await.into_iter();
         let mut next = |(place, _stored): (Place, Bytes)| match undone.next() {
-            None => Err(place.locate_error(stopped())), // there is one for each
+            None => Err(place.locate_error(cancelled_error())), // there is one for each
             Some(Ok(bytes)) => Ok(Some((place, bytes))),
             Some(Err(error)) => Err(place.locate_error(error)),
         };

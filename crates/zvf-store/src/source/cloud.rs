@@ -20,9 +20,8 @@ use crate::options::{OpenOptions, Timeouts};
 #[cfg(feature = "s3")]
 pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
     let builder = object_store::aws::AmazonS3Builder::new();
-    let builder = configured(builder, "AWS_", options, |builder, key, value| {
-        builder.with_config(key, value)
-    })?;
+    let builder =
+        configure(builder, "AWS_", options, |builder, key, value| builder.with_config(key, value))?;
     let builder = builder.with_url(url.as_str());
     built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
@@ -31,7 +30,7 @@ pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore
 #[cfg(feature = "gcs")]
 pub(super) fn gcs(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
     let builder = object_store::gcp::GoogleCloudStorageBuilder::new();
-    let builder = configured(builder, "GOOGLE_", options, |builder, key, value| {
+    let builder = configure(builder, "GOOGLE_", options, |builder, key, value| {
         builder.with_config(key, value)
     })?;
     let builder = builder.with_url(url.as_str());
@@ -42,7 +41,7 @@ pub(super) fn gcs(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStor
 #[cfg(feature = "azure")]
 pub(super) fn azure(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
     let builder = object_store::azure::MicrosoftAzureBuilder::new();
-    let builder = configured(builder, "AZURE_", options, |builder, key, value| {
+    let builder = configure(builder, "AZURE_", options, |builder, key, value| {
         builder.with_config(key, value)
     })?;
     let builder = builder.with_url(url.as_str());
@@ -55,7 +54,7 @@ pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSto
     let builder = object_store::http::HttpBuilder::new();
     // Whoever types http:// means it.
     let builder = builder.with_config(object_store::ClientConfigKey::AllowHttp, "true");
-    let builder = configured(builder, "HTTP_STORE_", options, |builder, key, value| {
+    let builder = configure(builder, "HTTP_STORE_", options, |builder, key, value| {
         builder.with_config(key, value)
     })?;
     let server = &url[..url::Position::BeforePath];
@@ -64,7 +63,7 @@ pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSto
 }
 
 /// `builder` with everything that is known about its backend.
-fn configured<B, K: FromStr>(
+fn configure<B, K: FromStr>(
     builder: B,
     environment: &str,
     options: &OpenOptions,

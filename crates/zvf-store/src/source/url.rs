@@ -43,7 +43,7 @@ impl Place {
     /// Reads `text`.
     pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
         if text.is_empty() {
-            return Err(refused("a path or a URL", "nothing"));
+            return Err(refuse("a path or a URL", "nothing"));
         }
         if !is_url(text) {
             return Ok(Self::Directory(PathBuf::from(text)));
@@ -51,19 +51,19 @@ impl Place {
         if is_of_versions(text) {
             return Ok(Self::Versions(text.to_owned()));
         }
-        let Ok(url) = Url::parse(text) else { return Err(refused("a URL", text)) };
+        let Ok(url) = Url::parse(text) else { return Err(refuse("a URL", text)) };
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(refused("a URL without \"?\" and \"#\"", url.scheme()));
+            return Err(refuse("a URL without \"?\" and \"#\"", url.scheme()));
         }
         if url.scheme() == "file" {
             return match file_path(&url) {
                 Some(path) => Ok(Self::Directory(path)),
-                None => Err(refused("a file URL of this machine", text)),
+                None => Err(refuse("a file URL of this machine", text)),
             };
         }
         match Scheme::parse(&url) {
             Ok((scheme, path)) => Ok(Self::Remote(scheme, url, path)),
-            Err(_) => Err(refused("a scheme that zvf knows, and a name after it", url.scheme())),
+            Err(_) => Err(refuse("a scheme that zvf knows, and a name after it", url.scheme())),
         }
     }
 }
@@ -147,7 +147,7 @@ fn is_of_versions(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| scheme.contains('+'))
 }
 
-fn refused(rule: &'static str, found: &str) -> StoreError {
+fn refuse(rule: &'static str, found: &str) -> StoreError {
     StoreError::refused(Class::InvalidArgument, Op::Open, "address", Expected::Rule(rule), found)
 }
 

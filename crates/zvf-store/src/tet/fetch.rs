@@ -13,18 +13,18 @@ use zvf_format::{Class, Expected, FormatError, Part};
 use zvf_tet::{DECODED_CAP, Plan, Row, TensorCodec, Touched};
 
 use super::{TetFile, copy};
-use crate::codec::{Caps, Chain, Job, Step, decode_many, stopped};
+use crate::codec::{Caps, Chain, Job, Step, cancelled_error, decode_many};
 use crate::error::{Op, StoreError};
 
 /// The elements of `plan`, row-major.
 pub(super) async fn selection(
     file: &TetFile,
     plan: &Plan<'_, '_>,
-    most: u64,
+    max_bytes: u64,
 ) -> Result<Bytes, StoreError> {
     let len = plan.selection().byte_len();
-    if len > most {
-        return Err(StoreError::limit(Op::Read, "bytes of a selection", most, len));
+    if len > max_bytes {
+        return Err(StoreError::limit(Op::Read, "bytes of a selection", max_bytes, len));
     }
     let size = plan.selection().geometry().element().size();
     let whole = file.bytes().resident();
@@ -43,7 +43,7 @@ pub(super) async fn selection(
         let bytes = if touched.is_raw() {
             0
         } else {
-            row.decoded_len(DECODED_CAP.min(most.max(MIN_CHUNK_CAP_BYTES)))?
+            row.decoded_len(DECODED_CAP.min(max_bytes.max(MIN_CHUNK_CAP_BYTES)))?
         };
         held = held.saturating_add(bytes).saturating_add(row.stored_byte_len()); // claims: more is flushed
         wave.push(touched);
@@ -62,7 +62,7 @@ pub(super) async fn chunk(
     file: &TetFile,
     row: &Row,
     tile: u64,
-    most: u64,
+    max_bytes: u64,
 ) -> Result<Bytes, StoreError> {
     if row.raw_byte_len() != tile {
         let (class, expected) = (Class::CountMismatch, Expected::Exactly(tile.into()));
@@ -71,13 +71,13 @@ pub(super) async fn chunk(
             FormatError::new(class, Part::TetIndex, "raw_byte_len", 0, expected, found).into()
         );
     }
-    row.decoded_len(DECODED_CAP.min(most))?;
+    row.decoded_len(DECODED_CAP.min(max_bytes))?;
     let stored = file.bytes().read(row.payload_offset()..row.payload_end()).await?;
     match row.codec() {
         TensorCodec::Raw => Ok(stored),
         TensorCodec::Zstd => {
-            let decoded = decoded(vec![(*row, stored)]).await.pop();
-            decoded.unwrap_or_else(|| Err(stopped()))
+            let decoded = decode_tiles(vec![(*row, stored)]).await.pop();
+            decoded.unwrap_or_else(|| Err(cancelled_error()))
         }
     }
 }
@@ -97,7 +97,7 @@ async fn flush(
         }
     }
     let mut fetched = file.bytes().read_many(&asks).await.into_iter();
-    let mut next = || fetched.next().unwrap_or_else(|| Err(stopped()));
+    let mut next = || fetched.next().unwrap_or_else(|| Err(cancelled_error()));
     let mut packed = Vec::new();
     for touched in wave {
         let row = touched.row();
@@ -114,9 +114,9 @@ async fn flush(
             packed.push((*row, next()?));
         }
     }
-    let mut tiles = decoded(packed).await.into_iter();
+    let mut tiles = decode_tiles(packed).await.into_iter();
     for touched in wave.iter().filter(|touched| !touched.is_raw()) {
-        let tile = tiles.next().unwrap_or_else(|| Err(stopped()))?;
+        let tile = tiles.next().unwrap_or_else(|| Err(cancelled_error()))?;
         copy::runs((&*tile, touched.row()), touched.runs(), size, out)?;
     }
     Ok(())
@@ -138,7 +138,7 @@ fn run_ranges(touched: &Touched<'_>, size: u64) -> impl Iterator<Item = Range<u6
 }
 
 /// The tiles of zstd payloads, each with its row.
-pub(super) async fn decoded(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes, StoreError>> {
+pub(super) async fn decode_tiles(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes, StoreError>> {
     let chain = Arc::new(Chain::new(vec![Step::Zstd]));
     let job = |(row, stored): &(Row, Bytes)| {
         let raw = row.raw_byte_len();

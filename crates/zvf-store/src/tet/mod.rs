@@ -106,7 +106,7 @@ impl TetFile {
             let mut parts = file.read_many(&[0..need.prefix, tail_at..len]).await.into_iter();
             let mut next = || parts.next().unwrap_or_else(|| Ok(Bytes::new()));
             // Copied before they are checked: bytes of a map may be others the next time.
-            let [prefix, tail] = [owned(next()?, &file), owned(next()?, &file)];
+            let [prefix, tail] = [copy_if_mapped(next()?, &file), copy_if_mapped(next()?, &file)];
             file.check()?;
             match TetView::open(&prefix, &tail, len)? {
                 TetOpening::More(more) => need = more,
@@ -206,24 +206,24 @@ impl TetFile {
         Ok(lookup)
     }
 
-    /// The elements that `axes` select, row-major and little-endian, when they are at most `most` bytes and
+    /// The elements that `axes` select, row-major and little-endian, when they are at most `max_bytes` bytes and
     /// each chunk that has to be decoded for them is too. An empty selection reads nothing.
     ///
     /// # Errors
     ///
     /// When the selection does not fit the dataset; [`LimitExceeded`](zvf_format::Class::LimitExceeded),
-    /// before anything is read, when it is larger than `most`; otherwise when a chunk has no row, cannot be
+    /// before anything is read, when it is larger than `max_bytes`; otherwise when a chunk has no row, cannot be
     /// read, or does not decode to what its row says.
     #[boxed]
     pub async fn read(
         &self,
         dataset: &TetDataset,
         axes: &[AxisSlice],
-        most: u64,
+        max_bytes: u64,
     ) -> Result<Bytes, StoreError> {
         let lookup = self.lookup(dataset)?;
         let plan = lookup.select(axes)?;
-        let out = fetch::selection(self, &plan, most).await?;
+        let out = fetch::selection(self, &plan, max_bytes).await?;
         self.0.file.check()?;
         Ok(out)
     }
@@ -234,13 +234,17 @@ impl TetFile {
     ///
     /// As [`read`](Self::read).
     #[boxed]
-    pub async fn read_all(&self, dataset: &TetDataset, most: u64) -> Result<Bytes, StoreError> {
+    pub async fn read_all(
+        &self,
+        dataset: &TetDataset,
+        max_bytes: u64,
+    ) -> Result<Bytes, StoreError> {
         if dataset.geometry()?.is_empty() {
             return Ok(Bytes::new());
         }
         let axes: Vec<AxisSlice> =
             dataset.shape.iter().map(|&extent| AxisSlice::all(extent)).collect();
-        self.read(dataset, &axes, most).await
+        self.read(dataset, &axes, max_bytes).await
     }
 
     /// What one chunk holds, decoded.
@@ -253,12 +257,12 @@ impl TetFile {
         &self,
         dataset: &TetDataset,
         coords: &[u64],
-        most: u64,
+        max_bytes: u64,
     ) -> Result<Bytes, StoreError> {
         let lookup = self.lookup(dataset)?;
         let row = *lookup.row(coords)?;
         let tile = lookup.geometry().tile(coords).map_or(0, |tile| tile.byte_len());
-        fetch::chunk(self, &row, tile, most).await
+        fetch::chunk(self, &row, tile, max_bytes).await
     }
 
     /// Bytes of the file where they lie, when that is in memory or in a map.
@@ -370,8 +374,8 @@ fn datasets(file: &TetView<'_>) -> Vec<TetDataset> {
     file.directory().iter().map(dataset).collect()
 }
 
-/// Bytes that nobody else can change.
-fn owned(bytes: Bytes, file: &RangedFile) -> Bytes {
+/// Copies bytes that lie in the mapped file, so that they cannot change.
+fn copy_if_mapped(bytes: Bytes, file: &RangedFile) -> Bytes {
     let held = file.resident().is_some_and(|whole| to_u64(whole.len()) == file.len());
     if held { Bytes::copy_from_slice(&bytes) } else { bytes }
 }

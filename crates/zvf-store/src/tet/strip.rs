@@ -82,12 +82,12 @@ impl Strip {
         matches!(self.form, Form::Span(_))
     }
 
-    /// The bytes of each of `ranges`, in their order; chunks of no more than `most` bytes are decoded.
+    /// Reads the bytes of each of `ranges`, in their order; decodes chunks of no more than `max_bytes` bytes.
     pub(crate) async fn read_many(
         &self,
         file: &TetFile,
         ranges: &[Range<u64>],
-        most: u64,
+        max_bytes: u64,
     ) -> Vec<Result<Bytes, StoreError>> {
         let inside = |range: &Range<u64>| range.start <= range.end && range.end <= self.len;
         match &self.form {
@@ -110,7 +110,7 @@ impl Strip {
                 for range in ranges.iter().filter(|range| inside(range) && !range.is_empty()) {
                     touched.extend(place(range.start)..=place(range.end.saturating_sub(1)));
                 }
-                let chunks = read_chunks(file, rows, touched, most).await;
+                let chunks = read_chunks(file, rows, touched, max_bytes).await;
                 let answer = |range: &Range<u64>| match inside(range) {
                     true => assemble(range, *step, &chunks)
                         .and_then(|found| found.ok_or_else(|| out_of_chunks(range))),
@@ -126,9 +126,9 @@ impl Strip {
         &self,
         file: &TetFile,
         range: Range<u64>,
-        most: u64,
+        max_bytes: u64,
     ) -> Result<Bytes, StoreError> {
-        let answer = self.read_many(file, std::slice::from_ref(&range), most).await.pop();
+        let answer = self.read_many(file, std::slice::from_ref(&range), max_bytes).await.pop();
         answer.unwrap_or_else(|| Err(self.out_of_bounds(&range)))
     }
 
@@ -140,8 +140,13 @@ impl Strip {
 
 type Chunks = BTreeMap<usize, Result<Bytes, StoreError>>;
 
-/// What each of the `wanted` chunks holds.
-async fn read_chunks(file: &TetFile, rows: &[Row], mut wanted: Vec<usize>, most: u64) -> Chunks {
+/// Reads and decodes the `wanted` chunks.
+async fn read_chunks(
+    file: &TetFile,
+    rows: &[Row],
+    mut wanted: Vec<usize>,
+    max_bytes: u64,
+) -> Chunks {
     wanted.sort_unstable();
     wanted.dedup();
     let row_of = |place: &usize| Some((*place, *rows.get(*place)?));
@@ -152,7 +157,7 @@ async fn read_chunks(file: &TetFile, rows: &[Row], mut wanted: Vec<usize>, most:
     let mut chunks = Chunks::new();
     let (mut places, mut packed) = (Vec::new(), Vec::new());
     for ((place, row), stored) in wanted.into_iter().zip(stored) {
-        let capped = row.decoded_len(most).map_err(StoreError::from);
+        let capped = row.decoded_len(max_bytes).map_err(StoreError::from);
         match capped.and(stored) {
             Ok(stored) if row.codec() == TensorCodec::Zstd => {
                 places.push(place);
@@ -161,7 +166,7 @@ async fn read_chunks(file: &TetFile, rows: &[Row], mut wanted: Vec<usize>, most:
             other => drop(chunks.insert(place, other)),
         }
     }
-    let undone = fetch::decoded(packed).await;
+    let undone = fetch::decode_tiles(packed).await;
     chunks.extend(places.into_iter().zip(undone));
     chunks
 }

@@ -146,13 +146,13 @@ fn a_directory_and_an_object_store_agree_on_every_array() {
             Store::from_object_store(memory, &"".into(), Default::default()).await.unwrap()
         });
         for found in arrays(&files, local.family() == LayoutFamily::C) {
-            let told = format!("{id} {}", found.path);
+            let context = format!("{id} {}", found.path);
             let here = inline(contents(&local, &found, &mut Dice(count + 1)));
             // Spawned, which shows that what is awaited may move between threads.
             let (remote, asked, seed) = (remote.clone(), found.clone(), count + 1);
             let task = async move { contents(&remote, &asked, &mut Dice(seed)).await };
             let there = runtime.block_on(runtime.spawn(task)).unwrap();
-            assert!(here == there, "{told}");
+            assert!(here == there, "{context}");
             count += 1;
         }
     }

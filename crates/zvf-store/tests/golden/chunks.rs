@@ -27,17 +27,17 @@ async fn every_level_of_every_store_has_its_chunks() {
         let store = Store::from_object_store(memory, &root, options).await.unwrap();
         assert_eq!(store.version().to_string(), expected["format"].as_str().unwrap(), "{id}");
         for (number, expected) in expected["reference"]["levels"].as_object().unwrap() {
-            let told = format!("{id} level {number}");
+            let context = format!("{id} level {number}");
             let level = store.level(number.parse().unwrap()).await.unwrap();
-            assert_eq!(level.meta().vertex_count, expected["meta"]["vertex_count"], "{told}");
+            assert_eq!(level.meta().vertex_count, expected["meta"]["vertex_count"], "{context}");
             let vertices = level.required_cells("vertices").await.unwrap();
             let grid = vertices.grid().map(|grid| serde_json::json!(grid));
-            assert_eq!(grid.as_ref(), expected["grid"].get("shape"), "{told}");
+            assert_eq!(grid.as_ref(), expected["grid"].get("shape"), "{context}");
             let table = vertices.presence().await.unwrap();
-            assert_eq!(table.len(), expected["chunk_count"], "{told}");
+            assert_eq!(table.len(), expected["chunk_count"], "{context}");
             if let Some(chunks) = expected["chunks"].as_array() {
                 let chunks: Vec<ChunkKey> = chunks.iter().map(key).collect();
-                assert_eq!(table.iter().collect::<Vec<_>>(), chunks, "{told}");
+                assert_eq!(table.iter().collect::<Vec<_>>(), chunks, "{context}");
             }
             let item = vertices.attributes()["dtype"].as_str().unwrap();
             let row = item.parse::<zvf_metadata::Dtype>().unwrap().size as usize
@@ -46,10 +46,10 @@ async fn every_level_of_every_store_has_its_chunks() {
                 let key = key(&expected["chunk"]);
                 let payload = vertices.read(&key, Caching::Keep).await.unwrap().unwrap();
                 if !expected["buffer_sha256"].is_null() {
-                    assert_eq!(sha256(&payload), expected["buffer_sha256"], "{told} {key}");
+                    assert_eq!(sha256(&payload), expected["buffer_sha256"], "{context} {key}");
                 }
                 if vertices.attributes()["encoding"] != "draco" {
-                    assert_eq!(payload.len() / row, expected["rows"], "{told} {key}");
+                    assert_eq!(payload.len() / row, expected["rows"], "{context} {key}");
                 }
                 assert_eq!(vertices.raw(&key).await.unwrap().unwrap(), payload);
                 cells += 1;

@@ -39,7 +39,7 @@ pub(crate) async fn contents(store: &Store, found: &Found) -> Vec<Option<Vec<u8>
 }
 
 /// The document at `path` without what a rearrangement may change of it.
-async fn kept(store: &Store, path: &str) -> String {
+async fn stable_document(store: &Store, path: &str) -> String {
     match store.nodes().node(path).await.unwrap().as_deref() {
         Some(Node::Array(doc)) => {
             let mut doc = doc.clone();
@@ -66,7 +66,7 @@ async fn apply(plan: &Rearrangement, store: &Store, to: &Arc<InMemory>, at: &str
     moved
 }
 
-async fn opened(from: &Arc<InMemory>, at: &str) -> Store {
+async fn open_at(from: &Arc<InMemory>, at: &str) -> Store {
     Store::from_object_store(from.clone(), &at.into(), OpenOptions::default()).await.unwrap()
 }
 
@@ -108,7 +108,7 @@ fn every_store_answers_the_same_in_any_arrangement() {
             // Each store in one arrangement; every arrangement meets every kind of store.
             for (name, plan) in plans.iter().cycle().skip(turn).take(1) {
                 apply(plan, &store, &memory, name).await;
-                let there = opened(&memory, name).await;
+                let there = open_at(&memory, name).await;
                 for found in arrays(&files, true) {
                     let (old, new) =
                         (contents(&store, &found).await, contents(&there, &found).await);
@@ -118,7 +118,8 @@ fn every_store_answers_the_same_in_any_arrangement() {
                 for (path, _) in &files {
                     let Some(path) = path.strip_suffix("zarr.json") else { continue };
                     let path = path.trim_end_matches('/');
-                    assert_eq!(kept(&store, path).await, kept(&there, path).await, "{id} {name}");
+                    let expected = stable_document(&store, path).await;
+                    assert_eq!(expected, stable_document(&there, path).await, "{id} {name}");
                 }
             }
         }
@@ -136,8 +137,8 @@ async fn rearranging_back_gives_the_same_bytes() {
     let moved = apply(&sharded, &store, &memory, "there").await;
     assert!(moved.arrays > 2 && moved.objects < moved.cells, "{moved:?}");
     let back = Rearrangement { shards: Arrange::Cells, codecs: None };
-    apply(&back, &opened(&memory, "there").await, &memory, "back").await;
-    let back = opened(&memory, "back").await;
+    apply(&back, &open_at(&memory, "there").await, &memory, "back").await;
+    let back = open_at(&memory, "back").await;
     for (path, bytes) in &files {
         let Some((array, _)) = path.split_once("/c/") else { continue };
         let objects = back.nodes().objects(array).await.unwrap();

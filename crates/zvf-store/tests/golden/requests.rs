@@ -22,7 +22,7 @@ async fn open(store: &Arc<FaultStore>) -> Store {
     Store::from_object_store(store, &root, OpenOptions::default()).await.unwrap()
 }
 
-fn asked(store: &FaultStore) -> Vec<String> {
+fn list_requests(store: &FaultStore) -> Vec<String> {
     store.asked().into_iter().map(|asked| format!("{} {}", asked.what, asked.path)).collect()
 }
 
@@ -36,7 +36,7 @@ async fn opening_costs_four_documents_at_once() {
         level.required_cells("vertices").await.unwrap();
         let documents = ["", "0/", "0/vertices/", "0/vertex_fragments/"];
         let documents = documents.map(|path| format!("get {path}zarr.json"));
-        assert_eq!(asked(&backend), documents, "{id}");
+        assert_eq!(list_requests(&backend), documents, "{id}");
     }
 }
 
@@ -60,7 +60,7 @@ async fn one_handle_requests_nothing_twice() {
         assert!(task.await.unwrap().iter().all(|payload| matches!(payload, Ok(Some(_)))));
     }
     let shards: std::collections::BTreeSet<String> =
-        asked(&backend).split_off(before).into_iter().collect();
+        list_requests(&backend).split_off(before).into_iter().collect();
     let spent = backend.asked().len() - before;
     assert_eq!(spent, 2 * shards.len(), "an index and a body for each shard: {shards:?}");
 

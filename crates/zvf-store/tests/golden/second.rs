@@ -24,7 +24,7 @@ use crate::rearranged::contents;
 use crate::walk::{Found, Kind, arrays};
 
 /// Everything under `root`, as files.
-async fn listed(memory: &InMemory, root: &str) -> Vec<(String, Vec<u8>)> {
+async fn list_files(memory: &InMemory, root: &str) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for meta in memory.list(Some(&Path::from(root))).try_collect::<Vec<_>>().await.unwrap() {
         let bytes = memory.get(&meta.location).await.unwrap().bytes().await.unwrap();
@@ -95,7 +95,7 @@ async fn agree(id: &str, name: &str, plan: &Rearrangement) -> usize {
     let backend: Arc<dyn ObjectStore> = memory.clone();
     let build = Build::in_object_store(backend, "out", BuildOptions::default()).await.unwrap();
     plan.apply(&store, build, |_| {}).await.unwrap();
-    let written = listed(&memory, "out").await;
+    let written = list_files(&memory, "out").await;
     let storage = Arc::new(MemoryStore::new());
     for (key, bytes) in &written {
         storage.set(&StoreKey::new(key).unwrap(), bytes.clone().into()).unwrap();

@@ -91,11 +91,11 @@ async fn every_fault_at_every_operation() {
             // What was given up is removed in the background.
             tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
             let there = check(&backend).await;
-            let told = format!("operation {nth}, {fault:?}: {built:?}");
+            let context = format!("operation {nth}, {fault:?}: {built:?}");
             match built {
-                Ok(_) => assert!(there, "{told}"),
+                Ok(_) => assert!(there, "{context}"),
                 Err(error) if error.class() == Class::CommitUnknown => outcomes[2] += 1,
-                Err(_) => assert!(!there, "{told}"),
+                Err(_) => assert!(!there, "{context}"),
             }
             outcomes[usize::from(!there)] += 1;
         }
@@ -188,7 +188,7 @@ async fn a_prefix_has_one_builder() {
 }
 
 /// A build of a process that was killed, so far that it has sent one object.
-async fn killed(backend: &Arc<FaultStore>, record: &[u8]) {
+async fn kill_build(backend: &Arc<FaultStore>, record: &[u8]) {
     backend.insert("s/.tmp-build/claim", record).await;
     backend.insert("s/0/vertices/c/1", b"a cell of the dead").await;
     backend.insert("s/0/elsewhere/zarr.json", b"{}").await;
@@ -199,7 +199,7 @@ async fn a_dead_build_is_taken_over() {
     let record = br#"{"build":"dead","beat":7,"lease_seconds":600}"#;
     for (record, lease) in [(record.as_slice(), 600), (b"what is this", 24 * 3600)] {
         let backend = Arc::new(FaultStore::new());
-        killed(&backend, record).await;
+        kill_build(&backend, record).await;
         tokio::time::sleep(std::time::Duration::from_secs(lease - 1)).await;
         assert_eq!(begin(&backend).await.unwrap_err().class(), Class::Conflict, "{lease}");
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
@@ -211,7 +211,7 @@ async fn a_dead_build_is_taken_over() {
     }
     // Somebody's own object is in the way, and is named by nobody but stays.
     let backend = Arc::new(FaultStore::new());
-    killed(&backend, record).await;
+    kill_build(&backend, record).await;
     backend.insert("s/notes.txt", b"mine").await;
     tokio::time::sleep(std::time::Duration::from_secs(600)).await;
     assert_eq!(begin(&backend).await.unwrap_err().class(), Class::AlreadyExists);

@@ -265,29 +265,29 @@ fn a_chunk_that_lies_about_its_length_takes_no_memory() {
 fn calls_out_of_order_are_refused() {
     let two = || vec![NewTensor::new("a", TensorDtype::U16, &[3], &[2]).unwrap()];
     let begin = || TetWriter::new(Cursor::new(Vec::new()), two(), Default::default()).unwrap();
-    let said = |result: Result<(), zvf_tensor::TensorError>| result.unwrap_err().to_string();
+    let error_text = |result: Result<(), zvf_tensor::TensorError>| result.unwrap_err().to_string();
     assert_eq!(
-        said(begin().put_chunk(b"abc")),
+        error_text(begin().put_chunk(b"abc")),
         "dataset a: InvalidArgument, bytes of a chunk: expected 4, found 3"
     );
     assert_eq!(
-        said(begin().put_tensor(b"abc")),
+        error_text(begin().put_tensor(b"abc")),
         "InvalidArgument, bytes of a tensor: expected 6, found 3"
     );
     assert_eq!(
-        said(begin().write(b"a")),
+        error_text(begin().write(b"a")),
         "InvalidArgument, bytes of a chunk: expected at most 0, found 1"
     );
     let mut open = begin();
     open.begin_chunk().unwrap();
     assert_eq!(
-        said(open.put_chunk(b"abcd")),
+        error_text(open.put_chunk(b"abcd")),
         "InvalidArgument, bytes left of a chunk: expected all bytes of a chunk, found 4"
     );
     let mut whole = begin();
     whole.put_tensor(b"abcdef").unwrap();
     assert_eq!(
-        said(whole.put_chunk(b"")),
+        error_text(whole.put_chunk(b"")),
         "InvalidArgument, chunk: expected no more chunks, found \"one more\""
     );
     assert!(begin().finish(None).is_err());

@@ -303,34 +303,37 @@ async fn every_refusal_has_its_words() {
     let path = dir.path().join("a");
     let new = NewBlocks::new(&[4], &[2], &[2], 2).unwrap();
     let mut writer = BlockWriter::frame(Cursor::new(Vec::new()), new.clone()).unwrap();
-    let said = |error: zvf_tensor::TensorError| error.to_string();
+    let error_text = |error: zvf_tensor::TensorError| error.to_string();
     let what = "InvalidArgument,";
     assert_eq!(
-        said(writer.put_chunk(b"abc").unwrap_err()),
+        error_text(writer.put_chunk(b"abc").unwrap_err()),
         format!("{what} bytes of a chunk: expected 4, found 3")
     );
     assert_eq!(
-        said(writer.put_array(b"abc").unwrap_err()),
+        error_text(writer.put_array(b"abc").unwrap_err()),
         format!("{what} bytes of an array: expected 8, found 3")
     );
     assert_eq!(
-        said(writer.fill(&Constant::Nan).unwrap_err()),
+        error_text(writer.fill(&Constant::Nan).unwrap_err()),
         format!("{what} NaN: expected items of 4 or 8 bytes, found \"others\"")
     );
     assert_eq!(
-        said(writer.fill(&Constant::Item(vec![1])).unwrap_err()),
+        error_text(writer.fill(&Constant::Item(vec![1])).unwrap_err()),
         format!("{what} bytes of an item: expected 2, found 1")
     );
     writer.put_chunk(b"abcd").unwrap();
     assert_eq!(
-        said(writer.put_array(b"abcdefgh").unwrap_err()),
+        error_text(writer.put_array(b"abcdefgh").unwrap_err()),
         format!("{what} array: expected one without chunks yet, found \"some\"")
     );
     let mut full = BlockWriter::frame(Cursor::new(Vec::new()), new.clone()).unwrap();
-    assert_eq!(said(writer.finish().unwrap_err()), format!("{what} chunks: expected 2, found 1"));
+    assert_eq!(
+        error_text(writer.finish().unwrap_err()),
+        format!("{what} chunks: expected 2, found 1")
+    );
     full.put_array(b"abcdefgh").unwrap();
     assert_eq!(
-        said(full.put_chunk(b"abcd").unwrap_err()),
+        error_text(full.put_chunk(b"abcd").unwrap_err()),
         format!("{what} chunk: expected one of the array that is not written, found \"another\"")
     );
 
@@ -348,12 +351,12 @@ async fn every_refusal_has_its_words() {
         ("0:3", "bytes of a slice: expected 6, found 4"),
     ] {
         let error = edit.write(&slice.parse().unwrap(), b"abcd".as_slice()).unwrap_err();
-        assert_eq!(said(error), format!("{what} {message}"));
+        assert_eq!(error_text(error), format!("{what} {message}"));
     }
     for (axis, items) in [(1, b"ab".as_slice()), (0, b"abc")] {
         let rule = "append: expected an axis of the array, and whole layers of it";
         let error = edit.append(axis, items).unwrap_err();
-        assert_eq!(said(error), format!("{what} {rule}, found \"something else\""));
+        assert_eq!(error_text(error), format!("{what} {rule}, found \"something else\""));
     }
     assert_eq!(
         BlockEdit::open(&dir.path().join("none")).await.unwrap_err().class(),

@@ -22,7 +22,7 @@ fn three() -> Vec<u8> {
 }
 
 /// Id, name, type tag, shape and chunk shape.
-type Found<'a> = (u32, &'a str, u32, Vec<u64>, Vec<u64>);
+type DatasetFacts<'a> = (u32, &'a str, u32, Vec<u64>, Vec<u64>);
 
 #[test]
 fn golden_bytes_both_ways() {
@@ -32,7 +32,7 @@ fn golden_bytes_both_ways() {
         .into_iter()
         .map(|d| (d.id(), d.name(), d.dtype(), d.shape().collect(), d.chunk_shape().collect()))
         .collect();
-    let expected: [Found<'_>; 3] = [
+    let expected: [DatasetFacts<'_>; 3] = [
         (0, "", 5, [3].into(), [3].into()),
         (1, "b", 1, [5, 2].into(), [2, 2].into()),
         (2, "eightchr", 10, [2].into(), [u64::MAX].into()),

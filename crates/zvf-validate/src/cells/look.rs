@@ -23,7 +23,7 @@ use crate::rules::consistency::{C2, C3, C4, C6, C7, C21, C22, C28, C30, C32, C34
 pub(crate) struct Chunk {
     pub(crate) key: ChunkKey,
     pub(crate) vertices: Cell,
-    /// Whether the array says that there are fragments.
+    /// Whether the array lists fragments of the chunk.
     pub(crate) has_fragments: bool,
     pub(crate) fragments: Cell,
     pub(crate) vertex_columns: Vec<Cell>,
@@ -32,7 +32,7 @@ pub(crate) struct Chunk {
 
 /// The outcome.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Looked {
+pub(crate) struct ChunkReport {
     pub(crate) found: Findings,
     pub(crate) rows: Option<u64>,
     pub(crate) fragments: Option<u64>,
@@ -49,9 +49,9 @@ pub(crate) struct Looked {
     pub(crate) fits: Vec<(usize, bool)>,
 }
 
-/// Looks at one chunk.
-pub(crate) fn check_chunk(plan: &Plan, chunk: &Chunk) -> Looked {
-    let mut looked = Looked {
+/// Checks one chunk.
+pub(crate) fn check_chunk(plan: &Plan, chunk: &Chunk) -> ChunkReport {
+    let mut report = ChunkReport {
         found: plan.fresh.new_empty(),
         rows: None,
         fragments: None,
@@ -65,49 +65,49 @@ pub(crate) fn check_chunk(plan: &Plan, chunk: &Chunk) -> Looked {
         fits: Vec::new(),
     };
     let key = &chunk.key;
-    let vertices = looked.taken(&plan.vertices, key, &chunk.vertices);
+    let vertices = report.take_bytes(&plan.vertices, key, &chunk.vertices);
     if matches!(chunk.vertices, Ok(None)) && !plan.recorded {
-        looked.rows = Some(0); // the older families store chunks of nothing
+        report.rows = Some(0); // the older families store chunks of nothing
     } else if matches!(chunk.vertices, Ok(None)) {
         let finding = Finding::new(&C28, &plan.vertices).in_cell(key);
-        looked.found.add(finding.with_details(
+        report.found.add(finding.with_details(
             "nonempty_chunks",
             "a cell, because it is listed",
             "none",
         ));
     }
     if let (Some(bytes), Some(positions)) = (&vertices, &plan.positions) {
-        looked.rows(plan, key, positions, bytes);
+        report.check_rows(plan, key, positions, bytes);
     }
     if let Some(bytes) = vertices.as_ref().filter(|_| plan.is_draco) {
-        looked.draco(plan, key, bytes);
+        report.check_draco(plan, key, bytes);
     }
-    let fragments = looked.taken(&plan.fragments, key, &chunk.fragments);
+    let fragments = report.take_bytes(&plan.fragments, key, &chunk.fragments);
     match (&fragments, &chunk.fragments) {
-        (Some(bytes), _) => looked.fragments(plan, key, bytes, vertices.as_deref()),
-        (None, Ok(_)) if looked.rows == Some(0) => looked.fragments = Some(0),
+        (Some(bytes), _) => report.check_fragments(plan, key, bytes, vertices.as_deref()),
+        (None, Ok(_)) if report.rows == Some(0) => report.fragments = Some(0),
         (None, Ok(_)) if !plan.has_fragments => {}
         (None, Ok(_)) => {
             let found = if chunk.has_fragments { "none, though it is listed" } else { "none" };
             let finding = Finding::new(&C35, &plan.fragments).in_cell(key);
-            looked.found.add(finding.with_details("cell", "the fragments of the chunk", found));
+            report.found.add(finding.with_details("cell", "the fragments of the chunk", found));
         }
         (None, Err(_)) => {}
     }
     for (at, (column, cell)) in plan.vertex_columns.iter().zip(&chunk.vertex_columns).enumerate() {
-        looked.column(column, at, false, key, cell);
+        report.check_column(column, at, false, key, cell);
     }
     for (at, (column, cell)) in
         plan.fragment_columns.iter().zip(&chunk.fragment_columns).enumerate()
     {
-        looked.column(column, at, true, key, cell);
+        report.check_column(column, at, true, key, cell);
     }
-    looked
+    report
 }
 
-impl Looked {
-    /// C2, C33: the bytes of a cell, unless it could not be decoded.
-    fn taken(&mut self, path: &str, key: &ChunkKey, cell: &Cell) -> Option<Bytes> {
+impl ChunkReport {
+    /// Checks C2, C33: counts and returns the bytes of a cell, or reports why it does not decode.
+    fn take_bytes(&mut self, path: &str, key: &ChunkKey, cell: &Cell) -> Option<Bytes> {
         match cell {
             Ok(Some(bytes)) => {
                 self.cells += 1;
@@ -122,8 +122,8 @@ impl Looked {
         }
     }
 
-    /// C3, C4, C34: rows and positions.
-    fn rows(&mut self, plan: &Plan, key: &ChunkKey, positions: &Positions, bytes: &Bytes) {
+    /// Checks C3, C4, C34: rows and positions.
+    fn check_rows(&mut self, plan: &Plan, key: &ChunkKey, positions: &Positions, bytes: &Bytes) {
         let (len, row) = (to_u64(bytes.len()), positions.row_bytes());
         if !len.is_multiple_of(row) {
             let expected =
@@ -163,8 +163,8 @@ impl Looked {
         }
     }
 
-    /// C30: streams that are decoded; those that this build cannot decode are a warning.
-    fn draco(&mut self, plan: &Plan, key: &ChunkKey, bytes: &[u8]) {
+    /// Checks C30: decodes Draco streams; a stream that this build does not support is a warning.
+    fn check_draco(&mut self, plan: &Plan, key: &ChunkKey, bytes: &[u8]) {
         let Err(error) = zvf_draco::decode(bytes, &zvf_draco::Limits::default()) else { return };
         let finding = Finding::new(&C30, &plan.vertices).in_cell(key);
         let finding = finding.with_details("Draco stream", error.expected, error.found);
@@ -172,8 +172,14 @@ impl Looked {
         self.found.add(if unknown { finding.warning() } else { finding });
     }
 
-    /// C6, C7, C21: fragments.
-    fn fragments(&mut self, plan: &Plan, key: &ChunkKey, bytes: &[u8], vertices: Option<&[u8]>) {
+    /// Checks C6, C7, C21: fragments.
+    fn check_fragments(
+        &mut self,
+        plan: &Plan,
+        key: &ChunkKey,
+        bytes: &[u8],
+        vertices: Option<&[u8]>,
+    ) {
         let path = &plan.fragments;
         let index = match FragmentIndex::parse(bytes) {
             Ok(index) => index,
@@ -198,7 +204,7 @@ impl Looked {
         if plan.keeps_ends {
             match index.iter().map(|fragment| Ends::from_fragment(&fragment)).collect() {
                 Some(ends) => self.ends = ends,
-                // Only a stream that hides its rows can claim as many.
+                // Only an opaque stream can claim so many rows.
                 None => {
                     let finding = Finding::new(&C21, path).in_cell(key);
                     self.found.add(finding.with_details("rows", "fewer than 2^32", rows));
@@ -213,13 +219,13 @@ impl Looked {
                 let finding = Finding::new(&C6, path).in_cell(key);
                 self.found.add(finding.with_details("fragments", expected, index.len()));
             } else if plan.in_bins && index.len() == bins.count() {
-                self.in_bins(plan, key, positions, &index, vertices);
+                self.check_bins(plan, key, positions, &index, vertices);
             }
         }
     }
 
-    /// C7: every point of fragment f lies in bin f.
-    fn in_bins(
+    /// Checks C7: every point of fragment f lies in bin f.
+    fn check_bins(
         &mut self,
         plan: &Plan,
         key: &ChunkKey,
@@ -242,7 +248,7 @@ impl Looked {
             if rows.is_empty() {
                 continue;
             }
-            let place = unflattened(flat, bins.per_chunk());
+            let place = unflatten(flat, bins.per_chunk());
             let (mut low, mut high) = ([0.0; MAX_AXES], [0.0; MAX_AXES]);
             let axes = corner.iter().zip(bins.per_chunk()).zip(place).zip(bins.bin_shape());
             for ((low, high), (((chunk, n), place), size)) in
@@ -268,8 +274,8 @@ impl Looked {
         }
     }
 
-    /// C22, C32: an attribute has a row for each row, and codes have categories.
-    fn column(
+    /// Checks C22, C32: an attribute has a value for each row, and codes have categories.
+    fn check_column(
         &mut self,
         plan: &ColumnPlan,
         at: usize,
@@ -277,7 +283,7 @@ impl Looked {
         key: &ChunkKey,
         cell: &Cell,
     ) {
-        let bytes = self.taken(&plan.path, key, cell);
+        let bytes = self.take_bytes(&plan.path, key, cell);
         let rows = if of_fragments { self.fragments } else { self.rows };
         if cell.is_err() {
             return;
@@ -294,7 +300,7 @@ impl Looked {
             return;
         }
         match rows.checked_mul(plan.width).and_then(|values| values.checked_mul(size)) {
-            Some(wanted) if wanted == len => self.fits.push((at, of_fragments)),
+            Some(expected) if expected == len => self.fits.push((at, of_fragments)),
             _ => {
                 let values = if len.is_multiple_of(size) { len.checked_div(size) } else { None };
                 match values.filter(|values| rows > 0 && values.is_multiple_of(rows)) {
@@ -323,23 +329,23 @@ impl Looked {
     }
 }
 
-/// What the store could not read of a cell. What it does not know is the same for all cells of the array.
+/// Returns the finding for a cell that cannot be read; without the cell if the whole array is unsupported.
 pub(crate) fn cell_finding(path: impl Display, key: &ChunkKey, error: &StoreError) -> Finding {
     let finding = Finding::from_store(&C2, path, error);
     if error.class() == Class::Unsupported { finding } else { finding.in_cell(key) }
 }
 
-/// A fragment index that cannot be read is a cell that does not decode; one that contradicts itself is C21.
+/// Returns the finding for a fragment index: C2 if it does not decode, C21 if it is inconsistent.
 fn index_finding(path: &str, key: &ChunkKey, error: &FormatError) -> Finding {
-    let cut = matches!(
+    let is_undecodable = matches!(
         error.class,
         Class::Truncated | Class::BadMagic | Class::UnsupportedVersion | Class::UnsupportedFlags
     );
-    Finding::from_format(if cut { &C2 } else { &C21 }, path, error).in_cell(key)
+    Finding::from_format(if is_undecodable { &C2 } else { &C21 }, path, error).in_cell(key)
 }
 
 impl Ends {
-    /// Those of a fragment; none where its rows are not below 2^32.
+    /// Returns the ends of a fragment; `None` if its rows are not below 2^32.
     fn from_fragment(fragment: &Fragment<'_>) -> Option<Self> {
         let (first, last, is_range) = match fragment {
             Fragment::Range { start, count } => {
@@ -357,32 +363,33 @@ impl Ends {
     }
 }
 
-/// The place of bin `flat` on each axis, last axis fastest.
-fn unflattened(flat: u64, per_chunk: &[i64]) -> Vec<i64> {
+/// Returns the index of bin `flat` on each axis, last axis fastest.
+fn unflatten(flat: u64, per_chunk: &[i64]) -> Vec<i64> {
     let mut rest = flat;
     let mut place: Vec<i64> = per_chunk
         .iter()
         .rev()
         .map(|n| {
             let n = n.unsigned_abs().max(1);
-            let here = rest % n;
+            let index = rest % n;
             rest /= n;
-            here.cast_signed()
+            index.cast_signed()
         })
         .collect();
     place.reverse();
     place
 }
 
-/// How far a point may lie outside, on each axis: writers round in other ways, and store fewer digits.
+/// Returns how far a point may lie outside, on each axis: writers round differently and store fewer digits.
 pub(crate) fn tolerance(low: &[f64], high: &[f64]) -> Vec<f64> {
     let each = low.iter().zip(high);
     each.map(|(low, high)| RELATIVE_TOLERANCE + low.abs().max(high.abs()) * FLOAT32_TOLERANCE)
         .collect()
 }
 
+/// Tolerance of coordinates near 0.
 const RELATIVE_TOLERANCE: f64 = 1e-4;
-/// Two units in the last place of numbers of 32 bits.
+/// Two units in the last place of 32-bit floats.
 const FLOAT32_TOLERANCE: f64 = 2.4e-7;
 
 #[cfg(test)]
@@ -390,21 +397,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_that_do_not_fit_a_table_are_not_others() {
-        let of = |start, count| Ends::from_fragment(&Fragment::Range { start, count });
+    fn refuses_rows_beyond_32_bits() {
+        let from_range = |start, count| Ends::from_fragment(&Fragment::Range { start, count });
         let ends = |first, last, count| Some(Ends { first, last, count, is_range: true });
-        assert_eq!(of(3, 4), ends(3, 6, 4));
-        assert_eq!(of(7, 0), ends(7, 7, 0));
-        assert_eq!(of(0, u64::from(u32::MAX)), ends(0, u32::MAX - 1, u32::MAX));
+        assert_eq!(from_range(3, 4), ends(3, 6, 4));
+        assert_eq!(from_range(7, 0), ends(7, 7, 0));
+        assert_eq!(from_range(0, u64::from(u32::MAX)), ends(0, u32::MAX - 1, u32::MAX));
         for (start, count) in [(1 << 32, 1), (0, 1 << 32), (u64::from(u32::MAX), 2), (u64::MAX, 2)]
         {
-            assert_eq!(of(start, count), None, "{start} {count}");
+            assert_eq!(from_range(start, count), None, "{start} {count}");
         }
     }
 
     #[test]
-    fn flat_bins_unfold() {
-        assert_eq!(unflattened(7, &[2, 2, 3]), [1, 0, 1]);
-        assert_eq!(unflattened(11, &[2, 2, 3]), [1, 1, 2]);
+    fn unflattens_bins() {
+        assert_eq!(unflatten(7, &[2, 2, 3]), [1, 0, 1]);
+        assert_eq!(unflatten(11, &[2, 2, 3]), [1, 1, 2]);
     }
 }

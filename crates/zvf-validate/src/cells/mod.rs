@@ -22,7 +22,7 @@ use zvf_metadata::GeometryType;
 use zvf_store::{Cells, StoreError};
 
 pub(crate) use self::look::cell_finding;
-use self::look::{Chunk, Looked, check_chunk};
+use self::look::{Chunk, ChunkReport, check_chunk};
 use self::plan::Plan;
 use self::values::Extent;
 use crate::array::ChunkArray;
@@ -45,19 +45,19 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
     if keys.is_empty() {
         run.add(Finding::new(&C1, &vertices.path).with_details("chunks", "at least one", "none"));
     }
-    let mut gathered = Gathered::new(&vertices, &plan);
-    gathered.read(run, level, &plan, &keys).await?;
+    let mut totals = ChunkTotals::new(&vertices, &plan);
+    totals.read(run, level, &plan, &keys).await?;
     if run.work.is_reported() {
         check_rowless_chunks(run, level, &vertices).await?;
     }
     check_attribute_bins(run, level, &keys);
-    gathered.check_totals(run, level, &plan);
-    level.chunks = Arc::new(gathered.chunks);
+    totals.check_totals(run, level, &plan);
+    level.chunks = Arc::new(totals.chunks);
     Ok(())
 }
 
-/// What is gathered over all chunks.
-struct Gathered {
+/// Totals over all chunks.
+struct ChunkTotals {
     chunks: ChunkTable,
     extent: Extent,
     /// Values of a row that differ from what is declared, by column: how often, and where first.
@@ -69,11 +69,11 @@ struct Gathered {
 #[derive(Default)]
 struct Widths {
     fitting: u64,
-    /// How many cells have rows of this width, and the first of them.
+    /// The number of cells with rows of each width, and the first of them.
     found: BTreeMap<u64, (u64, Option<ChunkKey>)>,
 }
 
-impl Gathered {
+impl ChunkTotals {
     fn new(vertices: &ChunkArray, plan: &Plan) -> Self {
         let mut chunks = ChunkTable::new(&vertices.keys);
         chunks.ends = plan.keeps_ends.then(Vec::new);
@@ -99,7 +99,7 @@ impl Gathered {
         let listed = fragments.map(|array| Arc::clone(&array.keys));
         let total = to_u64(keys.len());
 
-        let reading = async |range: Range<usize>| {
+        let read_batch = async |range: Range<usize>| {
             let keys = keys.get(range).unwrap_or_default();
             let taken: Vec<ChunkKey> =
                 keys.iter().filter(|key| options.takes_cell(key)).copied().collect();
@@ -108,74 +108,76 @@ impl Gathered {
         };
         let has = fragments.is_some();
         let shared = Arc::clone(plan);
-        let looking =
+        let check_batch =
             move |(keys, taken, cells): (Vec<ChunkKey>, Vec<ChunkKey>, Vec<Vec<Cell>>)| {
                 let chunks = chunks(&shared, has, &taken, cells, |key| {
                     listed.as_ref().is_some_and(|listed| listed.find(key).is_some())
                 });
-                let looked: Vec<Looked> =
+                let reports: Vec<ChunkReport> =
                     chunks.par_iter().map(|chunk| check_chunk(&shared, chunk)).collect();
-                let mut looked = taken.into_iter().zip(looked).peekable();
-                let of = |key: ChunkKey| {
-                    let looked = looked.next_if(|(taken, _)| *taken == key);
-                    looked.map(|(_, looked)| looked)
+                let mut reports = taken.into_iter().zip(reports).peekable();
+                let take_report = |key: ChunkKey| {
+                    let report = reports.next_if(|(taken, _)| *taken == key);
+                    report.map(|(_, report)| report)
                 };
-                keys.into_iter().map(of).collect::<Vec<_>>()
+                keys.into_iter().map(take_report).collect::<Vec<_>>()
             };
         let work = run.work.clone();
-        let taking = |range: Range<usize>, looked: Vec<Option<Looked>>| {
-            for (key, looked) in keys.get(range.clone()).unwrap_or_default().iter().zip(looked) {
-                match looked {
-                    Some(looked) => self.take(run, key, looked),
+        let take_batch = |range: Range<usize>, reports: Vec<Option<ChunkReport>>| {
+            for (key, report) in keys.get(range.clone()).unwrap_or_default().iter().zip(reports) {
+                match report {
+                    Some(report) => self.take(run, key, report),
                     None => self.chunks.push(None, None),
                 }
             }
             run.step(&plan.vertices, to_u64(range.end), total)
         };
-        scan((&work, Stage::Cells, &plan.vertices), keys.len(), reading, looking, taking).await
+        scan((&work, Stage::Cells, &plan.vertices), keys.len(), read_batch, check_batch, take_batch)
+            .await
     }
 
-    fn take(&mut self, run: &mut Validation, key: &ChunkKey, looked: Looked) {
+    /// Adds the report of a chunk.
+    fn take(&mut self, run: &mut Validation, key: &ChunkKey, report: ChunkReport) {
         let chunks = &mut self.chunks;
         let before = chunks.total_fragments();
-        chunks.push(looked.rows, looked.fragments);
+        chunks.push(report.rows, report.fragments);
         let fits = run.fragments.saturating_add(chunks.total_fragments()) <= run.options.kept; // only compared
         let n = zvf_format::num::saturating_usize(chunks.total_fragments() - before);
-        keep(&mut chunks.ends, looked.ends, n, fits);
-        keep(&mut chunks.owners, looked.owners, n, fits);
-        self.extent = self.extent.joined(&looked.extent);
-        for (at, of_fragments) in looked.fits {
+        append_or_drop(&mut chunks.ends, report.ends, n, fits);
+        append_or_drop(&mut chunks.owners, report.owners, n, fits);
+        self.extent = self.extent.union(&report.extent);
+        for (at, of_fragments) in report.fits {
             let widths = self.widths.entry((of_fragments, at)).or_default();
             widths.fitting += 1;
         }
-        for (at, of_fragments, rows, values) in looked.misfits {
+        for (at, of_fragments, rows, values) in report.misfits {
             let widths = self.widths.entry((of_fragments, at)).or_default();
             let width = values.checked_div(rows).unwrap_or(0); // without rows any width
             let (count, first) = widths.found.entry(width).or_default();
             *count += 1;
             first.get_or_insert(*key);
         }
-        if !looked.tiles {
+        if !report.tiles {
             self.untiled.0 += 1;
             self.untiled.1.get_or_insert(*key);
         }
         let checked = &mut run.checked;
-        checked.cells += looked.cells;
-        checked.bytes += looked.bytes;
-        // Where positions are opaque, a claim.
-        checked.rows = checked.rows.saturating_add(looked.rows.unwrap_or(0));
-        run.found.absorb(looked.found);
+        checked.cells += report.cells;
+        checked.bytes += report.bytes;
+        // With opaque positions this is a claim.
+        checked.rows = checked.rows.saturating_add(report.rows.unwrap_or(0));
+        run.found.absorb(report.found);
     }
 
     fn check_totals(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
         self.check_tiling(run, plan);
-        self.widths(run, plan);
-        self.vertex_count(run, level);
-        self.bounds(run, plan);
+        self.check_widths(run, plan);
+        self.check_vertex_count(run, level);
+        self.check_bounds(run, plan);
         self.report_skipped(run, level, plan);
     }
 
-    /// C5: one report for a level, in the first chunk that does not tile.
+    /// Checks C5: reports the first chunk of a level that does not tile.
     fn check_tiling(&self, run: &mut Validation, plan: &Plan) {
         let (n, Some(first)) = &self.untiled else { return };
         if plan.tile {
@@ -189,11 +191,11 @@ impl Gathered {
         }
     }
 
-    /// What tables by fragment are needed for, when there are too many fragments for them.
+    /// Reports the rules that need tables by fragment, if there are too many fragments.
     fn report_skipped(&mut self, run: &mut Validation, level: &LevelState, plan: &Plan) {
         let found = self.chunks.total_fragments();
-        let most = run.options.kept.saturating_sub(run.fragments); // nothing is left where more are kept
-        if found <= most {
+        let max_kept = run.options.kept.saturating_sub(run.fragments);
+        if found <= max_kept {
             run.fragments += found;
             self.chunks.is_kept = true;
             return;
@@ -211,23 +213,23 @@ impl Gathered {
             (&G8, line),
             (&G10, level.node.meta().fragment_link_groups),
         ];
-        for (rule, _) in rules.into_iter().filter(|(_, asked)| *asked) {
-            run.too_many(rule, &plan.fragments, "fragments", most, found);
+        for (rule, _) in rules.into_iter().filter(|(_, applies)| *applies) {
+            run.too_many(rule, &plan.fragments, "fragments", max_kept, found);
         }
     }
 
-    /// C22: rows of another width than declared. When all cells agree on one, the declaration is what is wrong.
-    fn widths(&self, run: &mut Validation, plan: &Plan) {
+    /// Checks C22: rows of another width than declared. If all cells agree on one width, the declaration is wrong.
+    fn check_widths(&self, run: &mut Validation, plan: &Plan) {
         for ((of_fragments, at), widths) in &self.widths {
             let columns = if *of_fragments { &plan.fragment_columns } else { &plan.vertex_columns };
             let Some(column) = columns.get(*at) else { continue };
-            let alone = widths.found.len() == 1 && widths.fitting == 0;
+            let is_uniform = widths.found.len() == 1 && widths.fitting == 0;
             for (width, (count, first)) in &widths.found {
                 let finding = Finding::new(&C22, &column.path);
                 let expected = format!("rows of {}", column.width);
                 let found = format!("rows of {width} in {count} cells");
                 let finding = finding.with_details("values", expected, found);
-                if alone && !column.named {
+                if is_uniform && !column.named {
                     run.add(finding.warning());
                 } else if let Some(key) = first {
                     run.add(finding.in_cell(key));
@@ -236,8 +238,8 @@ impl Gathered {
         }
     }
 
-    /// C8: rows are counted.
-    fn vertex_count(&self, run: &mut Validation, level: &LevelState) {
+    /// Checks C8: the number of rows.
+    fn check_vertex_count(&self, run: &mut Validation, level: &LevelState) {
         let meta = level.node.meta();
         if !self.chunks.is_whole() || meta.vertex_count < 0 || level.opaque {
             return;
@@ -248,14 +250,14 @@ impl Gathered {
         }
         let finding = Finding::new(&C8, level.path("zarr.json"));
         let finding = finding.counted("zarr_vectors_level.vertex_count", right, stated);
-        // A level that was edited drops the flag and keeps the count: known, and readers do without it.
+        // An edited level has no flag and the old count, which readers do not need.
         let edited = !meta.fragments_tile || self.untiled.0 > 0;
         let old = run.store.version().numbers() < FIRST_OF_C;
         run.add(if stated == 0 || old || edited { finding.warning() } else { finding });
     }
 
-    /// C31: positions and bounds.
-    fn bounds(&self, run: &mut Validation, plan: &Plan) {
+    /// Checks C31: positions lie within the bounds.
+    fn check_bounds(&self, run: &mut Validation, plan: &Plan) {
         let [low, high] = &plan.bounds;
         if plan.positions.is_none() || self.chunks.total_rows() == 0 {
             return;
@@ -271,8 +273,13 @@ impl Gathered {
     }
 }
 
-/// Adds `more`, unless there are too many, or they are not as many as fragments.
-fn keep<T: Clone + Default>(kept: &mut Option<Vec<T>>, more: Vec<T>, n: usize, fits: bool) {
+/// Appends `more`, filled up to `n` items; drops the table if it does not fit.
+fn append_or_drop<T: Clone + Default>(
+    kept: &mut Option<Vec<T>>,
+    more: Vec<T>,
+    n: usize,
+    fits: bool,
+) {
     if !fits {
         *kept = None;
     }

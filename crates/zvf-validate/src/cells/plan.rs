@@ -1,4 +1,4 @@
-//! What to look for in the cells of one level: everything that documents say, computed once.
+//! The plan of the checks of one level's cells, computed once from the documents.
 
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_metadata::arrays::{Column, Vertices};
@@ -13,22 +13,22 @@ use crate::rules::consistency::{C7, C30};
 use crate::rules::metadata::M20;
 use crate::validation::Validation;
 
-/// What is known before a cell is read.
+/// The plan of the checks of the cells of a level.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// None found yet, with the settings of the run.
+    /// Empty findings with the settings of the run.
     pub(crate) fresh: Findings,
     pub(crate) vertices: String,
     pub(crate) fragments: String,
-    /// Whether the array of fragments is there at all.
+    /// Whether the array of fragments exists.
     pub(crate) has_fragments: bool,
-    /// How rows are stored; none where cells cannot be decoded.
+    /// The storage of rows; `None` if cells cannot be decoded.
     pub(crate) positions: Option<Positions>,
     /// Whether cells are encoded in a way that hides their rows.
     pub(crate) opaque: bool,
-    /// Whether they are Draco streams, which are decoded to see that they can be.
+    /// Whether cells are Draco streams, which are decoded as a check.
     pub(crate) is_draco: bool,
-    /// Whether the level itself says which chunks it has.
+    /// Whether the level lists its chunks.
     pub(crate) recorded: bool,
     /// Whether fragments are declared to tile.
     pub(crate) tile: bool,
@@ -51,11 +51,11 @@ pub(crate) struct ColumnPlan {
     pub(crate) dtype: Dtype,
     /// Values of a row, as declared.
     pub(crate) width: u64,
-    /// Whether the width is spelled out, and not just left at one.
+    /// Whether the document states the width.
     pub(crate) named: bool,
-    /// How many categories there are, and the code of the missing one.
+    /// The number of categories, and the code for missing values.
     pub(crate) categories: Option<(u64, Option<i64>)>,
-    /// Whether it is the owner of a fragment.
+    /// Whether the column is the owner column of fragments.
     pub(crate) owner: bool,
 }
 
@@ -104,7 +104,7 @@ impl Plan {
         })
     }
 
-    /// Those of `arrays` that a plan was made for.
+    /// Returns the `arrays` that have a plan.
     pub(crate) fn planned_arrays<'a>(
         columns: &[ColumnPlan],
         arrays: &'a [ChunkArray],

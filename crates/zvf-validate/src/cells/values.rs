@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use zvf_format::num::{f64_from_i64, f64_from_u64, saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 
-/// The most axes a store can have.
+/// Maximum axes of a store.
 pub(crate) const MAX_AXES: usize = 8;
 
 /// The smallest box around the rows of a cell.
@@ -17,11 +17,11 @@ pub(crate) const MAX_AXES: usize = 8;
 pub(crate) struct Extent {
     pub(crate) low: [f64; MAX_AXES],
     pub(crate) high: [f64; MAX_AXES],
-    /// Whether there is a number that is not finite.
+    /// Whether a number is not finite.
     pub(crate) odd: bool,
 }
 
-/// The same in bits: text does not represent what is not finite.
+/// The extent as bits, because JSON cannot represent numbers that are not finite.
 #[derive(Serialize, Deserialize)]
 struct ExtentBits {
     low: [u64; MAX_AXES],
@@ -45,8 +45,8 @@ impl Extent {
     const EMPTY: Self =
         Self { low: [f64::INFINITY; MAX_AXES], high: [f64::NEG_INFINITY; MAX_AXES], odd: false };
 
-    /// The box around both.
-    pub(crate) fn joined(mut self, other: &Self) -> Self {
+    /// Returns the smallest box around both.
+    pub(crate) fn union(mut self, other: &Self) -> Self {
         for (low, other) in self.low.iter_mut().zip(&other.low) {
             *low = low.min(*other);
         }
@@ -57,7 +57,7 @@ impl Extent {
         self
     }
 
-    /// Whether all of it lies in the box from `low` to `high`, give or take `tolerance` on each axis.
+    /// Returns whether the extent lies in the box from `low` to `high`, within `tolerance` on each axis.
     pub(crate) fn is_in(&self, low: &[f64], high: &[f64], tolerance: &[f64]) -> bool {
         let lows = self.low.iter().zip(low.iter().zip(tolerance));
         let highs = self.high.iter().zip(high.iter().zip(tolerance));
@@ -72,7 +72,7 @@ impl Default for Extent {
     }
 }
 
-/// How positions are stored.
+/// The storage of positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Positions {
     pub(crate) dtype: Dtype,
@@ -85,10 +85,10 @@ impl Positions {
         self.dtype.size.saturating_mul(to_u64(self.axes)) // too large: more than any cell has
     }
 
-    /// The box around the rows in `bytes`.
+    /// Returns the smallest box around the rows in `bytes`.
     pub(crate) fn extent(&self, bytes: &[u8]) -> Extent {
-        let quick = self.walked(bytes, false);
-        if quick.odd { self.walked(bytes, true) } else { quick }
+        let quick = self.compute_extent(bytes, false);
+        if quick.odd { self.compute_extent(bytes, true) } else { quick }
     }
 
     /// The rows of which a number is not finite: how many, and where the first such number starts.
@@ -124,7 +124,7 @@ impl Positions {
                 row.chunks_exact(size).map(|n| number(n, self.dtype)).collect();
             let position = position?;
             let axes = position.iter().zip(low).zip(high).zip(tolerance);
-            // What is not finite is another finding.
+            // Numbers that are not finite are another finding.
             let inside = |(((x, low), high), tolerance): (((&f64, &f64), &f64), &f64)| {
                 !x.is_finite() || (*x >= low - tolerance && *x <= high + tolerance)
             };
@@ -135,7 +135,7 @@ impl Positions {
         None
     }
 
-    fn walked(&self, bytes: &[u8], careful: bool) -> Extent {
+    fn compute_extent(&self, bytes: &[u8], careful: bool) -> Extent {
         let axes = self.axes;
         if self.dtype.big_endian {
             return walk_slowly(bytes, self.dtype, axes, careful);
@@ -226,7 +226,7 @@ fn widen(n: f64, low: &mut f64, high: &mut f64, odd: &mut bool, careful: bool) {
     }
 }
 
-/// One number; none where the type is no number, or the bytes are too few.
+/// Reads one number; returns `None` if the type is no number or the bytes are too short.
 pub(crate) fn number(bytes: &[u8], dtype: Dtype) -> Option<f64> {
     if dtype.kind == DtypeKind::Float {
         return Some(match dtype.size {

@@ -16,7 +16,7 @@ use zvf_store::DenseArray;
 use super::find_uses;
 use super::hash::{end, pair};
 use super::look::is_backward;
-use super::open::{Loose, Opened};
+use super::open::{LooseRecords, OpenFamily};
 use super::segment::Uses;
 use super::total::Total;
 use crate::finding::Finding;
@@ -31,7 +31,7 @@ pub(super) async fn check(
     run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
-    opened: &Opened,
+    opened: &OpenFamily,
     total: &mut Total,
 ) -> Result<(), Stop> {
     let number = i64::from(level.node.number()) + i64::from(opened.delta.0);
@@ -40,12 +40,12 @@ pub(super) async fn check(
         level,
         other: levels.iter().find(|other| i64::from(other.node.number()) == number),
         within: opened.delta.0 == 0,
-        // What follows for lines and faces is stated of 0.9 alone.
+        // Only 0.9 specifies bridges of lines and faces.
         uses: Uses { bridges: false, faces: false, ..find_uses(level, &opened.family) },
     };
     match &opened.loose {
-        Loose::None => return Ok(()),
-        Loose::Flat(path) => {
+        LooseRecords::None => return Ok(()),
+        LooseRecords::Flat(path) => {
             total.begin(run, level, path, ends.uses);
             let record = to_u64(width) * (to_u64(rank) + 1) * 8;
             let parse = |bytes: &[u8]| -> Result<Vec<Record>, FormatError> {
@@ -54,7 +54,7 @@ pub(super) async fn check(
             };
             blob(run, path, record, parse, &ends, total).await?;
         }
-        Loose::Leaves(leaves) => {
+        LooseRecords::Leaves(leaves) => {
             let first = leaves.first().map_or(opened.path.as_str(), |leaf| &leaf.path);
             total.begin(run, level, first, ends.uses);
             let record = to_u64(width) * 9;
@@ -79,7 +79,7 @@ pub(super) async fn check(
 /// The ends of a record, in the order in which they were given.
 type Record = Vec<(ChunkKey, u64)>;
 
-/// Where records may lead, and what they are used for.
+/// The levels that records may lead to, and the uses of the records.
 struct Ends<'a> {
     level: &'a LevelState,
     other: Option<&'a LevelState>,
@@ -217,7 +217,7 @@ fn fits(
 async fn attributes(
     run: &mut Validation,
     level: &LevelState,
-    opened: &Opened,
+    opened: &OpenFamily,
     total: &Total,
 ) -> Result<(), Stop> {
     let group = level.path("cross_chunk_link_attributes");
@@ -231,7 +231,7 @@ async fn attributes(
                 continue;
             }
         };
-        if let Some(links) = total.counted().filter(|links| *links != values.len()) {
+        if let Some(links) = total.counted_rows().filter(|links| *links != values.len()) {
             run.add(Finding::new(&C20, &path).with_details("rows", links, values.len()));
             continue;
         }

@@ -1,4 +1,4 @@
-//! One cell of links: rows, ends, attributes and fragments.
+//! Checks of one cell of links: rows, ends, attributes and fragments.
 
 use serde::{Deserialize, Serialize};
 use zvf_format::Class;
@@ -8,7 +8,7 @@ use zvf_format::link::{LinkCell, LinkRecord};
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::hash::pair;
-use super::segment::Sought;
+use super::segment::LinkChecks;
 use crate::chunks::{ChunkTable, Ends, hash, row_id};
 use crate::finding::Finding;
 use crate::findings::Findings;
@@ -26,28 +26,28 @@ pub(crate) struct LinkChunk {
     pub(crate) attributes: Vec<Cell>,
 }
 
-/// The outcome.
+/// The report of a cell.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct LinkLooked {
+pub(crate) struct LinkReport {
     pub(crate) found: Findings,
-    /// Rows of the cell; none where they could not be read.
+    /// Rows of the cell; `None` if they could not be read.
     pub(crate) rows: Option<u64>,
     pub(crate) bytes: u64,
     pub(crate) cells: u64,
-    /// How many different chunks the ends of its records lie in, and which of these the cell is of.
+    /// The number of different chunks of the ends of its records, and the index of the chunk of the cell among them.
     pub(crate) copies: (usize, usize),
-    /// The sum over all records of what they say, whichever copy it is.
+    /// The sum of the hashes of all records, equal for each copy.
     pub(crate) sum: u64,
-    /// Rows that are a child here, by their number in the level.
+    /// Rows that are a child, by their number in the level.
     pub(crate) children: Vec<u64>,
-    /// Fragments whose first row is one of them.
+    /// Fragments whose first row is a child.
     pub(crate) followed: Vec<usize>,
     /// The sum of the links by the chunk they are reported for.
     pub(crate) bridges: Option<(usize, u64)>,
     /// The rows of this level that are a source, by their number in the level; the sum of the links.
     pub(crate) sources: Vec<u64>,
     pub(crate) between: u64,
-    /// The first link from a child to a parent that comes behind it in the same fragment: where, and which.
+    /// The first link from a child to a later parent in the same fragment: its offset and the two rows.
     #[serde(skip)]
     backward: Option<(u64, u64, u64)>,
     /// The first and last row that each record names, where groups are compared.
@@ -55,10 +55,10 @@ pub(crate) struct LinkLooked {
     spans: Vec<(u64, u64)>,
 }
 
-/// Looks at one cell.
-pub(crate) fn check_cell(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
-    let mut looked = LinkLooked {
-        found: sought.fresh.new_empty(),
+/// Checks one cell.
+pub(crate) fn check_cell(checks: &LinkChecks, chunk: &LinkChunk) -> LinkReport {
+    let mut report = LinkReport {
+        found: checks.fresh.new_empty(),
         rows: None,
         bytes: 0,
         cells: 0,
@@ -74,62 +74,62 @@ pub(crate) fn check_cell(sought: &Sought, chunk: &LinkChunk) -> LinkLooked {
     };
     let key = &chunk.key;
     match &chunk.rows {
-        Err(error) => looked.found.add(crate::cells::cell_finding(&sought.path, key, error)),
-        // The older families store cells of nothing.
-        Ok(None) if !sought.recorded => looked.rows = Some(0),
+        Err(error) => report.found.add(crate::cells::cell_finding(&checks.path, key, error)),
+        // Older families store empty cells.
+        Ok(None) if !checks.recorded => report.rows = Some(0),
         Ok(None) => {
-            let finding = Finding::new(&C28, &sought.path).in_cell(key);
-            looked.found.add(finding.with_details(
+            let finding = Finding::new(&C28, &checks.path).in_cell(key);
+            report.found.add(finding.with_details(
                 "nonempty_chunks",
                 "a cell, because it is listed",
                 "none",
             ));
         }
         Ok(Some(bytes)) => {
-            looked.cells = 1;
-            looked.bytes = to_u64(bytes.len());
-            match LinkCell::parse(bytes, sought.body, sought.shape) {
-                Ok(cell) => looked.records(sought, key, &cell),
+            report.cells = 1;
+            report.bytes = to_u64(bytes.len());
+            match LinkCell::parse(bytes, checks.body, checks.shape) {
+                Ok(cell) => report.check_records(checks, key, &cell),
                 Err(error) => {
                     let rule = match (error.class, error.field) {
                         (_, "perm_idx") => &C19,
                         (Class::Negative, "vi") => &C18,
                         _ => &C36,
                     };
-                    looked.found.add(Finding::from_format(rule, &sought.path, &error).in_cell(key));
+                    report.found.add(Finding::from_format(rule, &checks.path, &error).in_cell(key));
                 }
             }
         }
     }
-    for ((path, row), cell) in sought.attributes.iter().zip(&chunk.attributes) {
-        looked.attribute(path, *row, key, cell);
+    for ((path, row), cell) in checks.attributes.iter().zip(&chunk.attributes) {
+        report.check_attribute(path, *row, key, cell);
     }
-    looked.fragments(sought, chunk);
-    looked
+    report.check_fragments(checks, chunk);
+    report
 }
 
-impl LinkLooked {
-    fn records(&mut self, sought: &Sought, key: &ChunkKey, cell: &LinkCell<'_>) {
-        let path = &sought.path;
+impl LinkReport {
+    fn check_records(&mut self, checks: &LinkChecks, key: &ChunkKey, cell: &LinkCell<'_>) {
+        let path = &checks.path;
         self.rows = Some(to_u64(cell.len()));
         for lint in cell.lints().iter() {
             self.found.add(Finding::from_format(&C42, path, lint).in_cell(key).lint());
         }
-        let Some(chunks) = sought.form.chunks(&sought.family, key) else {
+        let Some(chunks) = checks.form.chunks(&checks.family, key) else {
             let finding = Finding::new(&C16, path).in_cell(key);
             self.found.add(finding.with_details("chunks of the ends", "keys of 64 bits", "others"));
             return;
         };
-        let ends = self.ends(sought, key, &chunks);
+        let ends = self.check_ends(checks, key, &chunks);
         let hashes: Vec<u64> = chunks.iter().map(|chunk| hash(chunk.components())).collect();
         self.copies = copies(&chunks);
         let (mut bad, rows): (u64, Vec<Option<u64>>) =
             (0, ends.iter().map(|end| end.and_then(|(table, place)| table.rows(place))).collect());
-        let record = u64::from(sought.shape.size());
+        let record = u64::from(checks.shape.size());
         // The records are the last bytes of the cell.
         let first = self.bytes.saturating_sub(record.saturating_mul(to_u64(cell.len())));
-        let item = u64::from(sought.shape.element().size());
-        let perm = if sought.shape.has_perm() { item } else { 0 };
+        let item = u64::from(checks.shape.element().size());
+        let perm = if checks.shape.has_perm() { item } else { 0 };
         for (at, link) in (0_u64..).zip(cell.records()) {
             let over =
                 link.rows().iter().zip(&rows).position(|(vi, rows)| rows.is_some_and(|n| *vi >= n));
@@ -137,13 +137,13 @@ impl LinkLooked {
                 bad += 1;
                 if bad == 1 {
                     let offset = first + at * record + perm + to_u64(end) * item;
-                    self.check_fragments(sought, key, offset, &link, end, &rows);
+                    self.report_row(checks, key, offset, &link, end, &rows);
                 }
                 continue;
             }
             let offset = first + at * record;
-            self.used(sought, offset, &link, &chunks, &hashes, &ends);
-            if sought.grouped {
+            self.add_record(checks, offset, &link, &chunks, &hashes, &ends);
+            if checks.grouped {
                 let rows = link.rows().iter().copied();
                 self.spans.extend(rows.clone().min().zip(rows.max()));
             }
@@ -164,9 +164,10 @@ impl LinkLooked {
         }
     }
 
-    fn check_fragments(
+    /// Reports C18: a row that its chunk does not have.
+    fn report_row(
         &mut self,
-        sought: &Sought,
+        checks: &LinkChecks,
         key: &ChunkKey,
         offset: u64,
         link: &LinkRecord,
@@ -176,7 +177,7 @@ impl LinkLooked {
         // The end was found to lie outside of its chunk, so it has a row and the chunk a count.
         let vi = link.rows().get(end).copied();
         let (Some(vi), Some(rows)) = (vi, rows.get(end).copied().flatten()) else { return };
-        let finding = Finding::new(&C18, &sought.path).in_cell(key).with_offset(offset);
+        let finding = Finding::new(&C18, &checks.path).in_cell(key).with_offset(offset);
         self.found.add(finding.with_details(
             "vi",
             format!("below {rows}, the rows of its chunk"),
@@ -184,19 +185,19 @@ impl LinkLooked {
         ));
     }
 
-    /// C15, C16, C17: the chunks of the ends. The place of each in the table of its level.
-    fn ends<'a>(
+    /// Checks C15, C16, C17: the chunks of the ends; returns their places in the tables of their levels.
+    fn check_ends<'a>(
         &mut self,
-        sought: &'a Sought,
+        checks: &'a LinkChecks,
         key: &ChunkKey,
         chunks: &[ChunkKey],
     ) -> Vec<Option<(&'a ChunkTable, usize)>> {
-        let within = sought.family.delta().0 == 0;
+        let within = checks.family.delta().0 == 0;
         let mut ends = Vec::with_capacity(chunks.len());
         for (at, chunk) in chunks.iter().enumerate() {
-            let table = if at == 0 { &*sought.source_chunks } else { &*sought.target_chunks };
+            let table = if at == 0 { &*checks.source_chunks } else { &*checks.target_chunks };
             let place = table.find(chunk.components());
-            if place.is_none() && (at == 0 || sought.has_target) {
+            if place.is_none() && (at == 0 || checks.has_target) {
                 let rule = if at == 0 {
                     &C15
                 } else if within {
@@ -204,7 +205,7 @@ impl LinkLooked {
                 } else {
                     &C17
                 };
-                let finding = Finding::new(rule, &sought.path).in_cell(key);
+                let finding = Finding::new(rule, &checks.path).in_cell(key);
                 let end = if at == 0 { "source" } else { "end" };
                 self.found.add(finding.with_details(end, "a chunk of its level", chunk));
             }
@@ -213,26 +214,26 @@ impl LinkLooked {
         ends
     }
 
-    /// What a record is used for.
-    fn used(
+    /// Adds a record to the sums that it is used for.
+    fn add_record(
         &mut self,
-        sought: &Sought,
+        checks: &LinkChecks,
         offset: u64,
         link: &LinkRecord,
         chunks: &[ChunkKey],
         hashes: &[u64],
         ends: &[Option<(&ChunkTable, usize)>],
     ) {
-        let uses = sought.uses;
+        let uses = checks.uses;
         let place = |at: usize| ends.get(at).copied().flatten();
         let hash = |at: usize, row: u64| row_id(hashes.get(at).copied().unwrap_or(0), row);
         if self.copies.0 > 1 {
-            // The same for each copy: the ends as they were given.
+            // Hash the ends in input order, so that all copies have the same hash.
             let stated = splitmix64_all(link.in_input_order().map(|(at, row)| hash(at, row)));
             self.sum = self.sum.wrapping_add(stated);
         }
-        if uses.faces && same_corner(link, chunks) {
-            let finding = Finding::new(&G9, &sought.path);
+        if uses.faces && has_equal_corners(link, chunks) {
+            let finding = Finding::new(&G9, &checks.path);
             let finding = chunks.first().map_or(finding.clone(), |key| finding.in_cell(key));
             self.found.add(finding.with_details(
                 "face",
@@ -274,8 +275,8 @@ impl LinkLooked {
         }
     }
 
-    /// C20: a row of values for each link.
-    fn attribute(&mut self, path: &str, row: u64, key: &ChunkKey, cell: &Cell) {
+    /// Checks C20: a row of values for each link.
+    fn check_attribute(&mut self, path: &str, row: u64, key: &ChunkKey, cell: &Cell) {
         match cell {
             Err(error) => self.found.add(crate::cells::cell_finding(path, key, error)),
             Ok(bytes) => {
@@ -283,24 +284,24 @@ impl LinkLooked {
                 self.cells += u64::from(bytes.is_some());
                 self.bytes += found;
                 let Some(rows) = self.rows else { return };
-                let wanted = rows.saturating_mul(row); // too large: more than any cell has
-                if found != wanted {
+                let expected_bytes = rows.saturating_mul(row); // too large: more than any cell has
+                if found != expected_bytes {
                     let finding = Finding::new(&C20, path).in_cell(key);
-                    let expected = format!("{wanted}, {rows} links of {row}");
+                    let expected = format!("{expected_bytes}, {rows} links of {row}");
                     self.found.add(finding.with_details("bytes of the rows", expected, found));
                 }
             }
         }
     }
 
-    /// C41, G10: the fragments over the links of a chunk.
-    fn fragments(&mut self, sought: &Sought, chunk: &LinkChunk) {
-        let (Some(path), Some(rows)) = (&sought.fragments, self.rows) else { return };
+    /// Checks C41, G10: the fragments over the links of a chunk.
+    fn check_fragments(&mut self, checks: &LinkChecks, chunk: &LinkChunk) {
+        let (Some(path), Some(rows)) = (&checks.fragments, self.rows) else { return };
         let key = &chunk.key;
         let bytes = match &chunk.fragments {
             Err(error) => return self.found.add(crate::cells::cell_finding(path, key, error)),
             Ok(None) => {
-                if sought.wants_fragments {
+                if checks.wants_fragments {
                     let finding = Finding::new(&C41, path).in_cell(key);
                     self.found.add(finding.with_details(
                         "cell",
@@ -335,16 +336,22 @@ impl LinkLooked {
             let found = index.rows_total().map_or_else(|| "too many".to_owned(), |n| n.to_string());
             self.found.add(finding.with_details("rows of the fragments", rows, found));
         }
-        if sought.grouped {
-            self.groups(sought, path, key, &index);
+        if checks.grouped {
+            self.check_groups(checks, path, key, &index);
         }
     }
 
-    /// G10: group k holds links among the rows of fragment k, and every link is in one group.
-    fn groups(&mut self, sought: &Sought, path: &str, key: &ChunkKey, index: &FragmentIndex<'_>) {
-        let Some(place) = sought.source_chunks.find(key.components()) else { return };
+    /// Checks G10: group k holds links among the rows of fragment k, and every link is in one group.
+    fn check_groups(
+        &mut self,
+        checks: &LinkChecks,
+        path: &str,
+        key: &ChunkKey,
+        index: &FragmentIndex<'_>,
+    ) {
+        let Some(place) = checks.source_chunks.find(key.components()) else { return };
         let finding = || Finding::new(&G10, path).in_cell(key);
-        if let Some(fragments) = sought.source_chunks.fragments(place).filter(|n| *n != index.len())
+        if let Some(fragments) = checks.source_chunks.fragments(place).filter(|n| *n != index.len())
         {
             return self.found.add(finding().with_details(
                 "groups of links",
@@ -352,15 +359,15 @@ impl LinkLooked {
                 index.len(),
             ));
         }
-        let mut seen = vec![false; self.spans.len()];
-        let ends = sought.source_chunks.fragment_ends(place).unwrap_or_default();
+        let mut is_grouped = vec![false; self.spans.len()];
+        let ends = checks.source_chunks.fragment_ends(place).unwrap_or_default();
         for (k, group) in index.iter().enumerate() {
-            // What is no range has rows that were not kept.
+            // The rows of a fragment that is no range are not kept.
             let inside = ends.get(k).filter(|ends| ends.is_range);
             for row in group_rows(&group) {
                 let at = saturating_usize(row);
-                if let Some(seen) = seen.get_mut(at).filter(|seen| !**seen) {
-                    *seen = true;
+                if let Some(flag) = is_grouped.get_mut(at).filter(|flag| !**flag) {
+                    *flag = true;
                 } else {
                     return self.found.add(finding().with_details("link", "in one group", row));
                 }
@@ -378,7 +385,7 @@ impl LinkLooked {
                 }
             }
         }
-        if let Some(row) = seen.iter().position(|seen| !seen) {
+        if let Some(row) = is_grouped.iter().position(|flag| !flag) {
             self.found.add(finding().with_details(
                 "link",
                 "in one group",
@@ -388,7 +395,7 @@ impl LinkLooked {
     }
 }
 
-/// How many chunks there are, each once, and which of them, in order, the first one is.
+/// Returns the number of distinct chunks, and the index of the first chunk among them in ascending order.
 fn copies(chunks: &[ChunkKey]) -> (usize, usize) {
     let mut sorted: Vec<&[i64]> = chunks.iter().map(ChunkKey::components).collect();
     let first = sorted.first().copied().unwrap_or_default();
@@ -398,12 +405,13 @@ fn copies(chunks: &[ChunkKey]) -> (usize, usize) {
     (sorted.len(), sorted.iter().position(|chunk| *chunk == first).unwrap_or(0))
 }
 
-fn same_corner(link: &LinkRecord, chunks: &[ChunkKey]) -> bool {
+/// Returns whether a face has the same row at every corner.
+fn has_equal_corners(link: &LinkRecord, chunks: &[ChunkKey]) -> bool {
     let same_row = link.rows().windows(2).all(|pair| pair.first() == pair.last());
     same_row && chunks.windows(2).all(|pair| pair.first() == pair.last())
 }
 
-/// Whether a child is followed by its parent in the fragment that has both.
+/// Returns whether a parent is after its child in the fragment that has both.
 pub(super) fn is_backward(table: &ChunkTable, chunk: usize, child: u64, parent: u64) -> bool {
     parent >= child
         && table
@@ -411,7 +419,7 @@ pub(super) fn is_backward(table: &ChunkTable, chunk: usize, child: u64, parent: 
             .is_some_and(|fragment| table.find_range(chunk, parent) == Some(fragment))
 }
 
-/// The rows of a group, of which there are no more than links.
+/// Returns the rows of a group, which are at most as many as links.
 fn group_rows(group: &Fragment<'_>) -> Vec<u64> {
     match group {
         // A group has as many rows as links, which were compared.
@@ -420,10 +428,10 @@ fn group_rows(group: &Fragment<'_>) -> Vec<u64> {
     }
 }
 
-/// The fragment of a chunk that begins with `row`.
+/// Returns the fragment of a chunk that begins with `row`.
 pub(super) fn find_first_row(table: &ChunkTable, chunk: usize, row: u64) -> Option<usize> {
     let ends: &[Ends] = table.fragment_ends(chunk)?;
-    // Fragments that ascend are searched; in the others, each is asked.
+    // Binary search for ascending fragments, else linear search.
     let at = ends.partition_point(|ends| u64::from(ends.first) < row);
     let begins = |ends: &Ends| ends.count > 0 && u64::from(ends.first) == row;
     let from = |at: usize| ends.get(at..).and_then(|rest| Some(at + rest.iter().position(begins)?));

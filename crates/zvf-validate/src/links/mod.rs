@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! open.rs       documents and names                           C10 to C13, C17, C37
-//! segment.rs    one array that can be looked into
+//! segment.rs    one array that can be checked
 //! look.rs       one cell of it                                C15 to C20, C36, C41, G6, G9, G10
 //! blob.rs       links across chunks before 0.8                C16 to C18, C20, G6
 //! total.rs      what all cells of a family add up to          C14, C19, G6
@@ -26,11 +26,11 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{GeometryType, LayoutFamily as Layout};
 use zvf_store::Cells;
 
-use self::look::{LinkChunk, LinkLooked, check_cell};
-use self::segment::{Form, Segment, Sought, Uses};
+use self::look::{LinkChunk, LinkReport, check_cell};
+use self::segment::{Form, LinkChecks, Segment, Uses};
 use self::total::Total;
 use crate::finding::Finding;
-use crate::level::{FamilySeen, LevelState};
+use crate::level::{FamilyWidth, LevelState};
 use crate::parts::Stage;
 use crate::pipeline::{Cell, read, scan};
 use crate::rules::consistency::C41;
@@ -38,47 +38,47 @@ use crate::rules::geometry::G10;
 use crate::stop::Stop;
 use crate::validation::Validation;
 
-/// Everything about the links of level `at`.
+/// Checks the links of level `at`.
 pub(crate) async fn check(
     run: &mut Validation,
     levels: &mut [LevelState],
     at: usize,
 ) -> Result<(), Stop> {
     let Some(level) = levels.get(at) else { return Ok(()) };
-    let families = open::families(run, levels, level).await?;
-    let (mut seen, mut sums) = (Vec::new(), Vec::new());
+    let families = open::open_families(run, levels, level).await?;
+    let (mut widths, mut sums) = (Vec::new(), Vec::new());
     for opened in families {
         let (delta, width) = (opened.delta.0, opened.family.link_width());
-        seen.push(FamilySeen { delta, width });
+        widths.push(FamilyWidth { delta, width });
         let mut total = Total::new(run, level, &opened);
         for segment in &opened.segments {
-            cells(run, levels, level, segment, &mut total).await?;
+            check_segment(run, levels, level, segment, &mut total).await?;
         }
         if run.store.family() != Layout::C && !run.work.is_before(Stage::Objects) {
             blob::check(run, levels, level, &opened, &mut total).await?;
         }
         total.check_totals(run, &opened);
-        sums.push(total.sums(level));
+        sums.push(total.into_sums(level));
     }
     if let Some(level) = levels.get_mut(at) {
-        level.families = seen;
+        level.families = widths;
         for sums in sums {
-            sums.hand_over(level);
+            sums.store_in(level);
         }
     }
     Ok(())
 }
 
-/// Every cell of a segment.
-async fn cells(
+/// Checks every cell of a segment.
+async fn check_segment(
     run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
     segment: &Segment,
     total: &mut Total,
 ) -> Result<(), Stop> {
-    let sought = Arc::new(sought(run, levels, level, segment));
-    total.begin(run, level, &sought.path, sought.uses);
+    let checks = Arc::new(link_checks(run, levels, level, segment));
+    total.begin(run, level, &checks.path, checks.uses);
     let keys: Vec<ChunkKey> = segment.array.keys.iter().collect();
     check_missing_fragments(run, level, segment, keys.len());
     let attributes = segment.attributes.iter().map(|(array, _)| &array.cells);
@@ -87,29 +87,29 @@ async fn cells(
         .chain(attributes)
         .collect();
     let options = run.options.clone();
-    let of = to_u64(keys.len());
-    let reading = async |range: Range<usize>| {
+    let total_cells = to_u64(keys.len());
+    let read_batch = async |range: Range<usize>| {
         let keys = keys.get(range).unwrap_or_default();
         let taken: Vec<ChunkKey> =
             keys.iter().filter(|key| options.takes_cell(key)).copied().collect();
         let (cells, bytes) = read(&arrays, &taken).await?;
         Ok(((taken, cells), bytes))
     };
-    let shared = Arc::clone(&sought);
-    let looking = move |(keys, cells): (Vec<ChunkKey>, Vec<Vec<Cell>>)| {
-        let chunks = chunks(&shared, &keys, cells);
+    let shared = Arc::clone(&checks);
+    let check_batch = move |(keys, cells): (Vec<ChunkKey>, Vec<Vec<Cell>>)| {
+        let chunks = group_by_chunk(&shared, &keys, cells);
         chunks.par_iter().map(|chunk| check_cell(&shared, chunk)).collect::<Vec<_>>()
     };
     // Before 0.9, counts are those of links across chunks alone.
     let counted = !matches!(segment.form, Form::Same);
     let work = run.work.clone();
-    let taking = |range: Range<usize>, looked: Vec<LinkLooked>| {
-        for looked in looked {
-            total.take(run, looked, counted);
+    let take_batch = |range: Range<usize>, reports: Vec<LinkReport>| {
+        for report in reports {
+            total.take(run, report, counted);
         }
-        run.step(&sought.path, to_u64(range.end), of)
+        run.step(&checks.path, to_u64(range.end), total_cells)
     };
-    scan((&work, Stage::Links, &sought.path), keys.len(), reading, looking, taking).await
+    scan((&work, Stage::Links, &checks.path), keys.len(), read_batch, check_batch, take_batch).await
 }
 
 /// C41: links within chunks, and no index of fragments over them.
@@ -139,19 +139,20 @@ fn check_missing_fragments(
     }
 }
 
-fn sought(
+/// Collects the checks of a segment.
+fn link_checks(
     run: &Validation,
     levels: &[LevelState],
     level: &LevelState,
     segment: &Segment,
-) -> Sought {
+) -> LinkChecks {
     let delta = segment.family.delta();
     let number = i64::from(level.node.number()) + i64::from(delta.0);
     let other = levels.iter().find(|other| i64::from(other.node.number()) == number);
     // The older families put both ends under the key of the cell.
-    let there = other.map(|other| Arc::clone(&other.chunks)).unwrap_or_default();
+    let target_chunks = other.map(|other| Arc::clone(&other.chunks)).unwrap_or_default();
     let attributes = segment.attributes.iter().map(|(array, row)| (array.path.clone(), *row));
-    Sought {
+    LinkChecks {
         fresh: run.found.new_empty(),
         path: segment.array.path.clone(),
         recorded: segment.array.recorded,
@@ -164,20 +165,21 @@ fn sought(
         wants_fragments: true,
         grouped: level.node.meta().fragment_link_groups,
         source_chunks: Arc::clone(&level.chunks),
-        target_chunks: there,
+        target_chunks,
         has_target: other.is_some_and(|other| other.vertices.is_some()),
         uses: uses(level, segment),
     }
 }
 
+/// Returns what the records of a segment are used for.
 fn uses(level: &LevelState, segment: &Segment) -> Uses {
     let uses = find_uses(level, &segment.family);
-    // What follows for lines and faces is stated of 0.9 alone.
+    // Only 0.9 specifies bridges of lines and faces.
     let stated = matches!(segment.form, Form::Offsets(_));
     Uses { bridges: uses.bridges && stated, faces: uses.faces && stated, ..uses }
 }
 
-/// What records of `family` are used for.
+/// Returns what the records of `family` are used for.
 fn find_uses(level: &LevelState, family: &LinkPolicy) -> Uses {
     let width = family.link_width();
     if family.delta() != Delta::SAME {
@@ -199,11 +201,11 @@ fn find_uses(level: &LevelState, family: &LinkPolicy) -> Uses {
     }
 }
 
-/// The cells of a batch by chunk.
-fn chunks(sought: &Sought, keys: &[ChunkKey], cells: Vec<Vec<Cell>>) -> Vec<LinkChunk> {
+/// Groups the cells of a batch by chunk.
+fn group_by_chunk(checks: &LinkChecks, keys: &[ChunkKey], cells: Vec<Vec<Cell>>) -> Vec<LinkChunk> {
     let mut arrays = cells.into_iter().map(Vec::into_iter).collect::<Vec<_>>().into_iter();
     let mut rows = arrays.next().unwrap_or_default();
-    let mut fragments = if sought.fragments.is_some() { arrays.next() } else { None };
+    let mut fragments = if checks.fragments.is_some() { arrays.next() } else { None };
     let mut attributes: Vec<_> = arrays.collect();
     let next = |cells: &mut std::vec::IntoIter<Cell>| cells.next().unwrap_or(Ok(None));
     keys.iter()

@@ -16,7 +16,7 @@ use zvf_metadata::{
     Capability, LayoutFamily as Layout, LinkStore, MetadataError, Node, Object, Token,
 };
 
-use super::segment::{Form, Segment, element};
+use super::segment::{Form, Segment, link_integer};
 use crate::array::ChunkArray;
 use crate::finding::Finding;
 use crate::level::LevelState;
@@ -26,9 +26,9 @@ use crate::rules::structure::{S17, S18};
 use crate::stop::Stop;
 use crate::validation::Validation;
 
-/// One family that can be looked into.
+/// One link family that can be checked.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenFamily {
     pub(crate) delta: Delta,
     pub(crate) family: LinkPolicy,
     pub(crate) doc: LinksFamily,
@@ -36,14 +36,14 @@ pub(crate) struct Opened {
     pub(crate) path: String,
     pub(crate) segments: Vec<Segment>,
     /// Records across chunks that lie in no cell.
-    pub(crate) loose: Loose,
-    /// Whether all segments are among them, so that counts can be compared.
+    pub(crate) loose: LooseRecords,
+    /// Whether all segments could be opened, so that counts can be compared.
     pub(crate) complete: bool,
 }
 
-/// Where the records across chunks are, before they are cells.
+/// Records across chunks that are not in cells.
 #[derive(Debug)]
-pub(crate) enum Loose {
+pub(crate) enum LooseRecords {
     None,
     /// One blob of records that carry the chunks of their ends.
     Flat(String),
@@ -58,12 +58,12 @@ pub(crate) struct Leaf {
     pub(crate) chunks: Vec<ChunkKey>,
 }
 
-/// All families of a level.
-pub(crate) async fn families(
+/// Opens all link families of a level.
+pub(crate) async fn open_families(
     run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
-) -> Result<Vec<Opened>, Stop> {
+) -> Result<Vec<OpenFamily>, Stop> {
     let native = run.store.family() == Layout::C;
     let mut deltas = Vec::new();
     for group in if native { &["links"][..] } else { &["links", "cross_chunk_links"] } {
@@ -86,14 +86,14 @@ pub(crate) async fn families(
     for (delta, name) in deltas {
         opened.extend(match native {
             true => open_c(run, levels, level, delta, &name).await?,
-            false => older(run, levels, level, delta, &name).await?,
+            false => open_older(run, levels, level, delta, &name).await?,
         });
     }
     Ok(opened)
 }
 
-/// The attributes of the node at `path`, where there is one.
-async fn attributes(run: &mut Validation, path: &str) -> Result<Option<Object>, Stop> {
+/// Reads the attributes of the node at `path`, if it exists.
+async fn read_attributes(run: &mut Validation, path: &str) -> Result<Option<Object>, Stop> {
     match run.store.nodes().node(path).await {
         Ok(Some(node)) => Ok(Some(match &*node {
             Node::Group(group) => group.attributes.clone(),
@@ -104,16 +104,16 @@ async fn attributes(run: &mut Validation, path: &str) -> Result<Option<Object>, 
     }
 }
 
-/// As 0.9 has it.
+/// Opens a family of 0.9.
 async fn open_c(
     run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
     delta: Delta,
     name: &str,
-) -> Result<Option<Opened>, Stop> {
+) -> Result<Option<OpenFamily>, Stop> {
     let path = level.path(&format!("links/{name}"));
-    let Some(attributes) = attributes(run, &path).await? else {
+    let Some(attributes) = read_attributes(run, &path).await? else {
         let details = ("zarr.json", "the document of a link family", "nothing");
         run.add(Finding::new(&M20, &path).with_details(details.0, details.1, details.2));
         return Ok(None);
@@ -129,9 +129,11 @@ async fn open_c(
     if doc.sid_ndim.is_none_or(|n| n == 0) && names.is_empty() {
         run.add(Finding::new(&C10, &path).with_details("sid_ndim", "a number of axes", "none"));
     }
-    let Some(family) = policy(run, levels, level, &path, &doc, delta) else { return Ok(None) };
+    let Some(family) = check_policy(run, levels, level, &path, &doc, delta) else {
+        return Ok(None);
+    };
     let (rank, width) = (family.sid_ndim(), family.link_width());
-    let values = values(run, level, name).await?;
+    let values = list_values(run, level, name).await?;
     let (mut segments, mut complete) = (Vec::new(), true);
     for child in &names {
         let path = format!("{path}/{child}");
@@ -145,7 +147,7 @@ async fn open_c(
         };
         check_signs(run, &path, &family, &offsets);
         let segment =
-            segment(run, level, &family, &offsets, &format!("links/{name}/{child}")).await?;
+            open_segment(run, level, &family, &offsets, &format!("links/{name}/{child}")).await?;
         let Some(mut segment) = segment else {
             complete = false;
             continue;
@@ -153,7 +155,7 @@ async fn open_c(
         for (attribute, names) in &values {
             let attribute = format!("link_attributes/{attribute}/{name}/{child}");
             if names.contains(child) {
-                let value = value(run, level, &attribute, Some(&offsets)).await?;
+                let value = open_values(run, level, &attribute, Some(&offsets)).await?;
                 segment.attributes.extend(value);
             } else if !segment.array.keys.is_empty() {
                 let details = ("array", "values for the links of its segment", "nothing");
@@ -172,11 +174,11 @@ async fn open_c(
             run.add(Finding::new(&C20, path).with_details(details.0, details.1, details.2));
         }
     }
-    Ok(Some(Opened { delta, family, doc, path, segments, loose: Loose::None, complete }))
+    Ok(Some(OpenFamily { delta, family, doc, path, segments, loose: LooseRecords::None, complete }))
 }
 
-/// The attributes of links that have values for a family, with the names of their arrays.
-async fn values(
+/// Lists the attributes of links that have values for a family, with the names of their arrays.
+async fn list_values(
     run: &mut Validation,
     level: &LevelState,
     delta: &str,
@@ -193,8 +195,8 @@ async fn values(
     Ok(values)
 }
 
-/// An array of values, and the bytes of a row.
-async fn value(
+/// Opens an array of values; returns the bytes of a row, too.
+async fn open_values(
     run: &mut Validation,
     level: &LevelState,
     name: &str,
@@ -222,7 +224,7 @@ async fn value(
     }
 }
 
-/// C12, C13: undirected families that store links once sort their ends.
+/// Checks C12, C13: undirected families that store links once sort their ends.
 fn check_signs(run: &mut Validation, path: &str, family: &LinkPolicy, offsets: &Offsets) {
     if family.delta() != Delta::SAME
         || family.is_directed()
@@ -243,8 +245,8 @@ fn check_signs(run: &mut Validation, path: &str, family: &LinkPolicy, offsets: &
     }
 }
 
-/// C37: one array of a family.
-async fn segment(
+/// Opens one array of a family and checks C37.
+async fn open_segment(
     run: &mut Validation,
     level: &LevelState,
     family: &LinkPolicy,
@@ -263,8 +265,8 @@ async fn segment(
     };
     let intra = offsets.are_zero();
     let fits = check_agreement(run, &path, &doc, family, offsets);
-    let (Some(element), true) = (element(dtype), fits) else {
-        if element(dtype).is_none() {
+    let (Some(element), true) = (link_integer(dtype), fits) else {
+        if link_integer(dtype).is_none() {
             run.add(Finding::new(&S17, &path).with_details(
                 "dtype",
                 "little-endian integers",
@@ -290,7 +292,7 @@ async fn segment(
     }))
 }
 
-/// Whether an array says of itself what its name and its family say.
+/// Checks C37: the document of an array agrees with its name and its family.
 fn check_agreement(
     run: &mut Validation,
     path: &str,
@@ -301,37 +303,37 @@ fn check_agreement(
     let has_perm = family.has_perm(offsets.are_zero());
     let named: Vec<&[i64]> = offsets.iter().collect();
     let mut fits = true;
-    let mut say = |subject: &str, expected: String, found: String| {
+    let mut report = |subject: &str, expected: String, found: String| {
         run.add(Finding::new(&C37, path).with_details(subject, expected, found));
         fits = false;
     };
     if let Some(found) = doc.link_width.filter(|found| *found != to_u64(family.link_width())) {
-        say("link_width", family.link_width().to_string(), found.to_string());
+        report("link_width", family.link_width().to_string(), found.to_string());
     }
     if let Some(found) = doc.level_delta.filter(|found| *found != i64::from(family.delta().0)) {
-        say("level_delta", family.delta().to_string(), found.to_string());
+        report("level_delta", family.delta().to_string(), found.to_string());
     }
     if let Some(found) = doc.has_perm.filter(|found| *found != has_perm) {
-        say("has_perm", has_perm.to_string(), found.to_string());
+        report("has_perm", has_perm.to_string(), found.to_string());
     }
     if let Some(found) = doc.offsets.as_ref().filter(|found| **found != named) {
-        say("offsets", format!("{named:?}, as the array is named"), format!("{found:?}"));
+        report("offsets", format!("{named:?}, as the array is named"), format!("{found:?}"));
     }
     fits
 }
 
-/// As the versions before 0.9 have it.
-async fn older(
+/// Opens a family of a version before 0.9.
+async fn open_older(
     run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
     delta: Delta,
     name: &str,
-) -> Result<Option<Opened>, Stop> {
+) -> Result<Option<OpenFamily>, Stop> {
     let path = level.path(&format!("cross_chunk_links/{name}"));
-    let between = attributes(run, &path).await?.filter(|attributes| !attributes.is_empty());
+    let between = read_attributes(run, &path).await?.filter(|attributes| !attributes.is_empty());
     let within_path = level.path(&format!("links/{name}"));
-    let within = attributes(run, &within_path).await?;
+    let within = read_attributes(run, &within_path).await?;
     let parsed = within.map(LinkSegment::parse).transpose();
     let within = ok_or_report(run, &within_path, parsed).flatten();
     let doc = match between {
@@ -350,22 +352,24 @@ async fn older(
         run.add(Finding::new(&S17, &path).with_details("layout", "cells or one blob", layout));
         return Ok(None);
     }
-    let Some(family) = policy(run, levels, level, &path, &doc, delta) else { return Ok(None) };
+    let Some(family) = check_policy(run, levels, level, &path, &doc, delta) else {
+        return Ok(None);
+    };
     let mut segments = Vec::new();
-    if within && let Some(segment) = check_same_chunk(run, level, &family, name).await? {
+    if within && let Some(segment) = open_same_chunk(run, level, &family, name).await? {
         segments.push(segment);
     }
     let flat = format!("{path}/{DATA}");
-    let (mut loose, mut complete) = (Loose::None, true);
+    let (mut loose, mut complete) = (LooseRecords::None, true);
     if doc.layout.is_some() {
         check_announced(run);
-        loose = Loose::Leaves(leaves(run, &family, &path).await?);
-    } else if attributes(run, &flat).await?.is_some() {
-        loose = Loose::Flat(flat);
+        loose = LooseRecords::Leaves(list_leaves(run, &family, &path).await?);
+    } else if read_attributes(run, &flat).await?.is_some() {
+        loose = LooseRecords::Flat(flat);
     } else if let Some(stated) = doc.num_links.filter(|n| *n > 0) {
         let joined = match run.store.family() {
             Layout::A => None,
-            Layout::B0 | Layout::B1 | Layout::C => joined(run, level, &family, name).await?,
+            Layout::B0 | Layout::B1 | Layout::C => open_joined(run, level, &family, name).await?,
         };
         complete = joined.as_ref().is_some_and(|segment| !segment.array.keys.is_empty());
         if !complete {
@@ -378,12 +382,12 @@ async fn older(
         }
         segments.extend(joined);
     }
-    Ok(Some(Opened { delta, family, doc, path, segments, loose, complete }))
+    Ok(Some(OpenFamily { delta, family, doc, path, segments, loose, complete }))
 }
 
-/// C37: links within chunks and those between them have one width, unless one of the two holds nothing;
-/// whether those within are to be looked at. Writers of 0.6 and 0.7 leave an empty family of width 2 between
-/// chunks beside faces.
+/// Checks C37: links within chunks and those between them have one width, unless one of the two is empty; returns
+/// whether those within are to be checked. Writers of 0.6 and 0.7 leave an empty family of width 2 between chunks
+/// beside faces.
 async fn check_one_width(
     run: &mut Validation,
     level: &LevelState,
@@ -412,7 +416,7 @@ async fn check_one_width(
     Ok(None)
 }
 
-/// M21: the layout is announced.
+/// Checks M21: the layout is announced.
 fn check_announced(run: &mut Validation) {
     if !run.store.root().zarr_vectors.has(Capability::PartitionedCrossChunkLinks) {
         let finding = Finding::new(&M21, "zarr.json");
@@ -421,8 +425,12 @@ fn check_announced(run: &mut Validation) {
     }
 }
 
-/// C37: every blob `<chunk 0>/../<chunk K-1>/data` below a family, whose chunks are sorted.
-async fn leaves(run: &mut Validation, family: &LinkPolicy, path: &str) -> Result<Vec<Leaf>, Stop> {
+/// Lists the blobs `<chunk 0>/../<chunk K-1>/data` below a family; checks C37: their chunks are sorted.
+async fn list_leaves(
+    run: &mut Validation,
+    family: &LinkPolicy,
+    path: &str,
+) -> Result<Vec<Leaf>, Stop> {
     let (mut leaves, mut open) = (Vec::new(), vec![(path.to_owned(), Vec::<ChunkKey>::new())]);
     while let Some((path, chunks)) = open.pop() {
         for child in run.names(&C37, &path).await? {
@@ -456,7 +464,7 @@ async fn leaves(run: &mut Validation, family: &LinkPolicy, path: &str) -> Result
     Ok(leaves)
 }
 
-/// The value, or a finding why there is none.
+/// Returns the parsed value, or reports why it does not parse.
 fn ok_or_report<T>(
     run: &mut Validation,
     path: &str,
@@ -465,8 +473,8 @@ fn ok_or_report<T>(
     parsed.map_err(|error| run.add(Finding::from_metadata(&M20, path, &error))).ok()
 }
 
-/// `links/<delta>` before 0.9: all ends have the key of the cell.
-async fn check_same_chunk(
+/// Opens `links/<delta>` before 0.9: all ends have the key of the cell.
+async fn open_same_chunk(
     run: &mut Validation,
     level: &LevelState,
     family: &LinkPolicy,
@@ -485,13 +493,13 @@ async fn check_same_chunk(
     let mut attributes = Vec::new();
     for attribute in run.names(&C20, &level.path("link_attributes")).await? {
         let path = format!("link_attributes/{attribute}/{name}");
-        attributes.extend(value(run, level, &path, None).await?);
+        attributes.extend(open_values(run, level, &path, None).await?);
     }
     Ok(Some(Segment { array, family, form: Form::Same, shape, body, attributes, fragments }))
 }
 
-/// `cross_chunk_links/<delta>` of 0.8.
-async fn joined(
+/// Opens `cross_chunk_links/<delta>` of 0.8.
+async fn open_joined(
     run: &mut Validation,
     level: &LevelState,
     family: &LinkPolicy,
@@ -507,8 +515,8 @@ async fn joined(
     Ok(Some(Segment { array, family: *family, form, shape, body, attributes, fragments }))
 }
 
-/// C17, C37: what a family says of itself, and where it leads.
-fn policy(
+/// Checks C17, C37: the document of a family and its target level; returns the policy of the family.
+fn check_policy(
     run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
@@ -517,20 +525,20 @@ fn policy(
     delta: Delta,
 ) -> Option<LinkPolicy> {
     let rank = level.node.key_rank();
-    let mut say =
+    let mut report =
         |subject: &str, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
             run.add(Finding::new(&C37, path).with_details(subject, expected, found));
         };
     if doc.level_delta != i64::from(delta.0) {
-        say("level_delta", &delta, &doc.level_delta);
+        report("level_delta", &delta, &doc.level_delta);
         return None;
     }
     if let Some(found) = doc.sid_ndim.filter(|found| *found != to_u64(rank) && *found != 0) {
-        say("sid_ndim", &rank, &found);
+        report("sid_ndim", &rank, &found);
         return None;
     }
     let Ok(family) = LinkPolicy::new(saturating_usize(doc.link_width), rank) else {
-        say("link_width", &"1 to 8", &doc.link_width);
+        report("link_width", &"1 to 8", &doc.link_width);
         return None;
     };
     let family = if doc.directed { family.directed() } else { family };
@@ -538,7 +546,7 @@ fn policy(
         Token::Known(LinkStore::Canonical) => family,
         Token::Known(LinkStore::Duplicate) => family.stored(LinkStorage::Duplicate),
         Token::Other(other) => {
-            say("store", &"canonical or duplicate", other);
+            report("store", &"canonical or duplicate", other);
             return None;
         }
     };
@@ -547,30 +555,37 @@ fn policy(
     }
     let number = i64::from(level.node.number()) + i64::from(delta.0);
     let Some(other) = levels.iter().find(|other| i64::from(other.node.number()) == number) else {
-        // A level that was taken out leaves the others as they are.
+        // Removing a level does not change the others.
         run.add(
             Finding::new(&C17, path).with_details("level", "one of the store", number).warning(),
         );
         return None;
     };
-    let anchor = anchor(run, level, other, rank)?;
+    let anchor = level_anchor(run, level, other, rank)?;
     family.with_delta(delta, anchor).ok()
 }
 
-fn anchor(run: &Validation, level: &LevelState, other: &LevelState, rank: usize) -> Option<Anchor> {
+/// Returns the anchor of links between two levels.
+fn level_anchor(
+    run: &Validation,
+    level: &LevelState,
+    other: &LevelState,
+    rank: usize,
+) -> Option<Anchor> {
     let root = run.store.root();
-    let (here, there) = (
+    let (own_shape, other_shape) = (
         level.node.meta().effective_chunk_shape(root),
         other.node.meta().effective_chunk_shape(root),
     );
-    if here == there {
+    if own_shape == other_shape {
         return Anchor::same_chunks(rank).ok();
     }
     let shape = ChunkShape::new(&root.zarr_vectors.chunk_shape).ok()?;
     let ratio = |chunk: &[f64]| ChunkShape::new(chunk).ok()?.ratio_to(&shape).ok();
-    Anchor::between_levels(&ratio(here)?, &ratio(there)?, rank).ok()
+    Anchor::between_levels(&ratio(own_shape)?, &ratio(other_shape)?, rank).ok()
 }
 
-/// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.
+/// The layout between 0.7 and 0.8 that can be read.
 const PARTITIONED: &str = "partitioned_v1";
+/// The name of its leaves and of the single blob.
 const DATA: &str = "data";

@@ -1,4 +1,4 @@
-//! One array of links that can be looked into: what its rows are, and in which chunks they end.
+//! One array of links: the form of its rows, and the chunks of their ends.
 //!
 //! ```text
 //! Offsets   0.9: the source is the cell, the others lie where the name of the array says
@@ -30,7 +30,7 @@ pub(crate) struct Segment {
     pub(crate) fragments: Option<ChunkArray>,
 }
 
-/// Where the ends of a record lie.
+/// How the chunks of the ends of a record are determined.
 #[derive(Clone, Debug)]
 pub(crate) enum Form {
     Offsets(Box<Offsets>),
@@ -38,12 +38,12 @@ pub(crate) enum Form {
     Joined,
 }
 
-/// What is looked for in a segment; shared by all its cells.
+/// The checks of a segment, shared by all its cells.
 #[derive(Debug)]
-pub(crate) struct Sought {
+pub(crate) struct LinkChecks {
     pub(crate) fresh: Findings,
     pub(crate) path: String,
-    /// Whether cells are listed: then each that is listed must be there.
+    /// Whether cells are listed; then each listed cell must exist.
     pub(crate) recorded: bool,
     pub(crate) family: LinkPolicy,
     pub(crate) form: Form,
@@ -51,19 +51,19 @@ pub(crate) struct Sought {
     pub(crate) body: Body,
     pub(crate) attributes: Vec<(String, u64)>,
     pub(crate) fragments: Option<String>,
-    /// Whether fragments are wanted for each cell, and missing ones reported.
+    /// Whether missing fragments of a cell are reported.
     pub(crate) wants_fragments: bool,
     /// Whether links are grouped by the fragments of their rows.
     pub(crate) grouped: bool,
     pub(crate) source_chunks: Arc<ChunkTable>,
     pub(crate) target_chunks: Arc<ChunkTable>,
-    /// Whether the other level is there at all.
+    /// Whether the other level exists.
     pub(crate) has_target: bool,
-    /// Whether cells of a chunk that does not exist are reported: all chunks are known.
+    /// The uses of the links.
     pub(crate) uses: Uses,
 }
 
-/// What links are used for beyond their rows. Ends count as they were given.
+/// What links are used for beyond their rows. Ends are in input order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
     /// The links of skeletons: which end is the child.
@@ -77,7 +77,7 @@ pub(crate) struct Uses {
 }
 
 impl Form {
-    /// The chunks of the ends of records in cell `key`; none where there are no such chunks.
+    /// Returns the chunks of the ends of records in cell `key`; `None` if there are no such chunks.
     pub(crate) fn chunks(&self, family: &LinkPolicy, key: &ChunkKey) -> Option<Vec<ChunkKey>> {
         match self {
             Self::Offsets(offsets) => {
@@ -92,8 +92,8 @@ impl Form {
     }
 }
 
-/// The integer type of rows; none where it is none that links may have.
-pub(crate) fn element(dtype: Dtype) -> Option<LinkInteger> {
+/// Returns the integer type of rows; `None` if links cannot have it.
+pub(crate) fn link_integer(dtype: Dtype) -> Option<LinkInteger> {
     let signed = dtype.kind == DtypeKind::Int;
     if dtype.big_endian || !(signed || dtype.kind == DtypeKind::UInt) {
         return None;

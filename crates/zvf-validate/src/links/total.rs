@@ -1,7 +1,7 @@
-//! What all cells of a link family add up to: counts, copies, parents, and who leads where.
+//! Totals over all cells of a link family: counts, copies, parents and sources.
 //!
-//! Links are not kept: each adds to sums that do not depend on their order, and rows that are a child or a
-//! source are bits.
+//! Links are not stored: each adds to order-independent checksums, and bitmaps mark the rows that are a child or a
+//! source.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use zvf_format::link::LinkStorage;
 use zvf_format::num::saturating_usize;
 use zvf_metadata::LayoutFamily as Layout;
 
-use super::look::{LinkLooked, find_first_row};
-use super::open::Opened;
+use super::look::{LinkReport, find_first_row};
+use super::open::OpenFamily;
 use super::segment::Uses;
 use crate::chunks::ChunkTable;
 use crate::finding::Finding;
@@ -21,35 +21,35 @@ use crate::rules::geometry::G6;
 use crate::rules::pyramid::P6;
 use crate::validation::Validation;
 
-/// What is gathered over the cells of a family.
+/// Totals over the cells of a family.
 pub(super) struct Total {
     delta: Delta,
-    /// Rows that are counted; none where a cell could not be read.
+    /// Number of counted rows; `None` if a cell could not be read.
     physical: Option<u64>,
-    /// Whether every row was seen, counted or not.
+    /// Whether every row was read, counted or not.
     complete: bool,
-    /// Rows by the number of chunks that their ends lie in, and by which of them the copy is of.
+    /// Rows by the number of chunks of their ends, and by the index of the chunk of the copy.
     copies: BTreeMap<usize, BTreeMap<usize, (u64, u64)>>,
     parents: Option<Vec<u8>>,
-    /// Which rows of the level are a child, and how many of them twice.
+    /// Bitmap of the rows that are a child, and the number of repeated children.
     children: Option<Vec<u64>>,
     twice: u64,
     bridges: Option<Vec<u64>>,
     sum: u64,
     links: u64,
-    /// Which rows of the level are a source.
+    /// Bitmap of the rows that are a source.
     sources: Option<Vec<u64>>,
 }
 
-/// What is left of it for the level.
-pub(super) struct Sums {
+/// The sums of a family that the level keeps.
+pub(super) struct FamilySums {
     parents: Option<Vec<u8>>,
     bridges: Option<Vec<u64>>,
     between: Option<Between>,
 }
 
 impl Total {
-    pub(super) fn new(run: &mut Validation, level: &LevelState, opened: &Opened) -> Self {
+    pub(super) fn new(run: &mut Validation, level: &LevelState, opened: &OpenFamily) -> Self {
         let complete = opened.complete && run.options.takes_all();
         let upward = opened.delta.0 > 0 && run.options.wants(&P6);
         Self {
@@ -63,11 +63,11 @@ impl Total {
             bridges: None,
             sum: 0,
             links: 0,
-            sources: if upward { bits(run, level, &P6, &opened.path) } else { None },
+            sources: if upward { allocate_bitmap(run, level, &P6, &opened.path) } else { None },
         }
     }
 
-    /// Makes room for what links are used for.
+    /// Allocates the tables for the uses of links.
     pub(super) fn begin(
         &mut self,
         run: &mut Validation,
@@ -77,7 +77,7 @@ impl Total {
     ) {
         if uses.child.is_some() && self.parents.is_none() && level.chunks.ends.is_some() {
             self.parents = Some(vec![0; saturating_usize(level.chunks.total_fragments())]);
-            self.children = bits(run, level, &G6, path);
+            self.children = allocate_bitmap(run, level, &G6, path);
         }
         if uses.bridges && self.bridges.is_none() {
             self.bridges = Some(vec![0; level.chunks.len()]);
@@ -85,37 +85,37 @@ impl Total {
     }
 
     /// Adds a cell; its rows to the counts where they are `counted`.
-    pub(super) fn take(&mut self, run: &mut Validation, looked: LinkLooked, counted: bool) {
-        let rows = looked.rows.unwrap_or(0); // without rows it is not complete
+    pub(super) fn take(&mut self, run: &mut Validation, report: LinkReport, counted: bool) {
+        let rows = report.rows.unwrap_or(0); // without rows it is not complete
         self.links += rows;
-        self.complete &= looked.rows.is_some();
+        self.complete &= report.rows.is_some();
         if counted {
-            self.physical = self.physical.zip(looked.rows).map(|(sum, rows)| sum + rows);
-            let (chunks, lead) = looked.copies;
+            self.physical = self.physical.zip(report.rows).map(|(sum, rows)| sum + rows);
+            let (chunks, lead) = report.copies;
             let (n, sum) = self.copies.entry(chunks).or_default().entry(lead).or_default();
             *n += rows;
-            *sum = sum.wrapping_add(looked.sum);
+            *sum = sum.wrapping_add(report.sum);
         }
-        self.sum = self.sum.wrapping_add(looked.between);
-        for fragment in looked.followed {
+        self.sum = self.sum.wrapping_add(report.between);
+        for fragment in report.followed {
             self.follow(fragment);
         }
-        if let (Some(bridges), Some((chunk, sum))) = (&mut self.bridges, looked.bridges)
+        if let (Some(bridges), Some((chunk, sum))) = (&mut self.bridges, report.bridges)
             && let Some(total) = bridges.get_mut(chunk)
         {
             *total = total.wrapping_add(sum);
         }
-        for row in looked.children {
+        for row in report.children {
             self.set_child(row);
         }
-        for row in looked.sources {
+        for row in report.sources {
             self.set_source(row);
         }
         let checked = &mut run.checked;
-        checked.cells += looked.cells;
-        checked.bytes += looked.bytes;
+        checked.cells += report.cells;
+        checked.bytes += report.bytes;
         checked.links += rows;
-        run.found.absorb(looked.found);
+        run.found.absorb(report.found);
     }
 
     /// Adds records that lie in no cell.
@@ -127,12 +127,12 @@ impl Total {
         run.checked.links += records;
     }
 
-    /// How many rows are counted; none where a cell could not be read.
-    pub(super) fn counted(&self) -> Option<u64> {
+    /// Returns the number of counted rows; `None` if a cell could not be read.
+    pub(super) fn counted_rows(&self) -> Option<u64> {
         self.physical
     }
 
-    /// Says that some records could not be read.
+    /// Marks that some records could not be read.
     pub(super) fn mark_lost(&mut self) {
         (self.physical, self.complete) = (None, false);
     }
@@ -163,7 +163,7 @@ impl Total {
 
     fn set_child(&mut self, row: u64) {
         if let Some(children) = &mut self.children
-            && !set(children, row)
+            && !set_bit(children, row)
         {
             self.twice += 1;
         }
@@ -171,19 +171,19 @@ impl Total {
 
     fn set_source(&mut self, row: u64) {
         if let Some(sources) = &mut self.sources {
-            set(sources, row);
+            set_bit(sources, row);
         }
     }
 
-    /// C14, C19, G6: counts, copies of one link, and rows with two parents.
-    pub(super) fn check_totals(&self, run: &mut Validation, opened: &Opened) {
+    /// Checks C14, C19, G6: counts, copies of one link, and rows with two parents.
+    pub(super) fn check_totals(&self, run: &mut Validation, opened: &OpenFamily) {
         if self.twice > 0 {
             let finding = Finding::new(&G6, &opened.path);
             let found = format!("{} rows that are a child twice", self.twice);
             run.add(finding.with_details("links", "one parent for each row", found));
         }
         let Some(physical) = self.physical else { return };
-        // Before 0.9 nothing else remembers how many there were: too few may be what is left.
+        // Before 0.9 only this count tells how many links there were; if it is larger, links may be lost.
         let native = run.store.family() == Layout::C;
         let counted = |rule, key: &str, right: u64, stated: u64| {
             let mut finding = Finding::new(rule, &opened.path).counted(key, right, stated);
@@ -193,14 +193,14 @@ impl Total {
         if let Some(stated) = opened.doc.num_physical_records.filter(|stated| *stated != physical) {
             run.add(counted(&C14, "num_physical_records", physical, stated));
         }
-        let logical = self.logical(run, opened);
+        let logical = self.count_logical(run, opened);
         if let Some(stated) = opened.doc.num_links.filter(|stated| *stated != logical) {
             run.add(counted(&C19, "num_links", logical, stated));
         }
     }
 
-    /// C19: how many links there are, each copy of which must be there.
-    fn logical(&self, run: &mut Validation, opened: &Opened) -> u64 {
+    /// Checks C19: returns the number of links; each of their copies must exist.
+    fn count_logical(&self, run: &mut Validation, opened: &OpenFamily) -> u64 {
         let duplicate = opened.family.store() == LinkStorage::Duplicate;
         let mut logical = 0_u64;
         for (chunks, copies) in &self.copies {
@@ -220,12 +220,12 @@ impl Total {
         logical
     }
 
-    /// What other parts of the validation need of it.
-    pub(super) fn sums(self, level: &LevelState) -> Sums {
+    /// Returns the sums that other checks need.
+    pub(super) fn into_sums(self, level: &LevelState) -> FamilySums {
         let known = self.complete && level.chunks.is_whole();
         let orphans = self.sources.filter(|_| known).map(|sources| {
             let ones = |word: &u64| u64::from(word.count_ones());
-            // Bits are set of rows only.
+            // Only bits of rows are set.
             level.chunks.total_rows().saturating_sub(sources.iter().map(ones).sum())
         });
         let between = Between {
@@ -235,7 +235,7 @@ impl Total {
             orphans,
             complete: self.complete,
         };
-        Sums {
+        FamilySums {
             parents: self.parents,
             bridges: self.bridges,
             between: (self.delta != Delta::SAME).then_some(between),
@@ -243,8 +243,9 @@ impl Total {
     }
 }
 
-impl Sums {
-    pub(super) fn hand_over(self, level: &mut LevelState) {
+impl FamilySums {
+    /// Stores the sums in the state of the level.
+    pub(super) fn store_in(self, level: &mut LevelState) {
         if let Some(parents) = self.parents {
             level.linked.parents = parents;
         }
@@ -255,23 +256,23 @@ impl Sums {
     }
 }
 
-/// A bit for each row of a level, unless these are too many, which is reported for `rule`.
-fn bits(
+/// Allocates a bitmap for the rows of a level; reports for `rule` if there are too many.
+fn allocate_bitmap(
     run: &mut Validation,
     level: &LevelState,
     rule: &'static crate::Rule,
     path: &str,
 ) -> Option<Vec<u64>> {
-    let (rows, most) = (level.chunks.total_rows(), run.options.kept_rows());
-    if rows > most {
-        run.too_many(rule, path, "rows", most, rows);
+    let (rows, max_rows) = (level.chunks.total_rows(), run.options.kept_rows());
+    if rows > max_rows {
+        run.too_many(rule, path, "rows", max_rows, rows);
         return None;
     }
     Some(vec![0; saturating_usize(rows.div_ceil(WORD_BITS))])
 }
 
-/// Sets the bit of `row`; false when it was set.
-fn set(bits: &mut [u64], row: u64) -> bool {
+/// Sets the bit of `row`; returns false if it was set before.
+fn set_bit(bits: &mut [u64], row: u64) -> bool {
     let bit = 1_u64.rotate_left(u32::try_from(row % WORD_BITS).unwrap_or(0)); // the rest is below 64
     let Some(word) = bits.get_mut(saturating_usize(row / WORD_BITS)) else { return true };
     let fresh = *word & bit == 0;
@@ -287,10 +288,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bit_is_fresh_once() {
+    fn sets_a_bit_once() {
         let mut all = vec![0; 2];
-        assert!(set(&mut all, 65) && !set(&mut all, 65) && set(&mut all, 1));
+        assert!(set_bit(&mut all, 65) && !set_bit(&mut all, 65) && set_bit(&mut all, 1));
         assert_eq!(all, [2, 2]);
-        assert!(set(&mut all, 128), "past the end there is nothing to say");
+        assert!(set_bit(&mut all, 128), "past the end there is nothing to say");
     }
 }

@@ -43,7 +43,7 @@ impl Table {
         Ok(spans.zip(blocks).map(|(spans, blocks)| Self { spans, blocks, stride: columns * 8 }))
     }
 
-    /// Whether a level has one of the arrays, of whatever form.
+    /// Returns whether a level has one of the arrays, in any form.
     pub(super) async fn is_there(run: &Validation, level: &LevelState) -> bool {
         // A document that cannot be read is there.
         !matches!(run.store.nodes().node(&level.path(SPANS)).await, Ok(None))
@@ -59,7 +59,7 @@ impl Table {
         self.spans.path().to_string()
     }
 
-    /// What the rows `range` of the index are.
+    /// Reads the rows `range` of the index.
     pub(super) async fn range(&self, range: Range<u64>) -> Result<Vec<Entry>, StoreError> {
         let spans = self.spans.rows(range).await?;
         let pairs: Vec<i64> = i64s_from_le(&spans).collect();
@@ -146,7 +146,7 @@ async fn array(
     Ok(None)
 }
 
-/// What a row weighs besides its references.
+/// Bytes of a row in memory besides its references.
 pub(super) fn weight(entry: &Entry) -> u64 {
     match entry {
         Entry::Blob(bytes) | Entry::Blocks(bytes) => to_u64(bytes.len()),

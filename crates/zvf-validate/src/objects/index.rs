@@ -20,7 +20,7 @@ use crate::rules::structure::{S15, S17, S18};
 use crate::stop::Stop;
 use crate::validation::Validation;
 
-/// An object index that can be looked into.
+/// An object index that can be checked.
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) doc: ObjectIndex,
@@ -31,7 +31,7 @@ pub(crate) struct Index {
     pub(crate) has_ids: bool,
 }
 
-/// Where the manifests of an index are.
+/// The manifests of an index, by their storage.
 #[derive(Debug)]
 pub(crate) enum Manifests {
     Blobs(Rows),
@@ -39,7 +39,7 @@ pub(crate) enum Manifests {
 }
 
 impl Manifests {
-    /// Their path below the root.
+    /// Returns their path below the root.
     pub(crate) fn path(&self) -> String {
         match self {
             Self::Blobs(rows) => rows.path().to_string(),
@@ -47,7 +47,7 @@ impl Manifests {
         }
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub(crate) async fn count(&self) -> Result<u64, StoreError> {
         match self {
             Self::Blobs(rows) => rows.count().await,
@@ -55,7 +55,7 @@ impl Manifests {
         }
     }
 
-    /// Those of `rows`.
+    /// Reads the manifests of `rows`.
     pub(crate) async fn range(&self, rows: Range<u64>) -> Result<Vec<Entry>, StoreError> {
         match self {
             Self::Blobs(blobs) => {
@@ -66,7 +66,7 @@ impl Manifests {
     }
 }
 
-/// The index of a level, where there is one that can be looked into.
+/// Opens the object index of a level, if there is one that can be checked.
 pub(crate) async fn open(
     run: &mut Validation,
     level: &mut LevelState,
@@ -194,13 +194,13 @@ pub(crate) async fn ids(
         return Ok(());
     }
     let (mut all, mut last, mut descends, mut at) = (Vec::new(), None, None, 0_u64);
-    let most = run.options.kept.saturating_sub(run.ids); // nothing is left where more are kept
-    let keeps = index.rows <= most;
+    let max_kept = run.options.kept.saturating_sub(run.ids);
+    let keeps = index.rows <= max_kept;
     if keeps {
         run.ids += index.rows;
     } else {
         for rule in [&C24, &C26, &P7] {
-            run.too_many(rule, &path, "ids", most, index.rows);
+            run.too_many(rule, &path, "ids", max_kept, index.rows);
         }
     }
     if !run.work.is_reported() {

@@ -4,7 +4,7 @@
 //! index.rs        documents, ids, counts                         C24, M20, M21, S17, P7 needs the ids
 //! dense.rs        manifests that are numbers                     C24
 //! look.rs         one manifest                                   C9, G6, G8
-//! here            what only all manifests show                   C24, C25, C29, G7
+//! here            totals over all manifests                      C24, C25, C29, G7
 //! columns.rs      attributes of objects and groups               C2, C23
 //! groups.rs       members of groups                              C26, C38
 //! ```
@@ -25,7 +25,7 @@ use zvf_metadata::GeometryType;
 use zvf_store::StoreError;
 
 use self::index::Index;
-use self::look::{Entry, RowsLooked, Sought, check_rows};
+use self::look::{Entry, ManifestChecks, RowsReport, check_rows};
 use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::level::LevelState;
@@ -37,14 +37,14 @@ use crate::rules::pyramid::P11;
 use crate::stop::Stop;
 use crate::validation::Validation;
 
-/// Everything about the objects of one level.
+/// Checks the objects of one level.
 pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
     if let Some(index) = index::open(run, level).await? {
         index::ids(run, level, &index).await?;
         if level.objects.named.is_some() {
             reserve_rows(run, level, &index);
         }
-        Gathered::new(run, level).check(run, level, &index).await?;
+        ManifestTotals::new(run, level).check(run, level, &index).await?;
     }
     if !run.work.is_reported() {
         return Ok(());
@@ -53,42 +53,42 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
     groups::check(run, level).await
 }
 
-/// Whether the rows that hold something can be kept.
+/// Reserves memory for the rows with geometry, or reports that there are too many.
 fn reserve_rows(run: &mut Validation, level: &mut LevelState, index: &Index) {
-    let most = run.options.kept.saturating_sub(run.ids); // nothing is left where more are kept
-    if index.rows <= most {
+    let max_kept = run.options.kept.saturating_sub(run.ids);
+    if index.rows <= max_kept {
         run.ids += index.rows;
     } else {
         level.objects.named = None;
-        run.too_many(&P11, &level.path("object_index"), "objects", most, index.rows);
+        run.too_many(&P11, &level.path("object_index"), "objects", max_kept, index.rows);
     }
 }
 
-/// The outcome of a batch of rows.
+/// The report of a batch of rows.
 #[derive(Debug, Serialize, Deserialize)]
-enum Seen {
-    Rows(Vec<RowsLooked>),
+enum BatchReport {
+    Rows(Vec<RowsReport>),
     /// The rows could not be read.
     Unread(Findings),
 }
 
-/// What is gathered over all manifests.
-struct Gathered {
+/// Totals over all manifests.
+struct ManifestTotals {
     present: u64,
-    /// The rows that hold something, where levels are compared by them.
+    /// The rows with geometry, if levels are compared by them.
     named: Vec<u64>,
-    /// For each fragment, the row that names it, one up; none twice.
+    /// For each fragment, the row that names it plus 1; 0 for none.
     owners: Option<Vec<u32>>,
     bridges: Option<Vec<u64>>,
     /// The first fragment with two owners, and how many there are.
     shared: Option<(usize, u64, u64)>,
 }
 
-impl Gathered {
+impl ManifestTotals {
     fn new(run: &Validation, level: &mut LevelState) -> Self {
         let fragments = level.chunks.total_fragments();
-        let wanted = run.options.takes_all() && run.options.wants_any(&[&C25, &C29]);
-        let owners = wanted && level.chunks.is_kept;
+        let is_enabled = run.options.takes_all() && run.options.wants_any(&[&C25, &C29]);
+        let owners = is_enabled && level.chunks.is_kept;
         let bridges = std::mem::take(&mut level.linked.bridges);
         Self {
             present: 0,
@@ -107,7 +107,7 @@ impl Gathered {
     ) -> Result<(), Stop> {
         // A line inside one bin has one row.
         let shared = level.node.meta().shared_fragments;
-        let sought = Arc::new(Sought {
+        let checks = Arc::new(ManifestChecks {
             fresh: run.found.new_empty(),
             path: index.manifests.path(),
             sid_ndim: index.sid_ndim,
@@ -122,9 +122,9 @@ impl Gathered {
             names: run.options.takes_all() && level.objects.named.is_some(),
         });
         let options = run.options.clone();
-        let reading = async |range: Range<usize>| {
+        let read_batch = async |range: Range<usize>| {
             let rows = to_u64(range.start)..to_u64(range.end);
-            // A chunk of rows that cannot be read is reported once, and its rows are none.
+            // A chunk of rows that cannot be read is reported once, without its rows.
             let read = index.manifests.range(rows.clone()).await;
             let entries = match read {
                 Ok(entries) => entries,
@@ -133,35 +133,37 @@ impl Gathered {
             };
             let weigh = |sum: u64, entry| sum + dense::weight(entry);
             let bytes = entries.iter().fold(0_u64, weigh);
-            let taken = rows.zip(entries).filter(|(row, _)| options.takes_row(*row));
-            Ok((Ok(taken.collect::<Vec<(u64, Entry)>>()), bytes + ROW_OVERHEAD_BYTES))
+            let selected = rows.zip(entries).filter(|(row, _)| options.takes_row(*row));
+            Ok((Ok(selected.collect::<Vec<(u64, Entry)>>()), bytes + ROW_OVERHEAD_BYTES))
         };
-        let shared = Arc::clone(&sought);
-        let looking = move |rows: Result<Vec<(u64, Entry)>, StoreError>| match rows {
-            Ok(rows) => Seen::Rows(
+        let shared = Arc::clone(&checks);
+        let check_batch = move |rows: Result<Vec<(u64, Entry)>, StoreError>| match rows {
+            Ok(rows) => BatchReport::Rows(
                 rows.par_chunks(BATCH_ROWS).map(|rows| check_rows(&shared, rows)).collect(),
             ),
             Err(error) => {
                 let mut found = shared.fresh.new_empty();
                 found.add(Finding::from_store(&C2, &shared.path, &error));
-                Seen::Unread(found)
+                BatchReport::Unread(found)
             }
         };
         let (mut unread, total) = (false, index.rows);
         let work = run.work.clone();
-        let taking = |range: Range<usize>, seen: Seen| {
-            match seen {
-                Seen::Rows(looked) => looked.into_iter().for_each(|looked| self.take(run, looked)),
-                Seen::Unread(found) if unread => drop(found),
-                Seen::Unread(found) => {
+        let take_batch = |range: Range<usize>, batch: BatchReport| {
+            match batch {
+                BatchReport::Rows(reports) => {
+                    reports.into_iter().for_each(|report| self.take(run, report));
+                }
+                BatchReport::Unread(found) if unread => drop(found),
+                BatchReport::Unread(found) => {
                     unread = true;
                     run.found.absorb(found);
                 }
             }
-            run.step(&sought.path, to_u64(range.end), total)
+            run.step(&checks.path, to_u64(range.end), total)
         };
-        let place = (&work, Stage::Objects, sought.path.as_str());
-        scan(place, saturating_usize(total), reading, looking, taking).await?;
+        let place = (&work, Stage::Objects, checks.path.as_str());
+        scan(place, saturating_usize(total), read_batch, check_batch, take_batch).await?;
         run.checked.objects += total;
         if unread {
             level.objects.named = None;
@@ -172,12 +174,13 @@ impl Gathered {
         Ok(())
     }
 
-    fn take(&mut self, run: &mut Validation, looked: RowsLooked) {
-        self.present += looked.present;
-        run.checked.bytes += looked.bytes;
-        self.named.extend(looked.named);
+    /// Adds the report of a run of rows.
+    fn take(&mut self, run: &mut Validation, report: RowsReport) {
+        self.present += report.present;
+        run.checked.bytes += report.bytes;
+        self.named.extend(report.named);
         if let Some(owners) = &mut self.owners {
-            for (fragment, row) in looked.claims {
+            for (fragment, row) in report.claims {
                 let Some(owner) = owners.get_mut(fragment) else { continue };
                 // Row 2^32 and later count as several.
                 let row = zvf_format::num::saturating_u32(row.saturating_add(1));
@@ -191,13 +194,13 @@ impl Gathered {
             }
         }
         if let Some(bridges) = &mut self.bridges {
-            for (chunk, sum) in looked.bridges {
+            for (chunk, sum) in report.bridges {
                 if let Some(total) = bridges.get_mut(chunk) {
                     *total = total.wrapping_sub(sum);
                 }
             }
         }
-        run.found.absorb(looked.found);
+        run.found.absorb(report.found);
     }
 
     fn check_totals(self, run: &mut Validation, level: &LevelState, index: &Index, unread: bool) {
@@ -210,13 +213,13 @@ impl Gathered {
             let finding = Finding::new(&C24, level.path("object_index"));
             run.add(finding.counted("num_present", self.present, stated));
         }
-        self.shared(run, level, index);
-        self.owners(run, level);
-        self.bridges(run, level);
+        self.check_shared(run, level, index);
+        self.check_owners(run, level);
+        self.check_bridges(run, level);
     }
 
-    /// C25: fragments of two objects. Reported for the row that came second.
-    fn shared(&self, run: &mut Validation, level: &LevelState, index: &Index) {
+    /// Checks C25: fragments of two objects. Reports the second row.
+    fn check_shared(&self, run: &mut Validation, level: &LevelState, index: &Index) {
         let Some((fragment, row, n)) = self.shared.filter(|_| !level.node.meta().shared_fragments)
         else {
             return;
@@ -233,8 +236,8 @@ impl Gathered {
         ));
     }
 
-    /// C29: the owner column.
-    fn owners(&self, run: &mut Validation, level: &LevelState) {
+    /// Checks C29: the owner column.
+    fn check_owners(&self, run: &mut Validation, level: &LevelState) {
         let (Some(owners), Some(stated)) = (&self.owners, &level.chunks.owners) else { return };
         let Some(path) = crate::cells::owner_path(level) else { return };
         if owners.len() != stated.len() {
@@ -269,8 +272,8 @@ impl Gathered {
         }
     }
 
-    /// G7: the links that should join the fragments of a line are those that are there.
-    fn bridges(&self, run: &mut Validation, level: &LevelState) {
+    /// Checks G7: the stored links are those that join the fragments of lines.
+    fn check_bridges(&self, run: &mut Validation, level: &LevelState) {
         let Some(bridges) = &self.bridges else { return };
         let mut bad = bridges.iter().enumerate().filter(|(_, sum)| **sum != 0);
         let Some((chunk, _)) = bad.next() else { return };
@@ -287,11 +290,12 @@ impl Gathered {
     }
 }
 
+/// The owner of a fragment that several rows name.
 const SEVERAL: u32 = u32::MAX;
 /// The owner column of fragments that no object, or several objects, name.
 const NO_OWNER: i64 = -1;
 const SHARED_OWNER: i64 = -2;
-/// Rows that one thread looks at in one go.
+/// Rows that one thread checks at a time.
 const BATCH_ROWS: usize = 512;
-/// What a row weighs besides its blob.
+/// Bytes of a row in memory besides its blob.
 const ROW_OVERHEAD_BYTES: u64 = 64;

@@ -30,15 +30,15 @@ use crate::validation::Validation;
 pub use self::stage::Stage;
 pub(crate) use self::work::{Share, Work};
 
-/// Things that are looked into one after the other, and can be divided.
+/// A sequence of checks that can be divided into parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Scan {
     /// When it is done.
     pub stage: Stage,
-    /// What is looked into.
+    /// The path that is checked.
     pub path: String,
-    /// How many cells or manifests.
+    /// The number of cells or manifests.
     pub count: usize,
 }
 
@@ -46,7 +46,7 @@ pub struct Scan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Part {
-    /// Of which stage.
+    /// The stage.
     pub stage: Stage,
     /// The number of a scan, and which of its things; at most one range of each.
     pub ranges: Vec<(usize, Range<usize>)>,
@@ -94,7 +94,7 @@ fn divide_stage(scans: &[Scan], stage: Stage, shares: usize) -> Vec<Part> {
 /// Records in the order of the parts that made them.
 pub type RecordStream = LocalBoxStream<'static, Result<Vec<u8>, StoreError>>;
 
-/// What keeps a record; the next one comes when this one is kept.
+/// A sink that stores records; it receives the next one after it has stored the last.
 pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> LocalBoxFuture<'static, Result<(), StoreError>>>;
 
 /// Finds out what there is to look into. Documents are read, and no cells.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What must be done before what.
+/// The order of stages.
 ///
 /// ```
 /// use zvf_validate::Stage;

@@ -1,4 +1,4 @@
-//! What of a validation one process does, and the records it makes and takes.
+//! The part of a validation that one process does, and its records.
 //!
 //! ```text
 //! {"scan": 3, "start": 0, "end": 128, "seen": ...}     one batch of a scan, by the number of the scan in the survey
@@ -19,12 +19,12 @@ use zvf_store::{Op, StoreError};
 use super::{Part, RecordSink, RecordStream, Scan, Stage};
 use crate::stop::Stop;
 
-/// How much of a validation is done here. Clones are the same work.
+/// The part of a validation that this process does. Clones share it.
 #[derive(Clone)]
 pub(crate) enum Work {
     /// All of it, by looking.
     Whole,
-    /// Nothing but finding out what there is.
+    /// Only count the scans.
     Survey(Rc<RefCell<Vec<Scan>>>),
     /// Some of one stage, for others.
     Part(Rc<OwnPart>),
@@ -32,7 +32,7 @@ pub(crate) enum Work {
     Merge(Rc<Recorded>),
 }
 
-/// What one process does for others.
+/// The work that one process does for others.
 pub(crate) struct OwnPart {
     part: Part,
     before: Recorded,
@@ -58,7 +58,7 @@ pub(crate) enum Share {
     Nothing,
 }
 
-/// What was seen of a range.
+/// The record of a range.
 #[derive(Serialize, Deserialize)]
 struct Record<T> {
     scan: usize,
@@ -88,12 +88,12 @@ impl Work {
         Self::Merge(Rc::new(Recorded::new(scans, records)))
     }
 
-    /// Whether what is found is reported, so that all must be looked into that is not divided.
+    /// Returns whether findings are reported, so that all undivided checks must run.
     pub(crate) const fn is_reported(&self) -> bool {
         matches!(self, Self::Whole | Self::Merge(_))
     }
 
-    /// Whether nothing is done here that comes with or after `stage`.
+    /// Returns whether this process only does stages before `stage`.
     pub(crate) fn is_before(&self, stage: Stage) -> bool {
         match self {
             Self::Whole | Self::Merge(_) => false,
@@ -102,7 +102,7 @@ impl Work {
         }
     }
 
-    /// Whether there is nothing more to do when `stage` is done.
+    /// Returns whether the work is complete after `stage`.
     pub(crate) fn ends_with(&self, stage: Stage) -> bool {
         matches!(self, Self::Part(own) if own.part.stage == stage)
     }

@@ -1,16 +1,16 @@
 //! The table of rules: one constant for each, by level.
 //!
 //! ```text
-//! S  structure      which nodes there are              structure.rs
-//! M  metadata       what documents say                 metadata.rs
+//! S  structure      nodes                              structure.rs
+//! M  metadata       documents                          metadata.rs
 //! C  consistency    cells, manifests, links            consistency.rs
-//! G  geometry       what kinds of geometry ask for     geometry.rs
-//! P  pyramid        how levels fit together            pyramid.rs
+//! G  geometry       constraints of kinds of geometry   geometry.rs
+//! P  pyramid        consistency between levels         pyramid.rs
 //! ```
 //!
-//! Ids and severities are those of the specification as far as it goes: S to 15, M to 19, C to 30, G to 9,
-//! P to 9. What was found to be missing there goes on with the next number. An id is never given twice. One
-//! severity is another: S6 is an error, because no reader can do without what is missing then.
+//! Ids and severities up to S15, M19, C30, G9 and P9 are those of the specification; further rules continue the
+//! numbers. An id is never reused. One severity differs: S6 is an error, because no reader can do without the
+//! array.
 //!
 //! Not here: the code of the rules.
 
@@ -30,18 +30,18 @@ use crate::rule::Rule;
 /// assert!(RULES.len() > 80);
 /// assert!(RULES.iter().all(|rule| rule.wrong.ends_with('.') && rule.remedy.ends_with('.')));
 /// ```
-pub static RULES: &[&Rule] = &joined();
+pub static RULES: &[&Rule] = &concat_parts();
 
 impl Rule {
-    /// The rule called `id`.
+    /// Returns the rule with this id.
     #[must_use]
     pub fn find(id: &str) -> Option<&'static Self> {
         RULES.iter().copied().find(|rule| rule.id == id)
     }
 }
 
-/// Where `rule` stands in the table.
-pub(crate) fn place(rule: &Rule) -> usize {
+/// Returns the position of `rule` in the table.
+pub(crate) fn position(rule: &Rule) -> usize {
     RULES.iter().position(|other| other.id == rule.id).unwrap_or(RULES.len())
 }
 
@@ -53,13 +53,13 @@ const COUNT: usize = {
     s.len() + m.len() + c.len() + g.len() + p.len()
 };
 
-/// The parts, one after the other.
+/// Concatenates the parts.
 #[expect(
     clippy::indexing_slicing,
     clippy::arithmetic_side_effects,
     reason = "done by the compiler"
 )]
-const fn joined() -> [&'static Rule; COUNT] {
+const fn concat_parts() -> [&'static Rule; COUNT] {
     let mut all = [&structure::S1; COUNT];
     let (mut part, mut at) = (0, 0);
     while part < PARTS.len() {
@@ -86,11 +86,11 @@ mod tests {
             assert!(pair[0].level <= pair[1].level, "{}", pair[1]);
             assert!(!same || number(pair[0]) < number(pair[1]), "{}", pair[1]);
         }
-        assert_eq!(place(&pyramid::P1), RULES.iter().position(|rule| rule.id == "P1").unwrap());
+        assert_eq!(position(&pyramid::P1), RULES.iter().position(|rule| rule.id == "P1").unwrap());
     }
 
     #[test]
-    fn every_rule_of_the_specification_is_there() {
+    fn has_every_rule_of_the_specification() {
         let ids = |letter: char, last: u32| (1..=last).map(move |n| format!("{letter}{n}"));
         let all = ids('S', 15).chain(ids('M', 19)).chain(ids('C', 30));
         for id in all.chain(ids('G', 9)).chain(ids('P', 9)) {

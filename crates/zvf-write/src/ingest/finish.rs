@@ -6,7 +6,7 @@ use zvf_store::Build;
 use super::Ingest;
 use crate::WriteError;
 use crate::at::At;
-use crate::stages::{Known, Outcome, Stages, Target};
+use crate::stages::{MergedSlices, Outcome, Stages, Target};
 
 impl Ingest {
     /// Writes everything at `at`; `edit_level` may change the document there.
@@ -31,12 +31,12 @@ impl Ingest {
             let stem = self.scratch.stem("slice", slices.len())?;
             (Target::Files(stem), Some(self.scratch.folder()?))
         };
-        slices.push(self.put_aside(&target)?);
-        let known = Known::from_slices(&self.schema, &self.options, slices)?.placed(at);
-        let known = known.with_locations(self.tells_places);
+        slices.push(self.take_slice(&target)?);
+        let merged = MergedSlices::from_slices(&self.schema, &self.options, slices)?.with_place(at);
+        let merged = merged.with_locations(self.tells_places);
         let folder = folder.as_deref();
-        let stages = Stages::run(&known, build, folder)?;
-        let outcome = stages.finish(&known, build, &self.objects, folder, edit_level).await?;
+        let stages = Stages::run(&merged, build, folder)?;
+        let outcome = stages.finish(&merged, build, &self.objects, folder, edit_level).await?;
         Ok(Outcome { ids: outcome.ids.with_scratch(self.scratch), ..outcome })
     }
 }

@@ -16,7 +16,7 @@ use crate::chunks::ChunkTable;
 use crate::columns::Attribute;
 use crate::extent::Extent;
 use crate::level_columns::{Columns, Grouping};
-use crate::objects::{Given, common_type, put_values};
+use crate::objects::{ObjectField, common_type, put_values};
 use crate::run::RoutedBatch;
 use crate::stages::{
     Beside, FieldRecord, HeldRows, HeldSlice, Slice, SliceData, Stored, Target, Written, sum,
@@ -26,7 +26,7 @@ use crate::stop::StopFlag;
 
 impl Ingest {
     /// About how many bytes it holds, with what would be needed beside them at the end.
-    pub(crate) fn held(&self) -> u64 {
+    pub(crate) fn held_bytes(&self) -> u64 {
         let placed = self.schema.kind.has_links() || self.tells_places;
         let places = if placed { PLACE } else { 0 };
         let rows = self.since * places;
@@ -41,8 +41,8 @@ impl Ingest {
         counted.into_iter().sum::<u64>()
     }
 
-    /// Gives what it holds away as a slice: as it is, or in the files of the target.
-    pub(crate) fn put_aside(&mut self, target: &Target) -> Result<Slice, WriteError> {
+    /// Takes what is held as a slice: in memory, or in the files of the target.
+    pub(crate) fn take_slice(&mut self, target: &Target) -> Result<Slice, WriteError> {
         let stop = self.options.stop_flag();
         stop.check()?;
         let rank = self.table.rank();
@@ -52,7 +52,7 @@ impl Ingest {
         let ends = rows.chains.ends().map(|ends| {
             ends.map(|(object, chunk)| (object, rows.table.components(chunk).to_vec()))
         });
-        let said = SaidOfObjects::put(self, target, &stop)?;
+        let objects = ObjectSpill::put(self, target, &stop)?;
         let extent = std::mem::replace(&mut self.extent, Extent::new(self.schema.axes.len()));
         let slice = Slice {
             given: std::mem::take(&mut self.since),
@@ -61,12 +61,12 @@ impl Ingest {
             ends,
             width: self.elements.width,
             elements: to_u64(self.elements.len()),
-            fields: said.fields,
-            files: said.files,
+            fields: objects.fields,
+            files: objects.files,
             ..Slice::default()
         };
         match target {
-            Target::Memory => Ok(self.hold(slice, rows, said.sorted)),
+            Target::Memory => Ok(self.hold(slice, rows, objects.sorted)),
             Target::Files(stem) => self.spill(slice, &rows, stem, &stop),
         }
     }
@@ -110,15 +110,15 @@ fn sum_of_positions(run: &RoutedBatch) -> u64 {
     sum(run.positions.bytes().get(..run.rows.len() * stride).unwrap_or(&[]), stride)
 }
 
-/// What was said of objects, sorted.
+/// The ids and attributes of objects, sorted.
 #[derive(Default)]
-struct SaidOfObjects {
+struct ObjectSpill {
     sorted: BTreeMap<String, Stored>,
     fields: Vec<FieldRecord>,
     files: Vec<Written>,
 }
 
-impl SaidOfObjects {
+impl ObjectSpill {
     fn put(ingest: &mut Ingest, target: &Target, stop: &StopFlag) -> Result<Self, WriteError> {
         let mut all = Self::default();
         let (mut ids, fields) = ingest.objects.take();
@@ -142,7 +142,7 @@ impl SaidOfObjects {
         &mut self,
         kind: Kind,
         name: &str,
-        fields: &[Given],
+        fields: &[ObjectField],
         target: &Target,
         stop: &StopFlag,
     ) -> Result<(), WriteError> {

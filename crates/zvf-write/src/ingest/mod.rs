@@ -16,7 +16,7 @@ use crate::buffer::Buffer;
 use crate::cells::{OWNER, UNOWNED, group_of};
 use crate::chunks::ChunkTable;
 use crate::columns::Attribute;
-use crate::elements::{self, Elements, taken};
+use crate::elements::{self, Elements, take_columns};
 use crate::extent::Extent;
 use crate::level_columns::{Columns, Grouping};
 use crate::objects::Objects;
@@ -46,18 +46,18 @@ pub(crate) struct Ingest {
     rooted: Vec<i64>,             // the object of each root of a skeleton
     trees: i64,                   // trees without objects so far
     pub(crate) next: Option<i64>, // the next id that nobody gave, where other kinds have ids too
-    whole: Option<i64>,           // then the object of vertices of which nothing is said
+    whole: Option<i64>,           // then the object of vertices without one
     pub(crate) given: u64,
     since: u64, // of those, since rows were last put aside
     left_out: u64,
     lost: bool, // rows, by a spill that failed
     extent: Extent,
-    /// Whether it is told at the end where vertices went.
+    /// Whether the locations of vertices are reported at the end.
     pub(crate) tells_places: bool,
 }
 
-/// A batch while it is taken in.
-struct Taken {
+/// The columns of a batch during its ingest.
+struct IngestBatch {
     positions: Column,
     fields: Vec<Column>,
     groups: Vec<u64>,        // of objects; empty otherwise
@@ -132,7 +132,7 @@ impl Ingest {
             None => route::counting_sort(&numbers, 0..kept, self.table.len()),
         };
         let numbers = Numbers::From(first);
-        let Taken { positions, fields, .. } = taken;
+        let IngestBatch { positions, fields, .. } = taken;
         self.extent.add(&positions);
         self.buffer.push(RoutedBatch { positions, fields, groups, numbers, rows, segments });
         if let Some(elements) = batch.elements() {
@@ -177,12 +177,12 @@ impl Ingest {
 
     /// Puts aside what it holds when that is more than it may.
     pub(crate) fn relieve(&mut self) -> Result<(), WriteError> {
-        if self.held() <= self.options.memory / 2 {
+        if self.held_bytes() <= self.options.memory / 2 {
             return Ok(());
         }
         let stem = self.scratch.stem("slice", self.slices.len())?;
         self.lost = true; // what a spill has taken is nowhere else
-        let slice = self.put_aside(&Target::Files(stem))?;
+        let slice = self.take_slice(&Target::Files(stem))?;
         self.lost = false;
         self.slices.push(slice);
         Ok(())
@@ -250,7 +250,7 @@ impl Ingest {
         batch: &Batch,
         of_parts: &[Field],
         grouping: Grouping,
-    ) -> Result<Taken, WriteError> {
+    ) -> Result<IngestBatch, WriteError> {
         let (kind, rows) = (self.schema.kind, batch.len());
         let leading = self.leading(batch)?;
         let binned = self.schema.by_attribute.as_ref().map(|(name, _)| name.as_str());
@@ -258,10 +258,10 @@ impl Ingest {
             batch.fields().iter().filter(|f| binned != Some(&*f.name)).cloned().collect();
         let (mut columns, mut repeated) = (Vec::new(), Vec::new());
         if let Some(known) = &mut self.columns {
-            columns = taken(kind, &mut known.vertex, &fields, rows, "a vertex attribute")?;
+            columns = take_columns(kind, &mut known.vertex, &fields, rows, "a vertex attribute")?;
             let parts = batch.parts();
             let what = "a fragment attribute";
-            repeated = taken(kind, &mut known.fragment, of_parts, parts.len(), what)?;
+            repeated = take_columns(kind, &mut known.fragment, of_parts, parts.len(), what)?;
         }
         if !repeated.is_empty() {
             let parts = batch.parts().iter().zip(0_u32..);
@@ -271,7 +271,7 @@ impl Ingest {
                 columns.push(select_rows(&column, &of_row)?);
             }
         }
-        let mut taken = Taken {
+        let mut taken = IngestBatch {
             positions: batch.positions().clone(),
             fields: columns,
             groups: Vec::new(),
@@ -354,7 +354,7 @@ impl Ingest {
     }
 
     /// The object of each vertex, and the order of a skeleton's.
-    fn objects_of(&mut self, batch: &Batch, taken: &mut Taken) -> Result<(), WriteError> {
+    fn objects_of(&mut self, batch: &Batch, taken: &mut IngestBatch) -> Result<(), WriteError> {
         let (kind, rows) = (self.schema.kind, batch.len());
         let edges = batch.elements().map_or(&[][..], |elements| elements.rows());
         let trees = if kind == Kind::Skeleton {
@@ -429,13 +429,13 @@ impl Ingest {
     }
 
     /// Refuses or leaves out what lies outside the declared bounds, and counts the rest.
-    fn within_bounds(&mut self, mut taken: Taken) -> Result<(Taken, u32), WriteError> {
+    fn within_bounds(&mut self, mut taken: IngestBatch) -> Result<(IngestBatch, u32), WriteError> {
         let rows = saturating_u32_from_usize(taken.positions.len());
         let Some(bounds) = self.schema.bounds.filter(|_| self.options.outside != Outside::Expand)
         else {
             return Ok((taken, rows));
         };
-        let inside = crate::extent::inside(&taken.positions, &bounds);
+        let inside = crate::extent::test_inside(&taken.positions, &bounds);
         let Some(stray) = inside.iter().position(|inside| !inside) else {
             return Ok((taken, rows));
         };

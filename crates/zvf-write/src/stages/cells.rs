@@ -18,7 +18,7 @@ use zvf_format::num::{saturating_u32_from_usize, saturating_usize, to_u64, usize
 use zvf_store::{Build, CellSink};
 
 use super::file::Written;
-use super::known::Known;
+use super::known::MergedSlices;
 use super::places::{PLACE, PlaceTable, Places};
 use super::slice::sum;
 use super::sorted::{ExternalSorter, ascending, ascending_u32, ascending_u64};
@@ -88,8 +88,8 @@ impl CellsLeft {
 /// Bytes of an entry.
 pub(crate) const ENTRY: usize = 32;
 
-/// What a chunk became.
-struct Done {
+/// The outcome of writing a chunk.
+struct WrittenChunk {
     chunk: u32,
     groups: Vec<Group>,
     numbers: Vec<u64>, // of rows, unless a table has their places already
@@ -102,26 +102,26 @@ struct Done {
 
 /// Writes the share, and gives away the arrays, which are still open.
 pub(crate) fn run(
-    known: &Known,
+    merged: &MergedSlices,
     build: &Build,
     share: Range<usize>,
     target: &Target,
 ) -> Result<(CellsRecord, CellsLeft, Vec<CellSink>), WriteError> {
-    let frame = known.frame(build);
-    let (layout, grouping) = known.layout();
+    let frame = merged.frame(build);
+    let (layout, grouping) = merged.layout();
     let meaning = match grouping {
-        Grouping::Bins => Meaning::Bins(known.schema.bins.count()),
+        Grouping::Bins => Meaning::Bins(merged.schema.bins.count()),
         Grouping::Objects | Grouping::Runs => Meaning::Objects,
     };
     let arrays = Arrays::new(&frame, layout, &meaning)?;
-    let memory = known.options.memory / 8;
-    let mut left = Leaving::new(known, grouping, target)?;
+    let memory = merged.options.memory / 8;
+    let mut left = Leaving::new(merged, grouping, target)?;
     let mut record = CellsRecord { chunks: to_u64(share.len()), ..CellsRecord::default() };
-    for window in known.windows(share, memory) {
-        let chunks = known.order.chunks.get(window).unwrap_or(&[]);
-        let read = known.window(chunks)?;
+    for window in merged.windows(share, memory) {
+        let chunks = merged.order.chunks.get(window).unwrap_or(&[]);
+        let read = merged.window(chunks)?;
         let done = frame.par_write_chunks(chunks, &arrays.all(), |chunk| {
-            let loaded = known.load(&read, chunk)?;
+            let loaded = merged.load(&read, chunk)?;
             let pieces = loaded.pieces();
             let mut rows = gather(&pieces, left.numbered);
             let runs = grouping == Grouping::Runs;
@@ -132,21 +132,21 @@ pub(crate) fn run(
                 table.put(chunk, &numbers);
                 numbers = Vec::new();
             }
-            let stride = known.columns.as_ref().map_or(1, Columns::positions_stride);
+            let stride = merged.columns.as_ref().map_or(1, Columns::positions_stride);
             let count = to_u64(rows.positions.len().checked_div(stride).unwrap_or(0));
             // Of rows that stayed in memory there is no other sum.
-            let sum = if known.held().is_some() { 0 } else { sum(&rows.positions, stride) };
+            let sum = if merged.held_slice().is_some() { 0 } else { sum(&rows.positions, stride) };
             let meaning = if runs { Meaning::Runs(&loaded.owners) } else { meaning };
             let (groups, bytes) = arrays.put(&frame, chunk, rows, meaning)?;
             let owners = loaded.owners.into_owned();
-            Ok(Done { chunk, groups, numbers, firsts, owners, bytes, rows: count, sum })
+            Ok(WrittenChunk { chunk, groups, numbers, firsts, owners, bytes, rows: count, sum })
         })?;
         for done in done {
             record.rows += done.rows;
             record.fragments += to_u64(done.groups.len());
             record.bytes += done.bytes;
             record.sum = record.sum.wrapping_add(done.sum);
-            left.push(known, &done)?;
+            left.push(merged, &done)?;
         }
     }
     let (left, files) = left.finish()?;
@@ -180,11 +180,11 @@ impl PlacesLeaving {
 }
 
 impl Leaving {
-    fn new(known: &Known, grouping: Grouping, target: &Target) -> Result<Self, WriteError> {
-        let (memory, stop) = (known.options.memory / 8, known.options.stop_flag());
-        let linked = known.schema.kind.has_links();
-        let numbered = linked || known.records_locations();
-        let given = known.slices.iter().map(|slice| slice.given).sum::<u64>();
+    fn new(merged: &MergedSlices, grouping: Grouping, target: &Target) -> Result<Self, WriteError> {
+        let (memory, stop) = (merged.options.memory / 8, merged.options.stop_flag());
+        let linked = merged.schema.kind.has_links();
+        let numbered = linked || merged.records_locations();
+        let given = merged.slices.iter().map(|slice| slice.given).sum::<u64>();
         let places = match target {
             Target::Memory => {
                 PlacesLeaving::Held(PlaceTable::new(if numbered { given } else { 0 }))
@@ -198,8 +198,8 @@ impl Leaving {
         Ok(Self { grouping, numbered, linked, entries, places, fragments })
     }
 
-    fn push(&mut self, known: &Known, done: &Done) -> Result<(), WriteError> {
-        push_entries(known, &mut self.entries, done, self.grouping)?;
+    fn push(&mut self, merged: &MergedSlices, done: &WrittenChunk) -> Result<(), WriteError> {
+        push_entries(merged, &mut self.entries, done, self.grouping)?;
         if let PlacesLeaving::Sorted(places) = &mut self.places {
             for (row, number) in (0_u32..).zip(&done.numbers) {
                 let (chunk, row) = (ascending_u32(done.chunk), ascending_u32(row));
@@ -234,9 +234,9 @@ impl Leaving {
 
 /// Remembers which objects the fragments of a chunk belong to.
 fn push_entries(
-    known: &Known,
+    merged: &MergedSlices,
     entries: &mut ExternalSorter,
-    done: &Done,
+    done: &WrittenChunk,
     grouping: Grouping,
 ) -> Result<(), WriteError> {
     let chunk = ascending_u32(done.chunk);
@@ -253,7 +253,7 @@ fn push_entries(
                 let at = usize_from_u32(fragment);
                 let owner = done.owners.get(at).copied();
                 let Some((object, order)) = owner.zip(done.firsts.get(at).copied()) else {
-                    return Err(known.damaged("rows", "an object for each run", "none"));
+                    return Err(merged.damage_error("rows", "an object for each run", "none"));
                 };
                 let row =
                     |row: u64| ascending_u32(saturating_u32_from_usize(saturating_usize(row)));

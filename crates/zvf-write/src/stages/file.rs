@@ -120,8 +120,8 @@ pub(crate) fn temporary_path(path: &Path) -> PathBuf {
 /// A file of another step, with an error that says which.
 pub(crate) fn open(path: &Path) -> Result<File, WriteError> {
     File::open(path).map_err(|error| {
-        let said = format!("{}: {error}", path.display());
-        WriteError::Scratch(io::Error::new(error.kind(), said))
+        let message = format!("{}: {error}", path.display());
+        WriteError::Scratch(io::Error::new(error.kind(), message))
     })
 }
 

@@ -14,7 +14,7 @@ use zvf_metadata::{Dtype, GroupDoc};
 use zvf_store::{DensePlan, DenseSink, RowPlan, RowSink};
 
 use super::cells::{CellsLeft, ENTRY};
-use super::known::Known;
+use super::known::MergedSlices;
 use super::slice::FieldRecord;
 use super::sorted::{KWayMerge, ascending, number, number_u32};
 use super::stored::{Stored, Target};
@@ -50,13 +50,14 @@ impl From<Stored> for Ids {
 impl Ids {
     /// The ids of all objects: of those with fragments, and of those that were only spoken of.
     pub(crate) fn gather(
-        known: &Known,
+        merged: &MergedSlices,
         cells: &[&CellsLeft],
         target: &Target,
     ) -> Result<Self, WriteError> {
-        let stop = known.options.stop_flag();
-        let spoken: Vec<Stored> = known.slices.iter().map(|slice| slice.sorted("ids")).collect();
-        let mut entries = open_entries(known, cells)?;
+        let stop = merged.options.stop_flag();
+        let spoken: Vec<Stored> =
+            merged.slices.iter().map(|slice| slice.sorted_file("ids")).collect();
+        let mut entries = open_entries(merged, cells)?;
         let mut spoken = KWayMerge::open(&spoken, 8, &stop)?;
         let mut out = target.sequence("ids", &stop)?;
         let (mut count, mut sparse, mut last) = (0_u64, false, None);
@@ -103,27 +104,27 @@ impl Ids {
     }
 }
 
-fn open_entries(known: &Known, cells: &[&CellsLeft]) -> Result<KWayMerge, WriteError> {
+fn open_entries(merged: &MergedSlices, cells: &[&CellsLeft]) -> Result<KWayMerge, WriteError> {
     let entries = cells.iter().map(|left| &left.entries);
-    KWayMerge::open(entries, ENTRY, &known.options.stop_flag())
+    KWayMerge::open(entries, ENTRY, &merged.options.stop_flag())
 }
 
 /// Writes the index and the attributes of objects.
 pub(crate) async fn write(
-    known: &Known,
+    merged: &MergedSlices,
     frame: &Frame<'_>,
     ids: &Ids,
     cells: &[&CellsLeft],
 ) -> Result<(), WriteError> {
     let rank = to_u64(frame.table.rank());
-    let present = write_manifests(known, frame, ids, cells).await?;
+    let present = write_manifests(merged, frame, ids, cells).await?;
     let plan = DensePlan {
         chunk_rows: (ids.count > ONE_CHUNK).then_some(ONE_CHUNK),
         ..DensePlan::new(Dtype::INT64)
     };
     let mut sink = frame.build.dense(&frame.path("object_index/object_ids"), plan)?;
     let mut block = Vec::new();
-    ids.for_each(&known.options.stop_flag(), |id| {
+    ids.for_each(&merged.options.stop_flag(), |id| {
         block.extend_from_slice(&id.to_le_bytes());
         push_whole(&mut sink, &mut block, BLOCK_BYTES)
     })?;
@@ -131,7 +132,7 @@ pub(crate) async fn write(
     sink.finish(|_| {}).await?;
     let index = ObjectIndex::new(ids.count, present, rank, true);
     frame.build.group(&frame.path("object_index"), &GroupDoc::new(index.to_attributes())).await?;
-    write_fields(known, frame, ids).await
+    write_fields(merged, frame, ids).await
 }
 
 /// Gives a block of rows away once it has so many bytes.
@@ -145,7 +146,7 @@ fn push_whole(sink: &mut DenseSink, block: &mut Vec<u8>, bytes: usize) -> Result
 
 /// Writes the manifest of each object, and says how many have fragments.
 async fn write_manifests(
-    known: &Known,
+    merged: &MergedSlices,
     frame: &Frame<'_>,
     ids: &Ids,
     cells: &[&CellsLeft],
@@ -153,9 +154,9 @@ async fn write_manifests(
     let path = frame.path("object_index/manifests");
     let codecs = frame.with_checksum(RowPlan::manifests().codecs);
     let mut sink = frame.build.rows(&path, RowPlan { codecs, ..RowPlan::manifests() })?;
-    let mut entries = open_entries(known, cells)?;
+    let mut entries = open_entries(merged, cells)?;
     let mut block = Manifests::default();
-    ids.for_each(&known.options.stop_flag(), |id| {
+    ids.for_each(&merged.options.stop_flag(), |id| {
         let before = block.fragments.len();
         while let Some(entry) = entries.head().filter(|entry| number(entry) == id) {
             block.fragments.push((number_u32(entry, 16), number_u32(entry, 20)));
@@ -205,9 +206,9 @@ impl Manifests {
 }
 
 /// Refuses trees that are in one object.
-pub(crate) fn check_roots(known: &Known) -> Result<(), WriteError> {
-    let roots: Vec<Stored> = known.slices.iter().map(|slice| slice.sorted("roots")).collect();
-    let mut roots = KWayMerge::open(&roots, 8, &known.options.stop_flag())?;
+pub(crate) fn check_roots(merged: &MergedSlices) -> Result<(), WriteError> {
+    let roots: Vec<Stored> = merged.slices.iter().map(|slice| slice.sorted_file("roots")).collect();
+    let mut roots = KWayMerge::open(&roots, 8, &merged.options.stop_flag())?;
     let (mut last, mut count) = (None, 0_u64);
     loop {
         let object = roots.head_number();
@@ -228,52 +229,56 @@ pub(crate) fn check_roots(known: &Known) -> Result<(), WriteError> {
     }
 }
 
-async fn write_fields(known: &Known, frame: &Frame<'_>, ids: &Ids) -> Result<(), WriteError> {
-    let all = known.slices.iter().flat_map(|slice| &slice.fields);
+async fn write_fields(
+    merged: &MergedSlices,
+    frame: &Frame<'_>,
+    ids: &Ids,
+) -> Result<(), WriteError> {
+    let all = merged.slices.iter().flat_map(|slice| &slice.fields);
     let mut names: Vec<&str> = all.map(|field| field.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     for name in names {
-        write_field(known, frame, ids, name).await?;
+        write_field(merged, frame, ids, name).await?;
     }
     Ok(())
 }
 
 /// One attribute of objects.
 async fn write_field(
-    known: &Known,
+    merged: &MergedSlices,
     frame: &Frame<'_>,
     ids: &Ids,
     name: &str,
 ) -> Result<(), WriteError> {
     let mut given: Vec<(Stored, &FieldRecord, Dtype)> = Vec::new();
-    for slice in &known.slices {
+    for slice in &merged.slices {
         for (number, field) in slice.fields.iter().enumerate() {
             if field.name == name {
-                let stored = slice.sorted(&format!("field-{number}"));
+                let stored = slice.sorted_file(&format!("field-{number}"));
                 given.push((stored, field, field.dtype.parse::<Dtype>()?));
             }
         }
     }
     let Some((_, first, _)) = given.first() else { return Ok(()) };
-    let (dtype, width) = common(known, &given)?;
+    let (dtype, width) = common(merged, &given)?;
     let stride = saturating_usize(dtype.size).saturating_mul(usize_from_u32(width));
     let found = ids.count.saturating_mul(to_u64(stride)); // to be compared
-    let most = i64::MAX.cast_unsigned().min(to_u64(usize::MAX / 2));
-    if found > most {
-        return Err(WriteError::TooMuch { what: "bytes of an attribute", most, found });
+    let max = i64::MAX.cast_unsigned().min(to_u64(usize::MAX / 2));
+    if found > max {
+        return Err(WriteError::TooMuch { what: "bytes of an attribute", most: max, found });
     }
     let texts = [first.unit.as_deref(), first.description.as_deref()];
     let plan = attribute_plan(name, (dtype, width), ids.count, texts);
     let mut sources = Vec::with_capacity(given.len());
     for (stored, _, own) in &given {
         let stride = saturating_usize(own.size).saturating_mul(usize_from_u32(width)) + 16;
-        sources.push(KWayMerge::open([stored], stride, &known.options.stop_flag())?);
+        sources.push(KWayMerge::open([stored], stride, &merged.options.stop_flag())?);
     }
     let mut sink = frame.build.dense(&frame.path(&format!("object_attributes/{name}")), plan)?;
     let none = absent(dtype, usize_from_u32(width));
     let (mut block, mut value) = (Vec::new(), none.clone());
-    ids.for_each(&known.options.stop_flag(), |id| {
+    ids.for_each(&merged.options.stop_flag(), |id| {
         value.clone_from(&none);
         for source in &mut sources {
             while let Some(record) = source.head().filter(|record| number(record) <= id) {
@@ -293,7 +298,7 @@ async fn write_field(
 
 /// The type that holds the values of all slices: that of all, or the longest text.
 fn common(
-    known: &Known,
+    merged: &MergedSlices,
     given: &[(Stored, &FieldRecord, Dtype)],
 ) -> Result<(Dtype, u32), WriteError> {
     let fields = given.iter().map(|(_, field, dtype)| {
@@ -301,7 +306,7 @@ fn common(
         Ok(zvf_model::Field::new(field.name.as_str(), column))
     });
     let fields: Vec<zvf_model::Field> = fields.collect::<Result<_, WriteError>>()?;
-    crate::objects::common_type(known.schema.kind, fields.iter())
+    crate::objects::common_type(merged.schema.kind, fields.iter())
 }
 
 /// Ids in one piece: more are cut, so that nobody has to hold all.

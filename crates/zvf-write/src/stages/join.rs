@@ -27,7 +27,7 @@ use zvf_model::Kind;
 
 use super::cells::{CellsLeft, ENTRY};
 use super::file::Written;
-use super::known::Known;
+use super::known::MergedSlices;
 use super::places::{PLACE, PlaceTable};
 use super::slice::{Slice, SliceData};
 use super::sorted::{
@@ -62,31 +62,31 @@ pub(crate) enum Joined {
 pub(crate) type End = (u32, u32);
 
 /// The family of links of the level.
-pub(crate) fn links(known: &Known) -> Result<Links, WriteError> {
-    let schema = &known.schema;
-    Links::new(width(known), known.table.rank(), schema.directed, schema.links)
+pub(crate) fn links(merged: &MergedSlices) -> Result<Links, WriteError> {
+    let schema = &merged.schema;
+    Links::new(width(merged), merged.table.rank(), schema.directed, schema.links)
 }
 
 /// Ends of an element.
-pub(crate) fn width(known: &Known) -> usize {
-    match known.width {
-        0 if known.schema.kind == Kind::Mesh => 3,
+pub(crate) fn width(merged: &MergedSlices) -> usize {
+    match merged.width {
+        0 if merged.schema.kind == Kind::Mesh => 3,
         0 => 2,
         width => width,
     }
 }
 
 /// Bytes of a record of `NAME.links`.
-pub(crate) fn record_width(known: &Known) -> usize {
-    let attributes = known.element_attributes.iter().map(Attribute::stride);
-    let ends = width(known).saturating_mul(8).saturating_add(12); // too much is too much
+pub(crate) fn record_width(merged: &MergedSlices) -> usize {
+    let attributes = merged.element_attributes.iter().map(Attribute::stride);
+    let ends = width(merged).saturating_mul(8).saturating_add(12); // too much is too much
     attributes.fold(ends, usize::saturating_add)
 }
 
 /// Resolves the elements of one slice, given what all `cells` steps left; `first` is the number of its
 /// first element.
 pub(crate) fn elements(
-    known: &Known,
+    merged: &MergedSlices,
     slice: &Slice,
     first: u64,
     cells: &[&CellsLeft],
@@ -95,17 +95,18 @@ pub(crate) fn elements(
     if let (SliceData::Held(held), Some(places)) =
         (&slice.data, cells.iter().find_map(|left| left.places.table()))
     {
-        return held_elements(known, &held.elements, places);
+        return held_elements(merged, &held.elements, places);
     }
-    let mut links = sorter(known, target);
+    let mut links = sorter(merged, target);
     let mut record = JoinRecord::default();
     if let (1.., Target::Files(stem)) = (slice.elements, target) {
-        let places: Vec<&Stored> = cells.iter().filter_map(|left| left.places.sorted()).collect();
+        let places: Vec<&Stored> =
+            cells.iter().filter_map(|left| left.places.sorted_file()).collect();
         let ends = stem.with_extension("ends");
         let found = stem.with_extension("found");
-        name_ends(known, slice, &ends)?;
-        find_ends(known, first, &places, &ends, &found)?;
-        record = put_links(known, slice, first, &found, &mut links)?;
+        name_ends(merged, slice, &ends)?;
+        find_ends(merged, first, &places, &ends, &found)?;
+        record = put_links(merged, slice, first, &found, &mut links)?;
         fs::remove_file(&ends).map_err(WriteError::Scratch)?;
         fs::remove_file(&found).map_err(WriteError::Scratch)?;
     }
@@ -115,22 +116,22 @@ pub(crate) fn elements(
 }
 
 /// Takes records of links.
-fn sorter(known: &Known, target: &Target) -> ExternalSorter {
-    let (memory, stop) = (known.options.memory / 8, known.options.stop_flag());
-    target.sorter("links", record_width(known), memory, &stop)
+fn sorter(merged: &MergedSlices, target: &Target) -> ExternalSorter {
+    let (memory, stop) = (merged.options.memory / 8, merged.options.stop_flag());
+    target.sorter("links", record_width(merged), memory, &stop)
 }
 
 /// Resolves elements in memory, on all cores.
 fn held_elements(
-    known: &Known,
+    merged: &MergedSlices,
     elements: &Elements,
     places: &PlaceTable,
 ) -> Result<(JoinRecord, Joined), WriteError> {
-    let (links, stop) = (links(known)?, known.options.stop_flag());
+    let (links, stop) = (links(merged)?, merged.options.stop_flag());
     let blocks = elements.all_vertices().par_chunks(BLOCK * elements.width.max(1));
     let blocks = blocks.enumerate().map(|(at, vertices)| {
         stop.check()?;
-        held_block(known, links.family(), places, at * BLOCK, elements.width, vertices)
+        held_block(merged, links.family(), places, at * BLOCK, elements.width, vertices)
     });
     let blocks: Vec<(Vec<(u32, u32)>, u64)> = blocks.collect::<Result<_, WriteError>>()?;
     let mut found = Vec::with_capacity(blocks.iter().map(|(found, _)| found.len()).sum());
@@ -146,7 +147,7 @@ fn held_elements(
 /// Resolves a block of elements, the first of which has number `first`: where each is stored, and how many are between
 /// chunks.
 fn held_block(
-    known: &Known,
+    merged: &MergedSlices,
     family: &LinkPolicy,
     places: &PlaceTable,
     first: usize,
@@ -159,29 +160,29 @@ fn held_block(
         ends.clear();
         for vertex in vertices {
             let end = places.locate(*vertex);
-            ends.push(end.ok_or_else(|| no_such_vertex(known, to_u64(element), *vertex))?);
+            ends.push(end.ok_or_else(|| no_such_vertex(merged, to_u64(element), *vertex))?);
         }
         let element = saturating_u32_from_usize(element);
-        between += u64::from(stored_with(known, family, &ends, &mut chunks)?);
-        found.extend(chunks.iter().map(|chunk| (known.order.place(*chunk), element)));
+        between += u64::from(stored_with(merged, family, &ends, &mut chunks)?);
+        found.extend(chunks.iter().map(|chunk| (merged.order.place(*chunk), element)));
     }
     Ok((found, between))
 }
 
-fn no_such_vertex(known: &Known, element: u64, vertex: u64) -> WriteError {
-    let vertices = known.slices.iter().map(|slice| slice.given).sum::<u64>();
+fn no_such_vertex(merged: &MergedSlices, element: u64, vertex: u64) -> WriteError {
+    let vertices = merged.slices.iter().map(|slice| slice.given).sum::<u64>();
     WriteError::NoSuchVertex { element, vertex, vertices }
 }
 
 /// Puts the ends of all elements in the order of the numbers of their vertices.
-fn name_ends(known: &Known, slice: &Slice, to: &Path) -> Result<(), WriteError> {
+fn name_ends(merged: &MergedSlices, slice: &Slice, to: &Path) -> Result<(), WriteError> {
     let mut sorter = ExternalSorter::new(
         to.to_owned(),
         NAMED,
-        known.options.memory / 8,
-        &known.options.stop_flag(),
+        merged.options.memory / 8,
+        &merged.options.stop_flag(),
     );
-    each_element(known, slice, |element, vertices, _| {
+    each_element(merged, slice, |element, vertices, _| {
         for (slot, vertex) in (0_u8..).zip(vertices) {
             sorter.push(&[&ascending_u64(*vertex), &ascending_u32(element), &[slot]])?;
         }
@@ -192,22 +193,22 @@ fn name_ends(known: &Known, slice: &Slice, to: &Path) -> Result<(), WriteError> 
 
 /// Reads ends and places side by side.
 fn find_ends(
-    known: &Known,
+    merged: &MergedSlices,
     first: u64,
     places: &[&Stored],
     ends: &Path,
     to: &Path,
 ) -> Result<(), WriteError> {
     let ends = Stored::File(ends.to_owned());
-    let mut ends = KWayMerge::open([&ends], NAMED, &known.options.stop_flag())?;
+    let mut ends = KWayMerge::open([&ends], NAMED, &merged.options.stop_flag())?;
     let Some(lowest) = ends.head().map(number_u64) else { return Ok(()) };
     let (lowest, places) = (ascending_u64(lowest), places.iter().copied());
-    let mut places = KWayMerge::from(places, PLACE, &lowest, &known.options.stop_flag())?;
+    let mut places = KWayMerge::from(places, PLACE, &lowest, &merged.options.stop_flag())?;
     let mut sorter = ExternalSorter::new(
         to.to_owned(),
         FOUND,
-        known.options.memory / 8,
-        &known.options.stop_flag(),
+        merged.options.memory / 8,
+        &merged.options.stop_flag(),
     );
     while let Some(end) = ends.head() {
         let vertex = number_u64(end);
@@ -216,7 +217,7 @@ fn find_ends(
         }
         let element = number_u32(end, 8);
         let Some(place) = places.head().filter(|place| number_u64(place) == vertex) else {
-            return Err(no_such_vertex(known, first + u64::from(element), vertex));
+            return Err(no_such_vertex(merged, first + u64::from(element), vertex));
         };
         let (element, place) = (end.get(8..13).unwrap_or(&[]), place.get(8..16).unwrap_or(&[]));
         sorter.push(&[element, place])?;
@@ -227,18 +228,18 @@ fn find_ends(
 
 /// Reads elements and their ends side by side.
 fn put_links(
-    known: &Known,
+    merged: &MergedSlices,
     slice: &Slice,
     first: u64,
     found: &Path,
     to: &mut ExternalSorter,
 ) -> Result<JoinRecord, WriteError> {
     let found = Stored::File(found.to_owned());
-    let mut found = KWayMerge::open([&found], FOUND, &known.options.stop_flag())?;
-    let links = links(known)?;
+    let mut found = KWayMerge::open([&found], FOUND, &merged.options.stop_flag())?;
+    let links = links(merged)?;
     let mut record = JoinRecord::default();
     let mut ends = Vec::new();
-    each_element(known, slice, |element, vertices, attributes| {
+    each_element(merged, slice, |element, vertices, attributes| {
         ends.clear();
         for _ in vertices {
             if let Some(end) = found.head().filter(|end| number_u32(end, 0) == element) {
@@ -248,11 +249,11 @@ fn put_links(
         }
         if ends.len() != vertices.len() {
             let expected = format!("{} ends of element {element}", vertices.len());
-            return Err(known.damaged("found", expected, ends.len()));
+            return Err(merged.damage_error("found", expected, ends.len()));
         }
         let number = first + u64::from(element);
         record.elements += 1;
-        let between = put_link(known, links.family(), to, number, &ends, attributes)?;
+        let between = put_link(merged, links.family(), to, number, &ends, attributes)?;
         record.between += u64::from(between);
         Ok(())
     })?;
@@ -261,7 +262,7 @@ fn put_links(
 
 /// Puts an element with each chunk that it is stored with, and says whether there are several.
 fn put_link(
-    known: &Known,
+    merged: &MergedSlices,
     family: &LinkPolicy,
     to: &mut ExternalSorter,
     element: u64,
@@ -272,27 +273,27 @@ fn put_link(
     let bytes: Vec<u8> = bytes.collect();
     let element = ascending_u64(element);
     let mut chunks = Vec::with_capacity(1);
-    let between = stored_with(known, family, ends, &mut chunks)?;
+    let between = stored_with(merged, family, ends, &mut chunks)?;
     for chunk in chunks {
-        to.push(&[&ascending_u32(known.order.place(chunk)), &element, &bytes, attributes])?;
+        to.push(&[&ascending_u32(merged.order.place(chunk)), &element, &bytes, attributes])?;
     }
     Ok(between)
 }
 
 /// Finds the chunks that an element is stored with, and says whether its ends are in several.
 fn stored_with(
-    known: &Known,
+    merged: &MergedSlices,
     family: &LinkPolicy,
     ends: &[End],
     chunks: &mut Vec<u32>,
 ) -> Result<bool, WriteError> {
     chunks.clear();
     let Some((chunk, _)) = ends.first().copied() else {
-        return Err(known.damaged("elements", "elements with ends", "one without"));
+        return Err(merged.damage_error("elements", "elements with ends", "one without"));
     };
     let between = ends.iter().any(|(other, _)| *other != chunk);
     if between {
-        chunks.extend(sources(known, family, ends)?);
+        chunks.extend(sources(merged, family, ends)?);
     } else {
         chunks.push(chunk);
     }
@@ -300,15 +301,20 @@ fn stored_with(
 }
 
 /// The chunks that a link is stored with, each once.
-fn sources(known: &Known, family: &LinkPolicy, ends: &[End]) -> Result<Vec<u32>, WriteError> {
-    let keys = ends.iter().map(|(chunk, _)| known.table.key(*chunk));
+fn sources(
+    merged: &MergedSlices,
+    family: &LinkPolicy,
+    ends: &[End],
+) -> Result<Vec<u32>, WriteError> {
+    let keys = ends.iter().map(|(chunk, _)| merged.table.key(*chunk));
     let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
     let given = keys.iter().zip(ends);
     let given: Vec<Endpoint<'_>> =
         given.map(|(chunk, (_, row))| Endpoint { chunk, row: (*row).into() }).collect();
     let places = family.place(&given)?.map(|placement| {
         let lead = placement.order().order().first().and_then(|lead| ends.get(usize::from(*lead)));
-        let lead = lead.ok_or_else(|| known.damaged("links", "a first end of a link", "none"));
+        let lead =
+            lead.ok_or_else(|| merged.damage_error("links", "a first end of a link", "none"));
         lead.map(|(chunk, _)| *chunk)
     });
     let mut sources = places.collect::<Result<Vec<u32>, _>>()?;
@@ -319,14 +325,14 @@ fn sources(known: &Known, family: &LinkPolicy, ends: &[End]) -> Result<Vec<u32>,
 
 /// Reads the elements of a slice in order: number, vertices, attributes.
 fn each_element(
-    known: &Known,
+    merged: &MergedSlices,
     slice: &Slice,
     mut each: impl FnMut(u32, &[u64], &[u8]) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
     let vertices = slice.width.saturating_mul(8);
-    let attributes = known.element_attributes.iter().map(Attribute::stride);
+    let attributes = merged.element_attributes.iter().map(Attribute::stride);
     let mut record = vec![0; attributes.fold(vertices, usize::saturating_add)];
-    let elements = slice.sorted("elements");
+    let elements = slice.sorted_file("elements");
     let mut file = elements.reader()?;
     let mut numbers = Vec::with_capacity(slice.width);
     for element in 0..saturating_u32_from_usize(saturating_usize(slice.elements)) {
@@ -341,15 +347,15 @@ fn each_element(
 
 /// Joins the runs of chains, given the fragments of all objects.
 pub(crate) fn chains(
-    known: &Known,
+    merged: &MergedSlices,
     cells: &[&CellsLeft],
     target: &Target,
 ) -> Result<(JoinRecord, Joined), WriteError> {
-    let mut links = sorter(known, target);
-    let family = self::links(known)?;
+    let mut links = sorter(merged, target);
+    let family = self::links(merged)?;
     let mut record = JoinRecord::default();
     let entries = cells.iter().map(|left| &left.entries);
-    let mut entries = KWayMerge::open(entries, ENTRY, &known.options.stop_flag())?;
+    let mut entries = KWayMerge::open(entries, ENTRY, &merged.options.stop_flag())?;
     let mut last: Option<(i64, End)> = None;
     let mut rows = 0_u64;
     while let Some(entry) = entries.head() {
@@ -361,19 +367,19 @@ pub(crate) fn chains(
                 rows += count;
                 if end.0 != chunk {
                     let (number, ends) = (record.elements, [end, (chunk, from)]);
-                    put_link(known, family.family(), &mut links, number, &ends, &[])?;
+                    put_link(merged, family.family(), &mut links, number, &ends, &[])?;
                     record.elements += 1;
                 }
             }
             _ => {
-                check_line(known, last, rows)?;
+                check_line(merged, last, rows)?;
                 rows = count;
             }
         }
         last = Some((object, (chunk, to)));
         entries.advance()?;
     }
-    check_line(known, last, rows)?;
+    check_line(merged, last, rows)?;
     record.between = record.elements;
     let (links, written) = links.finish()?;
     record.files.extend(written);
@@ -381,9 +387,13 @@ pub(crate) fn chains(
 }
 
 /// Refuses an object that is several lines.
-fn check_line(known: &Known, last: Option<(i64, End)>, rows: u64) -> Result<(), WriteError> {
+fn check_line(
+    merged: &MergedSlices,
+    last: Option<(i64, End)>,
+    rows: u64,
+) -> Result<(), WriteError> {
     match last {
-        Some((object, _)) if known.schema.kind == Kind::Line && rows != 2 => {
+        Some((object, _)) if merged.schema.kind == Kind::Line && rows != 2 => {
             let what = format!("object {object}");
             Err(WriteError::unfit(Kind::Line, what, "two vertices", rows))
         }

@@ -1,8 +1,8 @@
 //! All slices together: which chunks there are, where their rows lie, and who writes which.
 //!
-//! Every step after the first one works this out anew from what the first ones said, and comes to the
-//! same. Chunks are numbered in numeric order. Held in memory is what is known of each chunk, about
-//! as much as the presence lists of the store say; rows in files are read when they are asked for.
+//! Every step after the first one computes this anew from the records of the first ones, with the same result.
+//! Chunks are numbered in numeric order. A few numbers of each chunk are held in memory, about as much as the
+//! presence lists of the store take; rows in files are read when they are needed.
 //!
 //! ```text
 //! shares     the chunks in the order of writing, cut between shards where the rows before are as many
@@ -21,7 +21,7 @@ use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
 use super::slice::{Beside, ChainRun, HeldSlice, Slice, SliceData};
-use super::source::{FileSource, Kept, Source, Span};
+use super::source::{FileSource, LoadedSpan, Source, Span};
 use crate::at::At;
 use crate::cells::{self, Frame, Layout};
 use crate::chunks::{ChunkTable, Order};
@@ -34,9 +34,9 @@ use crate::run::{Numbers, Piece, RoutedBatch};
 use crate::schema::Schema;
 use crate::{WriteError, WriteOptions};
 
-/// What is known when every slice is there.
+/// All slices of a store, merged: their chunks, columns and sources.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct MergedSlices {
     pub(crate) schema: Schema,
     pub(crate) options: WriteOptions,
     pub(crate) slices: Vec<Slice>,
@@ -44,7 +44,7 @@ pub(crate) struct Known {
     pub(crate) order: Order,
     pub(crate) bounds: [Vec<f64>; 2],
     pub(crate) columns: Option<Columns>,
-    /// What is said of elements.
+    /// The attributes of elements.
     pub(crate) element_attributes: Vec<Attribute>,
     /// Vertices of an element.
     pub(crate) width: usize,
@@ -58,7 +58,7 @@ pub(crate) struct Known {
 /// The rows of some chunks, read from all slices that are in files.
 #[derive(Debug)]
 pub(crate) struct Window {
-    by_chunk: FxHashMap<u32, Vec<(usize, Kept)>>, // with the numbers of the slices, ascending
+    by_chunk: FxHashMap<u32, Vec<(usize, LoadedSpan)>>, // with the numbers of the slices, ascending
 }
 
 /// The rows of one chunk.
@@ -77,8 +77,8 @@ impl Loaded<'_> {
     }
 }
 
-impl Known {
-    /// What these slices are together.
+impl MergedSlices {
+    /// Merges these slices.
     pub(crate) fn from_slices(
         schema: &Schema,
         options: &WriteOptions,
@@ -115,14 +115,14 @@ impl Known {
         }
         let options = options.clone();
         let count = |of: fn(&Slice) -> u64| slices.iter().map(of).sum::<u64>();
-        let said = element_attributes.iter().map(Attribute::stride).sum();
-        let elements = (count(|slice| slice.elements), width, said);
+        let attribute_bytes = element_attributes.iter().map(Attribute::stride).sum();
+        let elements = (count(|slice| slice.elements), width, attribute_bytes);
         let stride = row_bytes(columns.as_ref(), count(|slice| slice.given), elements);
         let bytes = |chunk: u32| {
             rows.get(usize_from_u32(chunk)).copied().unwrap_or(0).saturating_mul(stride)
         };
-        if let (Some(shard), Some(most)) = (&schema.shard, schema.shard_bytes) {
-            schema.shard = table.fitting_shard(&grid[0], shard.clone(), bytes, most);
+        if let (Some(shard), Some(max_bytes)) = (&schema.shard, schema.shard_bytes) {
+            schema.shard = table.fitting_shard(&grid[0], shard.clone(), bytes, max_bytes);
         }
         let order = table.order(&grid[0], schema.shard.as_deref());
         Ok(Self {
@@ -143,28 +143,28 @@ impl Known {
         })
     }
 
-    /// The same in another place than the finest level.
-    pub(crate) fn placed(self, at: At) -> Self {
+    /// Sets a place other than the finest level.
+    pub(crate) fn with_place(self, at: At) -> Self {
         Self { at, ..self }
     }
 
-    /// Where it goes.
+    /// Returns the place in the store.
     pub(crate) const fn at(&self) -> At {
         self.at
     }
 
-    /// The same where it is told at the end where vertices went.
+    /// Sets whether the locations of vertices are reported at the end.
     pub(crate) fn with_locations(self, tells_places: bool) -> Self {
         Self { tells_places, ..self }
     }
 
-    /// Whether it is told where vertices went.
+    /// Whether the locations of vertices are reported at the end.
     pub(crate) const fn records_locations(&self) -> bool {
         self.tells_places
     }
 
-    /// The slice in memory, where all is there.
-    pub(crate) fn held(&self) -> Option<&HeldSlice> {
+    /// Returns the slice in memory, where it is the only one.
+    pub(crate) fn held_slice(&self) -> Option<&HeldSlice> {
         match self.slices.as_slice() {
             [Slice { data: SliceData::Held(held), .. }] => Some(held),
             _ => None,
@@ -175,7 +175,7 @@ impl Known {
     pub(crate) fn frame<'a>(&'a self, build: &'a zvf_store::Build) -> Frame<'a> {
         let Self { table, order, grid, schema, options, .. } = self;
         let stop = options.stop_flag();
-        Frame::new(build, table, order, grid, schema, options.compat, stop).placed(self.at)
+        Frame::new(build, table, order, grid, schema, options.compat, stop).with_place(self.at)
     }
 
     /// The columns of vertices.
@@ -196,8 +196,8 @@ impl Known {
         self.schema.explicit || (self.schema.kind == Kind::Skeleton && attributes)
     }
 
-    /// Vertices in the store.
-    pub(crate) fn kept(&self) -> u64 {
+    /// Returns the count of vertices in the store.
+    pub(crate) fn vertex_count(&self) -> u64 {
         self.rows.iter().copied().sum::<u64>()
     }
 
@@ -210,7 +210,7 @@ impl Known {
 
     /// The chunks of one of `shares`, as a range of places in the order of writing.
     pub(crate) fn share(&self, number: u32, shares: u32) -> Range<usize> {
-        let total = u128::from(self.kept());
+        let total = u128::from(self.vertex_count());
         let cut = |number: u32| {
             let part = total * u128::from(number);
             part / u128::from(shares.max(1))
@@ -237,7 +237,7 @@ impl Known {
     /// Whole shards of a share, a window at a time, each of about so many bytes; all at once where the rows are in
     /// memory already.
     pub(crate) fn windows(&self, share: Range<usize>, memory: u64) -> Vec<Range<usize>> {
-        let memory = if self.held().is_some() { u64::MAX } else { memory };
+        let memory = if self.held_slice().is_some() { u64::MAX } else { memory };
         let mut windows: Vec<Range<usize>> = Vec::new();
         let chunks = self.order.chunks.get(share.clone()).unwrap_or(&[]);
         let (mut start, mut at, mut held) = (share.start, share.start, 0_u64);
@@ -269,10 +269,10 @@ impl Known {
             Source::Held(_) => Ok(Vec::new()),
             Source::File(source) => source.read(&self.table, &wanted, size),
         });
-        let read: Vec<Vec<Kept>> = read.collect::<Result<_, _>>()?;
-        for (source, kept) in read.into_iter().enumerate() {
-            for kept in kept {
-                window.by_chunk.entry(kept.chunk).or_default().push((source, kept));
+        let read: Vec<Vec<LoadedSpan>> = read.collect::<Result<_, _>>()?;
+        for (source, spans) in read.into_iter().enumerate() {
+            for span in spans {
+                window.by_chunk.entry(span.chunk).or_default().push((source, span));
             }
         }
         Ok(window)
@@ -287,24 +287,24 @@ impl Known {
         let mut loaded = Loaded::default();
         let mut all = Vec::new();
         let Some(columns) = &self.columns else { return Ok(loaded) };
-        for (number, kept) in window.by_chunk.get(&chunk).map_or(&[][..], Vec::as_slice) {
+        for (number, stored) in window.by_chunk.get(&chunk).map_or(&[][..], Vec::as_slice) {
             let Some(Source::File(source)) = self.sources.get(*number) else { continue };
             let mut base = to_u64(all.len());
             let same = source.goes_on == Some(chunk) && base > 0;
             base -= u64::from(same);
-            let (mut run, owners) = self.take_apart(columns, source, kept)?;
+            let (mut run, owners) = self.take_apart(columns, source, stored)?;
             if columns.grouping == Grouping::Runs {
                 run.groups.iter_mut().for_each(|group| *group += base);
                 all.extend(owners.into_iter().skip(usize::from(same)));
             }
-            run.segments = vec![Segment { chunk, start: 0, count: kept.span.rows }];
+            run.segments = vec![Segment { chunk, start: 0, count: stored.span.rows }];
             loaded.read.push(run);
         }
         loaded.owners = all.into();
         Ok(loaded)
     }
 
-    /// What was put aside of rows beside their columns.
+    /// Returns what was spilled of rows beside their columns.
     fn beside(&self, columns: &Columns) -> Beside {
         Beside::new(&self.schema, columns.grouping, self.tells_places)
     }
@@ -313,9 +313,9 @@ impl Known {
         &self,
         columns: &Columns,
         source: &FileSource,
-        kept: &Kept,
+        stored: &LoadedSpan,
     ) -> Result<(RoutedBatch, Vec<i64>), WriteError> {
-        let Kept { span, bytes, .. } = kept;
+        let LoadedSpan { span, bytes, .. } = stored;
         let beside = self.beside(columns);
         let rows = usize_from_u32(span.rows);
         let mut bytes = bytes.clone();
@@ -323,12 +323,12 @@ impl Known {
         let positions = columns.positions_column(take(columns.positions_stride()))?;
         let mut fields = Vec::new();
         for (attribute, codes) in columns.attributes().zip(&source.codes) {
-            let kept = take(attribute.stride());
-            let kept = match codes {
-                Some(codes) => recoded(&kept, codes)?,
-                None => kept,
+            let stored = take(attribute.stride());
+            let stored = match codes {
+                Some(codes) => recode(&stored, codes)?,
+                None => stored,
             };
-            fields.push(attribute.kept(kept)?);
+            fields.push(attribute.own_column(stored)?);
         }
         let numbers = |bytes: &[u8]| -> Vec<u64> {
             bytes.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n)).collect()
@@ -345,11 +345,15 @@ impl Known {
                 owners.push(run.object);
             }
             if groups.len() < rows {
-                return Err(self.damaged("rows", format!("runs of {rows} rows"), groups.len()));
+                return Err(self.damage_error(
+                    "rows",
+                    format!("runs of {rows} rows"),
+                    groups.len(),
+                ));
             }
         }
         if (beside.numbers || beside.runs) && listed.len() != rows {
-            return Err(self.damaged("rows", format!("numbers of {rows} rows"), listed.len()));
+            return Err(self.damage_error("rows", format!("numbers of {rows} rows"), listed.len()));
         }
         let run = RoutedBatch {
             positions,
@@ -362,8 +366,8 @@ impl Known {
         Ok((run, owners))
     }
 
-    /// What one step left is not what another one needs.
-    pub(crate) fn damaged(
+    /// The error for a step that left something else than another one needs.
+    pub(crate) fn damage_error(
         &self,
         task: &str,
         expected: impl ToString,
@@ -374,15 +378,15 @@ impl Known {
     }
 }
 
-/// Bytes that a row takes while its cell waits for its shard: columns, what is known of it, and its part of
-/// the links. `elements` are so many, of so many vertices, with so many bytes of attributes.
+/// Returns the bytes that a row takes while its cell waits for its shard: columns, 32 of bookkeeping, and its part of
+/// the links. `elements` are their count, vertices of each, and attribute bytes of each.
 pub(crate) fn row_bytes(
     columns: Option<&Columns>,
     vertices: u64,
-    (elements, width, said): (u64, usize, usize),
+    (elements, width, attribute_bytes): (u64, usize, usize),
 ) -> u64 {
     let columns = to_u64(columns.map_or(0, Columns::stride)) + 32;
-    let links = elements.saturating_mul(to_u64(width * 8 + said)); // too much is too much
+    let links = elements.saturating_mul(to_u64(width * 8 + attribute_bytes)); // above any limit where it saturates
     columns.saturating_add(links.div_ceil(vertices.max(1)))
 }
 
@@ -483,10 +487,10 @@ fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>),
     Ok((first.width, attributes.collect::<Result<_, _>>()?))
 }
 
-/// Codes of a slice as those of all.
-fn recoded(kept: &[u8], codes: &[u32]) -> Result<Bytes, WriteError> {
-    let mut bytes = Vec::with_capacity(kept.len());
-    for own in kept.as_chunks::<4>().0.iter().map(|own| u32::from_le_bytes(*own)) {
+/// Converts the codes of a slice to those of all.
+fn recode(stored: &[u8], codes: &[u32]) -> Result<Bytes, WriteError> {
+    let mut bytes = Vec::with_capacity(stored.len());
+    for own in stored.as_chunks::<4>().0.iter().map(|own| u32::from_le_bytes(*own)) {
         let code = codes.get(usize_from_u32(own)).ok_or_else(|| {
             let expected = format!("codes below {}", codes.len());
             WriteError::Task {

@@ -16,27 +16,27 @@ use zvf_store::CellSink;
 
 use super::cells::CellsLeft;
 use super::join::{End, links, record_width, width};
-use super::known::Known;
+use super::known::MergedSlices;
 use super::places::PlaceTable;
 use super::slice::HeldSlice;
 use super::sorted::number_u32;
 use crate::WriteError;
-use crate::cells::{Frame, sound};
+use crate::cells::{Frame, encode_checked};
 use crate::link::{Links, Segment};
 
 /// The links that are stored with one chunk.
 pub(super) struct OfChunk<'a> {
     pub(super) chunk: u32,
     starts: Vec<u32>, // the first row of each fragment
-    found: Found<'a>,
+    links: ChunkLinks<'a>,
     pub(super) inside: Inside,
     /// How many the order of rows says.
     pub(super) implied: u64,
     pub(super) between: FxHashMap<Offsets, Vec<Between>>,
 }
 
-/// Links as `join` found them, each known here by its place among them.
-pub(super) enum Found<'a> {
+/// The links of one chunk, from `join`; each is named by its place among them.
+pub(super) enum ChunkLinks<'a> {
     /// Places of the chunk and numbers of elements in memory.
     Held(&'a [(u32, u32)]),
     /// Records, one after the other.
@@ -55,9 +55,9 @@ pub(super) struct Inside {
 }
 
 impl<'a> OfChunk<'a> {
-    pub(super) fn new(chunk: u32, starts: Vec<u32>, found: Found<'a>) -> Self {
+    pub(super) fn new(chunk: u32, starts: Vec<u32>, links: ChunkLinks<'a>) -> Self {
         let (inside, between) = (Inside::default(), FxHashMap::default());
-        Self { chunk, starts, found, inside, implied: 0, between }
+        Self { chunk, starts, links, inside, implied: 0, between }
     }
 
     /// The fragment that a row lies in; the first begins with row 0.
@@ -108,7 +108,7 @@ impl OpenArrays {
 
 /// What the cells of all chunks need.
 pub(crate) struct Step<'a> {
-    known: &'a Known,
+    merged: &'a MergedSlices,
     held: Option<(&'a HeldSlice, &'a PlaceTable)>, // where elements are in memory
     links: Links,
     width: usize,
@@ -123,21 +123,21 @@ pub(crate) struct Step<'a> {
 impl<'a> Step<'a> {
     /// The step over these vertices.
     pub(crate) fn new(
-        known: &'a Known,
+        merged: &'a MergedSlices,
         frame: &Frame<'_>,
         cells: Option<&'a CellsLeft>,
     ) -> Result<Self, WriteError> {
         let zeros = vec![0; frame.table.rank()];
-        let zeros: Vec<&[i64]> = (1..width(known)).map(|_| zeros.as_slice()).collect();
+        let zeros: Vec<&[i64]> = (1..width(merged)).map(|_| zeros.as_slice()).collect();
         Ok(Self {
-            known,
-            held: known.held().zip(cells.and_then(|left| left.places.table())),
-            links: links(known)?,
-            width: width(known),
-            strides: known.element_attributes.iter().map(|a| a.stride()).collect(),
+            merged,
+            held: merged.held_slice().zip(cells.and_then(|left| left.places.table())),
+            links: links(merged)?,
+            width: width(merged),
+            strides: merged.element_attributes.iter().map(|a| a.stride()).collect(),
             zero: Offsets::new(frame.table.rank(), &zeros)?,
-            elements: known.schema.kind.has_links(),
-            implicit: known.schema.kind == zvf_model::Kind::Skeleton && !known.explicit(),
+            elements: merged.schema.kind.has_links(),
+            implicit: merged.schema.kind == zvf_model::Kind::Skeleton && !merged.explicit(),
         })
     }
 
@@ -154,7 +154,7 @@ impl<'a> Step<'a> {
         offsets: &Offsets,
         with_columns: bool,
     ) -> Result<Segment, WriteError> {
-        self.links.segment(frame, offsets, &self.known.element_attributes, with_columns)
+        self.links.segment(frame, offsets, &self.merged.element_attributes, with_columns)
     }
 
     /// Adds the arrays of attributes to those of a segment that has none.
@@ -167,7 +167,7 @@ impl<'a> Step<'a> {
         if !segment.columns.is_empty() {
             return Ok(());
         }
-        self.links.columns_of(frame, offsets, &self.known.element_attributes, segment)
+        self.links.columns_of(frame, offsets, &self.merged.element_attributes, segment)
     }
 
     /// What is said of the family.
@@ -177,31 +177,32 @@ impl<'a> Step<'a> {
         logical: u64,
         physical: u64,
     ) -> Result<(), WriteError> {
-        self.links.describe(frame, &self.known.element_attributes, logical, physical).await
+        self.links.describe(frame, &self.merged.element_attributes, logical, physical).await
     }
 
     /// How many links there are.
-    fn count(&self, found: &Found<'_>) -> usize {
-        match found {
-            Found::Held(found) => found.len(),
-            Found::Records(records) => {
-                records.len().checked_div(record_width(self.known)).unwrap_or(0)
+    fn count(&self, chunk_links: &ChunkLinks<'_>) -> usize {
+        match chunk_links {
+            ChunkLinks::Held(elements) => elements.len(),
+            ChunkLinks::Records(records) => {
+                records.len().checked_div(record_width(self.merged)).unwrap_or(0)
             }
         }
     }
 
     /// The ends of a link.
-    fn put_ends(&self, found: &Found<'_>, at: usize, ends: &mut Vec<End>) {
+    fn put_ends(&self, chunk_links: &ChunkLinks<'_>, at: usize, ends: &mut Vec<End>) {
         ends.clear();
-        match (found, self.held) {
-            (Found::Held(found), Some((held, places))) => {
-                let vertices = found.get(at).map_or(&[][..], |(_, n)| held.elements.vertices(*n));
+        match (chunk_links, self.held) {
+            (ChunkLinks::Held(elements), Some((held, places))) => {
+                let number = elements.get(at).map(|(_, number)| *number);
+                let vertices = number.map_or(&[][..], |number| held.elements.vertices(number));
                 // `join` has located each.
                 ends.extend(vertices.iter().filter_map(|vertex| places.locate(*vertex)));
             }
-            (Found::Held(_), None) => {}
-            (Found::Records(records), _) => {
-                let start = at * record_width(self.known) + 12;
+            (ChunkLinks::Held(_), None) => {}
+            (ChunkLinks::Records(records), _) => {
+                let start = at * record_width(self.merged) + 12;
                 let record = records.get(start..).unwrap_or(&[]);
                 let end =
                     |end: usize| (number_u32(record, end * 8), number_u32(record, end * 8 + 4));
@@ -213,25 +214,25 @@ impl<'a> Step<'a> {
     /// What an attribute says of these links, one after the other.
     fn values(
         &self,
-        found: &Found<'_>,
+        chunk_links: &ChunkLinks<'_>,
         attribute: usize,
         links: impl ExactSizeIterator<Item = u32>,
     ) -> Vec<u8> {
         let stride = self.strides.get(attribute).copied().unwrap_or(0);
         let mut values = Vec::with_capacity(links.len() * stride);
-        match found {
-            Found::Held(found) => {
+        match chunk_links {
+            ChunkLinks::Held(elements) => {
                 let column: Option<&Column> =
                     self.held.and_then(|(held, _)| held.element_columns.get(attribute));
-                let elements = links.filter_map(|link| found.get(usize_from_u32(link)));
+                let elements = links.filter_map(|link| elements.get(usize_from_u32(link)));
                 let rows = elements.filter_map(|(_, n)| Some(column?.row(usize_from_u32(*n))));
                 rows.for_each(|row| values.extend_from_slice(row));
             }
-            Found::Records(records) => {
+            ChunkLinks::Records(records) => {
                 let before: usize = self.strides.iter().take(attribute).sum();
                 let start = 12 + self.width * 8 + before;
                 for link in links {
-                    let start = usize_from_u32(link) * record_width(self.known) + start;
+                    let start = usize_from_u32(link) * record_width(self.merged) + start;
                     values.extend_from_slice(records.get(start..start + stride).unwrap_or(&[]));
                 }
             }
@@ -242,8 +243,8 @@ impl<'a> Step<'a> {
     /// Tells the links within a chunk from the others, and finds the array of each.
     pub(super) fn sort_out(&self, of: &mut OfChunk<'_>) -> Result<(), WriteError> {
         let mut ends = Vec::with_capacity(self.width);
-        for at in 0..self.count(&of.found) {
-            self.put_ends(&of.found, at, &mut ends);
+        for at in 0..self.count(&of.links) {
+            self.put_ends(&of.links, at, &mut ends);
             let link = saturating_u32_from_usize(at); // elements have 32 bits
             if ends.iter().any(|(chunk, _)| *chunk != of.chunk) {
                 self.place_between(of, &ends, link)?;
@@ -273,7 +274,7 @@ impl<'a> Step<'a> {
         ends: &[End],
         link: u32,
     ) -> Result<(), WriteError> {
-        let keys = ends.iter().map(|(chunk, _)| self.known.table.key(*chunk));
+        let keys = ends.iter().map(|(chunk, _)| self.merged.table.key(*chunk));
         let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
         let given = keys.iter().zip(ends);
         let given: Vec<Endpoint<'_>> =
@@ -312,7 +313,7 @@ impl<'a> Step<'a> {
             segment.links.put(&key, encode(&[&records], Body::Inline, shape)?.into())?;
             for (number, (sink, written)) in segment.columns.iter().enumerate() {
                 let links = rows.iter().map(|(_, link)| *link);
-                sink.put(&key, written.cell(self.values(&of.found, number, links)))?;
+                sink.put(&key, written.cell(self.values(&of.links, number, links)))?;
             }
         }
         Ok(grouped)
@@ -351,7 +352,7 @@ impl<'a> Step<'a> {
         for (number, (sink, written)) in segment.columns.iter().enumerate() {
             let links =
                 order.iter().map(|at| links.get(usize_from_u32(*at)).copied().unwrap_or(NONE));
-            sink.put(key, written.cell(self.values(&of.found, number, links)))?;
+            sink.put(key, written.cell(self.values(&of.links, number, links)))?;
         }
         Ok(())
     }
@@ -365,7 +366,7 @@ fn spans(counts: &[u64]) -> Result<Vec<u8>, WriteError> {
         index.range(start, *count)?;
         start += *count;
     }
-    sound(index)
+    encode_checked(index)
 }
 
 /// No fragment: the ends of the link are in several.

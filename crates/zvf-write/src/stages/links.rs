@@ -15,8 +15,8 @@ use zvf_store::{Build, CellSink};
 
 use super::cells::{CellsLeft, Part};
 use super::join::{Joined, record_width};
-use super::known::Known;
-use super::link_cells::{Found, OfChunk, OpenArrays, Step};
+use super::known::MergedSlices;
+use super::link_cells::{ChunkLinks, OfChunk, OpenArrays, Step};
 use super::sorted::{KWayMerge, ascending_u32, number_u32};
 use crate::WriteError;
 
@@ -39,15 +39,15 @@ pub(crate) struct LinksRecord {
 /// Writes the share, given what all `join` steps found, and what the `cells` step of the share left. Gives away the
 /// arrays, which are still open.
 pub(crate) fn run(
-    known: &Known,
+    merged: &MergedSlices,
     build: &Build,
     share: Range<usize>,
     cells: &CellsLeft,
     joined: &[&Joined],
 ) -> Result<(LinksRecord, Vec<CellSink>), WriteError> {
-    let frame = known.frame(build);
-    let step = Step::new(known, &frame, Some(cells))?;
-    let mut source = LinkSource::open(known, share.start, joined)?;
+    let frame = merged.frame(build);
+    let step = Step::new(merged, &frame, Some(cells))?;
+    let mut source = LinkSource::open(merged, share.start, joined)?;
     let mut fragments = cells.fragments.reader()?;
     let mut arrays = OpenArrays::default();
     if step.elements {
@@ -56,10 +56,10 @@ pub(crate) fn run(
     }
     let mut record = LinksRecord { grouped: true, ..LinksRecord::default() };
     let mut segments = BTreeSet::new();
-    for window in known.windows(share, known.options.memory / 16) {
+    for window in merged.windows(share, merged.options.memory / 16) {
         let mut chunks = Vec::with_capacity(window.len());
         for at in window {
-            let chunk = known.order.chunks.get(at).copied().unwrap_or(u32::MAX);
+            let chunk = merged.order.chunks.get(at).copied().unwrap_or(u32::MAX);
             let starts = if step.elements { starts(&mut fragments)? } else { Vec::new() };
             chunks.push(OfChunk::new(chunk, starts, source.take(at)?));
         }
@@ -98,8 +98,12 @@ enum LinkSource<'a> {
 }
 
 impl<'a> LinkSource<'a> {
-    /// From the chunk with this place on.
-    fn open(known: &Known, start: usize, joined: &[&'a Joined]) -> Result<Self, WriteError> {
+    /// Opens the links from the chunk at place `start` on.
+    fn open(
+        merged: &MergedSlices,
+        start: usize,
+        joined: &[&'a Joined],
+    ) -> Result<Self, WriteError> {
         if let [Joined::Held(found)] = joined {
             return Ok(Self::Held(found));
         }
@@ -108,18 +112,18 @@ impl<'a> LinkSource<'a> {
             Joined::Sorted(stored) => Some(stored),
         });
         let lowest = ascending_u32(saturating_u32_from_usize(start));
-        let (width, stop) = (record_width(known), known.options.stop_flag());
+        let (width, stop) = (record_width(merged), merged.options.stop_flag());
         Ok(Self::Records(KWayMerge::from(sorted, width, &lowest, &stop)?))
     }
 
-    /// Those of the chunk with this place.
-    fn take(&mut self, at: usize) -> Result<Found<'a>, WriteError> {
+    /// Takes the links of the chunk at this place.
+    fn take(&mut self, at: usize) -> Result<ChunkLinks<'a>, WriteError> {
         match self {
             Self::Held(left) => {
                 let count = left.partition_point(|(place, _)| usize_from_u32(*place) <= at);
                 let (own, rest) = left.split_at_checked(count).unwrap_or_default();
                 *left = rest;
-                Ok(Found::Held(own))
+                Ok(ChunkLinks::Held(own))
             }
             Self::Records(merge) => {
                 let mut records = Vec::new();
@@ -129,7 +133,7 @@ impl<'a> LinkSource<'a> {
                     records.extend_from_slice(link);
                     merge.advance()?;
                 }
-                Ok(Found::Records(records))
+                Ok(ChunkLinks::Records(records))
             }
         }
     }

@@ -46,7 +46,7 @@ pub(crate) use cells::{CellsLeft, CellsRecord, Part};
 pub(crate) use file::{Output, Written, open, temporary_path};
 pub(crate) use index::Ids;
 pub(crate) use join::{JoinRecord, Joined};
-pub(crate) use known::Known;
+pub(crate) use known::MergedSlices;
 pub(crate) use links::LinksRecord;
 pub(crate) use places::{Places, for_each_place};
 pub(crate) use slice::{Beside, FieldRecord, HeldRows, HeldSlice, Slice, SliceData};
@@ -89,56 +89,56 @@ pub(crate) struct Outcome {
 }
 
 /// Whether links are joined, and slice by slice.
-pub(crate) fn joins(known: &Known) -> usize {
-    if known.schema.kind.has_links() {
-        known.slices.len()
+pub(crate) fn joins(merged: &MergedSlices) -> usize {
+    if merged.schema.kind.has_links() {
+        merged.slices.len()
     } else {
-        usize::from(known.schema.kind.is_chain())
+        usize::from(merged.schema.kind.is_chain())
     }
 }
 
 /// The `join` step of this number.
 pub(crate) fn join(
-    known: &Known,
+    merged: &MergedSlices,
     number: usize,
     cells: &[&CellsLeft],
     target: &Target,
 ) -> Result<(JoinRecord, Joined), WriteError> {
-    if !known.schema.kind.has_links() {
-        return join::chains(known, cells, target);
+    if !merged.schema.kind.has_links() {
+        return join::chains(merged, cells, target);
     }
-    let Some(slice) = known.slices.get(number) else {
-        return Err(known.damaged("join", known.slices.len(), number));
+    let Some(slice) = merged.slices.get(number) else {
+        return Err(merged.damage_error("join", merged.slices.len(), number));
     };
-    let before = known.slices.iter().take(number).map(|slice| slice.elements);
-    join::elements(known, slice, before.sum::<u64>(), cells, target)
+    let before = merged.slices.iter().take(number).map(|slice| slice.elements);
+    join::elements(merged, slice, before.sum::<u64>(), cells, target)
 }
 
 /// The `cells` step of a share, and the arrays that it wrote to.
 pub(crate) fn cells(
-    known: &Known,
+    merged: &MergedSlices,
     build: &Build,
     (share, shares): (u32, u32),
     target: &Target,
 ) -> Result<(CellsRecord, CellsLeft, Vec<CellSink>), WriteError> {
-    cells::run(known, build, known.share(share, shares), target)
+    cells::run(merged, build, merged.share(share, shares), target)
 }
 
 /// The `links` step of a share, and the arrays that it wrote to.
 pub(crate) fn links(
-    known: &Known,
+    merged: &MergedSlices,
     build: &Build,
     (share, shares): (u32, u32),
     cells: &CellsLeft,
     joined: &[&Joined],
 ) -> Result<(LinksRecord, Vec<CellSink>), WriteError> {
-    links::run(known, build, known.share(share, shares), cells, joined)
+    links::run(merged, build, merged.share(share, shares), cells, joined)
 }
 
 impl Stages {
     /// Does every step, in memory or in `folder`.
     pub(crate) fn run(
-        known: &Known,
+        merged: &MergedSlices,
         build: &Build,
         folder: Option<&Path>,
     ) -> Result<Self, WriteError> {
@@ -146,14 +146,14 @@ impl Stages {
             None => Target::Memory,
             Some(folder) => Target::Files(folder.join(step)),
         };
-        let (record, left, mut open) = cells(known, build, (0, 1), &target("cells"))?;
+        let (record, left, mut open) = cells(merged, build, (0, 1), &target("cells"))?;
         let mut all = Self::default();
-        for number in 0..joins(known) {
-            all.joins.push(join(known, number, &[&left], &target(&format!("join-{number}")))?);
+        for number in 0..joins(merged) {
+            all.joins.push(join(merged, number, &[&left], &target(&format!("join-{number}")))?);
         }
         if !all.joins.is_empty() {
             let joined: Vec<&Joined> = all.joins.iter().map(|(_, joined)| joined).collect();
-            let (record, sinks) = links(known, build, (0, 1), &left, &joined)?;
+            let (record, sinks) = links(merged, build, (0, 1), &left, &joined)?;
             all.links.push(record);
             open.extend(sinks);
         }
@@ -165,48 +165,48 @@ impl Stages {
     /// level. `folder` takes what does not fit in memory.
     pub(crate) async fn finish(
         mut self,
-        known: &Known,
+        merged: &MergedSlices,
         build: &Build,
         objects: &Objects,
         folder: Option<&Path>,
         edit_level: impl FnOnce(&mut LevelDoc),
     ) -> Result<Outcome, WriteError> {
-        self.check(known)?;
-        index::check_roots(known)?;
-        let frame = known.frame(build);
-        let grouping = known.layout().1;
-        self.finish_cells(known, &frame).await?;
-        let (links, rows, segments, grouped) = self.finish_links(known, &frame).await?;
+        self.check(merged)?;
+        index::check_roots(merged)?;
+        let frame = merged.frame(build);
+        let grouping = merged.layout().1;
+        self.finish_cells(merged, &frame).await?;
+        let (links, rows, segments, grouped) = self.finish_links(merged, &frame).await?;
         let target = folder.map_or(Target::Memory, |folder| Target::Files(folder.join("all")));
         let left: Vec<&CellsLeft> = self.cells.iter().map(|(_, left)| left).collect();
-        let ids = Ids::gather(known, &left, &target)?;
+        let ids = Ids::gather(merged, &left, &target)?;
         let bins = grouping == Grouping::Bins;
-        let points = known.schema.kind == zvf_model::Kind::PointCloud;
+        let points = merged.schema.kind == zvf_model::Kind::PointCloud;
         let indexed = !(bins && points && ids.count == 0 && !objects.any());
         if indexed {
-            index::write(known, &frame, &ids, &left).await?;
-            objects.write_groups(build, known.at(), known.schema.kind).await?;
+            index::write(merged, &frame, &ids, &left).await?;
+            objects.write_groups(build, merged.at(), merged.schema.kind).await?;
         }
-        let said = LevelDescription {
-            schema: &known.schema,
-            columns: known.columns.as_ref(),
-            vertices: known.kept(),
+        let description = LevelDescription {
+            schema: &merged.schema,
+            columns: merged.columns.as_ref(),
+            vertices: merged.vertex_count(),
             indexed,
-            owners: !bins && !known.options.compat,
-            links: known.schema.kind.has_links() || links > 0,
+            owners: !bins && !merged.options.compat,
+            links: merged.schema.kind.has_links() || links > 0,
             grouped,
-            explicit: known.explicit(),
+            explicit: merged.explicit(),
         };
-        said.write(build, known.at(), edit_level).await?;
+        description.write(build, merged.at(), edit_level).await?;
         let sum = |of: &dyn Fn(&CellsRecord) -> u64| {
             self.cells.iter().map(|(record, _)| of(record)).sum::<u64>()
         };
-        let files = known.slices.iter().flat_map(|slice| &slice.files);
-        let sparse = known.schema.kind.is_chain() && ids.sparse;
+        let files = merged.slices.iter().flat_map(|slice| &slice.files);
+        let sparse = merged.schema.kind.is_chain() && ids.sparse;
         let report = Report {
-            vertices: known.kept(),
-            left_out: known.slices.iter().map(|slice| slice.left_out).sum::<u64>(),
-            chunks: to_u64(known.table.len()),
+            vertices: merged.vertex_count(),
+            left_out: merged.slices.iter().map(|slice| slice.left_out).sum::<u64>(),
+            chunks: to_u64(merged.table.len()),
             fragments: sum(&|record| record.fragments),
             objects: if indexed { ids.count } else { 0 },
             links,
@@ -217,29 +217,29 @@ impl Stages {
             notices: sparse.then_some(Notice::SparseIds).into_iter().collect(),
             kinds: Vec::new(),
         };
-        let (schema, bounds) = (known.schema.clone(), known.bounds.clone());
+        let (schema, bounds) = (merged.schema.clone(), merged.bounds.clone());
         let placed = self.cells.into_iter().map(|(_, left)| left.places);
-        let placed = known.records_locations().then(|| placed.collect());
-        let explicit = known.explicit();
+        let placed = merged.records_locations().then(|| placed.collect());
+        let explicit = merged.explicit();
         Ok(Outcome { schema, bounds, grouped, explicit, report, ids, placed })
     }
 
     /// Whether every vertex and every element that went in has come out.
-    fn check(&self, known: &Known) -> Result<(), WriteError> {
+    fn check(&self, merged: &MergedSlices) -> Result<(), WriteError> {
         let same = |what: &str, expected: u64, found: u64| {
-            if expected == found { Ok(()) } else { Err(known.damaged(what, expected, found)) }
+            if expected == found { Ok(()) } else { Err(merged.damage_error(what, expected, found)) }
         };
         // `same` compares the sum.
-        let given = known.slices.iter().map(|slice| slice.given.saturating_sub(slice.left_out));
+        let given = merged.slices.iter().map(|slice| slice.given.saturating_sub(slice.left_out));
         let rows = self.cells.iter().map(|(record, _)| record.rows).sum::<u64>();
         same("vertices in cells", given.sum::<u64>(), rows)?;
         let chunks = self.cells.iter().map(|(record, _)| record.chunks);
-        same("chunks", to_u64(known.table.len()), chunks.sum::<u64>())?;
-        let went = known.slices.iter().map(|slice| slice.sum).fold(0, u64::wrapping_add);
+        same("chunks", to_u64(merged.table.len()), chunks.sum::<u64>())?;
+        let went = merged.slices.iter().map(|slice| slice.sum).fold(0, u64::wrapping_add);
         let came = self.cells.iter().map(|(record, _)| record.sum).fold(0, u64::wrapping_add);
         same("the sum of the hashes of all positions", went, came)?;
-        if known.schema.kind.has_links() {
-            let elements = known.slices.iter().map(|slice| slice.elements);
+        if merged.schema.kind.has_links() {
+            let elements = merged.slices.iter().map(|slice| slice.elements);
             let joined = self.joins.iter().map(|(record, _)| record.elements);
             let (elements, joined) = (elements.sum::<u64>(), joined.sum::<u64>());
             same("elements", elements, joined)?;
@@ -253,15 +253,19 @@ impl Stages {
     }
 
     /// Ends the arrays that are open; otherwise those of vertices, fragments and attributes.
-    async fn finish_cells(&mut self, known: &Known, frame: &Frame<'_>) -> Result<(), WriteError> {
+    async fn finish_cells(
+        &mut self,
+        merged: &MergedSlices,
+        frame: &Frame<'_>,
+    ) -> Result<(), WriteError> {
         if let Some(open) = self.open.as_mut() {
             for sink in open.drain(..) {
                 sink.finish(|_| {}).await?;
             }
             return Ok(());
         }
-        let (layout, grouping) = known.layout();
-        let bins = Meaning::Bins(known.schema.bins.count());
+        let (layout, grouping) = merged.layout();
+        let bins = Meaning::Bins(merged.schema.bins.count());
         let meaning = if grouping == Grouping::Bins { &bins } else { &Meaning::Objects };
         let parts: Vec<&Part> = self.cells.iter().flat_map(|(record, _)| &record.parts).collect();
         for sink in Arrays::new(frame, layout, meaning)?.into_sinks() {
@@ -273,10 +277,10 @@ impl Stages {
     /// Ends the arrays of links: links, rows, arrays between chunks, and whether links are grouped.
     async fn finish_links(
         &self,
-        known: &Known,
+        merged: &MergedSlices,
         frame: &Frame<'_>,
     ) -> Result<(u64, u64, u64, bool), WriteError> {
-        let step = link_cells::Step::new(known, frame, None)?;
+        let step = link_cells::Step::new(merged, frame, None)?;
         let total = |of: &dyn Fn(&LinksRecord) -> u64| self.links.iter().map(of).sum::<u64>();
         let inside = total(&|record| record.inside);
         let rows = total(&|record| record.rows) + inside;
@@ -295,7 +299,7 @@ impl Stages {
         step.describe(frame, logical, rows).await?;
         let grouped = step.elements && self.links.iter().all(|record| record.grouped);
         let count = to_u64(segments.len());
-        Ok((logical, rows, count, grouped && !known.options.compat))
+        Ok((logical, rows, count, grouped && !merged.options.compat))
     }
 
     /// Ends the arrays of links that others wrote to.

@@ -65,7 +65,7 @@ pub(crate) fn for_each_place(
             }
         }
     }
-    let mut places = KWayMerge::open(all.iter().filter_map(Places::sorted), PLACE, stop)?;
+    let mut places = KWayMerge::open(all.iter().filter_map(Places::sorted_file), PLACE, stop)?;
     while let Some(place) = places.head() {
         each(number_u64(place), number_u32(place, 8), number_u32(place, 12))?;
         places.advance()?;
@@ -83,7 +83,7 @@ impl Places {
     }
 
     /// The records, where they are sorted.
-    pub(crate) const fn sorted(&self) -> Option<&Stored> {
+    pub(crate) const fn sorted_file(&self) -> Option<&Stored> {
         match self {
             Self::Held(_) => None,
             Self::Sorted(stored) => Some(stored),

@@ -128,7 +128,7 @@ pub(crate) struct FieldRecord {
 
 impl Slice {
     /// What is sorted under this name; nothing without.
-    pub(crate) fn sorted(&self, suffix: &str) -> Stored {
+    pub(crate) fn sorted_file(&self, suffix: &str) -> Stored {
         match &self.data {
             SliceData::Held(held) => {
                 held.sorted.get(suffix).cloned().unwrap_or(Stored::Held(bytes::Bytes::new()))
@@ -211,9 +211,12 @@ pub(crate) fn write_rows(
         let owners = held.chains.owners(chunk);
         chunks.write(&rows.bytes().to_le_bytes())?;
         for (what, n) in [("rows of a chunk", count), ("runs of a chunk", owners.len())] {
-            let (most, found) = (u64::from(u32::MAX), to_u64(n));
-            let n =
-                u32::try_from(n).map_err(|_too_many| WriteError::TooMuch { what, most, found })?;
+            let (max, found) = (u64::from(u32::MAX), to_u64(n));
+            let n = u32::try_from(n).map_err(|_too_many| WriteError::TooMuch {
+                what,
+                most: max,
+                found,
+            })?;
             chunks.write(&n.to_le_bytes())?;
         }
         for column in gather_as_given(&pieces) {

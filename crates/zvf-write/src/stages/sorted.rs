@@ -21,7 +21,7 @@ use crate::stop::StopFlag;
 pub(crate) struct ExternalSorter {
     path: Option<PathBuf>, // of the file; without, all are held
     width: usize,          // not 0
-    most: usize,           // bytes held
+    max_bytes: usize,      // that may be held
     held: Vec<u8>,
     runs: Vec<PathBuf>,
     stop: StopFlag,
@@ -34,27 +34,28 @@ impl ExternalSorter {
         let width = width.max(1);
         // Beside each record there is its number while they are sorted.
         let records = saturating_usize(memory).checked_div(width + 4).unwrap_or(0);
-        let most = records.clamp(1024, usize_from_u32(u32::MAX)).saturating_mul(width);
+        let max_bytes = records.clamp(1024, usize_from_u32(u32::MAX)).saturating_mul(width);
         let mut sorter = Self::in_memory(width, stop);
-        (sorter.path, sorter.most) = (Some(path), most);
+        (sorter.path, sorter.max_bytes) = (Some(path), max_bytes);
         sorter
     }
 
     /// Records of `width` bytes that all stay in memory. Once `stop` is set, none is taken.
     pub(crate) fn in_memory(width: usize, stop: &StopFlag) -> Self {
         let (width, stop) = (width.max(1), stop.clone());
-        Self { path: None, width, most: usize::MAX, held: Vec::new(), runs: Vec::new(), stop }
+        Self { path: None, width, max_bytes: usize::MAX, held: Vec::new(), runs: Vec::new(), stop }
     }
 
     /// Adds the record that these parts are.
     pub(crate) fn push(&mut self, parts: &[&[u8]]) -> Result<(), WriteError> {
         self.stop.check()?;
         if self.held.is_empty() {
-            self.held.reserve_exact(self.most.min(FIRST));
-        } else if self.held.len() >= self.most {
+            self.held.reserve_exact(self.max_bytes.min(FIRST));
+        } else if self.held.len() >= self.max_bytes {
             self.spill()?;
         } else if self.held.len() == self.held.capacity() {
-            self.held.reserve_exact(self.held.len().min(self.most.saturating_sub(self.held.len())));
+            let room = self.max_bytes.saturating_sub(self.held.len());
+            self.held.reserve_exact(self.held.len().min(room));
         }
         for part in parts {
             self.held.extend_from_slice(part);
@@ -66,7 +67,7 @@ impl ExternalSorter {
     pub(crate) fn finish(mut self) -> Result<(Stored, Option<Written>), WriteError> {
         let Some(path) = self.path.clone() else {
             let held = std::mem::take(&mut self.held);
-            return Ok((Stored::Held(sorted(held, self.width).into()), None));
+            return Ok((Stored::Held(sort_records(held, self.width).into()), None));
         };
         if self.runs.is_empty() {
             let written = self.write(path.clone())?;
@@ -127,7 +128,7 @@ impl Drop for ExternalSorter {
 }
 
 /// Records of this width in the order of their bytes. Those of common widths are sorted where they are.
-fn sorted(mut records: Vec<u8>, width: usize) -> Vec<u8> {
+fn sort_records(mut records: Vec<u8>, width: usize) -> Vec<u8> {
     match width {
         8 => records.as_chunks_mut::<8>().0.par_sort_unstable(),
         32 => records.as_chunks_mut::<32>().0.par_sort_unstable(),
@@ -446,7 +447,7 @@ mod tests {
                 let whole = bytes.len() / width * width;
                 let mut expected: Vec<&[u8]> = bytes[..whole].chunks(width).collect();
                 expected.sort_unstable();
-                prop_assert_eq!(sorted(bytes[..whole].to_vec(), width), expected.concat());
+                prop_assert_eq!(sort_records(bytes[..whole].to_vec(), width), expected.concat());
             }
         }
     }

@@ -55,9 +55,9 @@ pub(super) struct Span {
     pub(super) runs: u32,
 }
 
-/// The rows of a chunk, as they were put aside.
+/// The rows of a chunk, as they were spilled.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct LoadedSpan {
     pub(super) chunk: u32,
     pub(super) span: Span,
     pub(super) bytes: Bytes,
@@ -131,11 +131,11 @@ impl FileSource {
         table: &ChunkTable,
         wanted: &[u32],
         size: impl Fn(Span) -> usize,
-    ) -> Result<Vec<Kept>, WriteError> {
+    ) -> Result<Vec<LoadedSpan>, WriteError> {
         let spans = self.spans(table, wanted)?;
-        let mut kept = Vec::with_capacity(spans.len());
+        let mut loaded = Vec::with_capacity(spans.len());
         if spans.is_empty() {
-            return Ok(kept);
+            return Ok(loaded);
         }
         let file = open(&self.rows)?;
         let adjoin = |(_, a): &(u32, Span), (_, b): &(u32, Span)| {
@@ -148,10 +148,11 @@ impl FileSource {
             read_at(&file, &mut bytes, start).map_err(WriteError::Scratch)?;
             let mut bytes = Bytes::from(bytes);
             for (chunk, span) in run {
-                kept.push(Kept { chunk: *chunk, span: *span, bytes: bytes.split_to(size(*span)) });
+                let bytes = bytes.split_to(size(*span));
+                loaded.push(LoadedSpan { chunk: *chunk, span: *span, bytes });
             }
         }
-        Ok(kept)
+        Ok(loaded)
     }
 
     /// Reads the list of chunks: calls `each` with the key and the place of each, ascending.
@@ -185,7 +186,7 @@ impl FileSource {
         let width = width(table.rank());
         let mut file = open(&self.chunks)?;
         let mut block = Vec::new();
-        wanted = after(wanted, *lowest);
+        wanted = skip_below(wanted, *lowest);
         while let Some(first) = wanted.first() {
             // The first mark is not above it.
             let next = self.marks.partition_point(|mark| mark <= first);
@@ -194,7 +195,7 @@ impl FileSource {
             block.clear();
             let mut entries = (&mut file).take(to_u64(MARKED * width));
             entries.read_to_end(&mut block).map_err(WriteError::Scratch)?;
-            let later = self.marks.get(next).map_or(&[][..], |mark| after(wanted, *mark));
+            let later = self.marks.get(next).map_or(&[][..], |mark| skip_below(wanted, *mark));
             let here = wanted.get(..wanted.len() - later.len()).unwrap_or(wanted);
             let mut entries = block.chunks_exact(width).peekable();
             for chunk in here {
@@ -224,7 +225,7 @@ fn read_at(file: &File, bytes: &mut [u8], start: u64) -> std::io::Result<()> {
 }
 
 /// Those of `chunks`, ascending, that are not below `lowest`.
-fn after(chunks: &[u32], lowest: u32) -> &[u32] {
+fn skip_below(chunks: &[u32], lowest: u32) -> &[u32] {
     chunks.get(chunks.partition_point(|chunk| *chunk < lowest)..).unwrap_or(&[])
 }
 
@@ -299,11 +300,11 @@ mod tests {
                 let keys = wanted.iter().map(|chunk| table.components(*chunk)[0]);
                 let expected: Vec<(i64, u32)> =
                     keys.filter_map(|key| chunks.iter().find(|c| c.0 == key).copied()).collect();
-                let kept = source.read(&table, &wanted, size).unwrap();
+                let loaded = source.read(&table, &wanted, size).unwrap();
                 let found: Vec<(i64, u32)> =
-                    kept.iter().map(|k| (table.components(k.chunk)[0], k.span.rows)).collect();
+                    loaded.iter().map(|k| (table.components(k.chunk)[0], k.span.rows)).collect();
                 assert_eq!(found, expected, "from {first} by {step}");
-                for Kept { chunk, bytes, .. } in &kept {
+                for LoadedSpan { chunk, bytes, .. } in &loaded {
                     let key = table.components(*chunk)[0] as u8;
                     assert!(bytes.chunks(2).zip(0..).all(|(row, n)| row == [key, n]));
                 }

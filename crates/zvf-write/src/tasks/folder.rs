@@ -212,15 +212,15 @@ mod tests {
     fn tasks_run_together_and_finishing_is_alone() {
         let folder = tempfile::tempdir().unwrap();
         let both = (hold(folder.path(), false).unwrap(), hold(folder.path(), false).unwrap());
-        let told = |error: WriteError| error.to_string().split_once(": ").unwrap().1.to_owned();
+        let message = |error: WriteError| error.to_string().split_once(": ").unwrap().1.to_owned();
         assert_eq!(
-            told(hold(folder.path(), true).unwrap_err()),
+            message(hold(folder.path(), true).unwrap_err()),
             "expected no process that runs tasks, found one at work"
         );
         drop(both);
         let _alone = hold(folder.path(), true).unwrap().unwrap();
         assert_eq!(
-            told(hold(folder.path(), false).unwrap_err()),
+            message(hold(folder.path(), false).unwrap_err()),
             "expected nobody who finishes, found one at work"
         );
     }

@@ -58,8 +58,8 @@ pub use self::plan::{SlicePlan, Stage, Task, TaskPlan};
 use crate::ingest::Ingest;
 use crate::objects::Objects;
 use crate::stages::{
-    self, CellsLeft, CellsRecord, Joined, Known, LinksRecord, Part, SliceData, Stages, Stored,
-    Target,
+    self, CellsLeft, CellsRecord, Joined, LinksRecord, MergedSlices, Part, SliceData, Stages,
+    Stored, Target,
 };
 use crate::{Report, Schema, WriteError, WriteOptions};
 
@@ -105,7 +105,7 @@ pub struct Tasks {
     journal: Journal,
     schema: Schema,
     options: WriteOptions,
-    known: OnceLock<Known>,
+    merged: OnceLock<MergedSlices>,
 }
 
 /// Where the store will be.
@@ -161,8 +161,8 @@ impl Tasks {
             return Err(WriteError::setting("kinds of a store built by tasks", "one", kinds));
         }
         let journal = Journal::open(folder, options.build.sync)?;
-        let (folder, known) = (folder.to_owned(), OnceLock::new());
-        Ok(Self { place, folder, plan, journal, schema, options, known })
+        let (folder, merged) = (folder.to_owned(), OnceLock::new());
+        Ok(Self { place, folder, plan, journal, schema, options, merged })
     }
 
     /// The same for one process that does all tasks, one after the other: what they leave for each other is not synced.
@@ -212,7 +212,7 @@ impl Tasks {
         let task = Task { stage: Stage::Route, number: slice };
         let place = zvf_format::num::usize_from_u32(slice);
         let Some(planned) = self.plan.slices.get(place) else {
-            return Err(refused(
+            return Err(task_error(
                 task,
                 &format!("one of {} slices", self.plan.slices.len()),
                 "no such",
@@ -234,14 +234,14 @@ impl Tasks {
     /// When it is not what was planned, or cannot be written.
     pub fn route(&self, router: Router) -> Result<(), WriteError> {
         let Router { mut ingest, task, planned, _held } = router;
-        let slice = ingest.put_aside(&Target::Files(self.journal.stem(task)))?;
+        let slice = ingest.take_slice(&Target::Files(self.journal.stem(task)))?;
         for (what, expected, found) in [
             ("vertices", planned.vertices, slice.given),
             ("elements", planned.elements, slice.elements),
         ] {
             if expected != found {
                 let expected = format!("{expected} {what}, as were planned");
-                return Err(refused(task, &expected, &found.to_string()));
+                return Err(task_error(task, &expected, &found.to_string()));
             }
         }
         self.journal.write(task, &Record::Route(Box::new(slice)))
@@ -255,21 +255,21 @@ impl Tasks {
     #[boxed]
     pub async fn run(&self, task: Task) -> Result<bool, WriteError> {
         if task.stage == Stage::Route {
-            return Err(refused(task, "a task that reads no input", "one that does"));
+            return Err(task_error(task, "a task that reads no input", "one that does"));
         }
         if self.is_whole(task)? {
             return Ok(false);
         }
         let _held = folder::hold(&self.folder, false)?;
         self.needs(task.stage)?;
-        let known = self.known()?;
+        let merged = self.merge_slices()?;
         let build = self.build().await?;
         let target = Target::Files(self.journal.stem(task));
         let share = (task.number, self.plan.shares);
         let record = match task.stage {
             Stage::Route => return Ok(false),
             Stage::Cells => {
-                let (record, _, arrays) = stages::cells(known, &build, share, &target)?;
+                let (record, _, arrays) = stages::cells(merged, &build, share, &target)?;
                 Record::Cells(CellsRecord { parts: Part::finish_all(arrays)?, ..record })
             }
             Stage::Join => {
@@ -277,14 +277,14 @@ impl Tasks {
                 let cells: Vec<CellsLeft> =
                     self.tasks_of_stage(Stage::Cells).map(|task| self.cells_left(task)).collect();
                 let cells: Vec<&CellsLeft> = cells.iter().collect();
-                Record::Join(stages::join(known, number, &cells, &target)?.0)
+                Record::Join(stages::join(merged, number, &cells, &target)?.0)
             }
             Stage::Links => {
                 let cells = self.cells_left(Task { stage: Stage::Cells, number: task.number });
                 let joined: Vec<Joined> =
-                    self.tasks_of_stage(Stage::Join).map(|task| self.joined(task)).collect();
+                    self.tasks_of_stage(Stage::Join).map(|task| self.join_record(task)).collect();
                 let joined: Vec<&Joined> = joined.iter().collect();
-                let (record, arrays) = stages::links(known, &build, share, &cells, &joined)?;
+                let (record, arrays) = stages::links(merged, &build, share, &cells, &joined)?;
                 Record::Links(LinksRecord { parts: Part::finish_all(arrays)?, ..record })
             }
         };
@@ -311,18 +311,18 @@ impl Tasks {
         for &stage in Stage::ALL {
             self.complete(stage, "finish")?;
         }
-        let known = self.known()?;
+        let merged = self.merge_slices()?;
         let mut all = Stages::default();
         for task in self.all() {
             match self.journal.read(task)? {
                 Some(Record::Cells(record)) => all.cells.push((record, self.cells_left(task))),
-                Some(Record::Join(record)) => all.joins.push((record, self.joined(task))),
+                Some(Record::Join(record)) => all.joins.push((record, self.join_record(task))),
                 Some(Record::Links(record)) => all.links.push(record),
                 Some(Record::Route(_)) | None => {}
             }
         }
         let folder = self.journal.files();
-        let finished = all.finish(known, &build, &Objects::default(), Some(&folder), |_| {}).await;
+        let finished = all.finish(merged, &build, &Objects::default(), Some(&folder), |_| {}).await;
         let outcome = match finished {
             Err(WriteError::Lost { array, chunks }) => return Err(self.undone(&array, &chunks)?),
             finished => finished?,
@@ -351,10 +351,10 @@ impl Tasks {
         TaskPlan::remove(&self.folder)
     }
 
-    /// What all slices are together, worked out once.
-    fn known(&self) -> Result<&Known, WriteError> {
-        if let Some(known) = self.known.get() {
-            return Ok(known);
+    /// Merges all slices, once.
+    fn merge_slices(&self) -> Result<&MergedSlices, WriteError> {
+        if let Some(merged) = self.merged.get() {
+            return Ok(merged);
         }
         let mut slices = Vec::with_capacity(self.plan.slices.len());
         for task in self.tasks_of_stage(Stage::Route) {
@@ -366,8 +366,8 @@ impl Tasks {
             slice.data = SliceData::Files(self.journal.stem(task));
             slices.push(*slice);
         }
-        let known = Known::from_slices(&self.schema, &self.options, slices)?;
-        Ok(self.known.get_or_init(|| known))
+        let merged = MergedSlices::from_slices(&self.schema, &self.options, slices)?;
+        Ok(self.merged.get_or_init(|| merged))
     }
 
     async fn build(&self) -> Result<Build, WriteError> {
@@ -393,8 +393,8 @@ impl Tasks {
         }
         let chunks: Vec<String> = chunks.iter().map(ToString::to_string).collect();
         let expected = "every object that it wrote to be there; it is to be run again".to_owned();
-        let found = format!("none for {array}, chunk {}", shortened(&chunks));
-        Ok(WriteError::Task { task: shortened(&undone), expected, found })
+        let found = format!("none for {array}, chunk {}", shorten_list(&chunks));
+        Ok(WriteError::Task { task: shorten_list(&undone), expected, found })
     }
 
     fn tasks_of_stage(&self, stage: Stage) -> impl Iterator<Item = Task> {
@@ -407,7 +407,7 @@ impl Tasks {
     }
 
     /// What a `join` task found.
-    fn joined(&self, task: Task) -> Joined {
+    fn join_record(&self, task: Task) -> Joined {
         Joined::Sorted(Stored::in_file(&self.journal.stem(task), "links"))
     }
 
@@ -427,7 +427,7 @@ impl Tasks {
             return Ok(());
         }
         let expected = format!("every {} task to be done before", stage.name());
-        let found = format!("{} not done: {}", missing.len(), shortened(&missing));
+        let found = format!("{} not done: {}", missing.len(), shorten_list(&missing));
         Err(WriteError::TooEarly { task: wanted.to_owned(), expected, found })
     }
 }
@@ -496,13 +496,13 @@ impl Router {
     }
 }
 
-fn refused(task: Task, expected: &str, found: &str) -> WriteError {
+fn task_error(task: Task, expected: &str, found: &str) -> WriteError {
     let (expected, found) = (expected.to_owned(), found.to_owned());
     WriteError::Task { task: task.to_string(), expected, found }
 }
 
 /// The first few of a list.
-fn shortened(names: &[String]) -> String {
+fn shorten_list(names: &[String]) -> String {
     let more = names.len().saturating_sub(SHOWN);
     let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }

@@ -245,8 +245,8 @@ fn slices_are_what_was_planned() {
     assert!(!tasks.is_done(Task { stage: Stage::Route, number: 1 }));
     let other = plan(kind, false, 2).create(folder.path()).unwrap_err().to_string();
     assert!(other.ends_with("found one for other input or other settings"), "{other}");
-    assert_eq!(shortened(&["a".to_owned(), "b".to_owned()]), "a, b");
-    assert_eq!(shortened(&vec!["a".to_owned(); 10]), "a, a, a, a, a, a, a, a and 2 more");
+    assert_eq!(shorten_list(&["a".to_owned(), "b".to_owned()]), "a, b");
+    assert_eq!(shorten_list(&vec!["a".to_owned(); 10]), "a, a, a, a, a, a, a, a and 2 more");
 }
 
 #[test]

@@ -72,10 +72,10 @@ impl Chains {
 
 /// The ids of so many objects that nobody names, from `first` on; `i64::MAX` is none of them.
 pub(crate) fn ids_from(first: i64, count: usize) -> Result<std::ops::Range<i64>, WriteError> {
-    let (most, found) = (i64::MAX.cast_unsigned(), first.unsigned_abs() + to_u64(count));
+    let (max, found) = (i64::MAX.cast_unsigned(), first.unsigned_abs() + to_u64(count));
     match first.checked_add_unsigned(to_u64(count)) {
         Some(end) => Ok(first..end),
-        None => Err(WriteError::TooMuch { what: "ids of objects", most, found }),
+        None => Err(WriteError::TooMuch { what: "ids of objects", most: max, found }),
     }
 }
 

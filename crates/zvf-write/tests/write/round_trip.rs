@@ -18,8 +18,8 @@ fn coordinate() -> impl Strategy<Value = f64> {
     ]
 }
 
-fn vertices(axes: usize, most: usize) -> impl Strategy<Value = Vec<Vec<f64>>> {
-    prop::collection::vec(prop::collection::vec(coordinate(), axes), 1..most)
+fn vertices(axes: usize, max_rows: usize) -> impl Strategy<Value = Vec<Vec<f64>>> {
+    prop::collection::vec(prop::collection::vec(coordinate(), axes), 1..max_rows)
 }
 
 /// Divides `rows` vertices into objects, some without any.

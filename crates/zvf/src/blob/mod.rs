@@ -293,7 +293,8 @@ impl Settings {
                 structures::fragment_index(self, blob, &mut report).map_err(Error::from)
             }
             BlobKind::Manifest => {
-                let axes = self.axes.ok_or_else(|| wanted("axes", "the axes of chunk keys"))?;
+                let axes =
+                    self.axes.ok_or_else(|| missing_option("axes", "the axes of chunk keys"))?;
                 structures::manifest(self, axes, blob, &mut report).map_err(Error::from)
             }
             BlobKind::Ragged => {
@@ -307,7 +308,8 @@ impl Settings {
             }
             BlobKind::Vlen => structures::vlen(self, blob, &mut report).map_err(Error::from),
             BlobKind::ShardIndex => {
-                let cells = self.cells.ok_or_else(|| wanted("cells", "the cells of a shard"))?;
+                let cells =
+                    self.cells.ok_or_else(|| missing_option("cells", "the cells of a shard"))?;
                 structures::shard_index(self, cells, blob, &mut report).map_err(Error::from)
             }
             BlobKind::Tet => containers::tet(self, blob, &mut report),
@@ -323,7 +325,8 @@ impl Settings {
 
     fn element(&self) -> Result<zvf_format::link::LinkInteger, Error> {
         use zvf_format::link::LinkInteger;
-        let text = self.item.as_deref().ok_or_else(|| wanted("item", "the type of a number"))?;
+        let text =
+            self.item.as_deref().ok_or_else(|| missing_option("item", "the type of a number"))?;
         let element = match text {
             "int8" => LinkInteger::I8,
             "uint8" => LinkInteger::U8,
@@ -339,6 +342,6 @@ impl Settings {
     }
 }
 
-fn wanted(what: &'static str, rule: &'static str) -> Error {
+fn missing_option(what: &'static str, rule: &'static str) -> Error {
     Error::bad_request(what, rule, "nothing")
 }

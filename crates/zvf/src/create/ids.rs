@@ -107,12 +107,12 @@ impl Numbering {
             Piece::Vertices(batch) => {
                 let owners = batch.vertex_objects().unwrap_or_default().iter().copied().flatten();
                 let parts = batch.parts().objects().iter().copied();
-                self.file.named(parts.chain(owners));
+                self.file.add_ids(parts.chain(owners));
                 if batch.parts().is_empty() && batch.vertex_objects().is_none() {
                     self.file.unsaid += unsaid(batch);
                 }
             }
-            Piece::Objects { ids, .. } => self.file.named(ids.iter().copied()),
+            Piece::Objects { ids, .. } => self.file.add_ids(ids.iter().copied()),
             Piece::Elements { .. } | Piece::Groups { .. } => {}
         }
     }
@@ -146,7 +146,7 @@ impl Numbering {
 }
 
 impl File {
-    fn named(&mut self, ids: impl Iterator<Item = ObjectId>) {
+    fn add_ids(&mut self, ids: impl Iterator<Item = ObjectId>) {
         for ObjectId(id) in ids {
             self.low = self.low.min(id);
             self.high = Some(self.high.map_or(id, |high| high.max(id)));
@@ -201,10 +201,10 @@ mod tests {
             let ids = ids.iter().map(|id| id.map(ObjectId)).collect();
             Piece::Vertices(batch(Kind::PointCloud, 3).with_vertex_objects(ids).unwrap())
         };
-        let said = |id| Piece::Objects { ids: vec![ObjectId(id)], fields: Vec::new() };
+        let declared = |id| Piece::Objects { ids: vec![ObjectId(id)], fields: Vec::new() };
         let files = [
-            vec![parts(&[4, -2]), said(6)],
-            vec![parts(&[0]), said(1)],
+            vec![parts(&[4, -2]), declared(6)],
+            vec![parts(&[0]), declared(1)],
             vec![parts(&[-3, 2])],
             vec![owned(&[Some(1), None, Some(0)])],
         ];
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn ids_that_fit_no_longer_are_refused_and_never_become_the_same() {
-        let most = i64::MAX;
+        let max = i64::MAX;
         let after = |first: &[i64], then: &[i64]| {
             let mut numbering = Numbering::new(0, false);
             numbering.add(&parts(first));
@@ -269,16 +269,16 @@ mod tests {
             numbering.add(&parts(then));
             numbering.end(false).and_then(|shift| shift.apply(parts(then))).map(ids)
         };
-        assert_eq!(after(&[most - 3], &[0, 1]).unwrap(), [most - 2, most - 1]);
-        assert_eq!(after(&[1], &[most - 2]).unwrap(), [most]);
+        assert_eq!(after(&[max - 3], &[0, 1]).unwrap(), [max - 2, max - 1]);
+        assert_eq!(after(&[1], &[max - 2]).unwrap(), [max]);
         for (first, then) in
-            [([most].as_slice(), [0].as_slice()), (&[5], &[most - 3]), (&[1], &[i64::MIN, 0])]
+            [([max].as_slice(), [0].as_slice()), (&[5], &[max - 3]), (&[1], &[i64::MIN, 0])]
         {
             let error = after(first, then).unwrap_err();
             assert_eq!(error.class(), zvf_format::Class::InvalidArgument, "{first:?} {then:?}");
         }
         // A file may have changed since it was looked at.
         let shift = Shift { by: 3, whole: false };
-        assert!(shift.apply(parts(&[most - 2])).is_err());
+        assert!(shift.apply(parts(&[max - 2])).is_err());
     }
 }

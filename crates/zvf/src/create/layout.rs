@@ -17,7 +17,7 @@ use zvf_write::SlicePlan;
 
 use super::ids::{Numbering, Shift};
 use super::slices::Slicer;
-use super::source::failed;
+use super::source::to_error;
 use super::{Progress, Recipe, Stage, go, open};
 use crate::Error;
 
@@ -65,19 +65,19 @@ pub struct Layout {
     pub(super) next: i64,
     /// Bytes of all that was read.
     pub(super) bytes: u64,
-    /// What was read, where it is no more than a writer holds at once: it is not read again.
-    pub(super) kept: Option<Arc<[Kept]>>,
+    /// The content of all files, where a writer holds it at once: it is not read again.
+    pub(super) cached: Option<Arc<[CachedFile]>>,
 }
 
-/// All that one file holds.
+/// The content of one file, and the stamp it had.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct CachedFile {
     stamp: Option<Stamp>,
     header: Header,
     pieces: Vec<Piece>,
 }
 
-/// How long a file is and when it was changed: nothing for what is no file.
+/// The length of a file and the time of its last change.
 type Stamp = (u64, SystemTime);
 
 fn read_stamp(file: &Path) -> Option<Stamp> {
@@ -152,7 +152,7 @@ impl Layout {
         let (mut vertices, mut elements) = (0_u64, 0_u64);
         let mut low = vec![f64::INFINITY; axes];
         let mut high = vec![f64::NEG_INFINITY; axes];
-        let mut kept = Some(Vec::with_capacity(files.len()));
+        let mut cached = Some(Vec::with_capacity(files.len()));
         for (input, reader) in std::iter::once(Ok(reader)).chain(readers).enumerate() {
             before.push(vertices);
             let mut reader = reader?;
@@ -162,16 +162,16 @@ impl Layout {
                 }
             }
             let file = files.get(input).map_or(Path::new(""), PathBuf::as_path);
-            if let Some(kept) = &mut kept {
+            if let Some(cached) = &mut cached {
                 let (header, pieces) = (reader.header().clone(), Vec::new());
-                kept.push(Kept { stamp: read_stamp(file), header, pieces });
+                cached.push(CachedFile { stamp: read_stamp(file), header, pieces });
             }
             for (number, piece) in reader.by_ref().enumerate() {
-                let piece = piece.map_err(|error| in_file(file, failed(error)))?;
+                let piece = piece.map_err(|error| in_file(file, to_error(error)))?;
                 slicer.add(input, number, &piece);
                 numbering.add(&piece);
                 if slicer.is_cut() {
-                    kept = None;
+                    cached = None;
                 }
                 match &piece {
                     Piece::Vertices(batch) => {
@@ -188,7 +188,7 @@ impl Layout {
                     Piece::Elements { rows, .. } => elements += to_u64(rows.len()),
                     Piece::Objects { .. } | Piece::Groups { .. } => {}
                 }
-                if let Some(own) = kept.as_mut().and_then(|kept| kept.last_mut()) {
+                if let Some(own) = cached.as_mut().and_then(|cached| cached.last_mut()) {
                     own.pieces.push(piece);
                 }
                 go(progress, Stage::Look, vertices)?;
@@ -217,27 +217,27 @@ impl Layout {
             shifts,
             next,
             bytes,
-            kept: kept.map(Into::into),
+            cached: cached.map(Into::into),
         };
         layout.settle(layout.bounds.clone().as_ref(), (vertices, bytes), recipe);
         Ok(layout)
     }
 
-    /// What `file`, the one at `input` of those that were looked through, holds: from memory while it is what it was,
-    /// or from its start.
+    /// Returns a reader of `file`, the one at `input` of those that were scanned: of the cached content while the file is
+    /// unchanged, otherwise from the start of the file.
     pub(super) fn reader(
         &self,
         input: usize,
         file: &Path,
         recipe: &Recipe,
     ) -> Result<Reader, Error> {
-        let kept = self.kept.as_ref().and_then(|kept| kept.get(input));
+        let cached = self.cached.as_ref().and_then(|cached| cached.get(input));
         // An answer of a store is of a snapshot.
         let is_answer = recipe.sources.iter().any(|source| source.name == file);
         let is_same =
             |stamp: Option<Stamp>| is_answer || (stamp.is_some() && stamp == read_stamp(file));
-        match kept.filter(|kept| is_same(kept.stamp)) {
-            Some(Kept { header, pieces, .. }) => {
+        match cached.filter(|cached| is_same(cached.stamp)) {
+            Some(CachedFile { header, pieces, .. }) => {
                 Ok(Reader::from_pieces(header.clone(), pieces.clone()))
             }
             None => open(file, recipe),
@@ -269,7 +269,7 @@ impl Layout {
         let many = recipe.shard && !recipe.write.compat && self.chunks >= MANY;
         self.shard = many.then(|| shard(&counts)).and_then(|shard| {
             let cell = bytes.checked_div(self.chunks).unwrap_or(0);
-            fitting(shard, cell, recipe.write.memory / 8)
+            fit_shard(shard, cell, recipe.write.memory / 8)
         });
         self.shard_bytes = self.shard.is_some().then_some(recipe.write.memory / 8);
     }
@@ -314,14 +314,14 @@ where
         let Some([x, y, z]) = block.first().copied() else { continue }; // a block has rows
         let first = [x, y, z, x, y, z, x, y, z, x, y, z];
         let (fours, rest) = block.as_flattened().as_chunks::<12>();
-        let (mut least, mut most, mut sums) = (first, first, [T::default(); 12]);
+        let (mut min, mut max, mut sums) = (first, first, [T::default(); 12]);
         // What is left of four rows is filled up with the first row.
         let mut tail = first;
         tail.iter_mut().zip(rest).for_each(|(to, x)| *to = *x);
         // One loop for each, so that the compiler makes vectors of them.
         for four in fours.iter().chain(std::iter::once(&tail)) {
-            least.iter_mut().zip(four).for_each(|(to, x)| *to = if *x < *to { *x } else { *to });
-            most.iter_mut().zip(four).for_each(|(to, x)| *to = if *x > *to { *x } else { *to });
+            min.iter_mut().zip(four).for_each(|(to, x)| *to = if *x < *to { *x } else { *to });
+            max.iter_mut().zip(four).for_each(|(to, x)| *to = if *x > *to { *x } else { *to });
             sums.iter_mut().zip(four).for_each(|(to, x)| *to = *to + (*x - *x)); // 0 of finite ones
         }
         if sums.iter().any(|sum| *sum != T::default()) {
@@ -329,7 +329,7 @@ where
             let found = extend_box_by(low, high, numbers);
             return found.map(|(row, x)| (number * BLOCK_ROWS + row, x));
         }
-        for corner in least.as_chunks::<3>().0.iter().chain(most.as_chunks::<3>().0) {
+        for corner in min.as_chunks::<3>().0.iter().chain(max.as_chunks::<3>().0) {
             extend_box_by(low, high, corner.iter().map(|x| (*x).into()));
         }
     }
@@ -450,19 +450,19 @@ fn difference(one: &Header, other: &Header) -> Option<[String; 2]> {
     let columns = |header: &Header| {
         let fields = header.fields.iter().map(|field| ("column", field));
         let fields = fields.chain(header.object_fields.iter().map(|f| ("column of objects", f)));
-        let said = fields.map(|(what, field)| {
+        let words = fields.map(|(what, field)| {
             let (dtype, width) = (field.column.dtype(), field.column.width());
             let width = if width > 1 { format!(" x {width}") } else { String::new() };
             format!("{what} {:?} of {dtype}{width}", &*field.name)
         });
-        said.collect::<Vec<String>>()
+        words.collect::<Vec<String>>()
     };
     let (own, others) = (columns(one), columns(other));
     let at = (0..own.len().max(others.len())).find(|at| own.get(*at) != others.get(*at))?;
-    let said = |columns: &[String]| {
+    let describe = |columns: &[String]| {
         columns.get(at).cloned().unwrap_or_else(|| format!("{} columns", columns.len()))
     };
-    Some([said(&own), said(&others)])
+    Some([describe(&own), describe(&others)])
 }
 
 /// The shape of a chunk that holds about `wanted` of `vertices` in a box of these sizes.
@@ -533,10 +533,10 @@ fn shard(counts: &[u64]) -> Vec<u64> {
     counts.iter().map(|count| side.min(*count)).collect()
 }
 
-/// The shard, halved until its cells of so many bytes fit; none where not even two do.
-fn fitting(mut shard: Vec<u64>, cell: u64, most: u64) -> Option<Vec<u64>> {
+/// Halves the shard until its cells of `cell` bytes fit; `None` where not even two do.
+fn fit_shard(mut shard: Vec<u64>, cell: u64, max_bytes: u64) -> Option<Vec<u64>> {
     let cells = |shard: &[u64]| shard.iter().fold(1_u64, |all, side| all.saturating_mul(*side));
-    while cells(&shard).saturating_mul(cell) > most {
+    while cells(&shard).saturating_mul(cell) > max_bytes {
         let longest = shard.iter_mut().max().filter(|side| **side > 1)?;
         *longest = longest.div_ceil(2);
     }
@@ -656,7 +656,7 @@ mod tests {
         assert_eq!(shard(&[9, 3, 1]), [8, 3, 1]);
         assert_eq!(shard(&[100, 1]), [64, 1]);
         assert_eq!(shard(&[2, 2, 2, 2]), [2, 2, 2, 2]);
-        for (shard, cell, most, fits) in [
+        for (shard, cell, max_bytes, fits) in [
             (vec![4, 4, 4], 10, 640, Some(vec![4, 4, 4])),
             (vec![4, 4, 4], 10, 639, Some(vec![4, 4, 2])),
             (vec![3, 1], 10, 20, Some(vec![2, 1])),
@@ -664,7 +664,8 @@ mod tests {
             (vec![1, 1], 10, 19, None),
             (vec![2], 10, 0, None),
         ] {
-            assert_eq!(fitting(shard.clone(), cell, most), fits, "{shard:?} {cell} {most}");
+            let found = fit_shard(shard.clone(), cell, max_bytes);
+            assert_eq!(found, fits, "{shard:?} {cell} {max_bytes}");
         }
     }
 }

@@ -15,7 +15,7 @@ use zvf_write::{KindWriter, Report, TaskPlan, Writer};
 
 use super::beside::Beside;
 use super::write::{create_all, folder, lock};
-use super::{Layout, Progress, Recipe, Shape, Stage, go, open, pushed, schema};
+use super::{Layout, Progress, Recipe, Shape, Stage, go, open, schema, shift_vertex_numbers};
 use crate::Error;
 
 /// What would be written of files of one or several kinds.
@@ -210,7 +210,7 @@ fn push(
     match piece {
         Piece::Vertices(batch) => writer.push(&batch)?,
         Piece::Elements { rows, fields } => {
-            writer.push_elements(&pushed(&rows, before)?, &fields)?;
+            writer.push_elements(&shift_vertex_numbers(&rows, before)?, &fields)?;
         }
         Piece::Objects { ids, fields } if fields.is_empty() => writer.declare_objects(&ids),
         Piece::Objects { ids, fields } => writer.object_fields(&ids, &fields)?,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 1  look    the files are read once: how many vertices, between which corners   -> Layout
-//! 2  read    they are read again, batch by batch, into a writer; what is little was kept from the first time
+//! 2  read    they are read again, batch by batch, into a writer; small input was cached the first time
 //! 3  write   the writer puts every cell in its place and makes the store visible
 //! ```
 //!
@@ -142,11 +142,11 @@ impl std::fmt::Display for Stage {
     }
 }
 
-/// What is told of the stage and the vertices so far; breaking ends it all, without a store.
+/// A callback for the stage and the vertices so far; breaking ends the work without a store.
 pub type Progress<'a> = dyn FnMut(Stage, u64) -> ControlFlow<()> + Send + 'a;
 
-/// Numbers of vertices of a file as numbers over all files.
-pub(crate) fn pushed(rows: &Column, before: u64) -> Result<Column, Error> {
+/// Shifts numbers of vertices of a file to numbers over all files.
+pub(crate) fn shift_vertex_numbers(rows: &Column, before: u64) -> Result<Column, Error> {
     let Some(numbers) = rows.as_slice::<i64>().filter(|_| before > 0) else {
         return Ok(rows.clone());
     };

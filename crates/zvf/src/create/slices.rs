@@ -23,7 +23,7 @@ pub(crate) struct Place {
 /// Cuts.
 #[derive(Debug)]
 pub(super) struct Slicer {
-    most: u64,
+    max_bytes: u64,
     bytes: u64, // of the slice
     total: u64,
     place: Place,
@@ -35,13 +35,13 @@ impl Slicer {
     /// Slices that a writer with this much memory can hold.
     pub(super) fn new(memory: u64) -> Self {
         let (place, slice) = (Place::default(), SlicePlan::default());
-        Self { most: memory / 4, bytes: 0, total: 0, place, slice, slices: Vec::new() }
+        Self { max_bytes: memory / 4, bytes: 0, total: 0, place, slice, slices: Vec::new() }
     }
 
     /// Counts the next piece.
     pub(super) fn add(&mut self, input: usize, number: usize, piece: &Piece) {
         let bytes = weight(piece);
-        if self.place.pieces > 0 && self.bytes + bytes > self.most {
+        if self.place.pieces > 0 && self.bytes + bytes > self.max_bytes {
             self.cut();
         }
         if self.place.pieces == 0 {
@@ -105,9 +105,9 @@ fn weight(piece: &Piece) -> u64 {
         Piece::Vertices(batch) => {
             let elements = batch.elements();
             let ends = elements.map_or(0, |e| to_u64(e.rows().len()).saturating_mul(16));
-            let said = elements.map_or(0, |e| columns(e.fields()));
+            let attributes = elements.map_or(0, |e| columns(e.fields()));
             let own = to_u64(batch.len()).saturating_mul(BESIDE) + columns(batch.fields());
-            ((own + to_u64(batch.positions().bytes().len())) + ends) + said
+            ((own + to_u64(batch.positions().bytes().len())) + ends) + attributes
         }
         Piece::Elements { rows, fields } => {
             to_u64(rows.bytes().len()).saturating_mul(2) + columns(fields)

@@ -70,13 +70,13 @@ impl fmt::Debug for StoreSource {
     }
 }
 
-/// The fault of a store as one of reading; [`failed`] gives it back.
+/// Wraps the fault of a store as one of reading; [`to_error`] unwraps it.
 fn in_reading(error: Error) -> ConvertError {
     ConvertError::Read(io::Error::other(error))
 }
 
-/// What went wrong with a piece: a fault of a file, or of the store whose answer was read like one.
-pub(super) fn failed(error: ConvertError) -> Error {
+/// Converts the error of a piece: a fault of a file, or of the store whose answer was read like one.
+pub(super) fn to_error(error: ConvertError) -> Error {
     let ConvertError::Read(error) = error else { return error.into() };
     error.downcast::<Error>().unwrap_or_else(|error| ConvertError::Read(error).into())
 }
@@ -89,9 +89,9 @@ mod tests {
     fn the_fault_of_a_store_stays_itself() {
         let fault = || Error::from(zvf_store::Key::root().child("a/b").unwrap_err());
         let (class, text) = (fault().class(), fault().to_string());
-        let there_and_back = failed(in_reading(fault()));
+        let there_and_back = to_error(in_reading(fault()));
         assert_eq!((there_and_back.class(), there_and_back.to_string()), (class, text));
         let other = ConvertError::Read(io::Error::from(io::ErrorKind::NotFound));
-        assert_eq!(failed(other).class(), zvf_format::Class::NotFound);
+        assert_eq!(to_error(other).class(), zvf_format::Class::NotFound);
     }
 }

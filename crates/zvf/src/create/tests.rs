@@ -31,7 +31,7 @@ impl Drop for Folder {
     }
 }
 
-async fn made(file: &Path, recipe: &Recipe) -> Result<(Report, String), Error> {
+async fn create_from(file: &Path, recipe: &Recipe) -> Result<(Report, String), Error> {
     let go = &mut |_, _| ControlFlow::Continue(());
     let layout = Layout::scan(file, recipe, go)?;
     let address = file.with_extension("zarrvectors").to_str().unwrap().to_owned();
@@ -56,7 +56,7 @@ async fn each_kind_reads_back() {
         (&files[2], Kind::Skeleton, 4, 2),
         (&files[3], Kind::Graph, 3, 2),
     ] {
-        let (report, address) = made(file, &recipe).await.unwrap();
+        let (report, address) = create_from(file, &recipe).await.unwrap();
         assert_eq!(report.vertices, vertices, "{kind}");
         let reader = crate::open(&address, OpenOptions::default()).await.unwrap();
         let answer = reader.run(&Query::all()).await.unwrap();
@@ -73,7 +73,7 @@ async fn chains_keep_their_vertices_in_order() {
     let file = folder.file("lines.csv", format!("x,y,object\n{rows}").as_bytes());
     let read = ReadOptions { kind: Some(Kind::Polyline), batch_rows: 7, ..ReadOptions::default() };
     let recipe = Recipe { read, per_chunk: 10, ..Recipe::default() };
-    let (report, address) = made(&file, &recipe).await.unwrap();
+    let (report, address) = create_from(&file, &recipe).await.unwrap();
     assert_eq!(report.objects, 3);
     let reader = crate::open(&address, OpenOptions::default()).await.unwrap();
     let query = Query::all().of_objects([zvf_model::ObjectId(1)]);
@@ -89,13 +89,13 @@ async fn what_cannot_be_made_leaves_nothing() {
     let good = folder.file("good.csv", b"x\n1\n2\n");
     let bad = folder.file("bad.csv", b"x\n1\nnan\n");
     let recipe = Recipe::default();
-    let error = made(&bad, &recipe).await.unwrap_err();
+    let error = create_from(&bad, &recipe).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "InvalidArgument, vertex 1: expected finite coordinates, found NaN"
     );
     let flat = Recipe { chunk: Some(vec![1.0, 1.0]), ..recipe.clone() };
-    let error = made(&good, &flat).await.unwrap_err();
+    let error = create_from(&good, &flat).await.unwrap_err();
     assert!(error.to_string().contains("expected one length, or one for each axis"), "{error}");
     let layout = Layout::scan(&good, &recipe, &mut |_, _| ControlFlow::Continue(())).unwrap();
     let address = folder.0.join("good.zarrvectors").to_str().unwrap().to_owned();
@@ -110,8 +110,8 @@ async fn what_cannot_be_made_leaves_nothing() {
     assert_eq!(error.class(), Class::FileChanged);
     let left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().collect();
     assert_eq!(left.len(), 2, "{left:?}");
-    made(&good, &recipe).await.unwrap();
-    assert_eq!(made(&good, &recipe).await.unwrap_err().class(), Class::AlreadyExists);
+    create_from(&good, &recipe).await.unwrap();
+    assert_eq!(create_from(&good, &recipe).await.unwrap_err().class(), Class::AlreadyExists);
 }
 
 #[test]
@@ -120,10 +120,10 @@ fn elements_of_a_file_never_name_vertices_of_another() {
         let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
         Column::new(Dtype::INT64, 1, bytes.into()).unwrap()
     };
-    let found = pushed(&numbers(&[0, 7]), 5).unwrap();
+    let found = shift_vertex_numbers(&numbers(&[0, 7]), 5).unwrap();
     assert_eq!(found.as_slice::<i64>(), Some([5, 12].as_slice()));
     for odd in [-1, i64::MAX - 3] {
-        let error = pushed(&numbers(&[0, odd]), 5).unwrap_err();
+        let error = shift_vertex_numbers(&numbers(&[0, odd]), 5).unwrap_err();
         assert!(error.to_string().contains(&odd.to_string()), "{error}");
     }
 }

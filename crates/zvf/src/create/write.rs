@@ -10,8 +10,8 @@ use zvf_store::Build;
 use zvf_write::{Notice, Report, TaskPlan, WriteError, Writer};
 
 use super::beside::Beside;
-use super::source::failed;
-use super::{Layout, Progress, Recipe, Shape, Stage, go, pushed, schema};
+use super::source::to_error;
+use super::{Layout, Progress, Recipe, Shape, Stage, go, schema, shift_vertex_numbers};
 use crate::Error;
 
 /// Writes what `file` holds to a new store at `address`, as `layout` says.
@@ -73,7 +73,7 @@ pub async fn create_all(
     };
     // Also puts in order what was killed between two names.
     let published = match &folder {
-        Some(folder) if has_leftovers(folder)? => published(address, folder, recipe).await?,
+        Some(folder) if has_leftovers(folder)? => is_published(address, folder, recipe).await?,
         _ => false,
     };
     // Groups and records of formats are of the whole store: one process writes it.
@@ -131,7 +131,7 @@ async fn at_once(
         let reader = layout.reader(input, file, recipe).map_err(in_file)?;
         beside.take_records(reader.header());
         for piece in reader {
-            let piece = piece.map_err(|error| in_file(failed(error)))?;
+            let piece = piece.map_err(|error| in_file(to_error(error)))?;
             push(&mut writer, shift.apply(piece)?, before, &mut beside).map_err(in_file)?;
             go(progress, Stage::Read, writer.vertices())?;
         }
@@ -152,7 +152,7 @@ fn has_leftovers(folder: &Path) -> Result<bool, Error> {
 }
 
 /// Whether the store that was built in `folder` has got its name.
-async fn published(address: &str, folder: &Path, recipe: &Recipe) -> Result<bool, Error> {
+async fn is_published(address: &str, folder: &Path, recipe: &Recipe) -> Result<bool, Error> {
     if is_gone(address, folder)? {
         return Ok(false);
     }
@@ -207,7 +207,7 @@ fn push(writer: &mut Writer, piece: Piece, before: u64, beside: &mut Beside) -> 
     match piece {
         Piece::Vertices(batch) => writer.push(&batch)?,
         Piece::Elements { rows, fields } => {
-            writer.push_elements(&pushed(&rows, before)?, &fields)?;
+            writer.push_elements(&shift_vertex_numbers(&rows, before)?, &fields)?;
         }
         Piece::Objects { ids, fields } if fields.is_empty() => writer.declare_objects(&ids),
         Piece::Objects { ids, fields } => writer.object_fields(&ids, &fields)?,

@@ -23,7 +23,7 @@ use zvf_write::{Router, Task};
 
 use super::{Ingest, source};
 use crate::Error;
-use crate::create::{Place, Progress, Stage, go, open, pushed};
+use crate::create::{Place, Progress, Stage, go, open, shift_vertex_numbers};
 
 /// A slice that was read.
 struct ReadSlice {
@@ -151,7 +151,7 @@ impl Ingest {
             match self.source.shift(input).apply(piece)? {
                 Piece::Vertices(batch) => router.push(&batch)?,
                 Piece::Elements { rows, fields } => {
-                    let rows = pushed(&rows, self.source.count_before(input))?;
+                    let rows = shift_vertex_numbers(&rows, self.source.count_before(input))?;
                     router.push_elements(&rows, &fields)?;
                 }
                 Piece::Objects { ids, fields } if fields.is_empty() => router.declare_objects(&ids),

@@ -15,11 +15,11 @@ use zvf_write::{Schema, SlicePlan, WriteOptions};
 use crate::Error;
 use crate::create::{Layout, Place, Recipe, Shape, Shift, schema};
 
-/// What a plan says of the input.
+/// The input of a plan, as the plan records it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Source {
     store: Option<String>, // where its cells already are; elsewhere they lie with the plan
-    files: Vec<Known>,
+    files: Vec<InputFile>,
     shape: Shape,
     format: Option<String>,
     kind: Option<String>,
@@ -121,7 +121,7 @@ impl Text {
 
 /// A file, as it was when the plan was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Known {
+struct InputFile {
     path: PathBuf,
     bytes: u64,
     modified: String, // nanoseconds since 1970
@@ -130,7 +130,7 @@ struct Known {
 }
 
 impl Source {
-    /// What was seen of `files`.
+    /// The input `files`, as a scan found them.
     pub(super) fn from_scan(
         files: &[PathBuf],
         address: &str,
@@ -139,15 +139,15 @@ impl Source {
     ) -> Result<Self, Error> {
         let ReadOptions { kind, columns, positions, polygons, batch_rows, memory, text, .. } =
             &recipe.read;
-        let known = files.iter().zip(layout.before.iter().zip(&layout.shifts));
-        let known = known.map(|(path, (before, shift))| {
+        let planned_files = files.iter().zip(layout.before.iter().zip(&layout.shifts));
+        let planned_files = planned_files.map(|(path, (before, shift))| {
             let path = fs::canonicalize(path).map_err(|error| unreadable(path, &error))?;
             let (bytes, modified) = fingerprint(&path)?;
-            Ok(Known { path, bytes, modified, before: *before, shift: *shift })
+            Ok(InputFile { path, bytes, modified, before: *before, shift: *shift })
         });
         Ok(Self {
             store: url(address),
-            files: known.collect::<Result<_, Error>>()?,
+            files: planned_files.collect::<Result<_, Error>>()?,
             shape: Shape::from_layout(layout),
             format: recipe.format.map(|format| format.token().to_owned()),
             kind: kind.map(|kind| kind.token().to_owned()),
@@ -168,12 +168,12 @@ impl Source {
         })
     }
 
-    /// The same as JSON.
+    /// Converts to JSON.
     pub(super) fn to_value(&self) -> Result<Json, Error> {
         serde_json::to_value(self).map_err(|error| unfit(&error.to_string()))
     }
 
-    /// What the plan says.
+    /// Parses the JSON of a plan.
     pub(super) fn from_value(value: &Json) -> Result<Self, Error> {
         serde_json::from_value(value.clone()).map_err(|error| unfit(&error.to_string()))
     }

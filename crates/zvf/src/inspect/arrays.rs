@@ -70,17 +70,18 @@ impl Arrays {
     pub async fn list(store: &Store) -> Result<Self, Error> {
         match store.nodes().objects("").await {
             Ok(objects) => {
-                listed(store, objects.iter().map(|(key, size)| (key.as_str(), *size))).await
+                let objects = objects.iter().map(|(key, size)| (key.as_str(), *size));
+                list_by_objects(store, objects).await
             }
-            Err(error) if error.class() == Class::Unsupported => named(store).await,
+            Err(error) if error.class() == Class::Unsupported => list_by_documents(store).await,
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// What the listing says of one array.
+/// The counts of one array, from the listing.
 #[derive(Debug, Default)]
-struct Found {
+struct ArrayStats {
     chunks: u64,
     stored: Stored,
     /// A node to read the document of: itself, or the first of its family.
@@ -88,14 +89,14 @@ struct Found {
     small: bool,
 }
 
-async fn listed(
+async fn list_by_objects(
     store: &Store,
     objects: impl Iterator<Item = (&str, u64)> + Clone,
 ) -> Result<Arrays, Error> {
     let small = store.family() != LayoutFamily::C;
     let documented = objects.clone().filter_map(|(key, _)| key.strip_suffix("/zarr.json"));
     let nodes: HashSet<&str> = documented.collect();
-    let mut found: BTreeMap<String, Found> = BTreeMap::new();
+    let mut found: BTreeMap<String, ArrayStats> = BTreeMap::new();
     for (key, bytes) in objects {
         let Some((path, rest)) = array_of(key, small, &nodes) else { continue };
         let entry = found.entry(path.to_owned()).or_default();
@@ -151,21 +152,25 @@ fn is_tuple(name: &str) -> bool {
     name.split('.').count() > 1 && name.split('.').all(|part| part.parse::<i64>().is_ok())
 }
 
-async fn entry(store: &Store, path: String, found: Found) -> Result<Option<ArrayEntry>, Error> {
-    let Some(node) = &found.node else { return Ok(None) };
+async fn entry(
+    store: &Store,
+    path: String,
+    stats: ArrayStats,
+) -> Result<Option<ArrayEntry>, Error> {
+    let Some(node) = &stats.node else { return Ok(None) };
     let node = store.nodes().node(node).await?;
     let Some(Node::Array(doc)) = node.as_deref() else { return Ok(None) };
     let recorded = doc.nonempty_chunks.as_ref().and_then(|keys| u64::try_from(keys.len()).ok());
-    let small = found.small;
+    let small = stats.small;
     Ok(Some(ArrayEntry {
         shape: (!small).then(|| doc.shape.clone()),
-        chunks: Some(recorded.filter(|_| !small).unwrap_or(found.chunks)),
-        stored: Some(found.stored),
-        ..described(path, doc)
+        chunks: Some(recorded.filter(|_| !small).unwrap_or(stats.chunks)),
+        stored: Some(stats.stored),
+        ..describe_array(path, doc)
     }))
 }
 
-fn described(path: String, doc: &ArrayDoc) -> ArrayEntry {
+fn describe_array(path: String, doc: &ArrayDoc) -> ArrayEntry {
     let recorded = doc.nonempty_chunks.as_ref().and_then(|keys| u64::try_from(keys.len()).ok());
     ArrayEntry {
         path,
@@ -178,8 +183,8 @@ fn described(path: String, doc: &ArrayDoc) -> ArrayEntry {
     }
 }
 
-/// The arrays that documents name.
-async fn named(store: &Store) -> Result<Arrays, Error> {
+/// Lists the arrays that documents name.
+async fn list_by_documents(store: &Store) -> Result<Arrays, Error> {
     let mut arrays = Vec::new();
     for number in store.level_numbers() {
         let Ok(level) = store.level(number).await else { continue };
@@ -194,7 +199,7 @@ async fn named(store: &Store) -> Result<Arrays, Error> {
         for path in paths {
             let path = format!("{number}/{path}");
             if let Some(Node::Array(doc)) = store.nodes().node(&path).await?.as_deref() {
-                arrays.push(described(path, doc));
+                arrays.push(describe_array(path, doc));
             }
         }
     }

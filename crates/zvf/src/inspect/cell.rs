@@ -90,14 +90,14 @@ pub struct CellLinks {
 }
 
 impl CellView {
-    /// Reads the chunk `key` of `level` and shows at most `most` of its rows. What cannot be read is told
-    /// and does not hide the rest.
+    /// Reads the chunk `key` of `level` and shows at most `max_rows` of its rows. What cannot be read becomes a
+    /// fault and does not hide the rest.
     ///
     /// # Errors
     ///
     /// When the level has no such chunk, or its vertices cannot be read.
     #[boxed]
-    pub async fn read(level: &LevelReader, key: &ChunkKey, most: u64) -> Result<Self, Error> {
+    pub async fn read(level: &LevelReader, key: &ChunkKey, max_rows: u64) -> Result<Self, Error> {
         let chunks = level.chunks().await?;
         if key.rank() != chunks.rank() || chunks.find(key).is_none() {
             let first = chunks
@@ -133,7 +133,7 @@ impl CellView {
                 Err(error) => faults.push(error.to_string()),
             }
         }
-        let shown = positions.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+        let shown = positions.len().min(usize::try_from(max_rows).unwrap_or(usize::MAX));
         let vertices = (0..shown).map(|row| view(row, &positions, &fields, &mut faults)).collect();
         faults.dedup();
         Ok(Self {
@@ -254,7 +254,7 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
         let mut values = Vec::with_capacity(width);
         for at in 0..width {
             match field.value(row, at) {
-                Ok(value) => values.push(json::stored(field.column.dtype(), value)),
+                Ok(value) => values.push(json::value_json(field.column.dtype(), value)),
                 Err(error) => {
                     values.push(Json::Null);
                     faults.push(format!("{}: {error}", field.name));
@@ -265,7 +265,7 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
         attributes.insert(field.name.to_string(), value);
     }
     let axes = usize_from_u32(positions.width());
-    let number = |axis| json::stored(positions.dtype(), positions.value(row, axis));
+    let number = |axis| json::value_json(positions.dtype(), positions.value(row, axis));
     let position = (0..axes).map(number).collect();
     CellRow { row: to_u64(row), position, attributes }
 }

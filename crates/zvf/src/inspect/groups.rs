@@ -27,7 +27,7 @@ pub struct GroupView {
 }
 
 impl GroupView {
-    /// The groups `groups` of `level`, all of them when that is `None`, each with its first `most` ids.
+    /// The groups `groups` of `level`, all of them when that is `None`, each with its first `max_ids` ids.
     ///
     /// # Errors
     ///
@@ -36,7 +36,7 @@ impl GroupView {
     pub async fn read(
         level: &LevelReader,
         groups: Option<&[u64]>,
-        most: usize,
+        max_ids: usize,
     ) -> Result<Vec<Self>, Error> {
         let Some(catalogue) = level.groups().await? else {
             return match groups {
@@ -55,7 +55,7 @@ impl GroupView {
                 name: catalogue.name(*group).unwrap_or_default(),
                 members: members.len(),
                 ids: match members {
-                    Members::Ids(ids) => Some(ids.iter().take(most).map(|id| id.0).collect()),
+                    Members::Ids(ids) => Some(ids.iter().take(max_ids).map(|id| id.0).collect()),
                     Members::Range { .. } => None,
                 },
                 range: match members {

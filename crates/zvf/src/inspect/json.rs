@@ -6,7 +6,7 @@ use zvf_model::{RowValues, Value};
 
 /// A value of a column of `dtype`: a float of 32 bits with the digits it needs, not with those of its
 /// wider self.
-pub(super) fn stored(dtype: Dtype, value: Value) -> Json {
+pub(super) fn value_json(dtype: Dtype, value: Value) -> Json {
     if let Value::Float(x) = value
         && (dtype.kind, dtype.size) == (DtypeKind::Float, 4)
         && x.is_finite()
@@ -37,7 +37,7 @@ pub(super) fn value(value: Value) -> Json {
 pub(super) fn row(values: &RowValues, row: usize) -> Json {
     let dtype = values.column().dtype();
     match usize::try_from(values.column().width()).unwrap_or(0) {
-        1 => stored(dtype, values.value(row, 0)),
-        width => (0..width).map(|at| stored(dtype, values.value(row, at))).collect(),
+        1 => value_json(dtype, values.value(row, 0)),
+        width => (0..width).map(|at| value_json(dtype, values.value(row, at))).collect(),
     }
 }

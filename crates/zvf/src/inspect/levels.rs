@@ -212,12 +212,12 @@ impl LevelSummary {
         path: &str,
     ) -> Result<AttributeSummary, Error> {
         let node = self.node(store, path).await?;
-        let (said, array) = match node.as_deref() {
+        let (attributes, array) = match node.as_deref() {
             Some(Node::Array(doc)) => (Some(&doc.attributes), Some(doc)),
             Some(Node::Group(doc)) => (Some(&doc.attributes), None),
             None => (None, None),
         };
-        let text = |key: &str| said?.get(key)?.as_str().map(str::to_owned);
+        let text = |key: &str| attributes?.get(key)?.as_str().map(str::to_owned);
         let declared = store.root().zarr_vectors.attribute_specs().and_then(Result::ok);
         let declared = declared.as_ref().and_then(|specs| specs.find(scope, &name));
         let own_type = array
@@ -230,7 +230,9 @@ impl LevelSummary {
             scope,
             dtype: text("dtype").or_else(|| declared.map(|d| d.dtype.clone())).or(own_type),
             width: width.or_else(|| declared.map(|declared| declared.channels)).unwrap_or(1),
-            categories: said.and_then(|said| said.get("categories")?.as_array()).map(Vec::len),
+            categories: attributes
+                .and_then(|attributes| attributes.get("categories")?.as_array())
+                .map(Vec::len),
             unit: text("unit").or_else(|| declared?.unit.clone()),
             description: text("description").or_else(|| declared?.description.clone()),
             name,

@@ -37,7 +37,7 @@ pub struct ObjectView {
 }
 
 impl ObjectView {
-    /// The objects in the rows `rows` of the index of `level`, each with its first `most` references.
+    /// The objects in the rows `rows` of the index of `level`, each with its first `max_references` references.
     ///
     /// # Errors
     ///
@@ -47,14 +47,14 @@ impl ObjectView {
     pub async fn of_rows(
         level: &LevelReader,
         rows: &[u64],
-        most: usize,
+        max_references: usize,
     ) -> Result<Vec<Self>, Error> {
         let Some(index) = level.objects().await? else { return Err(no_index()) };
         let (ids, manifests) = (index.ids_of(rows).await?, index.manifests(rows).await?);
         let mut views = Vec::with_capacity(rows.len());
         let mut left = MAX_REFERENCES;
         for (id, manifest) in ids.into_iter().zip(&manifests) {
-            views.push(view(level, id, manifest, (most, &mut left))?);
+            views.push(view(level, id, manifest, (max_references, &mut left))?);
         }
         for name in level.object_attribute_names().await?.names {
             let Some(attribute) = level.object_attribute(&name).await? else { continue };
@@ -83,13 +83,13 @@ impl ObjectView {
     pub async fn of_ids(
         level: &LevelReader,
         ids: &[ObjectId],
-        most: usize,
+        max_references: usize,
     ) -> Result<Vec<Self>, Error> {
         let Some(index) = level.objects().await? else { return Err(no_index()) };
         let found = index.find(ids).await?;
         let rows: Option<Vec<u64>> = found.iter().copied().collect();
         if let Some(rows) = rows {
-            return Self::of_rows(level, &rows, most).await;
+            return Self::of_rows(level, &rows, max_references).await;
         }
         let absent = found.iter().zip(ids).find(|(row, _)| row.is_none());
         let absent = absent.map_or(ObjectId(0), |(_, id)| *id);
@@ -118,14 +118,14 @@ fn view(
     level: &LevelReader,
     id: ObjectId,
     manifest: &ObjectManifest,
-    (most, left): (usize, &mut u64),
+    (max_references, left): (usize, &mut u64),
 ) -> Result<ObjectView, Error> {
     let mut chunks: BTreeSet<Vec<i64>> = BTreeSet::new();
     let mut references = Vec::new();
     for block in manifest.view()?.blocks() {
         let chunk: Vec<i64> = block.chunk.iter().map(|at| at.get()).collect();
         let key = ChunkKey::new(&chunk)?;
-        let room = most.saturating_sub(references.len());
+        let room = max_references.saturating_sub(references.len());
         let listed = block.fragments.len().min(to_u64(room));
         *left = left.checked_sub(listed).ok_or_else(|| {
             let (what, expected) =

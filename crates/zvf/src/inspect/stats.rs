@@ -77,7 +77,10 @@ impl AttributeStats {
 
 /// A value of a column of `dtype`, or what a code of it stands for.
 fn to_json(dtype: Dtype, value: Value) -> Json {
-    if matches!(value, Value::Text(_)) { json::value(value) } else { json::stored(dtype, value) }
+    if matches!(value, Value::Text(_)) {
+        return json::value(value);
+    }
+    json::value_json(dtype, value)
 }
 
 /// The order in which attributes are listed.

@@ -116,10 +116,10 @@ impl PartsFolder {
             // An object of that name, or objects below it.
             Self::Remote { objects, output, .. } => sizes(objects, output).await?.is_empty(),
         };
-        if is_free { Ok(()) } else { Err(self.taken()) }
+        if is_free { Ok(()) } else { Err(self.output_exists_error()) }
     }
 
-    fn taken(&self) -> Error {
+    fn output_exists_error(&self) -> Error {
         let class = Class::AlreadyExists;
         let output = match self {
             Self::Local { output, .. } => output.display().to_string(),
@@ -237,7 +237,7 @@ impl PartsFolder {
                     })
                 };
                 if there.iter().any(|(name, _)| !is_own(name)) {
-                    return Err(self.taken());
+                    return Err(self.output_exists_error());
                 }
                 for (found, part) in parts {
                     let FoundPart::Waiting(run) = found else { continue };

@@ -141,7 +141,7 @@ impl Tasks {
         let (job, address) = self.pyramid_job()?;
         job.check_options(options)?;
         if let Some(record) = Record::read_whole(&self.folder, &self.digest, number).await? {
-            if self.kept(&record)?.is_none_or(|kept| kept.is_whole().unwrap_or(false)) {
+            if self.kept_level(&record)?.is_none_or(|kept| kept.is_whole().unwrap_or(false)) {
                 return Ok(Ran::Before);
             }
             self.folder.remove(&[key(number)]).await?;
@@ -205,7 +205,7 @@ impl Tasks {
     async fn kept_levels(&self, count: usize, why: &str) -> Result<Vec<KeptLevel>, Error> {
         let mut levels = Vec::new();
         for record in self.records(count, why).await? {
-            let Some(kept) = self.kept(&record)? else { continue };
+            let Some(kept) = self.kept_level(&record)? else { continue };
             if !kept.is_whole()? {
                 self.folder.remove(&[key(record.task)]).await?;
                 let class = Class::Checksum;
@@ -223,7 +223,7 @@ impl Tasks {
     }
 
     /// The level that a task made; none when the store gets no such level.
-    fn kept(&self, record: &Record) -> Result<Option<KeptLevel>, Error> {
+    fn kept_level(&self, record: &Record) -> Result<Option<KeptLevel>, Error> {
         if record.report != Json::Bool(true) {
             return Ok(None);
         }

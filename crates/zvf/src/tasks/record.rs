@@ -42,9 +42,9 @@ impl Record {
     ) -> Result<Option<Self>, StoreError> {
         let Some(text) = folder.get(&key(number)).await? else { return Ok(None) };
         let record: Self = serde_json::from_slice(&text)
-            .map_err(|error| damaged(folder, number, &error.to_string()))?;
+            .map_err(|error| damage_error(folder, number, &error.to_string()))?;
         if (record.plan.as_str(), record.task) != (plan, number) {
-            return Err(damaged(folder, number, "one of another plan"));
+            return Err(damage_error(folder, number, "one of another plan"));
         }
         Ok(Some(record))
     }
@@ -82,14 +82,14 @@ impl Record {
     pub(super) async fn file(&self, folder: &WorkFolder, at: usize) -> Result<Bytes, StoreError> {
         let Some((name, bytes, sum)) = self.files.get(at) else { return Ok(Bytes::new()) };
         let Some(text) = folder.get(name).await? else {
-            return Err(damaged(folder, self.task, &format!("no file {name}")));
+            return Err(damage_error(folder, self.task, &format!("no file {name}")));
         };
         if to_u64(text.len()) == *bytes && digest(&text) == *sum {
             return Ok(text);
         }
         let found =
             format!("{name} of {} bytes, where {bytes} were written, or others", text.len());
-        Err(damaged(folder, self.task, &found))
+        Err(damage_error(folder, self.task, &found))
     }
 
     /// All files, one after the other.
@@ -183,7 +183,7 @@ impl Record {
     /// Makes it count, unless another run did the task.
     pub(super) async fn publish(&self, folder: &WorkFolder) -> Result<bool, StoreError> {
         let text = serde_json::to_vec(self)
-            .map_err(|error| damaged(folder, self.task, &error.to_string()))?;
+            .map_err(|error| damage_error(folder, self.task, &error.to_string()))?;
         let made = folder.create(&self.run, &key(self.task), &text.into()).await?;
         if !made {
             folder.remove_below(&self.run).await?;
@@ -201,7 +201,7 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     format!("{:016x}", hash_bytes(bytes))
 }
 
-fn damaged(folder: &WorkFolder, number: usize, found: &str) -> StoreError {
+fn damage_error(folder: &WorkFolder, number: usize, found: &str) -> StoreError {
     let class = Class::Checksum;
     let text = format!(
         "{class}, {folder}/{}: expected what the task wrote, found {found}; run the task again",

@@ -180,10 +180,10 @@ impl Shell {
         if code == Some(shown.exit) {
             return Ok(None);
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let (found, said) = (code.unwrap_or(-1), said.trim_end());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let (found, stderr) = (code.unwrap_or(-1), stderr.trim_end());
         Ok(Some(format!(
-            "exit code {found}, expected {}: {}\n    {said}",
+            "exit code {found}, expected {}: {}\n    {stderr}",
             shown.exit, shown.command
         )))
     }

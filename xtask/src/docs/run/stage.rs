@@ -195,8 +195,8 @@ fn unpack(shell: &Shell, id: &str, name: &str) -> anyhow::Result<()> {
 
 fn run(shell: &Shell, line: &str) -> anyhow::Result<()> {
     let output = shell.bash(line, &shell.stage)?.output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{line}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{line}: {stderr}");
     Ok(())
 }
 

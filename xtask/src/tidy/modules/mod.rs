@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     /// Returns the files of each circle.
-    fn found(files: &[(&str, &str)]) -> Vec<String> {
+    fn find_circles(files: &[(&str, &str)]) -> Vec<String> {
         let tree =
             files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
         let found = circles("x", &tree).unwrap();
@@ -184,15 +184,15 @@ mod tests {
             ("c/mod.rs", "pub fn c() { crate::a::A; }"),
             ("d.rs", "use crate::a::A;"),
         ];
-        assert_eq!(found(&files), ["a.rs, b.rs, c/mod.rs"]);
+        assert_eq!(find_circles(&files), ["a.rs, b.rs, c/mod.rs"]);
         let cut = [files[0], files[1], files[2], ("c/mod.rs", "pub fn c() {}"), files[4]];
-        assert!(found(&cut).is_empty());
+        assert!(find_circles(&cut).is_empty());
     }
 
     #[test]
     fn parents_and_children_may_use_each_other() {
         assert!(
-            found(&[
+            find_circles(&[
                 ("lib.rs", "mod a; pub use a::A; pub struct Root;"),
                 ("a/mod.rs", "mod b; use b::B; use crate::Root; pub struct A;"),
                 ("a/b.rs", "use super::A; pub struct B;"),
@@ -209,16 +209,16 @@ mod tests {
             ("b.rs", "use crate::Alias; pub struct B;"),
             ("inner.rs", "pub(crate) use crate::b::B;"),
         ];
-        assert_eq!(found(&files), ["a.rs, b.rs"]);
+        assert_eq!(find_circles(&files), ["a.rs, b.rs"]);
         // What the root has itself is its own.
         files[3] = ("inner.rs", "pub(crate) struct B;");
-        assert!(found(&files).is_empty());
+        assert!(find_circles(&files).is_empty());
     }
 
     #[test]
     fn blocks_belong_to_their_files() {
         assert_eq!(
-            found(&[
+            find_circles(&[
                 ("lib.rs", "mod a; #[path = \"other/place.rs\"] mod b;"),
                 ("a.rs", "mod block { use super::super::b::B; } pub struct A;"),
                 ("other/place.rs", "pub struct B(crate::a::block::C);"),
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn tests_may_use_everything() {
         assert!(
-            found(&[
+            find_circles(&[
                 ("lib.rs", "mod a; mod b; #[cfg(test)] mod tests;"),
                 ("a.rs", "use crate::b::B; pub struct A;"),
                 ("b.rs", "pub struct B; #[cfg(test)] mod tests { use crate::a::A; }"),

@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }));
         let answer = match answer {
             Ok(answer) => answer.unwrap_or_else(|error| json!({"error": error.to_string()})),
-            Err(panic) => json!({"error": format!("panicked: {}", said(&*panic))}),
+            Err(panic) => json!({"error": format!("panicked: {}", panic_message(&*panic))}),
         };
         println!("{answer}");
         std::io::stdout().flush()?;
@@ -169,7 +169,7 @@ fn worked() -> f64 {
     texts.filter_map(first).sum::<f64>() / 1e9
 }
 
-fn said(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let owned = panic.downcast_ref::<String>().map(String::as_str);
     owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
 }

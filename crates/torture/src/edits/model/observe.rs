@@ -12,7 +12,7 @@ use zvf_validate::{Observer, Options};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use super::super::inline;
-use super::state::{Found, Point, State};
+use super::state::{Contents, Point, State};
 
 /// Creates the store of a model.
 pub(crate) fn create(store: &Path, state: &mut State) -> anyhow::Result<()> {
@@ -60,7 +60,7 @@ fn batch(state: &State) -> anyhow::Result<Batch> {
 }
 
 /// Reads a store.
-pub(crate) fn observe(store: &Path, state: &State) -> Result<Found, String> {
+pub(crate) fn observe(store: &Path, state: &State) -> Result<Contents, String> {
     let address = store.to_string_lossy().into_owned();
     inline(async {
         let store = Store::open(&address, OpenOptions::default()).await;
@@ -77,7 +77,7 @@ pub(crate) fn observe(store: &Path, state: &State) -> Result<Found, String> {
         let at = |row: usize| -> Point {
             [0, 1].map(|axis| (batch.positions().float(row, axis).unwrap_or(f64::NAN) * 4.0) as i64)
         };
-        let mut found = Found::default();
+        let mut found = Contents::default();
         for (row, owner) in owners.iter().enumerate() {
             let tag = batch.field("tag").and_then(|field| field.column.float(row, 0));
             let tag = tag.ok_or("the column tag is gone")? as i64;

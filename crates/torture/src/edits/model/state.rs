@@ -15,7 +15,7 @@ pub(crate) type Point = [i64; 2];
 
 /// The contents of a store: the vertices of each object in order, and links as lists of positions.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct Contents {
     pub(crate) objects: BTreeMap<Option<i64>, Vec<(Point, i64)>>,
     pub(crate) links: Vec<Vec<Point>>,
 }
@@ -427,7 +427,7 @@ impl State {
     }
 
     /// Applies the planned operation; `ids` are those that it assigned.
-    pub(crate) fn done(&mut self, line: &Value, ids: &[i64]) -> Result<(), String> {
+    pub(crate) fn apply_planned(&mut self, line: &Value, ids: &[i64]) -> Result<(), String> {
         match self.planned.take() {
             None => Err(format!("{line} was not planned")),
             Some(Planned::Replace(new)) => {
@@ -465,7 +465,7 @@ impl State {
     }
 
     /// Compares the model with a store.
-    pub(crate) fn compare(&self, found: &Found) -> Result<(), String> {
+    pub(crate) fn compare(&self, found: &Contents) -> Result<(), String> {
         let ordered = self.is_chain() || self.kind == Kind::Line;
         let list = |vertices: &[Vertex]| -> Vec<(Point, i64)> {
             let mut list: Vec<_> = vertices.iter().map(|v| (v.at, v.tag)).collect();

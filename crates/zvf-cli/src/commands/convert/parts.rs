@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use zvf::tasks::{ConvertJob, ConvertTarget, Plan, Tasks};
 use zvf::{Kind, Timeouts};
 
-use super::{Asked, Convert, To, is_store, needs_store};
+use super::{Convert, StoreQueries, To, is_store, needs_store};
 use crate::commands::recorded::{self, Recorded};
 use crate::commands::task::absolute;
 use crate::outcome::Usage;
@@ -47,14 +47,15 @@ impl Recorded<Convert> {
                 return Ok(Plan::convert_files(&files, target, &open).await?);
             }
         };
-        if let Some(option) = convert.how.first_reading_option() {
+        if let Some(option) = convert.options.first_reading_option() {
             return Err(super::needs_file(option));
         }
         if to == To::Store {
             let usage = Usage::new("a store as a folder of stores");
             return Err(usage.with_hint("write it again whole, with zvf convert").into());
         }
-        let Asked { reader, query, kinds, .. } = convert.question(session, &store, true).await?;
+        let queries = convert.plan_queries(session, &store, true).await?;
+        let StoreQueries { reader, query, kinds, .. } = queries;
         let &[kind] = kinds.as_slice() else {
             let names: Vec<&str> = kinds.into_iter().map(Kind::token).collect();
             let usage = Usage::new(format!("the store holds {}", names.join(", ")));
@@ -78,7 +79,7 @@ impl Convert {
         if self.dry_run {
             return refused("--dry-run", "zvf convert itself prints what would be lost");
         }
-        if self.how.overwrite() {
+        if self.options.overwrite() {
             return refused("--overwrite", "remove the folder, or name another one");
         }
         if self.output == "-" {
@@ -109,7 +110,7 @@ pub(crate) async fn run_part(
     let mut convert: Convert = recorded::parse(&job.target().words, &["input", "output"])?;
     let store = tasks.plan().store.as_deref();
     let open = session.options(Timeouts::BATCH);
-    let scratch = convert.how.scratch();
+    let scratch = convert.options.scratch();
     let Some(run) = tasks.begin_part(number, scratch.as_deref()).await? else { return Ok(false) };
     let part = job.part(number);
     let input = match (store, part.and_then(|part| part.path())) {

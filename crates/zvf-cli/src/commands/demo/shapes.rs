@@ -87,7 +87,7 @@ impl Shape {
                     let up = rise * (1.0 - t * t)
                         + 7.0 * lift * fan
                         + 1.5 * (3.0 * t + 4.0 * sway).sin();
-                    self.points.push(within([
+                    self.points.push(clamp_point([
                         50.0 + along * cos - across * sin,
                         50.0 + along * sin + across * cos,
                         16.0 + up,
@@ -142,7 +142,7 @@ impl Shape {
             toward = toward.map(|x| x / length);
             let at = self.points.get(parent).copied().unwrap_or_default();
             let step = [0, 1, 2].map(|axis: usize| at[axis] + 0.85 * toward[axis]);
-            self.points.push(within(step));
+            self.points.push(clamp_point(step));
             let row = self.points.len().saturating_sub(1);
             self.rows.extend([row, parent]);
             parent = row;
@@ -177,7 +177,7 @@ impl Shape {
                 for step in 0..around {
                     let (sin, cos) = (f32::from(step) / f32::from(around) * TAU).sin_cos();
                     let out = [flat * cos, flat * sin, z];
-                    self.points.push(folded(out, side));
+                    self.points.push(fold_point(out, side));
                 }
             }
             let around = usize::from(around);
@@ -203,7 +203,7 @@ impl Shape {
                 let (sin, cos) = (along * TAU * 1.5).sin_cos();
                 let near = [(); 3].map(|()| random.unit() + random.unit() + random.unit() - 1.5);
                 let width = 5.0 + 5.0 * (at * TAU).sin().abs();
-                self.points.push(within([
+                self.points.push(clamp_point([
                     50.0 + 28.0 * cos + width * near[0],
                     50.0 + 28.0 * sin + width * near[1],
                     12.0 + 76.0 * along + width * near[2],
@@ -270,7 +270,7 @@ impl Random {
 }
 
 /// Returns a point of a folded ball, shifted to one side of the middle.
-fn folded(out: [f32; 3], side: f32) -> [f32; 3] {
+fn fold_point(out: [f32; 3], side: f32) -> [f32; 3] {
     let [x, y, z] = out;
     let folds = (9.0 * y + 3.0 * (5.0 * x).sin() + 2.0 * (4.0 * z).cos()).sin()
         + 0.6 * (11.0 * z + 4.0 * (3.0 * y + 2.0 * x).sin()).sin();
@@ -278,7 +278,7 @@ fn folded(out: [f32; 3], side: f32) -> [f32; 3] {
     let inner = (x * side + 0.25).clamp(0.0, 1.0);
     let radius = 1.0 + 0.055 * folds * (0.35 + 0.65 * inner);
     let width = if x * side < 0.0 { 7.0 } else { 23.0 };
-    within([
+    clamp_point([
         50.0 + side * 9.5 + width * x * radius,
         50.0 + 36.0 * y * radius,
         52.0 + 27.0 * z * radius,
@@ -286,7 +286,7 @@ fn folded(out: [f32; 3], side: f32) -> [f32; 3] {
 }
 
 /// Clamps a point to the cube.
-fn within(at: [f32; 3]) -> [f32; 3] {
+fn clamp_point(at: [f32; 3]) -> [f32; 3] {
     at.map(|x| x.clamp(0.0, 100.0))
 }
 

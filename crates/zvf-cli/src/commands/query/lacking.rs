@@ -6,7 +6,7 @@ use crate::outcome::Usage;
 
 /// The parts of an answer that depend on a listing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct ListedParts {
     /// All attributes, not named ones.
     pub(super) all_attributes: bool,
     /// Edges or faces.
@@ -19,7 +19,7 @@ pub(super) struct Wanted {
 /// # Errors
 ///
 /// [`Usage`] with the groups that could not be listed, and how to name what they hold.
-pub(super) fn check(store: &Store, wanted: Wanted) -> Result<(), Usage> {
+pub(super) fn check(store: &Store, parts: ListedParts) -> Result<(), Usage> {
     let declares = store.root().zarr_vectors.attribute_specs().is_some();
     let (mut attributes, mut links) = (Vec::new(), Vec::new());
     for notice in store.notices() {
@@ -32,7 +32,7 @@ pub(super) fn check(store: &Store, wanted: Wanted) -> Result<(), Usage> {
             links.push(key.as_str().to_owned());
         }
     }
-    if wanted.all_attributes && !declares && !attributes.is_empty() {
+    if parts.all_attributes && !declares && !attributes.is_empty() {
         let text = format!(
             "the attributes in {} cannot be listed here, and no document declares them",
             attributes.join(", ")
@@ -41,7 +41,7 @@ pub(super) fn check(store: &Store, wanted: Wanted) -> Result<(), Usage> {
             "name them with --attributes NAMES or none, or answer without them with --allow-missing",
         ));
     }
-    if wanted.elements && !links.is_empty() {
+    if parts.elements && !links.is_empty() {
         let text = format!("the links in {} cannot be listed here", links.join(", "));
         return Err(Usage::new(text).with_hint(
             "leave them out with --no-elements, or answer with those that are found with --allow-missing",

@@ -20,7 +20,7 @@ use zvf::{
     Plan, QueryError, QueryStats, Reader, Store, UnknownIds,
 };
 
-use self::lacking::Wanted;
+use self::lacking::ListedParts;
 use self::output::Output;
 use self::region::Where;
 use self::write::{Format, Sink};
@@ -148,7 +148,7 @@ impl Query {
         }
         let progress = session.progress("reading");
         if self.count {
-            let counts = advised(&reader, reader.count(&query).await).await?;
+            let counts = with_advice(&reader, reader.count(&query).await).await?;
             drop(progress);
             count::print(&counts, session.json(), out)?;
             print_notices(session, out, reader.store(), Some(Remarks::of_counts(&counts)))?;
@@ -158,8 +158,9 @@ impl Query {
             query = query.with_owners();
         }
         if self.explain {
-            let plan = advised(&reader, reader.plan(&query).await).await?;
-            let answer = advised(&reader, reader.run(&collected(query, session)).await).await?;
+            let plan = with_advice(&reader, reader.plan(&query).await).await?;
+            let query = limit_to_memory(query, session);
+            let answer = with_advice(&reader, reader.run(&query).await).await?;
             drop(progress);
             self.check_lacking(&reader, &output)?;
             if output.file.is_some() {
@@ -177,7 +178,8 @@ impl Query {
             let check = || self.check_lacking(&reader, &output);
             (stream(&reader, query, &mut sink, &on_progress, &check).await?, None)
         } else {
-            let answer = advised(&reader, reader.run(&collected(query, session)).await).await?;
+            let query = limit_to_memory(query, session);
+            let answer = with_advice(&reader, reader.run(&query).await).await?;
             self.check_lacking(&reader, &output)?;
             sink.write(&answer.batch)?;
             (answer.batch.len(), Some(answer))
@@ -227,7 +229,7 @@ impl Query {
             Some(kind) => Some(kind),
             None => self.kind_of_objects(&reader).await?,
         };
-        let export = Export::open(&reader, collected(query, session), kind).await?;
+        let export = Export::open(&reader, limit_to_memory(query, session), kind).await?;
         let output = self.output.as_ref().map(|path| path.display().to_string());
         let job = Job {
             inputs: self.store.clone(),
@@ -270,11 +272,11 @@ impl Query {
             return Ok(());
         }
         let writes_elements = output.format.holds_elements() || output.elements.is_some();
-        let wanted = Wanted {
+        let parts = ListedParts {
             all_attributes: self.columns == "all",
             elements: writes_elements && !self.no_elements,
         };
-        Ok(lacking::check(reader.store(), wanted)?)
+        Ok(lacking::check(reader.store(), parts)?)
     }
 
     /// Returns the kind that a query without `--kind` reads.
@@ -346,7 +348,7 @@ impl Query {
     async fn kind_of_objects(&self, reader: &Reader) -> Result<Option<Kind>, zvf::Error> {
         match (&self.objects, self.number()) {
             (Some(Ids(ids)), Some(level)) => match ids.first() {
-                Some(id) => advised(reader, reader.find_kind(level, *id).await).await,
+                Some(id) => with_advice(reader, reader.find_kind(level, *id).await).await,
                 None => Ok(None),
             },
             _ => Ok(None),
@@ -391,7 +393,7 @@ impl Query {
 }
 
 /// Returns the query for an answer that is collected in memory: bounded by the memory limit, where one is given.
-pub(crate) fn collected(query: zvf::Query, session: &Session) -> zvf::Query {
+pub(crate) fn limit_to_memory(query: zvf::Query, session: &Session) -> zvf::Query {
     match session.memory_limit() {
         Some(limit) => query.limit_bytes(limit / MEMORY_OF_AN_ANSWER),
         None => query,
@@ -410,7 +412,7 @@ async fn stream(
     let mut batches = reader.stream(query.clone());
     let mut written = 0_usize;
     while let Some(batch) = batches.next().await {
-        let batch = advised(reader, batch).await?;
+        let batch = with_advice(reader, batch).await?;
         check()?;
         written += batch.len();
         sink.write(&batch)?;
@@ -425,7 +427,7 @@ async fn stream(
 }
 
 /// Returns the result, or the error with advice that depends on the store.
-pub(crate) async fn advised<T>(
+pub(crate) async fn with_advice<T>(
     reader: &Reader,
     found: Result<T, QueryError>,
 ) -> Result<T, zvf::Error> {

@@ -31,7 +31,7 @@ impl Output {
         let file = file.filter(|path| path.as_os_str() != "-");
         let format = match (given, file) {
             (Some(format), _) => format,
-            (None, Some(path)) => named("--output", path)?,
+            (None, Some(path)) => format_of_file("--output", path)?,
             (None, None) if json => Format::Jsonl,
             (None, None) => Format::Csv,
         };
@@ -44,7 +44,7 @@ impl Output {
             Some(path) => {
                 let own = match given.filter(|_| path.extension().is_none()) {
                     Some(format) => format,
-                    None => named("--elements", path)?,
+                    None => format_of_file("--elements", path)?,
                 };
                 if own.holds_elements() {
                     let usage =
@@ -59,7 +59,7 @@ impl Output {
 }
 
 /// Returns the format of a file name; devices and pipes take CSV.
-fn named(option: &str, path: &Path) -> Result<Format, Usage> {
+fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
     if path.is_dir() {
         return Err(Usage::new(format!("{} is a folder", path.display())).with_hint("name a file"));
     }

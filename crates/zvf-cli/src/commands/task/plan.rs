@@ -15,7 +15,7 @@ use crate::commands::convert;
 use crate::commands::pyramid;
 #[cfg(feature = "write")]
 use crate::commands::recorded::Recorded;
-use crate::commands::validate::Asked;
+use crate::commands::validate::CheckOptions;
 use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
@@ -43,7 +43,7 @@ pub(crate) struct Validate {
     #[command(flatten)]
     work: Work,
     #[command(flatten)]
-    asked: Asked,
+    checks: CheckOptions,
     #[command(flatten)]
     shares: Shares,
 }
@@ -141,14 +141,14 @@ impl Plan {
 impl Validate {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let store = absolute(&self.store)?;
-        let options = self.asked.options(session)?;
+        let options = self.checks.options(session)?;
         let open = session.options(Timeouts::BATCH);
         let opened = session.unchecked_store(&store).await.map_err(Error::from);
         let opened = opened.with_context(|| format!("cannot open {store}"))?;
         let progress = session.progress("planning");
         progress.set(store.clone());
         let (place, shares) = ((&opened, store.as_str(), &open), self.shares.count()?);
-        let plan = TaskPlan::validate(place, &options, self.asked.journal(), shares).await;
+        let plan = TaskPlan::validate(place, &options, self.checks.journal(), shares).await;
         let plan = plan.with_context(|| format!("cannot plan {store}"))?;
         let folder = folder(session, &self.work.folder)?;
         let tasks = plan.create(&folder).await?;

@@ -32,7 +32,7 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "NAME", default_value = "data")]
     name: String,
     #[command(flatten)]
-    how: How,
+    chunk_options: ChunkOptions,
 }
 
 /// `pack`.
@@ -44,12 +44,12 @@ pub(crate) struct Pack {
     #[arg(required = true, value_name = "[NAME=]FILE")]
     arrays: Vec<String>,
     #[command(flatten)]
-    how: How,
+    chunk_options: ChunkOptions,
 }
 
 /// How chunks are divided and encoded.
 #[derive(Args, Debug)]
-struct How {
+struct ChunkOptions {
     /// Extents of a chunk, separated by commas [default: those of the source].
     #[arg(long = "chunk-shape", alias = "chunk", value_name = "N,N", value_delimiter = ',')]
     chunk: Option<Vec<u64>>,
@@ -81,7 +81,7 @@ struct How {
     overwrite: bool,
 }
 
-impl How {
+impl ChunkOptions {
     fn options(self, session: &Session, dataset: String) -> anyhow::Result<ConvertOptions> {
         let unknown = |what: &str, name: &str| Usage::new(format!("{name:?} is no {what}"));
         let (name, level) = match self.codec.split_once(':') {
@@ -130,7 +130,7 @@ impl Convert {
                 Usage::new(format!("the extension of {} is not a known form: give --to", self.new))
             })?,
         };
-        let options = self.how.options(session, self.name)?;
+        let options = self.chunk_options.options(session, self.name)?;
         let array = open(session, &self.array, self.dataset.as_deref()).await?;
         let progress = session.progress("converting");
         let on_progress = |done, total| progress.advance("", done, total, "chunks");
@@ -170,7 +170,7 @@ impl Pack {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let options = self.how.options(session, String::new())?;
+        let options = self.chunk_options.options(session, String::new())?;
         let mut arrays = Vec::with_capacity(self.arrays.len());
         for text in &self.arrays {
             let (name, address) = match text.split_once('=') {
@@ -190,7 +190,7 @@ impl Pack {
             table::json(&json!({ "path": file, "datasets": names }), out)?;
         } else {
             let count = to_u64(arrays.len());
-            writeln!(out, "{file}: {}", table::counted(count, "dataset"))?;
+            writeln!(out, "{file}: {}", table::format_count(count, "dataset"))?;
         }
         Ok(Outcome::Clean)
     }

@@ -43,7 +43,7 @@ pub(crate) struct Validate {
     /// The store: a folder or a URL.
     store: String,
     #[command(flatten)]
-    asked: Asked,
+    checks: CheckOptions,
     /// Write SARIF 2.1.0 to this file, or to standard output for "-".
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub(crate) struct Validate {
 
 /// The checks.
 #[derive(Args, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct CheckOptions {
     /// How deep to check: 1 structure, 2 metadata, 3 consistency, 4 geometry, 5 pyramid.
     #[arg(
         long = "depth",
@@ -87,11 +87,11 @@ impl Validate {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let options = self.asked.options(session)?;
+        let options = self.checks.options(session)?;
         let report = look(session, &self.store, &options, out).await;
         let shown = Shown {
             store: &self.store,
-            journal: self.asked.journal(),
+            journal: self.checks.journal(),
             sarif: self.sarif.as_deref(),
         };
         shown.print(session, report, out)
@@ -180,7 +180,7 @@ impl Shown<'_> {
     }
 }
 
-impl Asked {
+impl CheckOptions {
     /// Returns whether the journal is checked too.
     #[cfg(feature = "edit")]
     pub(crate) const fn journal(&self) -> bool {
@@ -208,13 +208,13 @@ impl Asked {
             strict: self.strict,
             max_findings: if self.max_findings == 0 { usize::MAX } else { self.max_findings },
             sample: self.sample,
-            kept: kept(session),
+            kept: max_kept_items(session),
         })
     }
 }
 
 /// Returns how many fragments and ids fit into the memory limit.
-pub(crate) fn kept(session: &Session) -> u64 {
+pub(crate) fn max_kept_items(session: &Session) -> u64 {
     let by_memory = session.memory_limit().and_then(|bytes| bytes.checked_div(KEPT_BYTES));
     by_memory.unwrap_or(Options::default().kept)
 }

@@ -15,7 +15,7 @@ use zvf::validate::{Finding, RULES, Report, Rule, Severity};
 pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     let results: Vec<Value> = report.findings.iter().map(result).collect();
     let rules: Vec<Value> = RULES.iter().map(|rule| descriptor(rule)).collect();
-    let base = format!("{}/", escaped(address.trim_end_matches('/')));
+    let base = format!("{}/", escape_uri(address.trim_end_matches('/')));
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -100,7 +100,7 @@ fn index(finding: &Finding) -> Option<usize> {
 fn location(finding: &Finding) -> Value {
     let mut location = json!({
         "physicalLocation": {
-            "artifactLocation": {"uri": escaped(&finding.path), "uriBaseId": BASE},
+            "artifactLocation": {"uri": escape_uri(&finding.path), "uriBaseId": BASE},
         },
     });
     let place = match (&finding.cell, finding.row) {
@@ -119,7 +119,7 @@ fn location(finding: &Finding) -> Value {
 }
 
 /// Escapes a path for a URI reference.
-fn escaped(path: &str) -> String {
+fn escape_uri(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path.bytes() {
         match byte {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn paths_are_references() {
-        assert_eq!(escaped("0/links/0/+1.0_0.-1"), "0/links/0/+1.0_0.-1");
-        assert_eq!(escaped("a b%c"), "a%20b%25c");
+        assert_eq!(escape_uri("0/links/0/+1.0_0.-1"), "0/links/0/+1.0_0.-1");
+        assert_eq!(escape_uri("a b%c"), "a%20b%25c");
     }
 }

@@ -60,16 +60,16 @@ impl Cluster {
         command.output().unwrap()
     }
 
-    fn done(&self, line: &str, number: Option<usize>) -> String {
+    fn run_ok(&self, line: &str, number: Option<usize>) -> String {
         let output = self.shell(line, number);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{line}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {stderr}");
         String::from_utf8(output.stdout).unwrap()
     }
 
     /// Plans with `line` and returns the numbers of the tasks of each stage.
     fn plan(&self, line: &str) -> Vec<Vec<usize>> {
-        let plan = self.done(&format!("{line} --json"), None);
+        let plan = self.run_ok(&format!("{line} --json"), None);
         let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
         let tasks = plan["tasks"].as_array().unwrap();
         let same = tasks.chunk_by(|one, other| one["stage"] == other["stage"]);
@@ -85,7 +85,7 @@ impl Cluster {
                 fs::write(self.at("task.sh"), script).unwrap();
                 // Each array waits for the one before; within one, the scheduler chooses the order.
                 for number in stages.iter().flat_map(|stage| stage.iter().rev()) {
-                    self.done("bash task.sh", Some(*number));
+                    self.run_ok("bash task.sh", Some(*number));
                 }
             }
             Scheduler::Kubernetes => {
@@ -103,7 +103,7 @@ impl Cluster {
                 }
             }
         }
-        let again = self.done(&format!("zvf task run {work} --all --quiet"), None);
+        let again = self.run_ok(&format!("zvf task run {work} --all --quiet"), None);
         let count: usize = stages.iter().map(Vec::len).sum();
         assert_eq!(again.matches("had been done").count(), count, "{again}");
     }
@@ -136,12 +136,12 @@ const SCHEDULERS: [Scheduler; 2] = [Scheduler::Slurm, Scheduler::Kubernetes];
 #[test]
 fn a_validation_on_s3_reports_what_the_whole_reports() {
     let cluster = Cluster::new(&archives::files("pc3_objects"));
-    let whole = cluster.done(&format!("zvf validate {STORE}"), None);
+    let whole = cluster.run_ok(&format!("zvf validate {STORE}"), None);
     for scheduler in SCHEDULERS {
         let stages = cluster.plan(&command_of(&cluster.page, "zvf task plan validate"));
         assert!(stages.len() > 1, "{stages:?}");
         cluster.run(scheduler, WORK, &stages);
-        let report = cluster.done(&command_of(&cluster.page, "zvf task finish"), None);
+        let report = cluster.run_ok(&command_of(&cluster.page, "zvf task finish"), None);
         assert_eq!(report, whole, "{scheduler:?}");
         assert!(cluster.s3.tree("plan").is_empty(), "{scheduler:?}");
     }
@@ -151,7 +151,7 @@ fn a_validation_on_s3_reports_what_the_whole_reports() {
 fn a_conversion_on_s3_makes_the_rows_of_the_whole() {
     let cluster = Cluster::new(&archives::files("pc3_objects"));
     fs::create_dir(cluster.at("whole")).unwrap();
-    cluster.done(&format!("zvf convert {STORE} whole/whole.csv --quiet"), None);
+    cluster.run_ok(&format!("zvf convert {STORE} whole/whole.csv --quiet"), None);
     for scheduler in SCHEDULERS {
         let stages = cluster.plan(&format!(
             "zvf task plan convert {STORE} s3://bucket/{scheduler:?} --to csv --work-dir {WORK} --shares 3"
@@ -161,7 +161,7 @@ fn a_conversion_on_s3_makes_the_rows_of_the_whole() {
         cluster.run(scheduler, WORK, &stages);
         let output = format!("{scheduler:?}");
         assert!(cluster.s3.tree(&output).is_empty(), "nothing is to be seen before the end");
-        cluster.done(&format!("zvf task finish {WORK} --remove"), None);
+        cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
         let parts: Vec<_> = cluster.s3.tree(&output).into_iter().collect();
         assert_eq!(parts.len(), stages[0].len());
         archives::write(&cluster.folder.path().join(&output), &parts);
@@ -175,7 +175,7 @@ fn a_vacuum_on_s3_leaves_what_one_process_leaves() {
     let cluster = Cluster::new(&files);
     let before: BTreeMap<_, _> = files.iter().cloned().collect();
     archives::write(Path::new(&cluster.at("whole.zarrvectors")), &files);
-    cluster.done("zvf vacuum whole.zarrvectors", None);
+    cluster.run_ok("zvf vacuum whole.zarrvectors", None);
     let whole = tree(Path::new(&cluster.at("whole.zarrvectors")));
     for scheduler in SCHEDULERS {
         cluster.s3.remove("brain.zarrvectors");
@@ -185,9 +185,9 @@ fn a_vacuum_on_s3_leaves_what_one_process_leaves() {
             cluster.plan(&format!("zvf task plan vacuum {STORE} --work-dir {WORK} --shares 3"));
         cluster.run(scheduler, WORK, &stages);
         assert_eq!(cluster.s3.tree("brain.zarrvectors"), before, "{scheduler:?}");
-        cluster.done(&format!("zvf task finish {WORK}"), None);
+        cluster.run_ok(&format!("zvf task finish {WORK}"), None);
         assert_eq!(cluster.s3.tree("brain.zarrvectors"), whole, "{scheduler:?}");
-        let again = cluster.done(&format!("zvf task finish {WORK} --remove"), None);
+        let again = cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
         assert!(again.ends_with("had been finished by an earlier run\n"), "{again}");
     }
 }
@@ -200,7 +200,7 @@ fn levels_are_made_in_folders_by_the_same_scripts() {
     let remote = format!("zvf task plan pyramid {STORE} --work-dir {WORK} {options}");
     assert_eq!(cluster.shell(&remote, None).status.code(), Some(2), "levels are made in a folder");
     archives::write(Path::new(&cluster.at("whole.zarrvectors")), &files);
-    cluster.done(&format!("zvf pyramid whole.zarrvectors {options}"), None);
+    cluster.run_ok(&format!("zvf pyramid whole.zarrvectors {options}"), None);
     for scheduler in SCHEDULERS {
         let store = cluster.at(&format!("{scheduler:?}.zarrvectors"));
         archives::write(Path::new(&store), &files);
@@ -208,7 +208,7 @@ fn levels_are_made_in_folders_by_the_same_scripts() {
         let stages = cluster.plan(&line);
         assert_eq!(stages, [[0], [1]]);
         cluster.run(scheduler, "plan", &stages);
-        cluster.done("zvf task finish plan --remove", None);
+        cluster.run_ok("zvf task finish plan --remove", None);
         let whole = tree(Path::new(&cluster.at("whole.zarrvectors")));
         assert_eq!(tree(Path::new(&store)), whole, "{scheduler:?}");
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use archives::{Unpacked, tree};
 
-use super::{done, names, run, run_roughly, start};
+use super::{names, run, run_ok, run_roughly, start};
 
 /// Returns a store with waste in many chunks, its address, and a sibling folder.
 fn place() -> (Unpacked, String, String) {
@@ -16,7 +16,7 @@ fn place() -> (Unpacked, String, String) {
 
 fn plan(address: &str, work: &str, shares: &str) -> usize {
     let plan = ["task", "plan", "vacuum", address, "--work-dir", work, "--shares", shares];
-    let plan = done(&[&plan[..], &["--json"]].concat());
+    let plan = run_ok(&[&plan[..], &["--json"]].concat());
     let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
     assert_eq!(plan["kind"], "vacuum");
     plan["tasks"].as_array().unwrap().len()
@@ -34,23 +34,23 @@ fn report(text: &str) -> serde_json::Value {
 fn the_store_becomes_that_of_zvf_vacuum() {
     let ((whole, single, _), (store, address, work)) = (place(), place());
     let before = tree(store.path());
-    let single_report = done(&["vacuum", &single, "--json"]);
+    let single_report = run_ok(&["vacuum", &single, "--json"]);
     assert_eq!(plan(&address, &work, "2"), 2);
     let (one, two) = (["task", "run", &work, "--task", "0"], ["task", "run", &work, "--task", "1"]);
     let early = run(&["task", "finish", &work]);
     assert_eq!(early.status.code(), Some(5), "a task is missing");
     let both = [start(&one), start(&two)].map(|child| child.wait_with_output().unwrap());
-    let said = both.map(|output| String::from_utf8(output.stdout).unwrap());
-    assert_eq!(said, ["task 0, chunks: done\n", "task 1, chunks: done\n"]);
+    let outputs = both.map(|output| String::from_utf8(output.stdout).unwrap());
+    assert_eq!(outputs, ["task 0, chunks: done\n", "task 1, chunks: done\n"]);
     assert_eq!(tree(store.path()), before, "tasks do not change the store");
-    let finished = done(&["task", "finish", &work, "--json"]);
+    let finished = run_ok(&["task", "finish", &work, "--json"]);
     assert_eq!(report(&finished), report(&single_report));
     assert_eq!(tree(store.path()), tree(whole.path()));
     assert_eq!(run(&["validate", "-q", &address]).status.code(), Some(0));
-    let again = done(&["task", "finish", &work, "--json"]);
+    let again = run_ok(&["task", "finish", &work, "--json"]);
     let again: serde_json::Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again, serde_json::json!({"store": address, "commits": null}));
-    let again = done(&["task", "finish", &work, "--remove"]);
+    let again = run_ok(&["task", "finish", &work, "--remove"]);
     assert_eq!(again, format!("{address} had been finished by an earlier run\n"));
     assert!(!Path::new(&work).exists());
 }
@@ -58,7 +58,7 @@ fn the_store_becomes_that_of_zvf_vacuum() {
 #[test]
 fn tasks_and_the_last_step_may_be_killed() {
     let ((whole, single, _), (store, address, work)) = (place(), place());
-    done(&["vacuum", &single]);
+    run_ok(&["vacuum", &single]);
     let before = tree(store.path());
     let count = plan(&address, &work, "3");
     assert!(count > 1, "{count}");
@@ -66,14 +66,14 @@ fn tasks_and_the_last_step_may_be_killed() {
     let mut killed = start(&["task", "finish", &work]);
     killed.kill().unwrap();
     killed.wait().unwrap();
-    done(&["task", "finish", &work, "--remove"]);
+    run_ok(&["task", "finish", &work, "--remove"]);
     assert_eq!(tree(store.path()), tree(whole.path()));
     let left = names(store.path().parent().unwrap().to_str().unwrap());
     assert_eq!(left, ["store.zarrvectors", "store.zarrvectors.zvf"]);
     // Without work left, the command reports that and changes nothing.
     assert!(plan(&address, &work, "3") > 1);
-    done(&["task", "run", &work, "--all"]);
-    assert_eq!(done(&["task", "finish", &work]), "nothing changed; the head is 1\n");
+    run_ok(&["task", "run", &work, "--all"]);
+    assert_eq!(run_ok(&["task", "finish", &work]), "nothing changed; the head is 1\n");
     assert_eq!(tree(store.path()), tree(whole.path()));
 }
 
@@ -81,20 +81,20 @@ fn tasks_and_the_last_step_may_be_killed() {
 fn what_cannot_be_divided_or_changed_since_says_so_by_its_exit_code() {
     let (store, address, work) = place();
     plan(&address, &work, "2");
-    done(&["task", "run", &work, "--task", "0"]);
-    done(&["edit", "rm", &address, "--objects", "3"]);
+    run_ok(&["task", "run", &work, "--task", "0"]);
+    run_ok(&["edit", "rm", &address, "--objects", "3"]);
     let edited = tree(store.path());
     let late = run(&["task", "run", &work, "--all"]);
     assert_eq!(late.status.code(), Some(6), "a task of what was");
     assert!(String::from_utf8(late.stderr).unwrap().contains("it changed since"));
     let other = ["task", "plan", "vacuum", &address, "--work-dir", &work];
     assert_eq!(run(&other).status.code(), Some(4), "the folder holds another plan");
-    done(&["task", "remove", &work]);
+    run_ok(&["task", "remove", &work]);
 
     plan(&address, &work, "2");
-    done(&["task", "run", &work, "--all"]);
+    run_ok(&["task", "run", &work, "--all"]);
     assert_eq!(tree(store.path()), edited);
-    done(&["edit", "rm", &address, "--objects", "2"]);
+    run_ok(&["edit", "rm", &address, "--objects", "2"]);
     let edited = tree(store.path());
     let late = run(&["task", "finish", &work, "--remove"]);
     assert_eq!(late.status.code(), Some(6), "the last step of what was");
@@ -107,8 +107,8 @@ fn what_cannot_be_divided_or_changed_since_says_so_by_its_exit_code() {
     let wrong = ["task", "plan", "vacuum", &nothing, "--work-dir", &work];
     let wrong = run(&wrong);
     assert_eq!(wrong.status.code(), Some(4));
-    let said = String::from_utf8(wrong.stderr).unwrap();
-    assert!(said.contains(&nothing), "{said}");
+    let stderr = String::from_utf8(wrong.stderr).unwrap();
+    assert!(stderr.contains(&nothing), "{stderr}");
     assert_eq!(run(&["task", "run", &nothing, "--all"]).status.code(), Some(4));
     for word in ["--dry-run", "--accept-foreign"] {
         let refused = run(&["task", "plan", "vacuum", &address, "--work-dir", &nothing, word]);
@@ -123,8 +123,8 @@ fn a_store_without_chunks_has_no_tasks() {
     let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
     let before = tree(store.path());
     assert_eq!(plan(store.path().to_str().unwrap(), &work, "2"), 0);
-    assert_eq!(done(&["task", "run", &work, "--all"]), "");
-    assert_eq!(done(&["task", "finish", &work]), "nothing changed; the head is 0\n");
+    assert_eq!(run_ok(&["task", "run", &work, "--all"]), "");
+    assert_eq!(run_ok(&["task", "finish", &work]), "nothing changed; the head is 0\n");
     assert_eq!(tree(store.path()), before);
 }
 
@@ -132,8 +132,8 @@ fn a_store_without_chunks_has_no_tasks() {
 fn what_something_else_wrote_is_accepted_where_that_is_said() {
     for words in [&["vacuum"][..], &["undo"], &["edit", "rm", "--objects", "1"]] {
         let (store, address, _) = place();
-        done(&["edit", "rm", &address, "--objects", "2"]);
-        let commit = done(&["show", &address, "1", "--json"]);
+        run_ok(&["edit", "rm", &address, "--objects", "2"]);
+        let commit = run_ok(&["show", &address, "1", "--json"]);
         let commit: serde_json::Value = serde_json::from_str(&commit).unwrap();
         let keys = commit["keys"].as_array().unwrap().iter();
         let mut documents =
@@ -144,11 +144,11 @@ fn what_something_else_wrote_is_accepted_where_that_is_said() {
         let before = tree(store.path());
         let words = [words, &[&address]].concat();
         let refused = run(&words);
-        let said = String::from_utf8(refused.stderr).unwrap();
-        assert_eq!(refused.status.code(), Some(6), "{words:?}: {said}");
-        assert!(said.contains("--accept-foreign"), "{words:?}: {said}");
+        let stderr = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(6), "{words:?}: {stderr}");
+        assert!(stderr.contains("--accept-foreign"), "{words:?}: {stderr}");
         assert_eq!(tree(store.path()), before, "{words:?}");
-        done(&[&words[..], &["--accept-foreign"]].concat());
+        run_ok(&[&words[..], &["--accept-foreign"]].concat());
         assert_ne!(tree(store.path()), before, "{words:?}");
     }
 }

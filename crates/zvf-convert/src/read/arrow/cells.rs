@@ -1,4 +1,4 @@
-//! Values of arrays, one by one.
+//! Conversion of single array values to cells.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -12,7 +12,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 
 use crate::read::features::Cell;
 
-/// What is stored of a type: a number or a truth of its own, or text; nothing for what has no place.
+/// Returns the stored type of an Arrow type: `Some(None)` for text, `None` if it is not supported.
 pub(super) fn stored_type(data_type: &DataType) -> Option<Option<Dtype>> {
     let number = |kind, size| Some(Some(Dtype { kind, size, big_endian: false }));
     match data_type {
@@ -40,7 +40,7 @@ pub(super) fn stored_type(data_type: &DataType) -> Option<Option<Dtype>> {
     }
 }
 
-/// The value of a row.
+/// Returns the value in `row`.
 pub(super) fn read_cell(array: &ArrayRef, row: usize) -> Cell<'_> {
     if array.is_null(row) {
         return Cell::Missing;
@@ -68,9 +68,11 @@ pub(super) fn read_cell(array: &ArrayRef, row: usize) -> Cell<'_> {
             key.map_or(Cell::Missing, |key| read_cell(dictionary.values(), key))
         }
         DataType::Date32 => {
-            text(i128::from(value::<Date32Type>(array, row)) * DAY_NANOSECONDS, false)
+            time_text(i128::from(value::<Date32Type>(array, row)) * DAY_NANOSECONDS, false)
         }
-        DataType::Date64 => text(i128::from(value::<Date64Type>(array, row)) * 1_000_000, false),
+        DataType::Date64 => {
+            time_text(i128::from(value::<Date64Type>(array, row)) * 1_000_000, false)
+        }
         DataType::Timestamp(unit, zone) => {
             let (count, each) = match unit {
                 TimeUnit::Second => (value::<TimestampSecondType>(array, row), 1_000_000_000),
@@ -78,7 +80,7 @@ pub(super) fn read_cell(array: &ArrayRef, row: usize) -> Cell<'_> {
                 TimeUnit::Microsecond => (value::<TimestampMicrosecondType>(array, row), 1_000),
                 TimeUnit::Nanosecond => (value::<TimestampNanosecondType>(array, row), 1),
             };
-            match text(i128::from(count) * each, true) {
+            match time_text(i128::from(count) * each, true) {
                 Cell::Text(text) if zone.is_some() => Cell::Text(format!("{text}Z").into()),
                 other => other,
             }
@@ -87,7 +89,7 @@ pub(super) fn read_cell(array: &ArrayRef, row: usize) -> Cell<'_> {
     }
 }
 
-/// The key of a row of a dictionary.
+/// Returns the dictionary key in `row`.
 fn dictionary_key(keys: &dyn Array, row: usize) -> Option<usize> {
     match keys.data_type() {
         DataType::Int8 => usize::try_from(keys.as_primitive::<Int8Type>().value(row)).ok(),
@@ -106,13 +108,13 @@ fn value<T: ArrowPrimitiveType>(array: &ArrayRef, row: usize) -> T::Native {
     array.as_primitive::<T>().value(row)
 }
 
-/// Nanoseconds since 1970 as `2024-03-10T23:59:58`.
-fn text(nanoseconds: i128, time: bool) -> Cell<'static> {
+/// Formats nanoseconds since 1970 as `2024-03-10`, or with the time as `2024-03-10T23:59:58`.
+fn time_text(nanoseconds: i128, with_time: bool) -> Cell<'static> {
     let (days, rest) =
         (nanoseconds.div_euclid(DAY_NANOSECONDS), nanoseconds.rem_euclid(DAY_NANOSECONDS));
-    let (year, month, day) = date(days);
+    let (year, month, day) = civil_date(days);
     let mut text = format!("{year:04}-{month:02}-{day:02}");
-    if time {
+    if with_time {
         let (seconds, fraction) = (rest / 1_000_000_000, rest % 1_000_000_000);
         text += &format!("T{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
         if fraction > 0 {
@@ -122,9 +124,9 @@ fn text(nanoseconds: i128, time: bool) -> Cell<'static> {
     Cell::Text(text.into())
 }
 
-/// The date so many days after the first of January 1970, by the calendar of Gregory: years of March to February
-/// in eras of 400.
-fn date(days: i128) -> (i128, i128, i128) {
+/// Returns year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar. Counts in eras of
+/// 400 years that begin in March.
+fn civil_date(days: i128) -> (i128, i128, i128) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -142,13 +144,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
-        for (days, wanted) in
+    fn formats_dates_and_times() {
+        for (days, expected) in
             [(0, (1970, 1, 1)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29)), (-1, (1969, 12, 31))]
         {
-            assert_eq!(date(days), wanted);
+            assert_eq!(civil_date(days), expected);
         }
-        let Cell::Text(text) = text(1_710_115_198_250_000_000, true) else { panic!() };
+        let Cell::Text(text) = time_text(1_710_115_198_250_000_000, true) else { panic!() };
         assert_eq!(text, "2024-03-10T23:59:58.25");
     }
 }

@@ -1,34 +1,34 @@
-//! Sizes that Arrow files claim, compared with the bytes that are there before the crate believes them.
+//! Checks the sizes that Arrow files claim against the length of the file, before the Arrow crates use them.
 //!
 //! ```text
 //! stream   messages: ff ff ff ff, i32 bytes of a FlatBuffer, the FlatBuffer, its body; 0 bytes at the end
-//! file     ARROW1, then at the end: a FlatBuffer with the places of all blocks, its i32 size, ARROW1
+//! file     ARROW1, then at the end: a FlatBuffer with the offsets of all blocks, its i32 size, ARROW1
 //! ```
 
 use zvf_format::Class;
 
 use crate::ConvertError;
 use crate::error::Place;
-use crate::read::flatgeobuf::buffer::{Stray, Table};
+use crate::read::flatgeobuf::buffer::{StrayOffset, Table};
 use crate::read::source::{Numbers, Source};
 
 fn bad(source: &Source, at: u64, expected: &str, found: String) -> ConvertError {
     source.bad(Class::Truncated, Place::Byte(at), expected, found).into()
 }
 
-fn stray_offset(source: &Source, at: u64, Stray(inner): Stray) -> ConvertError {
+fn stray_offset(source: &Source, at: u64, StrayOffset(inner): StrayOffset) -> ConvertError {
     let found = format!("one beyond it, {inner} bytes in");
     source.bad(Class::OutOfBounds, Place::Byte(at), "offsets in a FlatBuffer", found).into()
 }
 
-/// The messages of a stream.
+/// Checks the messages of a stream.
 pub(super) fn check_stream(source: &mut Source) -> Result<(), ConvertError> {
     let (mut at, end) = (0_u64, source.len());
     while at < end {
         let head = source.read(at, 8.min(end - at), "a message")?;
-        let marked = head.starts_with(&[0xff; 4]);
-        let size = Numbers(&head).u32(if marked { 4 } else { 0 });
-        let start = at + if marked { 8 } else { 4 };
+        let has_marker = head.starts_with(&[0xff; 4]);
+        let size = Numbers(&head).u32(if has_marker { 4 } else { 0 });
+        let start = at + if has_marker { 8 } else { 4 };
         if size == 0 {
             return Ok(());
         }
@@ -37,7 +37,7 @@ pub(super) fn check_stream(source: &mut Source) -> Result<(), ConvertError> {
     Ok(())
 }
 
-/// A message and its body; where the next one begins.
+/// Checks a message and its body. Returns the offset of the next message.
 fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, ConvertError> {
     let raw = source.read(at, size, "the metadata of a message")?;
     let message = Table::root(&raw).map_err(|fault| stray_offset(source, at, fault))?;
@@ -54,7 +54,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, Convert
         batch = inner.map_err(|fault| stray_offset(source, at, fault))?.flatten();
     }
     let Some(batch) = batch.filter(|_| matches!(kind, 2 | 3)) else { return Ok(end) };
-    let packed = batch.table(3).map_err(|fault| stray_offset(source, at, fault))?.is_some();
+    let is_compressed = batch.table(3).map_err(|fault| stray_offset(source, at, fault))?.is_some();
     let buffers = batch.items(2, 16).map_err(|fault| stray_offset(source, at, fault))?;
     let buffers: Vec<u8> = buffers.map(|(_, bytes)| bytes.to_vec()).unwrap_or_default();
     for buffer in buffers.chunks_exact(16) {
@@ -67,7 +67,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, Convert
                 format!("{len} bytes from {offset}"),
             ));
         }
-        if packed && len >= 8 {
+        if is_compressed && len >= 8 {
             let raw = source.read(start + offset, 8, "the size of a buffer")?;
             let claimed = Numbers(&raw).i64(0);
             if claimed > MAX_BUFFER_BYTES {
@@ -81,7 +81,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, Convert
     Ok(end)
 }
 
-/// The blocks of a file.
+/// Checks the blocks of a file.
 pub(super) fn check_file(source: &mut Source) -> Result<(), ConvertError> {
     let end = source.len().saturating_sub(10);
     let size = u64::from(Numbers(&source.read(end, 4, "the size of the footer")?).u32(0));
@@ -101,13 +101,13 @@ pub(super) fn check_file(source: &mut Source) -> Result<(), ConvertError> {
                 return Err(bad(source, at, "blocks in the file", found));
             }
             let head = source.read(offset, 8, "a message")?;
-            let marked = head.starts_with(&[0xff; 4]);
-            let size = u64::from(Numbers(&head).u32(if marked { 4 } else { 0 }));
-            check_message(source, offset + if marked { 8 } else { 4 }, size)?;
+            let has_marker = head.starts_with(&[0xff; 4]);
+            let size = u64::from(Numbers(&head).u32(if has_marker { 4 } else { 0 }));
+            check_message(source, offset + if has_marker { 8 } else { 4 }, size)?;
         }
     }
     Ok(())
 }
 
-/// Bytes of a buffer that was compressed.
+/// Uncompressed size of a buffer.
 const MAX_BUFFER_BYTES: i64 = 1 << 31;

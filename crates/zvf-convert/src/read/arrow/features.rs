@@ -1,4 +1,4 @@
-//! Rows with a geometry: features.
+//! Reader of features: tables with a geometry in each row.
 
 use arrow_array::{Array, RecordBatch};
 use zvf_format::Class;
@@ -8,7 +8,7 @@ use super::geometry::{self, GeometryColumn};
 use super::{BatchIter, Batches, bad};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
-use crate::read::features::{Columns, FLOAT64, Rows, Seen, Shape};
+use crate::read::features::{Columns, FLOAT64, FeatureBatcher, GeometrySummary, Shape};
 use crate::read::geojson::with_units;
 use crate::read::roles::axes;
 use crate::read::values::column;
@@ -16,63 +16,77 @@ use crate::read::{Header, Piece, ReadOptions, Reader, crs};
 
 pub(super) fn open(
     batches: Batches,
-    place: GeometryColumn,
+    geometry: GeometryColumn,
     options: &ReadOptions,
 ) -> Result<Reader, ConvertError> {
-    let mut first = FirstPass::new(&batches, &place, options)?;
-    let wanted: Vec<usize> =
-        first.places.iter().map(|(column, _)| *column).chain([place.column]).collect();
-    for batch in batches.read(&wanted)? {
+    let mut first = FirstPass::new(&batches, &geometry, options)?;
+    let selected = select_columns(&first.attributes, &geometry);
+    for batch in batches.read(&selected)? {
         let batch = batch.map_err(|error| batches.bad("a row group", error))?;
-        first.add(&batches, &place, &batch)?;
+        first.add(&batches, &geometry, &batch)?;
     }
     let notes = first.columns.settle();
-    let (kind, other_kinds) = first.seen.choose(options, batches.format)?;
-    let axis_count = match first.seen.axes {
-        0 => 2 + usize::from(place.has_z),
+    let (kind, other_kinds) = first.summary.choose(options, batches.format)?;
+    let axis_count = match first.summary.axes {
+        0 => 2 + usize::from(geometry.has_z),
         axes => axes,
     };
     let width = u32::try_from(axis_count).unwrap_or(2);
     let mut left_out = first.left_out;
     left_out.extend(notes);
-    if first.nowhere > 0 {
-        left_out
-            .push(format!("{} features have no place: objects without vertices", first.nowhere));
+    if first.empty_features > 0 {
+        let count = first.empty_features;
+        left_out.push(format!("{count} features have no place: objects without vertices"));
     }
     let mut columns = first.columns;
-    let unit = place.crs.as_ref().and_then(crs::unit);
+    let unit = geometry.crs.as_ref().and_then(crs::unit);
     let header = Header {
         objects: true,
         object_fields: columns.take(0)?,
         other_kinds,
-        vertices: Some(first.seen.vertices),
-        crs: place.crs.clone(),
-        records: vec![("geo".to_owned(), place.record.clone())],
+        vertices: Some(first.summary.vertices),
+        crs: geometry.crs.clone(),
+        records: vec![("geo".to_owned(), geometry.record.clone())],
         left_out,
         ..Header::new(kind, axes(width), column(FLOAT64, width, Vec::new())?)
     };
-    let rows = Rows::new(kind, axis_count, columns, options.batch_rows.max(1));
-    let iter = batches.read(&wanted)?;
+    let rows = FeatureBatcher::new(kind, axis_count, columns, options.batch_rows.max(1));
+    let iter = batches.read(&selected)?;
     let format = batches.format;
-    let places = first.places;
-    let shape = Shape::default();
-    let mut pieces =
-        Pieces { iter, place, places, rows, shape, format, row: 0, schema: batches.schema.clone() };
+    let mut pieces = Pieces {
+        iter,
+        geometry,
+        attributes: first.attributes,
+        rows,
+        shape: Shape::default(),
+        format,
+        row: 0,
+        schema: batches.schema.clone(),
+    };
     Ok(Reader::from_steps(with_units(header, unit), move || pieces.step()))
 }
 
-/// The places of the wanted columns in batches that were narrowed to them.
-fn index_among_wanted(wanted: &[usize], column: usize) -> usize {
-    wanted.iter().filter(|other| **other < column).count()
+/// Returns the columns that are read, in the order of the schema: a reader of Arrow gives them in the order of the request,
+/// and one of Parquet in that of the schema.
+fn select_columns(attributes: &[(usize, usize)], geometry: &GeometryColumn) -> Vec<usize> {
+    let columns = attributes.iter().map(|(column, _)| *column);
+    let mut selected: Vec<usize> = columns.chain([geometry.column]).collect();
+    selected.sort_unstable();
+    selected
 }
 
-/// What the first pass finds.
+/// Returns the index of `column` in batches that only have the `selected` columns.
+fn projected_index(selected: &[usize], column: usize) -> usize {
+    selected.iter().filter(|other| **other < column).count()
+}
+
+/// The first pass over a file: finds kinds, axes and the types of attributes.
 struct FirstPass {
-    seen: Seen,
+    summary: GeometrySummary,
     columns: Columns,
-    places: Vec<(usize, usize)>, // in the schema, among the columns
+    attributes: Vec<(usize, usize)>, // index in the schema, index in `columns`
     shape: Shape,
-    nowhere: u64,
+    empty_features: u64,
     row: u64,
     left_out: Vec<String>,
 }
@@ -80,54 +94,60 @@ struct FirstPass {
 impl FirstPass {
     fn new(
         batches: &Batches,
-        place: &GeometryColumn,
+        geometry: &GeometryColumn,
         options: &ReadOptions,
     ) -> Result<Self, ConvertError> {
         let mut columns = Columns::new(options.memory, batches.format);
-        let (mut places, mut left_out) = (Vec::new(), Vec::new());
+        let (mut attributes, mut left_out) = (Vec::new(), Vec::new());
         for (at, field) in batches.schema.fields().iter().enumerate() {
-            let wanted = options.columns.fields.as_ref();
-            if at == place.column || wanted.is_some_and(|wanted| !wanted.contains(field.name())) {
+            let names = options.columns.fields.as_ref();
+            if at == geometry.column || names.is_some_and(|names| !names.contains(field.name())) {
                 continue;
             }
-            match stored_type(field.data_type()).filter(|_| !place.others.contains(&at)) {
-                Some(dtype) => places.push((at, columns.declare(field.name(), dtype)?)),
+            match stored_type(field.data_type()).filter(|_| !geometry.others.contains(&at)) {
+                Some(dtype) => attributes.push((at, columns.declare(field.name(), dtype)?)),
                 None => {
                     left_out.push(format!("column {:?} of {}", field.name(), field.data_type()))
                 }
             }
         }
-        let shape = Shape::default();
-        Ok(Self { seen: Seen::default(), columns, places, shape, nowhere: 0, row: 0, left_out })
+        Ok(Self {
+            summary: GeometrySummary::default(),
+            columns,
+            attributes,
+            shape: Shape::default(),
+            empty_features: 0,
+            row: 0,
+            left_out,
+        })
     }
 
     fn add(
         &mut self,
         batches: &Batches,
-        place: &GeometryColumn,
+        geometry: &GeometryColumn,
         batch: &RecordBatch,
     ) -> Result<(), ConvertError> {
-        let wanted: Vec<usize> =
-            self.places.iter().map(|(column, _)| *column).chain([place.column]).collect();
-        let geometries = batch.column(index_among_wanted(&wanted, place.column));
+        let selected = select_columns(&self.attributes, geometry);
+        let geometries = batch.column(projected_index(&selected, geometry.column));
         for row in 0..batch.num_rows() {
             let fault = |bad| wkb_fault(batches.format, self.row, bad);
-            geometry::read(geometries, row, place.encoding, &mut self.shape).map_err(fault)?;
-            if !self.seen.add(&self.shape) {
+            geometry::read(geometries, row, geometry.encoding, &mut self.shape).map_err(fault)?;
+            if !self.summary.add(&self.shape) {
                 let place = Place::Named(format!("row {}", self.row));
-                let expected = format!("positions of {} numbers, as before", self.seen.axes);
+                let expected = format!("positions of {} numbers, as before", self.summary.axes);
                 let found = self.shape.axes.to_string();
                 return Err(
                     BadInput::new(Class::BadShape, batches.format, place, expected, found).into()
                 );
             }
-            self.nowhere += u64::from(self.shape.parts.is_empty());
+            self.empty_features += u64::from(self.shape.parts.is_empty());
             self.row += 1;
         }
-        for (column, at) in &self.places {
-            let array = batch.column(index_among_wanted(&wanted, *column));
-            let text = stored_type(array.data_type()) == Some(None);
-            if text || array.logical_null_count() > 0 {
+        for (column, at) in &self.attributes {
+            let array = batch.column(projected_index(&selected, *column));
+            let is_text = stored_type(array.data_type()) == Some(None);
+            if is_text || array.logical_null_count() > 0 {
                 for row in 0..batch.num_rows() {
                     self.columns.note(*at, &read_cell(array, row))?;
                 }
@@ -149,12 +169,12 @@ fn wkb_fault(
     BadInput::new(bad.class, format, place, bad.expected, bad.found).into()
 }
 
-/// A file in the course of being read.
+/// The second pass: makes pieces of the features.
 struct Pieces {
     iter: BatchIter,
-    place: GeometryColumn,
-    places: Vec<(usize, usize)>,
-    rows: Rows,
+    geometry: GeometryColumn,
+    attributes: Vec<(usize, usize)>,
+    rows: FeatureBatcher,
     shape: Shape,
     format: &'static str,
     row: u64,
@@ -178,17 +198,16 @@ impl Pieces {
 
     fn add(&mut self, batch: &RecordBatch) -> Result<(), ConvertError> {
         debug_assert!(batch.num_columns() <= self.schema.fields().len(), "narrowed");
-        let wanted: Vec<usize> =
-            self.places.iter().map(|(column, _)| *column).chain([self.place.column]).collect();
-        let geometries = batch.column(index_among_wanted(&wanted, self.place.column));
+        let selected = select_columns(&self.attributes, &self.geometry);
+        let geometries = batch.column(projected_index(&selected, self.geometry.column));
         let arrays: Vec<_> = self
-            .places
+            .attributes
             .iter()
-            .map(|(column, at)| (*at, batch.column(index_among_wanted(&wanted, *column))))
+            .map(|(column, at)| (*at, batch.column(projected_index(&selected, *column))))
             .collect();
         for row in 0..batch.num_rows() {
             let (format, number) = (self.format, self.row);
-            geometry::read(geometries, row, self.place.encoding, &mut self.shape)
+            geometry::read(geometries, row, self.geometry.encoding, &mut self.shape)
                 .map_err(|bad| wkb_fault(format, number, bad))?;
             let to = self.rows.row();
             for (at, array) in &arrays {

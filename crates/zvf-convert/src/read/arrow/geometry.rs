@@ -1,4 +1,4 @@
-//! The geometry of a row: which column has it, in which encoding, and its positions.
+//! The geometry column of a table: finding it, its encoding, and reading the geometry of a row.
 //!
 //! ```text
 //! WKB                          binary
@@ -26,17 +26,18 @@ pub(super) struct GeometryColumn {
     pub(super) column: usize,
     pub(super) encoding: Encoding,
     pub(super) crs: Option<Json>,
-    /// The file's own words, for the way back.
+    /// The metadata of the file about geometries, kept for writing it back.
     pub(super) record: Json,
-    /// Columns that hold geometries or boxes of them besides.
+    /// Other columns that hold geometries or bounding boxes of them.
     pub(super) others: Vec<usize>,
     pub(super) has_z: bool,
 }
 
-/// How a geometry is stored.
+/// The encoding of a geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Wkb,
+    /// Nested lists: the kind of the parts, and the depth.
     Lists(PartKind, usize),
 }
 
@@ -55,8 +56,8 @@ impl Encoding {
     }
 }
 
-/// The column of geometries of a file, if it has any.
-pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertError> {
+/// Finds the column of geometries of a file, if there is one.
+pub(super) fn find_column(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertError> {
     let named = |text: &str| Place::Named(text.to_owned());
     let fault = |class, place: &str, expected: &str, found: String| {
         ConvertError::from(BadInput::new(class, batches.format, named(place), expected, found))
@@ -68,9 +69,9 @@ pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertE
         let geo: Json = serde_json::from_str(text)
             .map_err(|error| fault(Class::Encoding, "metadata geo", "JSON", error.to_string()))?;
         let primary = geo.get("primary_column").and_then(Json::as_str).unwrap_or("geometry");
-        let said = geo.get("columns").and_then(|columns| columns.get(primary));
+        let column_meta = geo.get("columns").and_then(|columns| columns.get(primary));
         let column = fields.iter().position(|field| field.name() == primary);
-        let (Some(said), Some(column)) = (said, column) else {
+        let (Some(column_meta), Some(column)) = (column_meta, column) else {
             let found = format!("{primary:?}");
             return Err(fault(
                 Class::NotFound,
@@ -79,21 +80,21 @@ pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertE
                 found,
             ));
         };
-        let name = said.get("encoding").and_then(Json::as_str).unwrap_or("WKB");
+        let name = column_meta.get("encoding").and_then(Json::as_str).unwrap_or("WKB");
         let Some(encoding) = Encoding::from_name(name) else {
             let expected = "the encoding WKB, point, linestring, …";
             return Err(fault(Class::BadTag, "metadata geo", expected, format!("{name:?}")));
         };
-        let crs = match said.get("crs") {
+        let crs = match column_meta.get("crs") {
             None => Some("OGC:CRS84".into()),
             Some(Json::Null) => None,
             Some(crs) => Some(crs.clone()),
         };
-        let types = said.get("geometry_types").and_then(Json::as_array);
+        let types = column_meta.get("geometry_types").and_then(Json::as_array);
         let has_z = types.is_some_and(|types| {
             types.iter().filter_map(Json::as_str).any(|one| one.ends_with(" Z"))
         });
-        let covering = |name: &str| {
+        let is_bbox = |name: &str| {
             let columns = geo.get("columns").and_then(Json::as_object);
             let all = columns.into_iter().flat_map(|columns| columns.values());
             all.filter_map(|one| one.get("covering")?.get("bbox")?.get("xmin")?.get(0)?.as_str())
@@ -103,7 +104,7 @@ pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertE
             |name: &str| geo.get("columns").is_some_and(|columns| columns.get(name).is_some());
         let others = (0..fields.len()).filter(|at| {
             let name = fields.get(*at).map_or("", |field| field.name());
-            *at != column && (covering(name) || is_geometry(name))
+            *at != column && (is_bbox(name) || is_geometry(name))
         });
         return Ok(Some(GeometryColumn {
             column,
@@ -118,30 +119,30 @@ pub(super) fn find(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertE
         let name = field.metadata().get("ARROW:extension:name")?;
         name.strip_prefix("geoarrow.").or((name == "ogc.wkb").then_some("wkb")).map(str::to_owned)
     };
-    let places: Vec<usize> = (0..fields.len())
+    let columns: Vec<usize> = (0..fields.len())
         .filter(|at| fields.get(*at).and_then(|field| extension(field)).is_some())
         .collect();
-    let Some(column) = places.first().copied() else { return Ok(None) };
+    let Some(column) = columns.first().copied() else { return Ok(None) };
     let Some(field) = fields.get(column) else { return Ok(None) };
     let name = extension(field).unwrap_or_default();
     let Some(encoding) = Encoding::from_name(&name) else {
         let place = format!("column {:?}", field.name());
         return Err(fault(Class::BadTag, &place, "an encoding of GeoArrow", format!("{name:?}")));
     };
-    let said = field.metadata().get("ARROW:extension:metadata").filter(|text| !text.is_empty());
-    let said: Json = match said {
+    let text = field.metadata().get("ARROW:extension:metadata").filter(|text| !text.is_empty());
+    let metadata: Json = match text {
         Some(text) => serde_json::from_str(text).map_err(|error| {
             let place = format!("column {:?}, ARROW:extension:metadata", field.name());
             fault(Class::Encoding, &place, "JSON", error.to_string())
         })?,
         None => Json::Null,
     };
-    let crs = said.get("crs").filter(|crs| !crs.is_null()).cloned();
-    let others = places.into_iter().skip(1).collect();
-    Ok(Some(GeometryColumn { column, encoding, crs, others, record: said, has_z: false }))
+    let crs = metadata.get("crs").filter(|crs| !crs.is_null()).cloned();
+    let others = columns.into_iter().skip(1).collect();
+    Ok(Some(GeometryColumn { column, encoding, crs, others, record: metadata, has_z: false }))
 }
 
-/// Takes in the geometry of a row.
+/// Reads the geometry of a row into `shape`.
 pub(super) fn read(
     array: &ArrayRef,
     row: usize,
@@ -171,7 +172,7 @@ fn unexpected_type(expected: &str, found: &DataType) -> wkb::BadWkb {
     wkb::BadWkb { class: Class::BadShape, at: 0, expected, found }
 }
 
-/// Takes in what lies `depth` lists deep.
+/// Reads positions that are nested in `depth` lists.
 fn walk_lists(
     array: &ArrayRef,
     row: usize,
@@ -180,7 +181,7 @@ fn walk_lists(
     shape: &mut Shape,
 ) -> Result<(), wkb::BadWkb> {
     if depth == 0 {
-        let len = positions(array, row..row + 1, shape)?;
+        let len = push_positions(array, row..row + 1, shape)?;
         shape.end_part(kind, len);
         return Ok(());
     }
@@ -188,21 +189,21 @@ fn walk_lists(
         DataType::List(_) => {
             let list = array.as_list::<i32>();
             let ends = list.value_offsets().get(row..row + 2);
-            // Offsets of a list that was checked are not negative.
-            let place = |end: i32| usize::try_from(end).unwrap_or(0);
-            (list.values(), ends.map_or(0..0, |ends| place(ends[0])..place(ends[1])))
+            // Offsets of a valid list are not negative.
+            let offset = |end: i32| usize::try_from(end).unwrap_or(0);
+            (list.values(), ends.map_or(0..0, |ends| offset(ends[0])..offset(ends[1])))
         }
         DataType::LargeList(_) => {
             let list = array.as_list::<i64>();
             let ends = list.value_offsets().get(row..row + 2);
-            // As those of a list.
-            let place = |end: i64| usize::try_from(end).unwrap_or(0);
-            (list.values(), ends.map_or(0..0, |ends| place(ends[0])..place(ends[1])))
+            // As above.
+            let offset = |end: i64| usize::try_from(end).unwrap_or(0);
+            (list.values(), ends.map_or(0..0, |ends| offset(ends[0])..offset(ends[1])))
         }
         other => return Err(unexpected_type("a list", other)),
     };
     if depth == 1 && kind != PartKind::Point {
-        let len = positions(values, rows, shape)?;
+        let len = push_positions(values, rows, shape)?;
         shape.end_part(kind, len);
         return Ok(());
     }
@@ -212,8 +213,8 @@ fn walk_lists(
     Ok(())
 }
 
-/// Adds positions; how many. A position of NaNs only is an empty point.
-fn positions(
+/// Adds the positions of `rows` and returns their number. A single position of NaNs is an empty point.
+fn push_positions(
     array: &ArrayRef,
     rows: std::ops::Range<usize>,
     shape: &mut Shape,

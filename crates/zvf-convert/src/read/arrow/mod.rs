@@ -1,13 +1,13 @@
-//! Arrow and Parquet: tables of vertices, and features of GeoParquet and `GeoArrow`.
+//! Reader of Arrow and Parquet: tables of vertices, and features of GeoParquet and `GeoArrow`.
 //!
 //! ```text
-//! metadata `geo`, or a field of `geoarrow.*`   features: a geometry a row, all else attributes of objects
+//! metadata `geo`, or a field of `geoarrow.*`   features: a geometry a row, other columns are attributes of objects
 //! neither                                      a vertex a row, as `create` names columns: x, y, z or position
 //! ```
 //!
-//! Batches come one after the other, so memory follows a row group or a record batch. Types stay. Text and
-//! missing values settle in a first pass over the columns that may have them; where statistics say that nothing
-//! is missing a column is read once.
+//! Batches are read one at a time, so memory is bounded by a row group or a record batch. Types are kept. Columns of text
+//! and columns that may have missing values are read in a first pass, to infer their types. A column whose statistics say
+//! that nothing is missing is read once.
 //!
 //! Not here: writing ([`crate::ArrowWriter`], [`crate::ParquetWriter`]).
 
@@ -57,13 +57,13 @@ fn open_as(bytes: Bytes, options: &ReadOptions, form: Form) -> Result<Reader, Co
         Form::Parquet => {}
     }
     let batches = Batches::open(source, form, options.batch_rows)?;
-    if let Some(place) = geometry::find(&batches)? {
-        return features::open(batches, place, options);
+    if let Some(geometry) = geometry::find_column(&batches)? {
+        return features::open(batches, geometry, options);
     }
     table::open(batches, options)
 }
 
-/// What a file is.
+/// The form of a file: Arrow file, Arrow stream or Parquet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     File,
@@ -92,82 +92,82 @@ fn check_magic(source: &mut Source, form: Form) -> Result<(), ConvertError> {
     Ok(())
 }
 
-/// A file that can be passed over more than once.
+/// The record batches of a file, which can be read more than once.
 struct Batches {
-    held: Held,
+    bytes: FileBytes,
     form: Form,
     format: &'static str,
     schema: SchemaRef,
     batch_rows: usize,
-    /// Columns of Parquet in which nothing is missing, as its statistics say.
-    complete: Vec<bool>,
+    /// For each column: whether the statistics of Parquet say that nothing is missing.
+    without_nulls: Vec<bool>,
     rows: Option<u64>,
 }
 
 /// The bytes of a file.
-enum Held {
+enum FileBytes {
     File(File),
     Memory(Shared),
 }
 
-/// Batches one after the other.
+/// An iterator over record batches.
 type BatchIter = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
 impl Batches {
     fn open(source: Source, form: Form, batch_rows: usize) -> Result<Self, ConvertError> {
         let format = source.format();
-        let held = match source.into_parts() {
-            Ok(file) => Held::File(file),
-            Err(memory) => Held::Memory(memory.into()),
+        let bytes = match source.into_parts() {
+            Ok(file) => FileBytes::File(file),
+            Err(memory) => FileBytes::Memory(memory.into()),
         };
         let schema = Arc::new(arrow_schema::Schema::empty());
         let mut all = Self {
-            held,
+            bytes,
             form,
             format,
             schema,
             batch_rows: batch_rows.max(1),
-            complete: Vec::new(),
+            without_nulls: Vec::new(),
             rows: None,
         };
         match form {
             Form::Parquet => {
-                let builder = all.parquet()?;
+                let builder = all.open_parquet()?;
                 all.schema = builder.schema().clone();
                 let groups = builder.metadata().row_groups();
                 let leaves = builder.parquet_schema();
-                let without_nulls = |column: usize| {
+                let has_no_nulls = |column: usize| {
                     groups.iter().all(|group| {
-                        let counted = |leaf: usize| {
+                        let leaf_has_no_nulls = |leaf: usize| {
                             let chunk = group.columns().get(leaf);
                             chunk.and_then(|chunk| chunk.statistics()?.null_count_opt()) == Some(0)
                         };
                         (0..leaves.num_columns())
                             .filter(|leaf| leaves.get_column_root_idx(*leaf) == column)
-                            .all(counted)
+                            .all(leaf_has_no_nulls)
                     })
                 };
-                all.complete = (0..all.schema.fields().len()).map(without_nulls).collect();
+                all.without_nulls = (0..all.schema.fields().len()).map(has_no_nulls).collect();
                 all.rows = u64::try_from(builder.metadata().file_metadata().num_rows()).ok();
             }
-            Form::File | Form::Stream => all.schema = all.ipc(None)?.1,
+            Form::File | Form::Stream => all.schema = all.open_ipc(None)?.1,
         }
         Ok(all)
     }
 
-    /// A fault of the file.
+    /// Returns an error of the file.
     fn bad(&self, place: &str, error: impl std::fmt::Display) -> ConvertError {
         bad(self.format, place, error)
     }
 
-    fn parquet(&self) -> Result<ParquetBuilder, ConvertError> {
-        let builder = match &self.held {
-            Held::File(file) => {
+    fn open_parquet(&self) -> Result<ParquetBuilder, ConvertError> {
+        let builder = match &self.bytes {
+            FileBytes::File(file) => {
                 let file = file.try_clone().map_err(ConvertError::Read)?;
                 let builder = isolate::catch(|| ParquetRecordBatchReaderBuilder::try_new(file));
                 builder.map(|builder| builder.map(ParquetBuilder::File))
             }
-            Held::Memory(memory) => {
+            FileBytes::Memory(memory) => {
                 let memory = memory.clone();
                 let builder = isolate::catch(|| ParquetRecordBatchReaderBuilder::try_new(memory));
                 builder.map(|builder| builder.map(ParquetBuilder::Memory))
@@ -178,14 +178,17 @@ impl Batches {
             .map_err(|error| self.bad("the footer", error))
     }
 
-    fn ipc(&self, columns: Option<Vec<usize>>) -> Result<(BatchIter, SchemaRef), ConvertError> {
-        let stream: Box<dyn ReadSeek> = match &self.held {
-            Held::File(file) => {
+    fn open_ipc(
+        &self,
+        columns: Option<Vec<usize>>,
+    ) -> Result<(BatchIter, SchemaRef), ConvertError> {
+        let stream: Box<dyn ReadSeek> = match &self.bytes {
+            FileBytes::File(file) => {
                 let mut file = file.try_clone().map_err(ConvertError::Read)?;
                 file.rewind().map_err(ConvertError::Read)?;
                 Box::new(std::io::BufReader::new(file))
             }
-            Held::Memory(memory) => Box::new(Cursor::new(memory.clone())),
+            FileBytes::Memory(memory) => Box::new(Cursor::new(memory.clone())),
         };
         let form = self.form;
         let opened = isolate::catch(|| -> Result<(BatchIter, SchemaRef), ArrowError> {
@@ -203,13 +206,13 @@ impl Batches {
             .map_err(|error| self.bad("the schema", error))
     }
 
-    /// Passes over the batches of these columns.
+    /// Reads the batches of these columns.
     fn read(&self, columns: &[usize]) -> Result<BatchIter, ConvertError> {
         let rows = self.batch_rows;
         let batches: BatchIter = match self.form {
             Form::Parquet => {
-                let builder = self.parquet()?;
-                if !has_sound_counts(builder.metadata()) {
+                let builder = self.open_parquet()?;
+                if !has_valid_counts(builder.metadata()) {
                     let found = "numbers of rows that are negative or do not add up";
                     return Err(self.bad("the row groups", found));
                 }
@@ -217,14 +220,14 @@ impl Batches {
                     .map_err(|panic| self.bad("the row groups", panic))?
                     .map_err(|error| self.bad("the row groups", error))?
             }
-            Form::File | Form::Stream => self.ipc(Some(columns.to_vec()))?.0,
+            Form::File | Form::Stream => self.open_ipc(Some(columns.to_vec()))?.0,
         };
-        Ok(Box::new(Caught { batches }))
+        Ok(Box::new(PanicGuard { batches }))
     }
 }
 
-/// Whether the rows that the row groups claim can be counted.
-fn has_sound_counts(metadata: &parquet::file::metadata::ParquetMetaData) -> bool {
+/// Checks that the row counts of the row groups are not negative and their sum does not overflow.
+fn has_valid_counts(metadata: &parquet::file::metadata::ParquetMetaData) -> bool {
     let counts = metadata.row_groups().iter().map(|group| u64::try_from(group.num_rows()).ok());
     let total = counts.reduce(|sum, count| sum?.checked_add(count?));
     total.is_none_or(|total| total.is_some_and(|total| i64::try_from(total).is_ok()))
@@ -240,7 +243,7 @@ trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
-/// A reader of Parquet in the making.
+/// A builder of a Parquet reader, over a file or memory.
 enum ParquetBuilder {
     File(ParquetRecordBatchReaderBuilder<File>),
     Memory(ParquetRecordBatchReaderBuilder<Shared>),
@@ -285,12 +288,12 @@ impl ParquetBuilder {
     }
 }
 
-/// Batches whose decoder may panic.
-struct Caught {
+/// An iterator over batches that turns panics of the decoder into errors.
+struct PanicGuard {
     batches: BatchIter,
 }
 
-impl Iterator for Caught {
+impl Iterator for PanicGuard {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {

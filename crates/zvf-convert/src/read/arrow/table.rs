@@ -1,12 +1,12 @@
-//! Rows without a geometry: vertices.
+//! Reader of tables of vertices.
 //!
-//! Positions are a column of lists (`position`, `points`, …) or one number an axis (`x`, `y`, `z`, `t`, or those
-//! that are named); `object` says which object a vertex belongs to, `part` which run of it. All else are
-//! attributes: numbers, lists of a fixed number of them, text.
+//! Positions are a column of lists (`position`, `points`, …) or a column of numbers for each axis (`x`, `y`, `z`, `t`, or
+//! the names in the options). `object` is the object of a vertex, `part` the run of it. Other columns are attributes:
+//! numbers, lists of a fixed length of them, text.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field as Named};
+use arrow_schema::{DataType, Field as ArrowField};
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -18,7 +18,7 @@ use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use crate::read::features::{Cell, Columns};
 use crate::read::roles::{
-    AXES, OBJECT, PART, POSITIONS, axes, no_owner_of, numeric_positions, point_kind,
+    AXES, OBJECT, PART, POSITIONS, axes, check_position_type, describe_owner_ids, point_kind,
 };
 use crate::read::values::{column, no_batch};
 use crate::read::{Header, Piece, ReadOptions, Reader};
@@ -26,10 +26,10 @@ use crate::read::{Header, Piece, ReadOptions, Reader};
 pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let format = batches.format;
     let kind = point_kind(options, format)?;
-    let (mut table, names, left_out) = Table::choose(&batches, options, kind)?;
+    let (mut table, names, left_out) = Table::choose_columns(&batches, options, kind)?;
     table.infer_types(&batches)?;
     let notes = table.columns.settle();
-    let empty = table.attributes(&[], 0)?;
+    let empty = table.make_attributes(&[], 0)?;
     let header = Header {
         fields: empty,
         objects: table.object.is_some() || kind.is_chain(),
@@ -37,11 +37,11 @@ pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader, Co
         left_out: left_out.into_iter().chain(notes).collect(),
         ..Header::new(kind, names, column(table.dtype, table.width, Vec::new())?)
     };
-    let iter = batches.read(&table.wanted_columns())?;
+    let iter = batches.read(&table.selected_columns())?;
     Ok(Reader::new(header, Pieces { iter, table }))
 }
 
-/// Which column is what.
+/// The columns of a table by role.
 struct Table {
     kind: Kind,
     positions: Vec<usize>,
@@ -50,7 +50,7 @@ struct Table {
     object: Option<usize>,
     part: Option<usize>,
     attributes: Vec<Attribute>,
-    /// Those of text, and those with missing values.
+    /// The columns whose types are inferred in a first pass.
     columns: Columns,
     format: &'static str,
 }
@@ -59,19 +59,20 @@ struct Table {
 struct Attribute {
     column: usize,
     name: String,
-    form: Form,
+    source: AttributeSource,
 }
 
+/// How an attribute is read.
 #[derive(Clone, Copy, Debug)]
-enum Form {
-    /// Numbers as they are, so many a row.
+enum AttributeSource {
+    /// Numbers of this type, copied; so many a row.
     Numbers(Dtype, u32),
-    /// A column that settles in the first pass.
-    Settled(usize),
+    /// A column with an inferred type, by its index in [`Table::columns`].
+    Inferred(usize),
 }
 
-/// Numbers of a column: their type and how many a row.
-fn numbers(data_type: &DataType) -> Option<(Dtype, u32)> {
+/// Returns the type of the numbers of a column and how many there are in a row. `None` if it is no column of numbers.
+fn number_type(data_type: &DataType) -> Option<(Dtype, u32)> {
     match data_type {
         DataType::FixedSizeList(item, width) => {
             let dtype = stored_type(item.data_type()).flatten()?;
@@ -83,7 +84,7 @@ fn numbers(data_type: &DataType) -> Option<(Dtype, u32)> {
 }
 
 impl Table {
-    fn choose(
+    fn choose_columns(
         batches: &Batches,
         options: &ReadOptions,
         kind: Kind,
@@ -96,7 +97,7 @@ impl Table {
             let place = Place::Named("the columns".to_owned());
             BadInput::new(class, batches.format, place, expected, names.join(", "))
         };
-        let place = |name: &String| {
+        let find_required = |name: &String| {
             find(name).ok_or_else(|| fault(Class::InvalidArgument, format!("a column {name:?}")))
         };
         let positions: Vec<usize> = match options.columns.positions.as_slice() {
@@ -104,19 +105,19 @@ impl Table {
                 Some(position) => vec![position],
                 None => AXES.into_iter().map_while(find).collect(),
             },
-            wanted => wanted.iter().map(place).collect::<Result<_, _>>()?,
+            names => names.iter().map(find_required).collect::<Result<_, _>>()?,
         };
         let types: Vec<Option<(Dtype, u32)>> =
-            positions.iter().map(|at| numbers(fields.get(*at)?.data_type())).collect();
+            positions.iter().map(|at| number_type(fields.get(*at)?.data_type())).collect();
         let Some((dtype, width)) = types.first().copied().flatten() else {
             let expected = "columns of positions: \"position\", or \"x\", \"y\", \"z\"".to_owned();
             let hint = "say which columns are positions";
             return Err(fault(Class::NotFound, expected).with_hint(hint).into());
         };
-        let same = |one: &Option<(Dtype, u32)>| {
+        let is_same = |one: &Option<(Dtype, u32)>| {
             *one == Some((dtype, if types.len() == 1 { width } else { 1 }))
         };
-        if !types.iter().all(same) {
+        if !types.iter().all(is_same) {
             let expected = format!("{dtype} for every axis");
             return Err(fault(Class::Unsupported, expected)
                 .with_hint("convert them to one type first")
@@ -124,22 +125,22 @@ impl Table {
         }
         let width =
             if types.len() == 1 { width } else { u32::try_from(types.len()).unwrap_or(u32::MAX) };
-        numeric_positions(dtype, width, batches.format)?;
+        check_position_type(dtype, width, batches.format)?;
         let names = match positions.as_slice() {
-            [_] if numbers_are_list(fields.get(positions[0])) => axes(width),
-            several => several
+            [_] if is_fixed_size_list(fields.get(positions[0])) => axes(width),
+            columns => columns
                 .iter()
                 .filter_map(|at| fields.get(*at))
                 .map(|field| field.name().clone())
                 .collect(),
         };
-        let whole =
+        let is_integer =
             |at: &usize| fields.get(*at).is_some_and(|field| field.data_type().is_integer());
         let object = match &options.columns.object {
-            Some(name) => Some(place(name)?),
-            None => find(OBJECT).filter(whole),
+            Some(name) => Some(find_required(name)?),
+            None => find(OBJECT).filter(is_integer),
         };
-        let part = find(PART).filter(whole).filter(|_| object.is_some());
+        let part = find(PART).filter(is_integer).filter(|_| object.is_some());
         let mut table = Self {
             kind,
             positions,
@@ -162,50 +163,51 @@ impl Table {
     ) -> Result<Vec<String>, ConvertError> {
         let mut left_out = Vec::new();
         for (at, field) in fields.iter().enumerate() {
-            let used =
+            let has_role =
                 self.positions.contains(&at) || self.object == Some(at) || self.part == Some(at);
-            let wanted =
-                options.columns.fields.as_ref().is_none_or(|wanted| wanted.contains(field.name()));
-            if used || !wanted {
+            let is_selected =
+                options.columns.fields.as_ref().is_none_or(|names| names.contains(field.name()));
+            if has_role || !is_selected {
                 continue;
             }
             let name = field.name().clone();
-            let form = match (numbers(field.data_type()), stored_type(field.data_type())) {
-                (Some((dtype, width)), None) => Form::Numbers(dtype, width),
-                (_, Some(dtype)) => Form::Settled(self.columns.declare(&name, dtype)?),
+            let source = match (number_type(field.data_type()), stored_type(field.data_type())) {
+                (Some((dtype, width)), None) => AttributeSource::Numbers(dtype, width),
+                (_, Some(dtype)) => AttributeSource::Inferred(self.columns.declare(&name, dtype)?),
                 (None, None) => {
                     left_out.push(format!("column {name:?} of {}", field.data_type()));
                     continue;
                 }
             };
-            self.attributes.push(Attribute { column: at, name, form });
+            self.attributes.push(Attribute { column: at, name, source });
         }
         Ok(left_out)
     }
 
-    /// The first pass over the columns whose types are not certain.
+    /// Reads the columns of text and those that may have missing values once, to infer their types.
     fn infer_types(&mut self, batches: &Batches) -> Result<(), ConvertError> {
-        let mut open = Vec::new();
+        let mut inferred = Vec::new();
         for attribute in &mut self.attributes {
-            let Form::Settled(at) = attribute.form else { continue };
+            let AttributeSource::Inferred(at) = attribute.source else { continue };
             let data_type = batches.schema.field(attribute.column).data_type();
-            let complete = batches.complete.get(attribute.column).copied().unwrap_or(false)
-                || !batches.schema.field(attribute.column).is_nullable();
-            match numbers(data_type).filter(|_| complete) {
-                Some((dtype, width)) => attribute.form = Form::Numbers(dtype, width),
-                None => open.push((attribute.column, at)),
+            let has_no_nulls =
+                batches.without_nulls.get(attribute.column).copied().unwrap_or(false)
+                    || !batches.schema.field(attribute.column).is_nullable();
+            match number_type(data_type).filter(|_| has_no_nulls) {
+                Some((dtype, width)) => attribute.source = AttributeSource::Numbers(dtype, width),
+                None => inferred.push((attribute.column, at)),
             }
         }
-        // Columns that turned out to be complete settle by what was declared for them.
-        if open.is_empty() {
+        // Columns without nulls keep their declared types.
+        if inferred.is_empty() {
             return Ok(());
         }
-        let wanted: Vec<usize> = open.iter().map(|(column, _)| *column).collect();
-        for batch in batches.read(&wanted)? {
+        let selected: Vec<usize> = inferred.iter().map(|(column, _)| *column).collect();
+        for batch in batches.read(&selected)? {
             let batch = batch.map_err(|error| batches.bad("a row group", error))?;
-            for (array, (_, at)) in batch.columns().iter().zip(&open) {
-                let text = stored_type(array.data_type()) == Some(None);
-                if text || array.logical_null_count() > 0 {
+            for (array, (_, at)) in batch.columns().iter().zip(&inferred) {
+                let is_text = stored_type(array.data_type()) == Some(None);
+                if is_text || array.logical_null_count() > 0 {
                     for row in 0..batch.num_rows() {
                         self.columns.note(*at, &read_cell(array, row))?;
                     }
@@ -218,28 +220,29 @@ impl Table {
         Ok(())
     }
 
-    /// The columns that are read, in the order of the file.
-    fn wanted_columns(&self) -> Vec<usize> {
-        let mut wanted = self.positions.clone();
-        wanted.extend(self.object.iter().chain(&self.part));
-        wanted.extend(self.attributes.iter().map(|attribute| attribute.column));
-        wanted.sort_unstable();
-        wanted.dedup();
-        wanted
+    /// Returns the columns to read, in the order of the file.
+    fn selected_columns(&self) -> Vec<usize> {
+        let mut selected = self.positions.clone();
+        selected.extend(self.object.iter().chain(&self.part));
+        selected.extend(self.attributes.iter().map(|attribute| attribute.column));
+        selected.sort_unstable();
+        selected.dedup();
+        selected
     }
 
-    fn batch(&mut self, rows: &RecordBatch) -> Result<Batch, ConvertError> {
-        let wanted = self.wanted_columns();
+    /// Converts a record batch to a batch of vertices.
+    fn make_batch(&mut self, rows: &RecordBatch) -> Result<Batch, ConvertError> {
+        let selected = self.selected_columns();
         let array = |column: usize| {
-            let at = wanted.iter().position(|other| *other == column);
+            let at = selected.iter().position(|other| *other == column);
             at.and_then(|at| rows.columns().get(at)).cloned()
         };
         let arrays: Vec<ArrayRef> = self.positions.iter().filter_map(|at| array(*at)).collect();
-        let positions = self.positions_of(&arrays, rows.num_rows())?;
+        let positions = self.make_positions(&arrays, rows.num_rows())?;
         let attributes: Vec<ArrayRef> =
             self.attributes.iter().filter_map(|attribute| array(attribute.column)).collect();
         let mut batch = Batch::new(self.kind, positions);
-        for field in self.attributes(&attributes, rows.num_rows())? {
+        for field in self.make_attributes(&attributes, rows.num_rows())? {
             batch = batch.with_field(field).map_err(no_batch)?;
         }
         let objects = self.object.and_then(&array);
@@ -247,7 +250,7 @@ impl Table {
         if objects.is_none() && !self.kind.is_chain() {
             return Ok(batch);
         }
-        let owners = self.owners(objects.as_ref(), rows.num_rows())?;
+        let owners = self.read_owners(objects.as_ref(), rows.num_rows())?;
         if !self.kind.is_chain() {
             return batch.with_vertex_objects(owners).map_err(no_batch);
         }
@@ -256,14 +259,13 @@ impl Table {
             let part = parts.as_ref().map(|parts| as_integer(&read_cell(parts, row)));
             let owner = owner.ok_or_else(|| {
                 let place = Place::Named(format!("the objects, row {row}"));
-                let expected = no_owner_of(self.kind);
+                let expected = describe_owner_ids(self.kind);
                 BadInput::new(Class::Encoding, self.format, place, expected, "none")
             })?;
-            let now = (owner, part);
-            if last != Some(now) {
+            if last != Some((owner, part)) {
                 offsets.push(row);
-                ids.push(now.0);
-                last = Some(now);
+                ids.push(owner);
+                last = Some((owner, part));
             }
         }
         if rows.num_rows() == 0 {
@@ -273,7 +275,8 @@ impl Table {
         batch.with_parts(Parts::new(offsets, ids).map_err(no_batch)?).map_err(no_batch)
     }
 
-    fn owners(
+    /// Returns the object of each row.
+    fn read_owners(
         &self,
         objects: Option<&ArrayRef>,
         rows: usize,
@@ -291,14 +294,14 @@ impl Table {
         (0..rows).map(owner).collect()
     }
 
-    fn positions_of(&self, arrays: &[ArrayRef], rows: usize) -> Result<Column, ConvertError> {
-        let nulls = arrays.iter().any(|array| array.logical_null_count() > 0);
-        let inner = |array: &ArrayRef| {
+    fn make_positions(&self, arrays: &[ArrayRef], rows: usize) -> Result<Column, ConvertError> {
+        let has_nulls = arrays.iter().any(|array| array.logical_null_count() > 0);
+        let has_inner_nulls = |array: &ArrayRef| {
             array
                 .as_fixed_size_list_opt()
                 .is_some_and(|list| list.values().logical_null_count() > 0)
         };
-        if nulls || arrays.iter().any(inner) {
+        if has_nulls || arrays.iter().any(has_inner_nulls) {
             let place = Place::Named("the positions".to_owned());
             let bad = BadInput::new(
                 Class::BadShape,
@@ -310,11 +313,11 @@ impl Table {
             return Err(bad.into());
         }
         if let [only] = arrays {
-            return column(self.dtype, self.width, bytes_of(only, self.dtype, self.width));
+            return column(self.dtype, self.width, number_bytes(only, self.dtype, self.width));
         }
         let size = usize::try_from(self.dtype.size).unwrap_or(8);
         let columns: Vec<Vec<u8>> =
-            arrays.iter().map(|array| bytes_of(array, self.dtype, 1)).collect();
+            arrays.iter().map(|array| number_bytes(array, self.dtype, 1)).collect();
         let mut bytes = Vec::with_capacity(rows * size * columns.len());
         for row in 0..rows {
             for column in &columns {
@@ -326,23 +329,27 @@ impl Table {
         column(self.dtype, self.width, bytes)
     }
 
-    /// The attributes of rows, in the order in which they were chosen; `arrays` is empty for no rows.
-    fn attributes(&mut self, arrays: &[ArrayRef], rows: usize) -> Result<Vec<Field>, ConvertError> {
+    /// Returns the attributes of `rows` rows, in the order of `self.attributes`. `arrays` is empty for no rows.
+    fn make_attributes(
+        &mut self,
+        arrays: &[ArrayRef],
+        rows: usize,
+    ) -> Result<Vec<Field>, ConvertError> {
         for (attribute, array) in self.attributes.iter().zip(arrays) {
-            if let Form::Settled(at) = attribute.form {
+            if let AttributeSource::Inferred(at) = attribute.source {
                 (0..rows).for_each(|row| self.columns.push(at, row, &read_cell(array, row)));
             }
         }
-        let settled = self.columns.take(rows)?;
+        let inferred = self.columns.take(rows)?;
         let mut fields = Vec::new();
         for (number, attribute) in self.attributes.iter().enumerate() {
-            fields.push(match attribute.form {
-                Form::Settled(at) => match settled.get(at) {
+            fields.push(match attribute.source {
+                AttributeSource::Inferred(at) => match inferred.get(at) {
                     Some(field) => field.clone(),
                     None => continue,
                 },
-                Form::Numbers(dtype, width) => {
-                    let bytes = arrays.get(number).map(|array| bytes_of(array, dtype, width));
+                AttributeSource::Numbers(dtype, width) => {
+                    let bytes = arrays.get(number).map(|array| number_bytes(array, dtype, width));
                     Field::new(
                         attribute.name.as_str(),
                         column(dtype, width, bytes.unwrap_or_default())?,
@@ -354,7 +361,7 @@ impl Table {
     }
 }
 
-fn numbers_are_list(field: Option<&std::sync::Arc<Named>>) -> bool {
+fn is_fixed_size_list(field: Option<&std::sync::Arc<ArrowField>>) -> bool {
     field.is_some_and(|field| matches!(field.data_type(), DataType::FixedSizeList(..)))
 }
 
@@ -366,13 +373,13 @@ fn as_integer(cell: &Cell<'_>) -> i64 {
     }
 }
 
-/// The numbers of an array, `width` a row, little-endian.
-fn bytes_of(array: &ArrayRef, dtype: Dtype, width: u32) -> Vec<u8> {
+/// Returns the numbers of an array as little-endian bytes, `width` numbers a row.
+fn number_bytes(array: &ArrayRef, dtype: Dtype, width: u32) -> Vec<u8> {
     if let Some(list) = array.as_fixed_size_list_opt() {
         let start = usize::try_from(list.value_offset(0)).unwrap_or(0);
         let count = list.len() * usize_from_u32(width);
         let start = if list.is_empty() { 0 } else { start };
-        return bytes_of(&list.values().slice(start, count.min(list.values().len())), dtype, 1);
+        return number_bytes(&list.values().slice(start, count.min(list.values().len())), dtype, 1);
     }
     if dtype.kind == DtypeKind::Bool {
         return array.as_boolean().values().iter().map(u8::from).collect();
@@ -384,7 +391,7 @@ fn bytes_of(array: &ArrayRef, dtype: Dtype, width: u32) -> Vec<u8> {
     bytes.get(start..start + data.len() * size).unwrap_or_default().to_vec()
 }
 
-/// A file in the course of being read.
+/// Makes a piece of each record batch.
 struct Pieces {
     iter: BatchIter,
     table: Table,
@@ -399,6 +406,6 @@ impl Iterator for Pieces {
             Ok(rows) => rows,
             Err(error) => return Some(Err(bad(format, "a row group", error))),
         };
-        Some(self.table.batch(&rows).map(Piece::Vertices))
+        Some(self.table.make_batch(&rows).map(Piece::Vertices))
     }
 }

@@ -1,4 +1,4 @@
-//! Files of `GeoPandas` and pyarrow, good and broken; and tables of our own.
+//! Tests: valid and broken files by `GeoPandas` and pyarrow, and tables that this crate writes.
 
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
@@ -8,7 +8,7 @@ use crate::read::{Format, Input, Piece, Polygons, ReadOptions, open};
 use crate::{ArrowWriter, ParquetWriter};
 
 #[test]
-fn files_of_others_have_their_features() {
+fn reads_the_features_of_geopandas_files() {
     let options = ReadOptions { polygons: Polygons::Rings, ..ReadOptions::default() };
     check_features("geoparquet", &options);
     check_features("geoparquet", &ReadOptions { batch_rows: 3, ..options });
@@ -38,7 +38,7 @@ fn table() -> Batch {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn reads_what_it_writes() {
     let batch = table();
     let mut files = Vec::new();
     let mut writer = ArrowWriter::file(Vec::new(), "position");
@@ -70,7 +70,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn tables_without_positions_are_told() {
+fn refuses_tables_without_positions() {
     let batch = Batch::new(Kind::PointCloud, small("uint8", 1, &[1]));
     let mut writer = ParquetWriter::new(Vec::new(), "length");
     writer.write(&batch).unwrap();
@@ -81,7 +81,7 @@ fn tables_without_positions_are_told() {
 }
 
 #[test]
-fn numbers_of_rows_that_do_not_add_up_are_refused() {
+fn refuses_row_counts_that_do_not_add_up() {
     use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
 
     let mut writer = ParquetWriter::new(Vec::new(), "position");
@@ -118,7 +118,7 @@ fn numbers_of_rows_that_do_not_add_up_are_refused() {
     }
 }
 
-/// A file of `GeoArrow` with one point, whose field has this metadata.
+/// Returns a file of `GeoArrow` with one point, whose field has this metadata.
 fn geoarrow(metadata: Option<&str>) -> Vec<u8> {
     use arrow_array::{BinaryArray, RecordBatch};
     use arrow_schema::{DataType, Field as ArrowField, Schema};
@@ -138,7 +138,7 @@ fn geoarrow(metadata: Option<&str>) -> Vec<u8> {
 }
 
 #[test]
-fn a_reference_system_that_cannot_be_read_is_an_error_and_not_none() {
+fn refuses_an_unreadable_reference_system() {
     let read = |metadata: Option<&str>| {
         let input = Input::reader(std::io::Cursor::new(geoarrow(metadata)));
         let options = ReadOptions::default();
@@ -159,7 +159,7 @@ fn a_reference_system_that_cannot_be_read_is_an_error_and_not_none() {
 }
 
 #[test]
-fn a_row_of_a_line_without_an_object_is_refused_and_joins_no_other() {
+fn refuses_a_row_of_a_line_without_an_object() {
     use std::sync::Arc;
 
     use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch};
@@ -193,4 +193,57 @@ fn a_row_of_a_line_without_an_object_is_refused_and_joins_no_other() {
     );
     let batch = read(vec![Some(4), Some(-1), None], Kind::PointCloud).unwrap();
     assert_eq!(batch.vertex_objects(), Some(&[Some(ObjectId(4)), None, None][..]));
+}
+
+#[test]
+fn reads_features_whose_geometry_is_not_the_last_column() {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+    use arrow_schema::{DataType, Field as ArrowField, Schema};
+
+    let point = |x: f64| {
+        let mut point = vec![1, 1, 0, 0, 0]; // little-endian, a point
+        point.extend([x, 3.0].map(f64::to_le_bytes).concat());
+        point
+    };
+    let (first, second) = (point(1.0), point(2.0));
+    let geometry: ArrayRef = Arc::new(BinaryArray::from_vec(vec![&first, &second]));
+    let (mass, age): (ArrayRef, ArrayRef) =
+        (Arc::new(Int64Array::from(vec![10, 20])), Arc::new(Int64Array::from(vec![70, 80])));
+    let name = ("ARROW:extension:name".to_owned(), "geoarrow.wkb".to_owned());
+    let number = |name: &str| ArrowField::new(name, DataType::Int64, false);
+    let geometry_field =
+        ArrowField::new("geometry", DataType::Binary, true).with_metadata(HashMap::from([name]));
+    let columns: [(ArrowField, ArrayRef); 3] =
+        [(number("mass"), mass), (geometry_field, geometry), (number("age"), age)];
+    for order in [[0, 1, 2], [1, 0, 2], [1, 2, 0], [0, 2, 1]] {
+        let schema = Schema::new(order.map(|place| columns[place].0.clone()).to_vec());
+        let arrays = order.map(|place| Arc::clone(&columns[place].1)).to_vec();
+        let batch = RecordBatch::try_new(Arc::new(schema), arrays).unwrap();
+        let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+        file.write(&batch).unwrap();
+        let mut stream =
+            arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+        stream.write(&batch).unwrap();
+        for (format, bytes) in [
+            (Format::Arrow, file.into_inner().unwrap()),
+            (Format::Arrows, stream.into_inner().unwrap()),
+        ] {
+            let input = Input::reader(std::io::Cursor::new(bytes));
+            let reader = open(input, Some(format), &ReadOptions::default()).unwrap();
+            let fields = reader.header().object_fields.clone();
+            let number = |name: &str, row: usize| {
+                let field = fields.iter().find(|field| &*field.name == name).unwrap();
+                field.column.value(row, 0)
+            };
+            let read = [number("mass", 0), number("mass", 1), number("age", 0), number("age", 1)];
+            assert_eq!(read, [10, 20, 70, 80].map(Value::Int), "{format}, {order:?}");
+            let pieces: Vec<Piece> = reader.collect::<Result<_, _>>().unwrap();
+            let [Piece::Vertices(points)] = &pieces[..] else { panic!("{pieces:?}") };
+            let x = |row: usize| points.positions().float(row, 0);
+            assert_eq!((x(0), x(1)), (Some(1.0), Some(2.0)), "{format}, {order:?}");
+        }
+    }
 }

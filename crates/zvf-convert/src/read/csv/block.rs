@@ -1,8 +1,8 @@
-//! Lines of a table by the block, on several threads.
+//! Parallel parsing of a block of lines.
 //!
-//! A block is some lines that lie whole in the buffer of the file, without quotes. It is divided at line ends, each piece
-//! becomes columns of its own, and these are joined in their order. A block with a line that is no row is not taken: whoever
-//! reads it line by line knows what to say of it.
+//! A block is a run of complete lines in the buffer of the file, without quotes. It is split at line ends, each piece is
+//! parsed into columns on a thread of its own, and the columns are appended in order. A block with a bad line is not taken;
+//! the caller reads it line by line and reports the error.
 
 use rayon::prelude::*;
 use zvf_model::ObjectId;
@@ -10,14 +10,14 @@ use zvf_model::ObjectId;
 use super::super::values::Values;
 use super::{Rules, Vertices};
 
-/// Values of the lines of a piece.
+/// The values of a piece of a block.
 struct Columns {
     positions: Values,
     fields: Vec<Values>,
     objects: Vec<Option<ObjectId>>, // of each line
 }
 
-/// Adds the lines of `text`, which ends with a line feed, to `vertices`; whether all of them are rows.
+/// Adds the lines of `text`, which ends with a line feed, to `vertices`. Adds nothing and returns `false` if a line is bad.
 pub(super) fn push(
     text: &str,
     delimiter: u8,
@@ -30,7 +30,7 @@ pub(super) fn push(
         fields: vertices.fields.iter().map(|field| field.values.without_rows()).collect(),
         objects: Vec::new(),
     };
-    let read = |piece: &&str| columns(piece, delimiter, rules, empty());
+    let read = |piece: &&str| parse_lines(piece, delimiter, rules, empty());
     let Some(pieces) = split_lines(text).par_iter().map(read).collect::<Option<Vec<_>>>() else {
         return false;
     };
@@ -44,7 +44,7 @@ pub(super) fn push(
     true
 }
 
-/// Pieces of about the same size, one a thread, each of whole lines.
+/// Splits `text` into pieces of complete lines, of about the same size, one for each thread.
 fn split_lines(mut text: &str) -> Vec<&str> {
     let size = text.len().div_ceil(rayon::current_num_threads()).max(MIN_PIECE_BYTES);
     let mut pieces = Vec::new();
@@ -58,8 +58,8 @@ fn split_lines(mut text: &str) -> Vec<&str> {
     pieces
 }
 
-/// What the lines of `text` hold; nothing where one is no row.
-fn columns(text: &str, delimiter: u8, rules: &Rules, mut into: Columns) -> Option<Columns> {
+/// Parses the lines of `text` into columns. Returns `None` if a line is bad.
+fn parse_lines(text: &str, delimiter: u8, rules: &Rules, mut into: Columns) -> Option<Columns> {
     let (mut start, mut ends) = (0, Vec::with_capacity(rules.columns));
     for end in memchr::memchr2_iter(delimiter, b'\n', text.as_bytes()) {
         ends.push(end);
@@ -88,5 +88,5 @@ fn columns(text: &str, delimiter: u8, rules: &Rules, mut into: Columns) -> Optio
     Some(into)
 }
 
-/// Bytes of a piece for which another thread is worth waking.
+/// Smallest piece that is worth another thread.
 const MIN_PIECE_BYTES: usize = 16 << 10;

@@ -11,7 +11,7 @@ fn options(columns: ColumnRoles) -> ReadOptions {
 }
 
 #[test]
-fn tables_as_they_are() {
+fn reads_tables_of_every_form() {
     let roles = |positions: &[&str], object: Option<&str>, fields: Option<&[&str]>| ColumnRoles {
         positions: positions.iter().map(|name| (*name).to_owned()).collect(),
         object: object.map(str::to_owned),
@@ -23,7 +23,7 @@ fn tables_as_they_are() {
         types: vec![("n".into(), "uint8".parse::<Dtype>().unwrap())],
         ..ColumnRoles::default()
     };
-    for (name, text, columns, wanted) in [
+    for (name, text, columns, expected) in [
         ("names only", "x,y\n", none(), "point_cloud of float64\n"),
         (
             "types inferred from values, in any order",
@@ -65,7 +65,7 @@ fn tables_as_they_are() {
     ] {
         assert_eq!(
             dump(Format::Csv, text.as_bytes(), &options(columns)).unwrap(),
-            wanted,
+            expected,
             "{name}"
         );
     }
@@ -83,7 +83,7 @@ fn tables_as_they_are() {
 
 #[test]
 fn lines_may_end_with_carriage_returns() {
-    let wanted = "point_cloud of float64, note <U3\nx,y,note\n1,2,a\n3,4,b c\n";
+    let expected = "point_cloud of float64, note <U3\nx,y,note\n1,2,a\n3,4,b c\n";
     for text in [
         "x,y,note\r1,2,a\r3,4,b c\r",
         "x,y,note\r1,2,a\r3,4,b c",
@@ -92,11 +92,11 @@ fn lines_may_end_with_carriage_returns() {
     ] {
         assert_eq!(
             dump(Format::Csv, text.as_bytes(), &ReadOptions::default()).unwrap(),
-            wanted,
+            expected,
             "{text:?}"
         );
     }
-    // Once lines end with line feeds, a carriage return is a character like any other.
+    // In a file with line feeds, a lone carriage return is an ordinary character.
     let text = b"x,note\n1,a\rb\n";
     assert_eq!(
         dump(Format::Csv, text, &ReadOptions::default()).unwrap(),
@@ -105,7 +105,7 @@ fn lines_may_end_with_carriage_returns() {
 }
 
 #[test]
-fn minus_one_is_no_object_where_vertices_need_none() {
+fn minus_one_means_no_object_for_points() {
     let text = b"x,y,object\n1,2,-1\n3,4,7\n5,6,\n";
     let read = |kind| {
         let options = ReadOptions { kind: Some(kind), ..ReadOptions::default() };
@@ -120,13 +120,13 @@ fn minus_one_is_no_object_where_vertices_need_none() {
 }
 
 #[test]
-fn whole_numbers_are_never_rounded() {
+fn never_rounds_integers() {
     let dumped = |text: &str, stated: Option<&str>| {
         let types = stated.map(|dtype| ("id".to_owned(), dtype.parse::<Dtype>().unwrap()));
         let columns = ColumnRoles { types: types.into_iter().collect(), ..ColumnRoles::default() };
         dump(Format::Csv, text.as_bytes(), &options(columns))
     };
-    for (text, stated, wanted) in [
+    for (text, stated, expected) in [
         ("x,id\n1,9007199254740993\n", None, "id int64\nx,id\n1,9007199254740993\n"),
         (
             "x,id\n1,18446744073709551615\n2,0\n",
@@ -142,7 +142,7 @@ fn whole_numbers_are_never_rounded() {
     ] {
         assert_eq!(
             dumped(text, stated).unwrap(),
-            format!("point_cloud of float64, {wanted}"),
+            format!("point_cloud of float64, {expected}"),
             "{text}"
         );
     }
@@ -165,7 +165,7 @@ fn whole_numbers_are_never_rounded() {
 }
 
 #[test]
-fn words_for_missing_numbers_are_missing_and_are_said() {
+fn reports_words_read_as_missing_numbers() {
     let text = "x,mass,label,none\n1,0.5,NA,NA\n2,NA,a,NA\n3,null,b,NA\n4,,c,NA\n";
     let options = ReadOptions::default();
     let reader = crate::read::open(Input::reader(text.as_bytes()), Some(Format::Csv), &options);
@@ -184,7 +184,7 @@ fn words_for_missing_numbers_are_missing_and_are_said() {
 }
 
 #[test]
-fn lines_of_an_object_are_parts() {
+fn runs_of_an_object_become_parts() {
     let text = "x,object,part\n0,7,0\n1,7,0\n2,7,1\n3,9,1\n4,7,2\n";
     let read = |kind, batch_rows| {
         let options = ReadOptions { kind: Some(kind), batch_rows, ..ReadOptions::default() };
@@ -206,7 +206,7 @@ fn lines_of_an_object_are_parts() {
 }
 
 #[test]
-fn tables_that_are_none() {
+fn refuses_invalid_tables() {
     let missing =
         |name: &str| ColumnRoles { positions: vec![name.into()], ..ColumnRoles::default() };
     let typed = |name: &str| ColumnRoles {
@@ -291,7 +291,7 @@ fn tables_that_are_none() {
 }
 
 #[test]
-fn lines_without_an_end_are_refused() {
+fn refuses_lines_without_an_end() {
     let long = vec![b'1'; MAX_LINE_BYTES + 1];
     let error = dump(Format::Csv, &[b"x\n", &long[..]].concat(), &ReadOptions::default());
     assert_eq!(
@@ -308,7 +308,7 @@ fn lines_without_an_end_are_refused() {
 }
 
 #[test]
-fn messages_say_that_a_type_was_inferred() {
+fn errors_mention_an_inferred_type() {
     let rows: String = (0..50).map(|n| format!("{n},{n}\n")).collect();
     let text = format!("x,n\n{rows}50,half\n");
     let small = ReadOptions { memory: 1000, ..ReadOptions::default() };
@@ -320,17 +320,17 @@ fn messages_say_that_a_type_was_inferred() {
     assert!(dump(Format::Csv, text.as_bytes(), &ReadOptions::default()).unwrap().contains("n <U4"));
 }
 
-/// A stream that gives few bytes at a time, so that no block of lines lies in a buffer.
+/// A stream that yields at most 40 bytes at a time, so that no block of lines is in a buffer.
 struct Trickle(std::io::Cursor<Vec<u8>>);
 
 impl std::io::Read for Trickle {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        let few = into.len().min(40);
-        self.0.read(&mut into[..few])
+        let max_bytes = into.len().min(40);
+        self.0.read(&mut into[..max_bytes])
     }
 }
 
-/// Lines of every kind: plain ones, blank ones, quotes, breaks within quotes, blanks around values, comments.
+/// A table with plain and empty lines, quotes, line breaks in quotes, blanks around values, and comments.
 fn mixed_table(lines: u64) -> String {
     let line = |n: u64| {
         let note = match n % 1013 {
@@ -350,7 +350,7 @@ fn mixed_table(lines: u64) -> String {
 }
 
 #[test]
-fn lines_by_the_block_are_those_read_one_by_one() {
+fn blocks_give_the_same_rows_as_single_lines() {
     let text = mixed_table(20_000);
     for (kind, batch_rows) in
         [(Kind::PointCloud, 65_536), (Kind::PointCloud, 999), (Kind::Polyline, 4096)]
@@ -368,7 +368,7 @@ fn lines_by_the_block_are_those_read_one_by_one() {
 }
 
 #[test]
-fn a_bad_line_of_a_block_is_said_by_its_number() {
+fn errors_name_the_bad_line_of_a_block() {
     let rows: String = (0..30_000).map(|n| format!("{n},{n}.25\n")).collect();
     let small = ReadOptions { memory: 1000, ..ReadOptions::default() };
     for (bad, message) in [

@@ -1,10 +1,10 @@
-//! Attributes whose types settle while a file is passed over once, and then their values.
+//! Columns of attributes, read in two passes: the first one infers the types, the second one stores the values.
 //!
 //! ```text
-//! whole numbers              int32, int64 or uint64 as they need, float64 where one is missing
+//! integers                   int32, int64 or uint64 by their range, float64 where one is missing
 //! numbers                    float64, NaN where one is missing
 //! true and false             bool, or codes of both where one is missing
-//! text, and several of these codes (int32) of the texts in the order in which they come; -1 where missing
+//! text, or mixed types       codes (int32) of the distinct texts in order of appearance; -1 where missing
 //! ```
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use crate::read::values::column;
 
-/// A value of a feature.
+/// The value of an attribute of a feature.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell<'a> {
     Missing,
@@ -26,7 +26,6 @@ pub(crate) enum Cell<'a> {
     Int(i64),
     UInt(u64),
     Float(f64),
-    /// A number, spelled as here.
     Text(std::borrow::Cow<'a, str>),
 }
 
@@ -43,41 +42,44 @@ impl Cell<'_> {
     }
 }
 
-/// What was seen of a column.
+/// The forms of the values of a column. Each flag means that at least one value has the form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Forms {
+struct ValueForms {
     missing: bool,
     bools: bool,
     ints: bool,
-    large: bool,    // above those of int64
-    wide: bool,     // beyond those of int32
-    negative: bool, // whole numbers below 0
+    above_int64: bool,
+    beyond_int32: bool,
+    negative: bool, // an integer below 0
     floats: bool,
     text: bool,
 }
 
-/// An attribute in the making.
+/// Builder of the column of one attribute.
 #[derive(Debug)]
-struct Growing {
+struct AttributeBuilder {
     name: String,
-    /// The type that the file states, where it states one.
+    /// The type that the file declares, if any.
     declared: Option<Dtype>,
-    forms: Forms,
-    /// What is stored of each value; `None` while it is not settled.
-    settled: Option<Settled>,
+    forms: ValueForms,
+    /// How values are stored; `None` during the first pass.
+    storage: Option<StorageType>,
     labels: HashMap<String, i32>,
     order: Vec<Value>,
     bytes: Vec<u8>,
     rows: usize,
 }
 
+/// How the values of a column are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Settled {
+enum StorageType {
     Bool,
     Int,
     UInt,
     Float,
+    /// Codes of `false` and `true`, -1 where missing.
     Flags,
+    /// Codes of distinct texts, -1 where missing.
     Labels,
     /// Numbers of the declared type.
     Declared(Dtype),
@@ -86,9 +88,9 @@ enum Settled {
 /// The attributes of all features, by name.
 #[derive(Debug)]
 pub(crate) struct Columns {
-    columns: Vec<Growing>,
+    columns: Vec<AttributeBuilder>,
     by_name: HashMap<String, usize>,
-    rows: u64, // passed over
+    rows: u64, // of the first pass, so far
     bytes: u64,
     max_bytes: u64,
     format: &'static str,
@@ -99,7 +101,7 @@ impl Columns {
         Self { columns: Vec::new(), by_name: HashMap::new(), rows: 0, bytes: 0, max_bytes, format }
     }
 
-    /// The column of that name, which is new where there was none.
+    /// Returns the index of the column `name`, and adds the column if there is none.
     pub(crate) fn find_or_add(&mut self, name: &str) -> Result<usize, ConvertError> {
         if let Some(at) = self.by_name.get(name) {
             return Ok(*at);
@@ -112,146 +114,146 @@ impl Columns {
             );
         }
         let at = self.columns.len();
-        self.columns.push(Growing {
+        self.columns.push(AttributeBuilder {
             name: name.to_owned(),
             declared: None,
-            forms: Forms { missing: self.rows > 0, ..Forms::default() },
-            settled: None,
+            forms: ValueForms { missing: self.rows > 0, ..ValueForms::default() },
+            storage: None,
             labels: HashMap::new(),
             order: Vec::new(),
             bytes: Vec::new(),
             rows: 0,
         });
         self.by_name.insert(name.to_owned(), at);
-        self.take_room(name.len() + 256)?;
+        self.charge_memory(name.len() + 256)?;
         Ok(at)
     }
 
-    /// The column of that name, whose type is stated: a truth, or a number.
+    /// Returns the index of the column `name` and sets its declared type, boolean or a number; `None` for text.
     pub(crate) fn declare(
         &mut self,
         name: &str,
         dtype: Option<Dtype>,
     ) -> Result<usize, ConvertError> {
         let at = self.find_or_add(name)?;
-        if let Some(growing) = self.columns.get_mut(at) {
-            growing.declared = dtype;
+        if let Some(builder) = self.columns.get_mut(at) {
+            builder.declared = dtype;
         }
         Ok(at)
     }
 
-    /// The first pass: takes note of a value.
+    /// First pass: records the form of a value.
     pub(crate) fn note(&mut self, at: usize, cell: &Cell<'_>) -> Result<(), ConvertError> {
-        let Some(growing) = self.columns.get_mut(at) else { return Ok(()) };
-        growing.rows += 1;
-        let forms = &mut growing.forms;
+        let Some(builder) = self.columns.get_mut(at) else { return Ok(()) };
+        builder.rows += 1;
+        let forms = &mut builder.forms;
         match cell {
             Cell::Missing => forms.missing = true,
             Cell::Bool(_) => forms.bools = true,
             Cell::Int(n) => {
                 forms.ints = true;
                 forms.negative |= *n < 0;
-                forms.wide |= i32::try_from(*n).is_err();
+                forms.beyond_int32 |= i32::try_from(*n).is_err();
             }
             Cell::UInt(n) => {
                 forms.ints = true;
-                forms.large |= i64::try_from(*n).is_err();
-                forms.wide |= i32::try_from(*n).is_err();
+                forms.above_int64 |= i64::try_from(*n).is_err();
+                forms.beyond_int32 |= i32::try_from(*n).is_err();
             }
             Cell::Float(_) => forms.floats = true,
             Cell::Text(_) => forms.text = true,
         }
-        // What turns out to be text later is looked up again in the second pass, where labels are complete.
+        // The labels of other values of a text column are added by `relabel`.
         if let Cell::Text(text) = cell {
-            let added = growing.add_label(text);
-            self.take_room(added)?;
+            let added = builder.add_label(text);
+            self.charge_memory(added)?;
         }
         Ok(())
     }
 
-    /// The first pass: takes note of rows in which nothing is missing, of a column whose type is stated.
+    /// First pass: records rows without missing values, in a column with a declared type.
     #[cfg(feature = "arrow")]
     pub(crate) fn note_rows(&mut self, at: usize, rows: usize) {
-        if let Some(growing) = self.columns.get_mut(at) {
-            growing.rows += rows;
+        if let Some(builder) = self.columns.get_mut(at) {
+            builder.rows += rows;
         }
     }
 
-    /// The first pass: ends a feature.
+    /// First pass: ends a feature.
     pub(crate) fn end_row(&mut self) {
         self.end_rows(1);
     }
 
-    /// The first pass: ends so many features.
+    /// First pass: ends `rows` features.
     pub(crate) fn end_rows(&mut self, rows: usize) {
         self.rows += to_u64(rows);
-        for growing in &mut self.columns {
-            let rows = to_u64(growing.rows);
+        for builder in &mut self.columns {
+            let rows = to_u64(builder.rows);
             if rows < self.rows {
-                growing.forms.missing = true;
-                growing.rows = usize::try_from(self.rows).unwrap_or(usize::MAX);
+                builder.forms.missing = true;
+                builder.rows = usize::try_from(self.rows).unwrap_or(usize::MAX);
             }
         }
     }
 
-    /// Ends the first pass: each column has its type. Where whole numbers become `float64` and lose digits it is
-    /// said. Columns of text mixed with other values need [`Columns::relabel`].
+    /// Ends the first pass and chooses the type of each column. Returns a note for each column of integers that becomes
+    /// `float64`. Columns of text mixed with other values need [`Columns::relabel`].
     pub(crate) fn settle(&mut self) -> Vec<String> {
         let mut notes = Vec::new();
-        for growing in &mut self.columns {
-            let forms = growing.forms;
-            let settled = match growing.declared {
-                Some(dtype) => forms.settle_declared(dtype),
-                None => forms.settle(),
+        for builder in &mut self.columns {
+            let forms = builder.forms;
+            let storage = match builder.declared {
+                Some(dtype) => forms.declared_storage(dtype),
+                None => forms.inferred_storage(),
             };
-            let whole = growing.declared.is_some_and(|dtype| dtype.kind != DtypeKind::Float);
-            if settled == Settled::Float && (whole || forms.ints) && !forms.floats {
+            let is_integer = builder.declared.is_some_and(|dtype| dtype.kind != DtypeKind::Float);
+            if storage == StorageType::Float && (is_integer || forms.ints) && !forms.floats {
                 notes.push(format!(
                     "{:?} has whole numbers and missing values: it is float64, NaN where missing",
-                    growing.name
+                    builder.name
                 ));
             }
-            growing.settled = Some(settled);
-            growing.rows = 0;
+            builder.storage = Some(storage);
+            builder.rows = 0;
         }
         notes
     }
 
-    /// Whether some column is of text and other values, whose labels another pass must add.
+    /// Checks whether a column mixes text with other values, so that another pass has to add their labels.
     pub(crate) fn is_mixed(&self) -> bool {
         self.columns
             .iter()
-            .any(|growing| growing.settled == Some(Settled::Labels) && growing.forms.is_mixed())
+            .any(|builder| builder.storage == Some(StorageType::Labels) && builder.forms.is_mixed())
     }
 
-    /// Adds the label of a value of a mixed column.
+    /// Adds the label of a value, if its column is of text.
     pub(crate) fn relabel(&mut self, at: usize, cell: &Cell<'_>) -> Result<(), ConvertError> {
-        let Some(growing) = self.columns.get_mut(at) else { return Ok(()) };
-        if growing.settled == Some(Settled::Labels)
+        let Some(builder) = self.columns.get_mut(at) else { return Ok(()) };
+        if builder.storage == Some(StorageType::Labels)
             && let Some(text) = cell.to_text()
         {
-            let added = growing.add_label(&text);
-            self.take_room(added)?;
+            let added = builder.add_label(&text);
+            self.charge_memory(added)?;
         }
         Ok(())
     }
 
-    /// The second pass: adds a value to column `at`, of row `row` since the last [`Columns::take`].
+    /// Second pass: adds a value to column `at`, in row `row` since the last [`Columns::take`].
     pub(crate) fn push(&mut self, at: usize, row: usize, cell: &Cell<'_>) {
-        if let Some(growing) = self.columns.get_mut(at) {
-            growing.fill(row);
-            if growing.rows == row {
-                growing.push(cell);
+        if let Some(builder) = self.columns.get_mut(at) {
+            builder.fill_missing(row);
+            if builder.rows == row {
+                builder.push(cell);
             }
         }
     }
 
-    /// The rows so far, missing values added up to `rows` of them.
+    /// Takes the rows so far as fields, filled up to `rows` with missing values.
     pub(crate) fn take(&mut self, rows: usize) -> Result<Vec<Field>, ConvertError> {
-        self.columns.iter_mut().map(|growing| growing.take(rows)).collect()
+        self.columns.iter_mut().map(|builder| builder.take(rows)).collect()
     }
 
-    fn take_room(&mut self, bytes: usize) -> Result<(), ConvertError> {
+    fn charge_memory(&mut self, bytes: usize) -> Result<(), ConvertError> {
         self.bytes += to_u64(bytes);
         if self.bytes <= self.max_bytes {
             return Ok(());
@@ -263,42 +265,43 @@ impl Columns {
     }
 }
 
-impl Forms {
+impl ValueForms {
     const fn is_mixed(self) -> bool {
         self.bools || self.ints || self.floats
     }
 
-    /// What is stored of a column whose type is stated.
-    fn settle_declared(self, dtype: Dtype) -> Settled {
+    /// Returns the storage type of a column with a declared type.
+    fn declared_storage(self, dtype: Dtype) -> StorageType {
         match dtype.kind {
-            DtypeKind::Bool if self.missing => Settled::Flags,
-            DtypeKind::Bool => Settled::Bool,
-            DtypeKind::Int | DtypeKind::UInt if self.missing => Settled::Float,
-            DtypeKind::Int | DtypeKind::UInt | DtypeKind::Float => Settled::Declared(dtype),
-            DtypeKind::Text => Settled::Labels,
+            DtypeKind::Bool if self.missing => StorageType::Flags,
+            DtypeKind::Bool => StorageType::Bool,
+            DtypeKind::Int | DtypeKind::UInt if self.missing => StorageType::Float,
+            DtypeKind::Int | DtypeKind::UInt | DtypeKind::Float => StorageType::Declared(dtype),
+            DtypeKind::Text => StorageType::Labels,
         }
     }
 
-    const fn settle(self) -> Settled {
+    /// Returns the storage type that holds all these forms.
+    const fn inferred_storage(self) -> StorageType {
         let numbers = self.ints || self.floats;
         if self.text || (self.bools && numbers) || !(self.bools || numbers) {
-            Settled::Labels
+            StorageType::Labels
         } else if self.bools {
-            if self.missing { Settled::Flags } else { Settled::Bool }
-        } else if self.floats || self.missing || (self.large && self.negative) {
-            Settled::Float
-        } else if self.large {
-            Settled::UInt
-        } else if self.wide {
-            Settled::Int
+            if self.missing { StorageType::Flags } else { StorageType::Bool }
+        } else if self.floats || self.missing || (self.above_int64 && self.negative) {
+            StorageType::Float
+        } else if self.above_int64 {
+            StorageType::UInt
+        } else if self.beyond_int32 {
+            StorageType::Int
         } else {
-            Settled::Declared(Dtype { kind: DtypeKind::Int, size: 4, big_endian: false })
+            StorageType::Declared(Dtype { kind: DtypeKind::Int, size: 4, big_endian: false })
         }
     }
 }
 
-impl Growing {
-    /// Adds a label if it is new; the bytes it takes.
+impl AttributeBuilder {
+    /// Adds a label if it is new. Returns its approximate size in memory, or 0.
     fn add_label(&mut self, text: &str) -> usize {
         if self.labels.contains_key(text) {
             return 0;
@@ -309,7 +312,8 @@ impl Growing {
         text.len() * 2 + 120
     }
 
-    fn fill(&mut self, rows: usize) {
+    /// Adds missing values up to `rows` rows.
+    fn fill_missing(&mut self, rows: usize) {
         while self.rows < rows {
             self.push(&Cell::Missing);
         }
@@ -317,20 +321,20 @@ impl Growing {
 
     fn push(&mut self, cell: &Cell<'_>) {
         self.rows += 1;
-        match self.settled {
-            Some(Settled::Bool) => self.bytes.push(u8::from(*cell == Cell::Bool(true))),
-            Some(Settled::Flags) => self.bytes.push(match cell {
+        match self.storage {
+            Some(StorageType::Bool) => self.bytes.push(u8::from(*cell == Cell::Bool(true))),
+            Some(StorageType::Flags) => self.bytes.push(match cell {
                 Cell::Bool(flag) => u8::from(*flag),
                 _ => u8::MAX,
             }),
-            Some(Settled::Int) => self.bytes.extend_from_slice(&int(cell).to_le_bytes()),
-            Some(Settled::UInt) => {
+            Some(StorageType::Int) => self.bytes.extend_from_slice(&int(cell).to_le_bytes()),
+            Some(StorageType::UInt) => {
                 let n = if let Cell::UInt(n) = cell { *n } else { int(cell).cast_unsigned() };
                 self.bytes.extend_from_slice(&n.to_le_bytes());
             }
-            Some(Settled::Float) => self.bytes.extend_from_slice(&float(cell).to_le_bytes()),
-            Some(Settled::Declared(dtype)) => push_number(dtype, cell, &mut self.bytes),
-            Some(Settled::Labels) | None => {
+            Some(StorageType::Float) => self.bytes.extend_from_slice(&float(cell).to_le_bytes()),
+            Some(StorageType::Declared(dtype)) => push_number(dtype, cell, &mut self.bytes),
+            Some(StorageType::Labels) | None => {
                 let code = match cell {
                     Cell::Text(text) => self.labels.get(&**text).copied(),
                     other => other.to_text().and_then(|text| self.labels.get(&text).copied()),
@@ -341,21 +345,23 @@ impl Growing {
     }
 
     fn take(&mut self, rows: usize) -> Result<Field, ConvertError> {
-        self.fill(rows);
+        self.fill_missing(rows);
         self.rows = 0;
         let bytes = std::mem::take(&mut self.bytes);
         let number = |kind, size| Dtype { kind, size, big_endian: false };
-        let (dtype, labels) = match self.settled {
-            Some(Settled::Bool) => (number(DtypeKind::Bool, 1), None),
-            Some(Settled::Flags) => {
+        let (dtype, labels) = match self.storage {
+            Some(StorageType::Bool) => (number(DtypeKind::Bool, 1), None),
+            Some(StorageType::Flags) => {
                 let flags = vec![Value::Bool(false), Value::Bool(true)];
                 (number(DtypeKind::Int, 1), Some(flags))
             }
-            Some(Settled::Int) => (Dtype::INT64, None),
-            Some(Settled::UInt) => (number(DtypeKind::UInt, 8), None),
-            Some(Settled::Float) => (number(DtypeKind::Float, 8), None),
-            Some(Settled::Declared(dtype)) => (dtype, None),
-            Some(Settled::Labels) | None => (number(DtypeKind::Int, 4), Some(self.order.clone())),
+            Some(StorageType::Int) => (Dtype::INT64, None),
+            Some(StorageType::UInt) => (number(DtypeKind::UInt, 8), None),
+            Some(StorageType::Float) => (number(DtypeKind::Float, 8), None),
+            Some(StorageType::Declared(dtype)) => (dtype, None),
+            Some(StorageType::Labels) | None => {
+                (number(DtypeKind::Int, 4), Some(self.order.clone()))
+            }
         };
         let field = Field::new(self.name.as_str(), column(dtype, 1, bytes)?);
         Ok(match labels {
@@ -365,7 +371,7 @@ impl Growing {
     }
 }
 
-/// Adds a number in the type that was declared for it.
+/// Appends a number of type `dtype` to `to`.
 #[expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -401,5 +407,5 @@ fn float(cell: &Cell<'_>) -> f64 {
     }
 }
 
-/// Attributes of a file.
+/// Number of attributes of a file.
 const MAX_COLUMNS: usize = 4096;

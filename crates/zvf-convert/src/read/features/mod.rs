@@ -1,17 +1,17 @@
-//! Features: a geometry of points, lines or rings, and what is said of it.
+//! Features: a geometry of points, lines or rings with attributes.
 //!
 //! ```text
-//! shapes     what geometries a file has, and the positions of one
-//! columns    attributes whose types settle while the file is passed over once; then their values
-//! wkb        a geometry in bytes
+//! shapes     the geometry of a feature, and a summary of the geometries of a file
+//! columns    attributes: types inferred in a first pass, values stored in a second one
+//! wkb        geometries in well-known binary
 //! rows       features to pieces: vertices with their objects, and attributes of objects
 //! ```
 //!
-//! A feature is an object; its number in the file is its id, and its attributes are attributes of objects.
-//! Points are a point cloud, lines are polylines, of several lines in a feature each is a part; rings are
-//! closed polylines where they were asked for. A feature without a place is an object without vertices.
+//! A feature becomes an object. Its index in the file is its id, and its attributes are attributes of objects. Points
+//! become a point cloud. Lines become polylines; each line of a feature is a part. Rings become closed polylines if the
+//! options ask for them. A feature without a geometry is an object without vertices.
 //!
-//! Not here: how `GeoJSON`, Parquet or `FlatGeobuf` spell all that.
+//! Not here: the encodings of `GeoJSON`, Parquet and `FlatGeobuf`.
 
 mod columns;
 mod rows;
@@ -20,5 +20,5 @@ mod shapes;
 pub(crate) mod wkb;
 
 pub(crate) use columns::{Cell, Columns};
-pub(crate) use rows::{FLOAT64, Rows};
-pub(crate) use shapes::{Part, PartKind, Seen, Shape};
+pub(crate) use rows::{FLOAT64, FeatureBatcher};
+pub(crate) use shapes::{GeometrySummary, Part, PartKind, Shape};

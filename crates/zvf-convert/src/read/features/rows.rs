@@ -1,4 +1,4 @@
-//! Features to pieces.
+//! Converter of features to pieces.
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ use crate::ConvertError;
 use crate::read::Piece;
 use crate::read::values::{column, no_batch};
 
-/// Features in the making.
+/// Collects features and cuts them into pieces.
 #[derive(Debug)]
-pub(crate) struct Rows {
+pub(crate) struct FeatureBatcher {
     kind: Kind,
     axes: usize,
     pub(crate) columns: Columns,
@@ -22,12 +22,12 @@ pub(crate) struct Rows {
     offsets: Vec<usize>,
     part_objects: Vec<ObjectId>,
     ids: Vec<ObjectId>,
-    next: i64,
+    next_id: i64,
     ready: VecDeque<Piece>,
     batch_rows: usize,
 }
 
-impl Rows {
+impl FeatureBatcher {
     pub(crate) const fn new(kind: Kind, axes: usize, columns: Columns, batch_rows: usize) -> Self {
         Self {
             kind,
@@ -39,21 +39,21 @@ impl Rows {
             offsets: Vec::new(),
             part_objects: Vec::new(),
             ids: Vec::new(),
-            next: 0,
+            next_id: 0,
             ready: VecDeque::new(),
             batch_rows,
         }
     }
 
-    /// The row that the values of the next feature go to.
+    /// Returns the row of the next feature in the columns.
     pub(crate) const fn row(&self) -> usize {
         self.ids.len()
     }
 
-    /// Adds a feature, whose values were pushed to the columns. Only parts of the kind that is read are taken.
+    /// Adds a feature whose values were pushed to the columns. Parts of another kind than the one read are skipped.
     pub(crate) fn push(&mut self, shape: &Shape) -> Result<(), ConvertError> {
-        let id = ObjectId(self.next);
-        self.next += 1;
+        let id = ObjectId(self.next_id);
+        self.next_id += 1;
         let mut rest = shape.positions.as_slice();
         for part in &shape.parts {
             let numbers = part.len * shape.axes;
@@ -78,12 +78,12 @@ impl Rows {
         Ok(())
     }
 
-    /// The next piece that is complete.
+    /// Takes the next complete piece.
     pub(crate) fn pop(&mut self) -> Option<Piece> {
         self.ready.pop_front()
     }
 
-    /// Makes pieces of what there is.
+    /// Ends the batch and makes its pieces.
     pub(crate) fn end_batch(&mut self) -> Result<(), ConvertError> {
         let axes = u32::try_from(self.axes).unwrap_or(u32::MAX);
         let rows = std::mem::take(&mut self.vertices);

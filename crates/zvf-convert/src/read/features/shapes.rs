@@ -1,4 +1,4 @@
-//! The positions of a feature, and what kinds of geometry a file has.
+//! The geometry of a feature, and a summary of the geometries of a file.
 
 use zvf_format::Class;
 use zvf_format::num::to_u64;
@@ -8,7 +8,7 @@ use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use crate::read::{Polygons, ReadOptions};
 
-/// What a part of a geometry is.
+/// The kind of a part of a geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartKind {
     Point,
@@ -16,11 +16,11 @@ pub(crate) enum PartKind {
     Ring,
 }
 
-/// Consecutive positions of a feature.
+/// A part of a geometry: a run of its positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) kind: PartKind,
-    /// Positions of it.
+    /// Number of positions.
     pub(crate) len: usize,
 }
 
@@ -28,21 +28,21 @@ pub(crate) struct Part {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Shape {
     pub(crate) parts: Vec<Part>,
-    /// Position by position, as many numbers each as there are axes.
+    /// The coordinates of all positions, `axes` numbers each.
     pub(crate) positions: Vec<f64>,
-    /// Numbers of a position; 0 where there is none.
+    /// Numbers of a position; 0 if there are no positions.
     pub(crate) axes: usize,
 }
 
 impl Shape {
-    /// Forgets everything.
+    /// Removes all parts and positions.
     pub(crate) fn clear(&mut self) {
         self.parts.clear();
         self.positions.clear();
         self.axes = 0;
     }
 
-    /// Adds a part whose positions were pushed.
+    /// Adds a part of the last `len` positions, which were pushed before.
     pub(crate) fn end_part(&mut self, kind: PartKind, len: usize) {
         if len > 0 {
             self.parts.push(Part { kind, len });
@@ -50,9 +50,9 @@ impl Shape {
     }
 }
 
-/// What kinds of geometry a file has.
+/// The kinds of geometry in a file, its axes and its number of vertices.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct GeometrySummary {
     pub(crate) points: bool,
     pub(crate) lines: bool,
     pub(crate) rings: bool,
@@ -60,8 +60,8 @@ pub(crate) struct Seen {
     pub(crate) vertices: u64,
 }
 
-impl Seen {
-    /// Takes note of a shape; false where its positions have other axes than those before.
+impl GeometrySummary {
+    /// Adds a shape. Returns `false` if its positions have another number of axes than those before.
     pub(crate) fn add(&mut self, shape: &Shape) -> bool {
         for part in &shape.parts {
             self.add_kind(part.kind);
@@ -70,9 +70,9 @@ impl Seen {
         if shape.axes == 0 || self.axes == shape.axes {
             return true;
         }
-        let first = self.axes == 0;
+        let is_first = self.axes == 0;
         self.axes = shape.axes;
-        first
+        is_first
     }
 
     pub(crate) const fn add_kind(&mut self, kind: PartKind) {
@@ -83,7 +83,7 @@ impl Seen {
         }
     }
 
-    /// The kind to read, and those that another pass would read.
+    /// Returns the kind to read, and the other kinds in the file.
     pub(crate) fn choose(
         &self,
         options: &ReadOptions,
@@ -113,9 +113,9 @@ impl Seen {
             }
             Some(Kind::PointCloud) if self.points || self.vertices == 0 => Kind::PointCloud,
             Some(kind) => {
-                let there: Vec<String> = kinds.iter().map(ToString::to_string).collect();
+                let names: Vec<String> = kinds.iter().map(ToString::to_string).collect();
                 let hint = "ask for a kind that is there";
-                return Err(bad(&there.join(" or "), format!("a wish for {kind}"), hint));
+                return Err(bad(&names.join(" or "), format!("a wish for {kind}"), hint));
             }
         };
         let others = kinds.into_iter().filter(|other| other.is_chain() != kind.is_chain());

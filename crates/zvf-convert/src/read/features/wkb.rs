@@ -1,22 +1,22 @@
-//! Well-known binary: a geometry in the bytes of one value.
+//! Well-known binary (WKB), the encoding of a geometry in bytes.
 //!
 //! ```text
 //! 0   1  byte order: 0 big-endian, 1 little-endian, for this geometry only
-//! 1   4  type: 1 point, 2 line, 3 polygon, 4 to 6 several of these, 7 a collection;
+//! 1   4  type: 1 point, 2 line, 3 polygon, 4 to 6 the multi types of these, 7 a collection;
 //!        + 1000 with height, + 2000 with a measure, + 3000 with both (ISO)
-//!        or bits 0x80000000 height, 0x40000000 measure, 0x20000000 a system behind it (EWKB)
+//!        or bits 0x80000000 height, 0x40000000 measure, 0x20000000 a reference system follows (EWKB)
 //! 5   …  positions; 4-byte counts before positions, rings and parts
 //! ```
 //!
-//! No recursion: parts that are geometries wait on a stack, and depth is bounded. Counts are compared with the
-//! bytes that are there. A point of NaNs is an empty one. Measures are left out.
+//! Nested geometries are parsed with a stack of bounded depth instead of recursion. Counts are checked against the bytes
+//! left. A point of NaNs is empty. Measures are left out.
 
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 
 use super::{PartKind, Shape};
 
-/// What is wrong, and how many bytes into the value.
+/// An error in a geometry, `at` bytes into its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BadWkb {
     pub(crate) class: Class,
@@ -25,25 +25,25 @@ pub(crate) struct BadWkb {
     pub(crate) found: String,
 }
 
-/// Takes in the geometry in `bytes`; whether it has measures.
+/// Parses the geometry in `bytes`. Returns whether it has measures.
 pub(crate) fn parse(bytes: &[u8], shape: &mut Shape) -> Result<bool, BadWkb> {
     shape.clear();
     let mut reader = Reader { bytes, at: 0, big_endian: false };
-    let mut open: Vec<u32> = Vec::new(); // parts that are yet to come, outermost first
-    let mut measured = false;
+    let mut open: Vec<u32> = Vec::new(); // parts left in each open collection, outermost first
+    let mut has_measure = false;
     loop {
-        let head = reader.head()?;
-        measured |= head.measure;
+        let head = reader.read_head()?;
+        has_measure |= head.measure;
         match head.kind {
             1 => {
-                let len = usize::from(reader.position(&head, shape, true)?);
+                let len = usize::from(reader.read_position(&head, shape, true)?);
                 shape.end_part(PartKind::Point, len);
             }
-            2 => reader.line(&head, shape, PartKind::Line)?,
+            2 => reader.read_line(&head, shape, PartKind::Line)?,
             3 => {
-                let rings = reader.count(4)?;
+                let rings = reader.read_count(4)?;
                 for _ in 0..rings {
-                    reader.line(&head, shape, PartKind::Ring)?;
+                    reader.read_line(&head, shape, PartKind::Ring)?;
                 }
             }
             4..=7 => {
@@ -51,13 +51,13 @@ pub(crate) fn parse(bytes: &[u8], shape: &mut Shape) -> Result<bool, BadWkb> {
                     let expected = format!("collections at most {MAX_DEPTH} deep");
                     return Err(reader.bad(Class::LimitExceeded, expected, "deeper ones"));
                 }
-                open.push(reader.count(5)?);
+                open.push(reader.read_count(5)?);
             }
             kind => return Err(reader.bad(Class::BadTag, "a type from 1 to 7", kind.to_string())),
         }
         loop {
             match open.last_mut() {
-                None if reader.at == bytes.len() => return Ok(measured),
+                None if reader.at == bytes.len() => return Ok(has_measure),
                 None => {
                     let found = format!("{} bytes more", bytes.len() - reader.at);
                     return Err(reader.bad(Class::Trailing, "the end of the geometry", found));
@@ -65,8 +65,8 @@ pub(crate) fn parse(bytes: &[u8], shape: &mut Shape) -> Result<bool, BadWkb> {
                 Some(0) => {
                     open.pop();
                 }
-                Some(left) => {
-                    *left -= 1;
+                Some(parts_left) => {
+                    *parts_left -= 1;
                     break;
                 }
             }
@@ -74,13 +74,14 @@ pub(crate) fn parse(bytes: &[u8], shape: &mut Shape) -> Result<bool, BadWkb> {
     }
 }
 
-/// The type of a geometry.
+/// The header of a geometry.
 struct Head {
     kind: u32,
     height: bool,
     measure: bool,
 }
 
+/// A cursor over the bytes of a geometry.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -92,7 +93,7 @@ impl Reader<'_> {
         BadWkb { class, at: self.at, expected: expected.into(), found: found.into() }
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], BadWkb> {
+    fn read_array<const N: usize>(&mut self) -> Result<[u8; N], BadWkb> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some(bytes) = rest.first_chunk::<N>() else {
             return Err(self.bad(Class::Truncated, format!("{N} bytes"), rest.len().to_string()));
@@ -105,8 +106,8 @@ impl Reader<'_> {
         Ok(bytes)
     }
 
-    fn head(&mut self) -> Result<Head, BadWkb> {
-        self.big_endian = match self.array::<1>()? {
+    fn read_head(&mut self) -> Result<Head, BadWkb> {
+        self.big_endian = match self.read_array::<1>()? {
             [0] => true,
             [1] => false,
             [other] => {
@@ -114,10 +115,10 @@ impl Reader<'_> {
                 return Err(self.bad(Class::BadTag, "byte order 0 or 1", other.to_string()));
             }
         };
-        let kind = u32::from_le_bytes(self.array()?);
+        let kind = u32::from_le_bytes(self.read_array()?);
         let (bits, code) = (kind >> 28, kind & 0x0fff_ffff);
         if bits & 2 != 0 {
-            self.array::<4>()?;
+            self.read_array::<4>()?;
         }
         let iso = code / 1000;
         if iso > 3 || bits & 1 != 0 {
@@ -129,30 +130,30 @@ impl Reader<'_> {
         Ok(Head { kind: code % 1000, height, measure })
     }
 
-    /// A count of things that take so many bytes at least.
-    fn count(&mut self, bytes: usize) -> Result<u32, BadWkb> {
-        let count = u32::from_le_bytes(self.array()?);
-        let left = self.bytes.len().saturating_sub(self.at);
+    /// Reads a count of items that take at least `bytes` bytes each.
+    fn read_count(&mut self, bytes: usize) -> Result<u32, BadWkb> {
+        let count = u32::from_le_bytes(self.read_array()?);
+        let bytes_left = self.bytes.len().saturating_sub(self.at);
         let needed = usize::try_from(count).ok().and_then(|count| count.checked_mul(bytes));
-        if needed.is_none_or(|needed| needed > left) {
+        if needed.is_none_or(|needed| needed > bytes_left) {
             let expected = format!("{count} of {bytes} bytes or more");
-            return Err(self.bad(Class::Truncated, expected, format!("{left} bytes")));
+            return Err(self.bad(Class::Truncated, expected, format!("{bytes_left} bytes")));
         }
         Ok(count)
     }
 
-    fn line(&mut self, head: &Head, shape: &mut Shape, kind: PartKind) -> Result<(), BadWkb> {
+    fn read_line(&mut self, head: &Head, shape: &mut Shape, kind: PartKind) -> Result<(), BadWkb> {
         let numbers = 2 + usize::from(head.height) + usize::from(head.measure);
-        let count = self.count(numbers * 8)?;
+        let count = self.read_count(numbers * 8)?;
         for _ in 0..count {
-            self.position(head, shape, false)?;
+            self.read_position(head, shape, false)?;
         }
         shape.end_part(kind, usize_from_u32(count));
         Ok(())
     }
 
-    /// A position; false where it is that of an empty point.
-    fn position(
+    /// Reads a position. Returns `false` if it is that of an empty point.
+    fn read_position(
         &mut self,
         head: &Head,
         shape: &mut Shape,
@@ -161,10 +162,10 @@ impl Reader<'_> {
         let axes = 2 + usize::from(head.height);
         let mut position = [0.0; 3];
         for slot in position.iter_mut().take(axes) {
-            *slot = f64::from_le_bytes(self.array()?);
+            *slot = f64::from_le_bytes(self.read_array()?);
         }
         if head.measure {
-            self.array::<8>()?;
+            self.read_array::<8>()?;
         }
         let position = position.get(..axes).unwrap_or_default();
         if may_be_empty && position.iter().take(2).all(|x| x.is_nan()) {
@@ -180,11 +181,11 @@ impl Reader<'_> {
     }
 }
 
-/// The bytes of a geometry of these parts; a point without a place where there are none.
+/// Appends the geometry of these parts to `to`; an empty point if there are none.
 ///
 /// # Errors
 ///
-/// The count of points or parts that is more than the format has bits for.
+/// The count of points or parts, if it does not fit in 32 bits.
 pub(crate) fn write(shape: &Shape, to: &mut Vec<u8>) -> Result<(), usize> {
     let height = if shape.axes == 3 { 1000 } else { 0 };
     let head = |kind: u32, to: &mut Vec<u8>| {
@@ -227,7 +228,7 @@ pub(crate) fn write(shape: &Shape, to: &mut Vec<u8>) -> Result<(), usize> {
     Ok(())
 }
 
-/// Collections in collections.
+/// Depth of nested collections.
 const MAX_DEPTH: usize = 32;
 
 #[cfg(test)]
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn reads_what_it_writes() {
         for one in [
             shape(PartKind::Point, &[1]),
             shape(PartKind::Point, &[1, 1, 1]),
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn both_spellings_of_height_and_any_byte_order() {
+    fn reads_both_forms_of_height_and_both_byte_orders() {
         let mut read = Shape::default();
         let floats = |n: u32| (0..n).flat_map(|x| f64::from(x).to_be_bytes()).collect::<Vec<u8>>();
         let ewkb = [&[0, 0xa0, 0, 0, 1, 0, 0, 0x10, 0xe6][..], &floats(3)].concat();

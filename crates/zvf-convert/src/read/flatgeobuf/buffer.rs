@@ -1,134 +1,148 @@
-//! Tables of `FlatBuffers`, every offset compared with the bytes that are there.
+//! Reader of `FlatBuffers` tables. Every offset is checked against the length of the buffer.
 //!
 //! ```text
 //! root       u32 to the first table
-//! table      i32 back to its list of fields; then the fields
-//! fields     u16 bytes of the list, u16 bytes of the table, u16 place of each field, 0 where it is not there
+//! table      i32 back to its list of fields (vtable); then the fields
+//! vtable     u16 bytes of the vtable, u16 bytes of the table, u16 offset of each field, 0 where it is absent
 //! vector     u32 to it; u32 items, then the items
 //! ```
 //!
-//! Nothing is aligned, so nothing relies on it.
+//! Reads do not need alignment.
 
-/// The bytes of a buffer, and where a table lies in it.
+/// A table in a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table<'a> {
     buffer: &'a [u8],
     at: usize,
-    fields: usize, // of its list
-    len: usize,    // of its list, in bytes
+    vtable: usize,     // offset
+    vtable_len: usize, // in bytes
 }
 
-/// An offset that leads out of the buffer; where it is.
+/// The error for an offset that leads out of the buffer: where the offset is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stray(pub(crate) usize);
+pub(crate) struct StrayOffset(pub(crate) usize);
 
-type Found<T> = Result<T, Stray>;
+type TableResult<T> = Result<T, StrayOffset>;
 
-fn array<const N: usize>(buffer: &[u8], at: usize) -> Found<[u8; N]> {
-    buffer.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or(Stray(at))
+fn read_array<const N: usize>(buffer: &[u8], at: usize) -> TableResult<[u8; N]> {
+    buffer.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or(StrayOffset(at))
 }
 
-fn u32_at(buffer: &[u8], at: usize) -> Found<usize> {
-    usize::try_from(u32::from_le_bytes(array(buffer, at)?)).map_err(|_overflow| Stray(at))
+fn u32_at(buffer: &[u8], at: usize) -> TableResult<usize> {
+    let number = u32::from_le_bytes(read_array(buffer, at)?);
+    usize::try_from(number).map_err(|_overflow| StrayOffset(at))
 }
 
-fn u16_at(buffer: &[u8], at: usize) -> Found<usize> {
-    Ok(usize::from(u16::from_le_bytes(array(buffer, at)?)))
+fn u16_at(buffer: &[u8], at: usize) -> TableResult<usize> {
+    Ok(usize::from(u16::from_le_bytes(read_array(buffer, at)?)))
 }
 
 impl<'a> Table<'a> {
-    /// The first table of a buffer.
-    pub(crate) fn root(buffer: &'a [u8]) -> Found<Self> {
-        Self::at(buffer, u32_at(buffer, 0)?)
+    /// Returns the first table of a buffer.
+    pub(crate) fn root(buffer: &'a [u8]) -> TableResult<Self> {
+        Self::from_offset(buffer, u32_at(buffer, 0)?)
     }
 
-    fn at(buffer: &'a [u8], at: usize) -> Found<Self> {
-        let back = i64::from(i32::from_le_bytes(array(buffer, at)?));
-        let place = i64::try_from(at).map_err(|_overflow| Stray(at))?.checked_sub(back);
-        let fields = place.and_then(|place| usize::try_from(place).ok()).ok_or(Stray(at))?;
-        let len = u16_at(buffer, fields)?;
-        if len < 4 || fields.checked_add(len).is_none_or(|end| end > buffer.len()) {
-            return Err(Stray(fields));
+    fn from_offset(buffer: &'a [u8], at: usize) -> TableResult<Self> {
+        let back = i64::from(i32::from_le_bytes(read_array(buffer, at)?));
+        let place = i64::try_from(at).map_err(|_overflow| StrayOffset(at))?.checked_sub(back);
+        let vtable = place.and_then(|place| usize::try_from(place).ok()).ok_or(StrayOffset(at))?;
+        let vtable_len = u16_at(buffer, vtable)?;
+        if vtable_len < 4 || vtable.checked_add(vtable_len).is_none_or(|end| end > buffer.len()) {
+            return Err(StrayOffset(vtable));
         }
-        Ok(Self { buffer, at, fields, len })
+        Ok(Self { buffer, at, vtable, vtable_len })
     }
 
-    /// Where a field lies, if it is there.
-    fn field(&self, number: usize) -> Found<Option<usize>> {
+    /// Returns the offset of a field, if it is present.
+    fn field(&self, number: usize) -> TableResult<Option<usize>> {
         let place = 4 + number * 2;
-        if place + 2 > self.len {
+        if place + 2 > self.vtable_len {
             return Ok(None);
         }
-        let offset = u16_at(self.buffer, self.fields + place)?;
+        let offset = u16_at(self.buffer, self.vtable + place)?;
         Ok(Some(self.at + offset).filter(|_| offset > 0))
     }
 
-    fn number<const N: usize>(&self, number: usize) -> Found<Option<[u8; N]>> {
-        self.field(number)?.map(|at| array(self.buffer, at)).transpose()
+    fn number<const N: usize>(&self, number: usize) -> TableResult<Option<[u8; N]>> {
+        self.field(number)?.map(|at| read_array(self.buffer, at)).transpose()
     }
 
-    pub(crate) fn u8(&self, number: usize) -> Found<u8> {
+    pub(crate) fn u8(&self, number: usize) -> TableResult<u8> {
         Ok(self.number::<1>(number)?.map_or(0, |[byte]| byte))
     }
 
-    pub(crate) fn u16(&self, number: usize, default: u16) -> Found<u16> {
+    pub(crate) fn u16(&self, number: usize, default: u16) -> TableResult<u16> {
         Ok(self.number(number)?.map_or(default, u16::from_le_bytes))
     }
 
-    pub(crate) fn i32(&self, number: usize) -> Found<i32> {
+    pub(crate) fn i32(&self, number: usize) -> TableResult<i32> {
         Ok(self.number(number)?.map_or(0, i32::from_le_bytes))
     }
 
-    pub(crate) fn u64(&self, number: usize) -> Found<u64> {
+    pub(crate) fn u64(&self, number: usize) -> TableResult<u64> {
         Ok(self.number(number)?.map_or(0, u64::from_le_bytes))
     }
 
-    /// The table that a field leads to.
-    pub(crate) fn table(&self, number: usize) -> Found<Option<Self>> {
+    /// Returns the table that a field refers to.
+    pub(crate) fn table(&self, number: usize) -> TableResult<Option<Self>> {
         let Some(at) = self.field(number)? else { return Ok(None) };
-        let to = at.checked_add(u32_at(self.buffer, at)?).ok_or(Stray(at))?;
-        Self::at(self.buffer, to).map(Some)
+        let to = at.checked_add(u32_at(self.buffer, at)?).ok_or(StrayOffset(at))?;
+        Self::from_offset(self.buffer, to).map(Some)
     }
 
-    /// The bytes of the items of a vector, `size` bytes each, and where they lie.
-    pub(crate) fn items(&self, number: usize, size: usize) -> Found<Option<(usize, &'a [u8])>> {
+    /// Returns the items of a vector, `size` bytes each: their offset and their bytes.
+    pub(crate) fn items(
+        &self,
+        number: usize,
+        size: usize,
+    ) -> TableResult<Option<(usize, &'a [u8])>> {
         let Some(at) = self.field(number)? else { return Ok(None) };
-        let to = at.checked_add(u32_at(self.buffer, at)?).ok_or(Stray(at))?;
-        let bytes = u32_at(self.buffer, to)?.checked_mul(size).ok_or(Stray(to))?;
-        let start = to.checked_add(4).ok_or(Stray(to))?;
-        let end = start.checked_add(bytes).ok_or(Stray(to))?;
-        Ok(Some((start, self.buffer.get(start..end).ok_or(Stray(to))?)))
+        let to = at.checked_add(u32_at(self.buffer, at)?).ok_or(StrayOffset(at))?;
+        let bytes = u32_at(self.buffer, to)?.checked_mul(size).ok_or(StrayOffset(to))?;
+        let start = to.checked_add(4).ok_or(StrayOffset(to))?;
+        let end = start.checked_add(bytes).ok_or(StrayOffset(to))?;
+        Ok(Some((start, self.buffer.get(start..end).ok_or(StrayOffset(to))?)))
     }
 
-    /// The bytes of a vector of bytes or of a text.
-    pub(crate) fn bytes(&self, number: usize) -> Found<Option<&'a [u8]>> {
+    /// Returns the bytes of a vector of bytes or of a string.
+    pub(crate) fn bytes(&self, number: usize) -> TableResult<Option<&'a [u8]>> {
         Ok(self.items(number, 1)?.map(|(_, bytes)| bytes))
     }
 
-    /// A text; what is not UTF-8 is replaced.
-    pub(crate) fn text(&self, number: usize) -> Found<Option<String>> {
+    /// Returns a string. Bytes that are not UTF-8 are replaced.
+    pub(crate) fn text(&self, number: usize) -> TableResult<Option<String>> {
         Ok(self.bytes(number)?.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
     }
 
-    /// Numbers of `float64`.
-    pub(crate) fn floats(&self, number: usize) -> Found<impl ExactSizeIterator<Item = f64> + 'a> {
+    /// Returns a vector of `float64`.
+    pub(crate) fn floats(
+        &self,
+        number: usize,
+    ) -> TableResult<impl ExactSizeIterator<Item = f64> + 'a> {
         let bytes = self.items(number, 8)?.map_or(&[][..], |(_, bytes)| bytes);
         Ok(bytes.as_chunks::<8>().0.iter().map(|raw| f64::from_le_bytes(*raw)))
     }
 
-    /// Numbers of `uint32`.
-    pub(crate) fn numbers(&self, number: usize) -> Found<impl ExactSizeIterator<Item = u32> + 'a> {
+    /// Returns a vector of `uint32`.
+    pub(crate) fn numbers(
+        &self,
+        number: usize,
+    ) -> TableResult<impl ExactSizeIterator<Item = u32> + 'a> {
         let bytes = self.items(number, 4)?.map_or(&[][..], |(_, bytes)| bytes);
         Ok(bytes.as_chunks::<4>().0.iter().map(|raw| u32::from_le_bytes(*raw)))
     }
 
-    /// The tables that a vector leads to.
-    pub(crate) fn tables(&self, number: usize) -> Found<impl Iterator<Item = Found<Self>> + 'a> {
+    /// Returns the tables of a vector of tables.
+    pub(crate) fn tables(
+        &self,
+        number: usize,
+    ) -> TableResult<impl Iterator<Item = TableResult<Self>> + 'a> {
         let (start, bytes) = self.items(number, 4)?.unwrap_or((0, &[]));
         let buffer = self.buffer;
         Ok((0..bytes.len() / 4).map(move |item| {
             let at = start + item * 4;
-            Self::at(buffer, at.checked_add(u32_at(buffer, at)?).ok_or(Stray(at))?)
+            Self::from_offset(buffer, at.checked_add(u32_at(buffer, at)?).ok_or(StrayOffset(at))?)
         }))
     }
 }
@@ -138,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offsets_out_of_the_buffer_are_stray() {
+    fn refuses_offsets_out_of_the_buffer() {
         // A root, a list of one field, a table with that field: a vector of one byte.
         let good: [u8; 25] =
             [10, 0, 0, 0, 6, 0, 8, 0, 4, 0, 6, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, b'a', b'b', b'c'];

@@ -1,12 +1,12 @@
-//! A feature: its geometry and its attributes.
+//! Parser of a feature: its geometry and its attributes.
 
 use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 
-use super::buffer::{Stray, Table};
+use super::buffer::{StrayOffset, Table};
 use crate::read::features::{Cell, PartKind, Shape};
 
-/// What is wrong with a feature.
+/// An error in a feature, `at` bytes into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BadFeature {
     pub(super) class: Class,
@@ -15,8 +15,8 @@ pub(super) struct BadFeature {
     pub(super) found: String,
 }
 
-impl From<Stray> for BadFeature {
-    fn from(Stray(at): Stray) -> Self {
+impl From<StrayOffset> for BadFeature {
+    fn from(StrayOffset(at): StrayOffset) -> Self {
         let (expected, found) = ("an offset in the buffer".to_owned(), "one beyond it".to_owned());
         Self { class: Class::OutOfBounds, at, expected, found }
     }
@@ -26,7 +26,7 @@ fn bad(class: Class, expected: impl Into<String>, found: impl Into<String>) -> B
     BadFeature { class, at: 0, expected: expected.into(), found: found.into() }
 }
 
-/// An attribute as the header declares it.
+/// An attribute that the header declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FgbColumn {
     pub(super) name: String,
@@ -34,7 +34,7 @@ pub(super) struct FgbColumn {
 }
 
 impl FgbColumn {
-    /// The type of its values; none of text; nothing for bytes, which have no place.
+    /// Returns the type of its values: `Some(None)` for text, `None` for bytes, which are not supported.
     pub(super) fn dtype(&self) -> Option<Option<Dtype>> {
         let number = |kind, size| Some(Some(Dtype { kind, size, big_endian: false }));
         match self.kind {
@@ -55,7 +55,7 @@ impl FgbColumn {
     }
 }
 
-/// Takes in the geometry of a feature; `kind` is that of the header.
+/// Reads the geometry of a feature into `shape`. `kind` is the one of the header, 0 if each geometry has its own.
 pub(super) fn read_shape(
     feature: &Table<'_>,
     kind: u8,
@@ -165,21 +165,21 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
     Ok(())
 }
 
-/// Passes over the attributes of a feature: the number of the column and the value.
+/// Calls `cell` with the column index and the value of each attribute of a feature.
 pub(super) fn read_cells<'a>(
     feature: &Table<'a>,
     columns: &[FgbColumn],
     mut cell: impl FnMut(usize, Cell<'a>) -> Result<(), BadFeature>,
 ) -> Result<(), BadFeature> {
     let mut rest = feature.bytes(1)?.unwrap_or_default();
-    let mut seen = vec![false; columns.len()];
+    let mut is_set = vec![false; columns.len()];
     while !rest.is_empty() {
         let number = usize::from(u16::from_le_bytes(take(&mut rest)?));
         let Some(column) = columns.get(number) else {
             let expected = format!("one of {} columns", columns.len());
             return Err(bad(Class::OutOfBounds, expected, number.to_string()));
         };
-        if seen.get_mut(number).is_some_and(|seen| std::mem::replace(seen, true)) {
+        if is_set.get_mut(number).is_some_and(|is_set| std::mem::replace(is_set, true)) {
             return Err(bad(
                 Class::Duplicate,
                 "each column once",
@@ -228,6 +228,7 @@ pub(super) fn read_cells<'a>(
     Ok(())
 }
 
+/// Takes the next `N` bytes.
 fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], BadFeature> {
     let Some((own, after)) = rest.split_first_chunk::<N>() else {
         return Err(bad(Class::Truncated, format!("{N} bytes of a value"), rest.len().to_string()));

@@ -1,4 +1,4 @@
-//! `FlatGeobuf`: features one after the other, with an R-tree over their boxes in front.
+//! `FlatGeobuf`: a sequence of features, with a packed R-tree over their bounding boxes in front.
 //!
 //! ```text
 //! 66 67 62 03 66 67 62 xx    magic, version 3
@@ -7,9 +7,9 @@
 //! features                   u32 bytes, a FlatBuffer each
 //! ```
 //!
-//! Features come in the order of the file, which is that of the tree where there is one. With a box the tree is
-//! walked and only features that meet the box are read; without a tree the boxes of all are compared. Types stay;
-//! a value that is not there is missing.
+//! Features are read in the order of the file, which is the order of the tree if there is one. With a query box, the tree is
+//! searched and only features that intersect the box are read; without a tree, the boxes of all features are compared.
+//! Types are kept. An absent value is missing.
 
 pub(crate) mod buffer;
 mod feature;
@@ -21,7 +21,7 @@ use zvf_format::num::to_u64;
 use self::buffer::Table;
 use self::feature::{BadFeature, FgbColumn, read_cells, read_shape};
 use super::crs;
-use super::features::{Columns, FLOAT64, Rows, Seen, Shape};
+use super::features::{Columns, FLOAT64, FeatureBatcher, GeometrySummary, Shape};
 use super::geojson::with_units;
 use super::input::Bytes;
 use super::roles::axes;
@@ -33,48 +33,53 @@ use crate::error::Place;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let mut source = Source::open(bytes, options.memory)?;
-    let said = FgbHeader::read(&mut source)?;
-    let found = match &options.bounds {
-        Some(bounds) if said.node_width > 0 && said.count > 0 => {
-            Some(said.search(&mut source, bounds)?)
+    let file_header = FgbHeader::read(&mut source)?;
+    let offsets = match &options.bounds {
+        Some(bounds) if file_header.node_width > 0 && file_header.count > 0 => {
+            Some(file_header.search(&mut source, bounds)?)
         }
         _ => None,
     };
-    let walk = Walk { at: said.features_at, number: 0, found: found.map(Vec::into_iter) };
-    let (first, left_out) = first_pass(&mut source, &said, walk.clone(), options)?;
-    let (kind, other_kinds) = first.seen.choose(options, NAME)?;
-    let axis_count = match first.seen.axes {
-        0 if said.has_z => 3,
+    let cursor = FeatureCursor {
+        at: file_header.features_at,
+        number: 0,
+        offsets: offsets.map(Vec::into_iter),
+    };
+    let (first, left_out) = run_first_pass(&mut source, &file_header, cursor.clone(), options)?;
+    let (kind, other_kinds) = first.summary.choose(options, NAME)?;
+    let axis_count = match first.summary.axes {
+        0 if file_header.has_z => 3,
         0 => 2,
         axes => axes,
     };
     let width = u32::try_from(axis_count).unwrap_or(2);
     let mut columns = first.columns;
-    let unit = said.unit();
+    let unit = file_header.unit();
     let header = Header {
         objects: true,
         object_fields: columns.take(0)?,
         other_kinds,
-        vertices: Some(first.seen.vertices),
-        crs: said.crs.clone(),
-        records: vec![("geo".to_owned(), said.record.clone())],
+        vertices: Some(first.summary.vertices),
+        crs: file_header.crs.clone(),
+        records: vec![("geo".to_owned(), file_header.record.clone())],
         left_out,
         ..Header::new(kind, axes(width), column(FLOAT64, width, Vec::new())?)
     };
-    let rows = Rows::new(kind, axis_count, columns, options.batch_rows.max(1));
+    let rows = FeatureBatcher::new(kind, axis_count, columns, options.batch_rows.max(1));
     let bounds = options.bounds.clone();
-    let places = first.places;
-    let mut pieces = Pieces { source, said, walk, rows, shape: Shape::default(), places, bounds };
+    let column_indices = first.column_indices;
+    let shape = Shape::default();
+    let mut pieces = Pieces { source, file_header, cursor, rows, shape, column_indices, bounds };
     Ok(Reader::from_steps(with_units(header, unit), move || pieces.step()))
 }
 
-/// What the header says.
+/// The header of a file.
 #[derive(Clone, Debug)]
 struct FgbHeader {
     kind: u8,
     has_z: bool,
     columns: Vec<FgbColumn>,
-    count: u64, // 0 where it is not known
+    count: u64, // of features; 0 if not known
     node_width: u16,
     crs: Option<Json>,
     wkt: Option<String>,
@@ -120,11 +125,11 @@ impl FgbHeader {
             columns.push(FgbColumn { name: one.text(0)?.unwrap_or_default(), kind: one.u8(1)? });
         }
         let (mut crs, mut wkt) = (None, None);
-        if let Some(said) = root.table(10)? {
-            let (org, code) = (said.text(0)?, said.i32(1)?);
-            let text = said.text(5)?.filter(|text| !text.is_empty());
+        if let Some(crs_table) = root.table(10)? {
+            let (org, code) = (crs_table.text(0)?, crs_table.i32(1)?);
+            let text = crs_table.text(5)?.filter(|text| !text.is_empty());
             let code = text.or((code != 0).then(|| code.to_string()));
-            wkt = said.text(4)?.filter(|text| !text.is_empty());
+            wkt = crs_table.text(4)?.filter(|text| !text.is_empty());
             let org = org.unwrap_or_else(|| "EPSG".to_owned());
             crs = code.map(|code| format!("{org}:{code}")).or_else(|| wkt.clone()).map(Json::from);
         }
@@ -147,7 +152,7 @@ impl FgbHeader {
         })
     }
 
-    /// Finds where the tree and the features begin.
+    /// Sets the offsets of the tree, which is `at`, and of the features.
     fn locate_features(self, source: &Source, at: u64) -> Result<Self, ConvertError> {
         let bad = |class, expected: String, found: String| {
             Err(source.bad(class, Place::Byte(12), expected, found).into())
@@ -159,13 +164,13 @@ impl FgbHeader {
                 "1".to_owned(),
             );
         }
-        // A sum that is too large is no file.
+        // A saturated sum exceeds the length of every file.
         let nodes = self.levels().iter().fold(0_u64, |sum, level| sum.saturating_add(*level));
         let end = nodes.checked_mul(NODE_BYTES).and_then(|bytes| bytes.checked_add(at));
-        let least = self.count.checked_mul(4);
-        let fits = end.zip(least).and_then(|(end, least)| end.checked_add(least));
-        match (fits, end) {
-            (Some(fits), Some(end)) if fits <= source.len() => {
+        let min_bytes = self.count.checked_mul(4);
+        let min_len = end.zip(min_bytes).and_then(|(end, bytes)| end.checked_add(bytes));
+        match (min_len, end) {
+            (Some(min_len), Some(end)) if min_len <= source.len() => {
                 Ok(Self { tree_at: at, features_at: end, ..self })
             }
             _ => {
@@ -175,7 +180,7 @@ impl FgbHeader {
         }
     }
 
-    /// Nodes of each level of the tree, leaves first; none without a tree.
+    /// Returns the number of nodes on each level of the tree, leaves first. Empty without a tree.
     fn levels(&self) -> Vec<u64> {
         if self.node_width == 0 || self.count == 0 {
             return Vec::new();
@@ -196,10 +201,10 @@ impl FgbHeader {
         by_text.or_else(|| self.crs.as_ref().and_then(crs::unit))
     }
 
-    /// Where the features lie that meet the box, in order.
+    /// Searches the tree for features that intersect the box. Returns their offsets in order.
     fn search(&self, source: &mut Source, bounds: &Bounds) -> Result<Vec<u64>, ConvertError> {
         let levels = self.levels();
-        let mut starts = vec![0; levels.len()]; // of each level, in nodes; the root is the first of all
+        let mut starts = vec![0; levels.len()]; // first node of each level; the root is node 0
         let mut start = 0;
         for (at, level) in levels.iter().enumerate().rev() {
             if let Some(slot) = starts.get_mut(at) {
@@ -207,7 +212,7 @@ impl FgbHeader {
             }
             start += level;
         }
-        let mut found = Vec::new();
+        let mut offsets = Vec::new();
         let top = levels.len().saturating_sub(1); // without a tree there are no levels
         let mut open = vec![(top, 0_u64, 1_u64)]; // level, first node in it, nodes
         while let Some((level, first, count)) = open.pop() {
@@ -216,19 +221,19 @@ impl FgbHeader {
             let raw = source.read(at, count * NODE_BYTES, "nodes of the tree")?;
             for (number, node) in (0..).zip(raw.chunks_exact(40)) {
                 let n = Numbers(node);
-                let meets = |axis: usize| {
+                let intersects = |axis: usize| {
                     let (min, max) = (bounds.min.get(axis), bounds.max.get(axis));
                     min.is_none_or(|min| *min <= n.f64(16 + axis * 8))
                         && max.is_none_or(|max| n.f64(axis * 8) <= *max)
                 };
-                if !(meets(0) && meets(1)) {
+                if !(intersects(0) && intersects(1)) {
                     continue;
                 }
                 let to = n.u64(32);
                 let place = || Place::Byte(at + number * NODE_BYTES);
                 if level == 0 {
-                    let inside = self.features_at.checked_add(to).filter(|at| *at < source.len());
-                    let Some(inside) = inside else {
+                    let offset = self.features_at.checked_add(to).filter(|at| *at < source.len());
+                    let Some(offset) = offset else {
                         let bad = source.bad(
                             Class::OutOfBounds,
                             place(),
@@ -237,7 +242,7 @@ impl FgbHeader {
                         );
                         return Err(bad.into());
                     };
-                    found.push(inside);
+                    offsets.push(offset);
                     continue;
                 }
                 let (below, nodes) =
@@ -263,10 +268,10 @@ impl FgbHeader {
                 open.push((level - 1, first, u64::from(self.node_width).min(nodes - first)));
             }
         }
-        found.sort_unstable();
-        let before = found.len();
-        found.dedup();
-        if found.len() != before {
+        offsets.sort_unstable();
+        let before = offsets.len();
+        offsets.dedup();
+        if offsets.len() != before {
             let bad = source.bad(
                 Class::Duplicate,
                 Place::Byte(self.tree_at),
@@ -275,7 +280,7 @@ impl FgbHeader {
             );
             return Err(bad.into());
         }
-        Ok(found)
+        Ok(offsets)
     }
 }
 
@@ -284,38 +289,38 @@ fn fault(source: &Source, at: u64, bad: BadFeature) -> ConvertError {
     source.bad(bad.class, place, bad.expected, bad.found).into()
 }
 
-/// Which features are still to come.
+/// A cursor over the features of a file.
 #[derive(Clone, Debug)]
-struct Walk {
+struct FeatureCursor {
     at: u64,
-    number: u64,
-    /// Those that a search found, instead of all.
-    found: Option<std::vec::IntoIter<u64>>,
+    number: u64, // of features read
+    /// The offsets of the features to read; `None` for all features.
+    offsets: Option<std::vec::IntoIter<u64>>,
 }
 
-impl Walk {
-    /// The bytes of the next feature and where they lie.
+impl FeatureCursor {
+    /// Reads the next feature: its offset and its bytes.
     fn next(
         &mut self,
         source: &mut Source,
-        said: &FgbHeader,
+        header: &FgbHeader,
     ) -> Result<Option<(u64, Vec<u8>)>, ConvertError> {
-        if let Some(found) = &mut self.found {
-            match found.next() {
+        if let Some(offsets) = &mut self.offsets {
+            match offsets.next() {
                 Some(at) => self.at = at,
                 None => return Ok(None),
             }
         } else if self.at >= source.len() {
-            if said.count != 0 && self.number != said.count {
-                let expected = format!("{} features", said.count);
+            if header.count != 0 && self.number != header.count {
+                let expected = format!("{} features", header.count);
                 let found = self.number.to_string();
                 return Err(source
                     .bad(Class::Truncated, Place::Byte(self.at), expected, found)
                     .into());
             }
             return Ok(None);
-        } else if said.count != 0 && self.number == said.count {
-            let expected = format!("the end after {} features", said.count);
+        } else if header.count != 0 && self.number == header.count {
+            let expected = format!("the end after {} features", header.count);
             return Err(source.bad(Class::Trailing, Place::Byte(self.at), expected, "more").into());
         }
         let size = u64::from(Numbers(&source.read(self.at, 4, "the size of a feature")?).u32(0));
@@ -327,66 +332,68 @@ impl Walk {
     }
 }
 
-/// What the first pass finds.
+/// The result of the first pass.
 struct FirstPass {
-    seen: Seen,
+    summary: GeometrySummary,
     columns: Columns,
-    places: Vec<Option<usize>>, // of the columns of the file among those that are read
+    column_indices: Vec<Option<usize>>, // index in `columns` of each column of the file, if it is read
 }
 
-fn first_pass(
+/// Passes over the features once. Returns the types of attributes, a summary of the geometries, and notes.
+fn run_first_pass(
     source: &mut Source,
-    said: &FgbHeader,
-    mut walk: Walk,
+    header: &FgbHeader,
+    mut cursor: FeatureCursor,
     options: &ReadOptions,
 ) -> Result<(FirstPass, Vec<String>), ConvertError> {
     let mut columns = Columns::new(options.memory, NAME);
-    let (mut places, mut notes) = (Vec::new(), Vec::new());
-    for one in &said.columns {
-        let wanted =
-            options.columns.fields.as_ref().is_none_or(|wanted| wanted.contains(&one.name));
-        places.push(match one.dtype().filter(|_| wanted) {
-            Some(dtype) => Some(columns.declare(&one.name, dtype)?),
+    let (mut column_indices, mut notes) = (Vec::new(), Vec::new());
+    for column in &header.columns {
+        let is_selected =
+            options.columns.fields.as_ref().is_none_or(|names| names.contains(&column.name));
+        column_indices.push(match column.dtype().filter(|_| is_selected) {
+            Some(dtype) => Some(columns.declare(&column.name, dtype)?),
             None => {
-                notes.push(format!("column {:?}", one.name));
+                notes.push(format!("column {:?}", column.name));
                 None
             }
         });
     }
-    let (mut seen, mut shape, mut nowhere) = (Seen::default(), Shape::default(), 0_u64);
-    while let Some((at, raw)) = walk.next(source, said)? {
+    let (mut summary, mut shape) = (GeometrySummary::default(), Shape::default());
+    let mut empty_features = 0_u64;
+    while let Some((at, raw)) = cursor.next(source, header)? {
         let root = Table::root(&raw).map_err(|stray| fault(source, at, stray.into()))?;
-        read_shape(&root, said.kind, &mut shape).map_err(|bad| fault(source, at, bad))?;
-        if !is_inside(&shape, options.bounds.as_ref()) {
+        read_shape(&root, header.kind, &mut shape).map_err(|bad| fault(source, at, bad))?;
+        if !intersects_bounds(&shape, options.bounds.as_ref()) {
             continue;
         }
-        if !seen.add(&shape) {
-            let expected = format!("positions of {} numbers, as before", seen.axes);
+        if !summary.add(&shape) {
+            let expected = format!("positions of {} numbers, as before", summary.axes);
             return Err(source
                 .bad(Class::BadShape, Place::Byte(at), expected, shape.axes.to_string())
                 .into());
         }
-        nowhere += u64::from(shape.parts.is_empty());
-        let mut room = Ok(());
-        let done = read_cells(&root, &said.columns, |number, cell| {
-            if let (Some(Some(at)), Ok(())) = (places.get(number), &room) {
-                room = columns.note(*at, &cell);
+        empty_features += u64::from(shape.parts.is_empty());
+        let mut noted = Ok(());
+        let cells = read_cells(&root, &header.columns, |number, cell| {
+            if let (Some(Some(at)), Ok(())) = (column_indices.get(number), &noted) {
+                noted = columns.note(*at, &cell);
             }
             Ok(())
         });
-        done.map_err(|bad| fault(source, at, bad))?;
-        room?;
+        cells.map_err(|bad| fault(source, at, bad))?;
+        noted?;
         columns.end_row();
     }
     notes.extend(columns.settle());
-    if nowhere > 0 {
-        notes.push(format!("{nowhere} features have no place: objects without vertices"));
+    if empty_features > 0 {
+        notes.push(format!("{empty_features} features have no place: objects without vertices"));
     }
-    Ok((FirstPass { seen, columns, places }, notes))
+    Ok((FirstPass { summary, columns, column_indices }, notes))
 }
 
-/// Whether the box of a shape meets that one.
-fn is_inside(shape: &Shape, bounds: Option<&Bounds>) -> bool {
+/// Checks whether the bounding box of a shape intersects `bounds`. An empty shape does not.
+fn intersects_bounds(shape: &Shape, bounds: Option<&Bounds>) -> bool {
     let Some(bounds) = bounds else { return true };
     let axes = shape.axes.max(1);
     (0..axes.min(bounds.min.len())).all(|axis| {
@@ -398,14 +405,14 @@ fn is_inside(shape: &Shape, bounds: Option<&Bounds>) -> bool {
     }) && !shape.parts.is_empty()
 }
 
-/// A file in the course of being read.
+/// The second pass: makes pieces of the features.
 struct Pieces {
     source: Source,
-    said: FgbHeader,
-    walk: Walk,
-    rows: Rows,
+    file_header: FgbHeader,
+    cursor: FeatureCursor,
+    rows: FeatureBatcher,
     shape: Shape,
-    places: Vec<Option<usize>>,
+    column_indices: Vec<Option<usize>>,
     bounds: Option<Bounds>,
 }
 
@@ -415,25 +422,25 @@ impl Pieces {
             if let Some(piece) = self.rows.pop() {
                 return Ok(Some(piece));
             }
-            let Some((at, raw)) = self.walk.next(&mut self.source, &self.said)? else {
+            let Some((at, raw)) = self.cursor.next(&mut self.source, &self.file_header)? else {
                 self.rows.end_batch()?;
                 return Ok(self.rows.pop());
             };
             let root = Table::root(&raw).map_err(|stray| fault(&self.source, at, stray.into()))?;
-            read_shape(&root, self.said.kind, &mut self.shape)
+            read_shape(&root, self.file_header.kind, &mut self.shape)
                 .map_err(|bad| fault(&self.source, at, bad))?;
-            if !is_inside(&self.shape, self.bounds.as_ref()) {
+            if !intersects_bounds(&self.shape, self.bounds.as_ref()) {
                 continue;
             }
             let row = self.rows.row();
-            let (columns, places) = (&mut self.rows.columns, &self.places);
-            let done = read_cells(&root, &self.said.columns, |number, cell| {
-                if let Some(Some(at)) = places.get(number) {
+            let (columns, indices) = (&mut self.rows.columns, &self.column_indices);
+            let cells = read_cells(&root, &self.file_header.columns, |number, cell| {
+                if let Some(Some(at)) = indices.get(number) {
                     columns.push(*at, row, &cell);
                 }
                 Ok(())
             });
-            done.map_err(|bad| fault(&self.source, at, bad))?;
+            cells.map_err(|bad| fault(&self.source, at, bad))?;
             self.rows.push(&self.shape)?;
         }
     }
@@ -442,7 +449,7 @@ impl Pieces {
 const NAME: &str = "FlatGeobuf";
 const MAX_HEADER_BYTES: u64 = 64 << 20;
 const NODE_BYTES: u64 = 40;
-/// Nodes that wait in a search: a tree has far fewer.
+/// Nodes on the stack of a search. A valid tree has far fewer.
 const MAX_OPEN_NODES: usize = 1 << 20;
 
 #[cfg(test)]
@@ -455,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_have_their_features() {
+    fn reads_the_features_of_gdal_files() {
         check_features("flatgeobuf", &options());
         check_features("flatgeobuf", &ReadOptions { batch_rows: 2, ..options() });
     }
@@ -466,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_box_finds_what_all_features_have_in_it() {
+    fn a_box_selects_the_features_that_lie_in_it() {
         let path = folder("flatgeobuf").join("tree.fgb");
         let all = read_all(&path, &options()).unwrap();
         let numbers: Vec<f64> =
@@ -478,11 +485,11 @@ mod tests {
         };
         let bounds =
             Bounds { min: vec![middle(0, 2), middle(1, 3)], max: vec![middle(0, 6), middle(1, 8)] };
-        let wanted = numbers.chunks(2).filter(|point| bounds.contains(point)).count();
+        let inside = numbers.chunks(2).filter(|point| bounds.contains(point)).count();
         let some =
             read_all(&path, &ReadOptions { bounds: Some(bounds.clone()), ..options() }).unwrap();
-        assert!(wanted > 0 && wanted < all.rows, "{wanted} of {}", all.rows);
-        assert_eq!((some.rows, some.objects.len()), (wanted, wanted));
+        assert!(inside > 0 && inside < all.rows, "{inside} of {}", all.rows);
+        assert_eq!((some.rows, some.objects.len()), (inside, inside));
         let broken = folder("flatgeobuf").join("broken/tree_offset.fgb");
         let error = read_all(&broken, &ReadOptions { bounds: Some(bounds), ..options() }).err();
         assert_eq!(error.map(|error| error.class()), Some(zvf_format::Class::OutOfBounds));

@@ -1,4 +1,4 @@
-//! A feature taken apart: its geometry, its attributes, its id.
+//! Parser of a feature: its geometry, its attributes, its id.
 
 use zvf_format::Class;
 
@@ -7,7 +7,7 @@ use crate::ConvertError;
 use crate::error::BadInput;
 use crate::read::features::{Cell, PartKind, Shape};
 
-/// Where the parts of a feature lie in its text.
+/// The members of a feature, as parts of its text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Feature<'a> {
     pub(super) geometry: Option<Text<'a>>,
@@ -16,90 +16,94 @@ pub(super) struct Feature<'a> {
 }
 
 impl<'a> Feature<'a> {
-    /// The members of an object, which is a feature or a geometry.
-    pub(super) fn find(mut text: Text<'a>) -> Result<Self, ConvertError> {
-        let whole = text;
+    /// Parses an object, which is a feature or a geometry.
+    pub(super) fn parse(mut text: Text<'a>) -> Result<Self, ConvertError> {
+        let object = text;
         let (mut feature, mut kind) = (Self::default(), None);
-        text.members(|key, text| {
-            let here = *text;
+        text.read_members(|key, text| {
+            let start = *text;
             let slot = match &*key {
                 "geometry" => &mut feature.geometry,
                 "properties" => &mut feature.properties,
                 "id" => &mut feature.id,
                 "type" => {
-                    kind = Some(text.string()?);
+                    kind = Some(text.read_string()?);
                     return Ok(());
                 }
                 _ => {
-                    text.value()?;
+                    text.read_value()?;
                     return Ok(());
                 }
             };
-            if slot.replace(here).is_some() {
+            if slot.replace(start).is_some() {
                 let twice =
-                    here.bad(Class::Duplicate, "each member once", format!("{key:?} twice"));
+                    start.bad(Class::Duplicate, "each member once", format!("{key:?} twice"));
                 return Err(twice.into());
             }
-            text.value()?;
+            text.read_value()?;
             Ok(())
         })?;
-        text.end()?;
+        text.expect_end()?;
         match kind.as_deref() {
             Some("Feature") => Ok(feature),
             Some(kind) if is_geometry(kind) => {
-                Ok(Self { geometry: Some(whole), ..Self::default() })
+                Ok(Self { geometry: Some(object), ..Self::default() })
             }
             found => {
                 let found = found.map_or_else(|| "none".to_owned(), |kind| format!("{kind:?}"));
                 let expected = "the type Feature, FeatureCollection or a geometry";
-                Err(whole.bad(Class::BadTag, expected, found).into())
+                Err(object.bad(Class::BadTag, expected, found).into())
             }
         }
     }
 
-    /// Its positions.
-    pub(super) fn shape(&self, shape: &mut Shape, dropped: &mut bool) -> Result<(), ConvertError> {
+    /// Reads the geometry into `shape`. Sets `has_extra_numbers` if a position has more than three numbers.
+    pub(super) fn read_shape(
+        &self,
+        shape: &mut Shape,
+        has_extra_numbers: &mut bool,
+    ) -> Result<(), ConvertError> {
         shape.clear();
         let Some(text) = self.geometry else { return Ok(()) };
         let mut waiting = vec![text];
         while let Some(mut text) = waiting.pop() {
-            if text.peek() == b'n' && text.word("null") {
+            if text.peek() == b'n' && text.take_word("null") {
                 continue;
             }
-            let inner = geometry(text, shape, dropped)?;
+            let inner = read_geometry(text, shape, has_extra_numbers)?;
             waiting.extend(inner.into_iter().rev());
         }
         Ok(())
     }
 
-    /// Its attributes, each with its name.
-    pub(super) fn cells(
+    /// Calls `cell` with the name, the value and the text of each attribute.
+    pub(super) fn visit_cells(
         &self,
         mut cell: impl FnMut(&str, Cell<'a>, Text<'a>) -> Result<(), ConvertError>,
     ) -> Result<(), ConvertError> {
         if let Some(mut id) = self.id {
-            let here = id;
-            cell("id", read_cell(&mut id)?, here)?;
+            let start = id;
+            cell("id", read_cell(&mut id)?, start)?;
         }
         let Some(mut text) = self.properties else { return Ok(()) };
-        if text.peek() == b'n' && text.word("null") {
+        if text.peek() == b'n' && text.take_word("null") {
             return Ok(());
         }
-        text.members(|key, text| {
-            let here = *text;
+        text.read_members(|key, text| {
+            let start = *text;
             let value = read_cell(text)?;
             let name = if *key == *"id" && self.id.is_some() { "properties.id" } else { &*key };
-            cell(name, value, here)
+            cell(name, value, start)
         })
     }
 }
 
 pub(super) fn is_geometry(kind: &str) -> bool {
-    kind == "GeometryCollection" || depth_of(kind).is_some()
+    kind == "GeometryCollection" || part_kind_and_depth(kind).is_some()
 }
 
-/// What a geometry is made of, and how deep its positions lie.
-fn depth_of(kind: &str) -> Option<(PartKind, usize)> {
+/// Returns the kind of the parts of a geometry, and how deep the arrays of its positions are nested.
+fn part_kind_and_depth(kind: &str) -> Option<(PartKind, usize)> {
     Some(match kind {
         "Point" => (PartKind::Point, 0),
         "MultiPoint" => (PartKind::Point, 1),
@@ -111,28 +115,28 @@ fn depth_of(kind: &str) -> Option<(PartKind, usize)> {
     })
 }
 
-/// Takes in a geometry; those of a collection are yet to be.
-fn geometry<'a>(
+/// Reads a geometry. Returns the members of a collection, which are not read yet.
+fn read_geometry<'a>(
     mut text: Text<'a>,
     shape: &mut Shape,
-    dropped: &mut bool,
+    has_extra_numbers: &mut bool,
 ) -> Result<Vec<Text<'a>>, ConvertError> {
     let (mut kind, mut coordinates, mut inner) = (None, None, Vec::new());
-    let whole = text;
-    text.members(|key, text| {
+    let object = text;
+    text.read_members(|key, text| {
         match &*key {
-            "type" => kind = Some(text.string()?),
+            "type" => kind = Some(text.read_string()?),
             "coordinates" => {
                 coordinates = Some(*text);
-                text.value()?;
+                text.read_value()?;
             }
-            "geometries" => text.items(|text| {
+            "geometries" => text.read_items(|text| {
                 inner.push(*text);
-                text.value()?;
+                text.read_value()?;
                 Ok(())
             })?,
             _ => {
-                text.value()?;
+                text.read_value()?;
             }
         }
         Ok(())
@@ -141,36 +145,36 @@ fn geometry<'a>(
     if kind == "GeometryCollection" {
         return Ok(inner);
     }
-    let Some((part, depth)) = depth_of(&kind) else {
-        let bad = whole.bad(Class::BadTag, "a type of geometry", format!("{kind:?}"));
+    let Some((part, depth)) = part_kind_and_depth(&kind) else {
+        let bad = object.bad(Class::BadTag, "a type of geometry", format!("{kind:?}"));
         return Err(bad.into());
     };
     let Some(mut coordinates) = coordinates else {
         let expected = format!("the coordinates of a {kind}");
-        return Err(whole.bad(Class::NotFound, expected, "none").into());
+        return Err(object.bad(Class::NotFound, expected, "none").into());
     };
-    positions(&mut coordinates, part, depth, shape, dropped)?;
+    read_positions(&mut coordinates, part, depth, shape, has_extra_numbers)?;
     Ok(Vec::new())
 }
 
-/// Takes in positions `depth` arrays deep.
-fn positions(
+/// Reads positions that are nested in `depth` arrays.
+fn read_positions(
     text: &mut Text<'_>,
     part: PartKind,
     depth: usize,
     shape: &mut Shape,
-    dropped: &mut bool,
+    has_extra_numbers: &mut bool,
 ) -> Result<(), ConvertError> {
     match (depth, part) {
         (0, _) => {
-            let len = usize::from(position(text, shape, dropped)?);
+            let len = usize::from(read_position(text, shape, has_extra_numbers)?);
             shape.end_part(part, len);
             Ok(())
         }
         (1, PartKind::Line | PartKind::Ring) => {
             let mut len = 0;
-            text.items(|text| {
-                if !position(text, shape, dropped)? {
+            text.read_items(|text| {
+                if !read_position(text, shape, has_extra_numbers)? {
                     return Err(text.bad(Class::BadShape, "a position", "an empty one").into());
                 }
                 len += 1;
@@ -179,29 +183,31 @@ fn positions(
             shape.end_part(part, len);
             Ok(())
         }
-        _ => text.items(|text| positions(text, part, depth - 1, shape, dropped)),
+        _ => {
+            text.read_items(|text| read_positions(text, part, depth - 1, shape, has_extra_numbers))
+        }
     }
 }
 
-/// Takes in a position; false where it is empty.
-fn position(
+/// Reads a position. Returns `false` if it is empty.
+fn read_position(
     text: &mut Text<'_>,
     shape: &mut Shape,
-    dropped: &mut bool,
+    has_extra_numbers: &mut bool,
 ) -> Result<bool, ConvertError> {
-    let here = *text;
+    let start = *text;
     let mut numbers = 0;
     if text.peek() != b'[' {
         return Err(text
             .bad(Class::BadShape, "a position: an array of numbers", "another value")
             .into());
     }
-    text.items(|text| {
+    text.read_items(|text| {
         let place = *text;
         if !matches!(text.peek(), b'-' | b'0'..=b'9') {
             return Err(place.bad(Class::BadShape, "a number", "another value").into());
         }
-        let number: Option<f64> = text.number()?.parse().ok().filter(|x: &f64| x.is_finite());
+        let number: Option<f64> = text.read_number()?.parse().ok().filter(|x: &f64| x.is_finite());
         let Some(number) = number else {
             return Err(place.bad(Class::Overflow, "a number of float64", "a larger one").into());
         };
@@ -209,7 +215,7 @@ fn position(
         if numbers <= 3 {
             shape.positions.push(number);
         } else {
-            *dropped = true;
+            *has_extra_numbers = true;
         }
         Ok(())
     })?;
@@ -222,30 +228,30 @@ fn position(
             0 => "positions of 2 or 3 numbers".to_owned(),
             axes => format!("positions of {axes} numbers, as before"),
         };
-        return Err(here.bad(Class::BadShape, expected, numbers.to_string()).into());
+        return Err(start.bad(Class::BadShape, expected, numbers.to_string()).into());
     }
     shape.axes = axes;
     Ok(true)
 }
 
-/// A value of an attribute.
+/// Reads the value of an attribute.
 fn read_cell<'a>(text: &mut Text<'a>) -> Result<Cell<'a>, BadInput> {
     Ok(match text.peek() {
-        b'"' => Cell::Text(text.string()?),
-        b'{' | b'[' => Cell::Text(nested_text(text.value()?).into()),
-        b't' if text.word("true") => Cell::Bool(true),
-        b'f' if text.word("false") => Cell::Bool(false),
-        b'n' if text.word("null") => Cell::Missing,
+        b'"' => Cell::Text(text.read_string()?),
+        b'{' | b'[' => Cell::Text(nested_text(text.read_value()?).into()),
+        b't' if text.take_word("true") => Cell::Bool(true),
+        b'f' if text.take_word("false") => Cell::Bool(false),
+        b'n' if text.take_word("null") => Cell::Missing,
         _ => {
-            let here = *text;
-            number(text.number()?).ok_or_else(|| {
-                here.bad(Class::Overflow, "a number of float64", format!("a larger one in {NAME}"))
+            let start = *text;
+            parse_number(text.read_number()?).ok_or_else(|| {
+                start.bad(Class::Overflow, "a number of float64", format!("a larger one in {NAME}"))
             })?
         }
     })
 }
 
-fn number(text: &str) -> Option<Cell<'static>> {
+fn parse_number(text: &str) -> Option<Cell<'static>> {
     if let Ok(n) = text.parse::<i64>() {
         return Some(Cell::Int(n));
     }

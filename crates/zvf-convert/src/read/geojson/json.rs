@@ -1,7 +1,6 @@
-//! JSON as `GeoJSON` needs it: values found in a stream, then taken apart where they lie.
+//! Pull parser of JSON for `GeoJSON`: finds values in a stream, then parses them in place.
 //!
-//! Depth is bounded, nothing is built for numbers, and what is no JSON is refused: `NaN`, a comma too many, text
-//! that is not UTF-8.
+//! Depth is bounded and no tree is built. Invalid JSON is refused: `NaN`, extra commas, text that is not UTF-8.
 
 use std::borrow::Cow;
 
@@ -13,7 +12,7 @@ use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use crate::read::source::Sequence;
 
-/// Takes the bytes of the next value to `into`; at most `max_bytes` of them.
+/// Moves the bytes of the next value to `into`, at most `max_bytes`.
 pub(super) fn take_value(
     from: &mut Sequence<'_>,
     into: &mut Vec<u8>,
@@ -79,7 +78,7 @@ pub(super) fn take_value(
     }
 }
 
-/// The next byte that is not white space.
+/// Skips white space and returns the next byte, without taking it.
 pub(super) fn next_byte(from: &mut Sequence<'_>) -> Result<Option<u8>, ConvertError> {
     loop {
         let shown = from.peek()?;
@@ -96,32 +95,32 @@ pub(super) fn next_byte(from: &mut Sequence<'_>) -> Result<Option<u8>, ConvertEr
     }
 }
 
-/// Takes that byte, or it is an error.
-pub(super) fn take_byte(from: &mut Sequence<'_>, wanted: u8) -> Result<(), ConvertError> {
-    let expected = format!("{:?}", char::from(wanted));
+/// Takes the next byte, which must be `byte`.
+pub(super) fn take_byte(from: &mut Sequence<'_>, byte: u8) -> Result<(), ConvertError> {
+    let expected = format!("{:?}", char::from(byte));
     match next_byte(from)? {
-        Some(byte) if byte == wanted => {
+        Some(next) if next == byte => {
             from.take(1);
             Ok(())
         }
-        Some(byte) => {
-            let found = format!("{:?}", char::from(byte));
+        Some(next) => {
+            let found = format!("{:?}", char::from(next));
             Err(from.bad(Class::Encoding, expected, found).into())
         }
         None => Err(from.bad(Class::Truncated, expected, "the end").into()),
     }
 }
 
-/// A value in memory, taken apart from front to back.
+/// A parser of a value in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text<'a> {
     text: &'a str,
     used: usize,
-    at: u64, // of the text in the file
+    at: u64, // offset of the text in the file
 }
 
 impl<'a> Text<'a> {
-    /// The bytes of a value that lies at `at`.
+    /// Creates a parser of the bytes of a value at offset `at` of the file.
     pub(super) fn new(bytes: &'a [u8], at: u64) -> Result<Self, BadInput> {
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Self { text, used: 0, at }),
@@ -138,7 +137,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// A fault at what comes next.
+    /// Returns an error at the next byte.
     pub(super) fn bad(
         &self,
         class: Class,
@@ -149,7 +148,7 @@ impl<'a> Text<'a> {
         BadInput::new(class, NAME, Place::Byte(at), expected, found)
     }
 
-    /// The next byte that is not white space; 0 at the end.
+    /// Skips white space and returns the next byte, or 0 at the end.
     pub(super) fn peek(&mut self) -> u8 {
         let rest = self.text.as_bytes().get(self.used..).unwrap_or_default();
         let blank =
@@ -158,31 +157,32 @@ impl<'a> Text<'a> {
         rest.get(blank).copied().unwrap_or(0)
     }
 
-    /// Takes the next byte if it is this one.
-    pub(super) fn take_if(&mut self, wanted: u8) -> bool {
-        let found = self.peek() == wanted;
+    /// Takes the next byte if it is `byte`. Returns whether it is.
+    pub(super) fn take_if(&mut self, byte: u8) -> bool {
+        let found = self.peek() == byte;
         self.used += usize::from(found);
         found
     }
 
-    pub(super) fn expect(&mut self, wanted: u8) -> Result<(), BadInput> {
-        if self.take_if(wanted) {
+    /// Takes the next byte, which must be `byte`.
+    pub(super) fn expect(&mut self, byte: u8) -> Result<(), BadInput> {
+        if self.take_if(byte) {
             return Ok(());
         }
         let found = self.peek();
-        Err(self.bad(Class::Encoding, format!("{:?}", char::from(wanted)), show(found)))
+        Err(self.bad(Class::Encoding, format!("{:?}", char::from(byte)), show(found)))
     }
 
-    /// Nothing may follow.
-    pub(super) fn end(&mut self) -> Result<(), BadInput> {
+    /// Checks that nothing follows.
+    pub(super) fn expect_end(&mut self) -> Result<(), BadInput> {
         match self.peek() {
             0 => Ok(()),
             found => Err(self.bad(Class::Encoding, "the end of a value", show(found))),
         }
     }
 
-    /// A text in quotes.
-    pub(super) fn string(&mut self) -> Result<Cow<'a, str>, BadInput> {
+    /// Reads a string.
+    pub(super) fn read_string(&mut self) -> Result<Cow<'a, str>, BadInput> {
         self.expect(b'"')?;
         let rest = self.text.get(self.used..).unwrap_or_default();
         let mut escaped = false;
@@ -211,8 +211,8 @@ impl<'a> Text<'a> {
         Ok(text)
     }
 
-    /// A number as it is spelled.
-    pub(super) fn number(&mut self) -> Result<&'a str, BadInput> {
+    /// Reads a number and returns its text.
+    pub(super) fn read_number(&mut self) -> Result<&'a str, BadInput> {
         self.peek();
         let rest = self.text.get(self.used..).unwrap_or_default();
         let end = rest
@@ -227,8 +227,8 @@ impl<'a> Text<'a> {
         Ok(number)
     }
 
-    /// The rest of a word such as `null`; whether it is there.
-    pub(super) fn word(&mut self, word: &str) -> bool {
+    /// Takes a word such as `null` if it is next. Returns whether it is.
+    pub(super) fn take_word(&mut self, word: &str) -> bool {
         self.peek();
         let found = self.text.get(self.used..).is_some_and(|rest| rest.starts_with(word));
         if found {
@@ -237,8 +237,8 @@ impl<'a> Text<'a> {
         found
     }
 
-    /// Passes over a value; its text.
-    pub(super) fn value(&mut self) -> Result<&'a str, BadInput> {
+    /// Reads a value of any type and returns its text.
+    pub(super) fn read_value(&mut self) -> Result<&'a str, BadInput> {
         self.peek();
         let start = self.used;
         let mut open: Vec<u8> = Vec::new();
@@ -251,18 +251,18 @@ impl<'a> Text<'a> {
                     let close = if byte == b'{' { b'}' } else { b']' };
                     if !self.take_if(close) {
                         if byte == b'{' {
-                            self.key()?;
+                            self.read_key()?;
                         }
                         continue;
                     }
                     open.pop();
                 }
-                b'"' => drop(self.string()?),
-                b't' if self.word("true") => {}
-                b'f' if self.word("false") => {}
-                b'n' if self.word("null") => {}
+                b'"' => drop(self.read_string()?),
+                b't' if self.take_word("true") => {}
+                b'f' if self.take_word("false") => {}
+                b'n' if self.take_word("null") => {}
                 _ => {
-                    self.number()?;
+                    self.read_number()?;
                 }
             }
             loop {
@@ -271,7 +271,7 @@ impl<'a> Text<'a> {
                 };
                 if self.take_if(b',') {
                     if *inner == b'{' {
-                        self.key()?;
+                        self.read_key()?;
                     }
                     break;
                 }
@@ -282,15 +282,15 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The name of a member and its colon.
-    pub(super) fn key(&mut self) -> Result<Cow<'a, str>, BadInput> {
-        let key = self.string()?;
+    /// Reads the name of a member and its colon.
+    pub(super) fn read_key(&mut self) -> Result<Cow<'a, str>, BadInput> {
+        let key = self.read_string()?;
         self.expect(b':')?;
         Ok(key)
     }
 
-    /// Passes over an object, member by member.
-    pub(super) fn members(
+    /// Reads an object. Calls `member` with each name; it must read the value.
+    pub(super) fn read_members(
         &mut self,
         mut member: impl FnMut(Cow<'a, str>, &mut Self) -> Result<(), ConvertError>,
     ) -> Result<(), ConvertError> {
@@ -299,7 +299,7 @@ impl<'a> Text<'a> {
             return Ok(());
         }
         loop {
-            let key = self.key()?;
+            let key = self.read_key()?;
             member(key, self)?;
             if !self.take_if(b',') {
                 return Ok(self.expect(b'}')?);
@@ -307,8 +307,8 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Passes over an array, item by item.
-    pub(super) fn items(
+    /// Reads an array. Calls `item` for each item; it must read the item.
+    pub(super) fn read_items(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<(), ConvertError>,
     ) -> Result<(), ConvertError> {
@@ -329,15 +329,15 @@ fn show(byte: u8) -> String {
     if byte == 0 { "the end".to_owned() } else { format!("{:?}", char::from(byte)) }
 }
 
-/// The grammar of numbers: `-12.5e+3`.
+/// Checks the grammar of numbers, such as `-12.5e+3`.
 fn is_number(text: &[u8]) -> bool {
     let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let text = text.strip_prefix(b"-").unwrap_or(text);
-    let whole = digits(text);
-    if whole == 0 || (whole > 1 && text.starts_with(b"0")) {
+    let digit_count = digits(text);
+    if digit_count == 0 || (digit_count > 1 && text.starts_with(b"0")) {
         return false;
     }
-    let mut rest = text.get(whole..).unwrap_or_default();
+    let mut rest = text.get(digit_count..).unwrap_or_default();
     if let Some(after) = rest.strip_prefix(b".") {
         let part = digits(after);
         if part == 0 {
@@ -352,7 +352,7 @@ fn is_number(text: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// A value that is no number, text or truth, as one line of text: `{"k": [1, 2]}`.
+/// Formats an object or an array as one line of text: `{"k": [1, 2]}`.
 pub(super) fn nested_text(text: &str) -> String {
     let Ok(value) = serde_json::from_str::<Json>(text) else { return text.to_owned() };
     let mut out = String::new();
@@ -387,5 +387,5 @@ fn write_json(value: &Json, out: &mut String) {
 }
 
 pub(super) const NAME: &str = "GeoJSON";
-/// Values in values.
+/// Depth of nested values.
 const MAX_DEPTH: usize = 64;

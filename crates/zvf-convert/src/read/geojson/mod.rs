@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! {"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": …, "properties": {…}}, …]}
-//! {"type": "Feature", …}            a line each, with or without a record separator before it (RFC 8142)
+//! {"type": "Feature", …}            one a line, with or without a record separator before it (RFC 8142)
 //! ```
 //!
-//! The file is passed over twice: the first time settles axes, kinds and the types of attributes, the second
-//! yields them. At any time one feature is in memory, and the different texts of attributes. Members come in any
-//! order. Positions of two or three numbers are read, further numbers are left out; both in one file are refused.
+//! The file is read in two passes: the first one finds the axes, the kinds and the types of attributes, the second one
+//! yields the features. One feature is in memory at a time, and the distinct texts of attributes. Members may come in any
+//! order. Positions have two or three numbers, the same in the whole file; further numbers are left out.
 //!
-//! Without a `crs` member (which RFC 7946 did away with) coordinates are degrees of WGS 84, longitude first.
+//! Without a `crs` member (RFC 7946 removed it) coordinates are degrees of WGS 84, longitude first.
 
 mod feature;
 mod json;
@@ -20,7 +20,7 @@ use zvf_format::Class;
 use self::feature::Feature;
 use self::json::{NAME, Text, next_byte, take_byte, take_value};
 use super::crs;
-use super::features::{Cell, Columns, Rows, Seen, Shape};
+use super::features::{Cell, Columns, FeatureBatcher, GeometrySummary, Shape};
 use super::input::Bytes;
 use super::roles::axes;
 use super::source::{Sequence, Source};
@@ -31,36 +31,36 @@ use crate::ConvertError;
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let mut source = Source::open(bytes, options.memory)?;
     let mut first = FirstPass::new(options);
-    let said = walk_features(&mut source, 0, options.memory, &mut |feature| first.add(&feature))?;
-    first.settle();
+    let info = visit_features(&mut source, 0, options.memory, &mut |feature| first.add(&feature))?;
+    first.finish();
     if first.columns.is_mixed() {
-        walk_features(&mut source, 0, options.memory, &mut |feature| first.relabel(&feature))?;
+        visit_features(&mut source, 0, options.memory, &mut |feature| first.relabel(&feature))?;
     }
-    let (kind, other_kinds) = first.seen.choose(options, NAME)?;
-    let axis_count = first.seen.axes.max(2);
+    let (kind, other_kinds) = first.summary.choose(options, NAME)?;
+    let axis_count = first.summary.axes.max(2);
     let width = u32::try_from(axis_count).unwrap_or(2);
-    let crs = said.crs.clone().unwrap_or_else(|| Json::from("OGC:CRS84"));
+    let crs = info.crs.clone().unwrap_or_else(|| Json::from("OGC:CRS84"));
     let unit = crs::unit(&crs).or_else(|| crs.as_str().and_then(unit_of_code));
     let mut columns = first.columns;
     let header = Header {
         objects: true,
         object_fields: columns.take(0)?,
         other_kinds,
-        vertices: Some(first.seen.vertices),
+        vertices: Some(first.summary.vertices),
         left_out: first.notes,
-        records: vec![("geo".to_owned(), said.record())],
+        records: vec![("geo".to_owned(), info.record())],
         ..Header::new(kind, axes(width), column(super::features::FLOAT64, width, Vec::new())?)
     };
     let header = with_units(Header { crs: Some(crs), ..header }, unit);
-    let rows = Rows::new(kind, axis_count, columns, options.batch_rows.max(1));
-    let walk = Walk::new(0);
+    let rows = FeatureBatcher::new(kind, axis_count, columns, options.batch_rows.max(1));
+    let cursor = FeatureCursor::new(0);
     let memory = options.memory;
     let mut pieces =
-        Pieces { source, walk, rows, memory, shape: Shape::default(), raw: Vec::new() };
+        Pieces { source, cursor, rows, memory, shape: Shape::default(), raw: Vec::new() };
     Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
-/// Horizontal axes in `unit`; a height in metres where they are degrees.
+/// Sets the unit of all axes; a height is in metres where the unit is degrees.
 pub(super) fn with_units(mut header: Header, unit: Option<&'static str>) -> Header {
     if let Some(unit) = unit {
         let units = (0..header.axes.len()).map(|axis| match (unit, axis) {
@@ -76,14 +76,14 @@ fn unit_of_code(code: &str) -> Option<&'static str> {
     crs::is_wgs84(code).then_some("degree")
 }
 
-/// What a collection says besides its features.
+/// The members of a collection besides its features.
 #[derive(Clone, Debug, Default)]
-struct Said {
+struct CollectionInfo {
     crs: Option<Json>,
     name: Option<String>,
 }
 
-impl Said {
+impl CollectionInfo {
     fn record(&self) -> Json {
         let mut record = serde_json::Map::new();
         record.insert("format".into(), "geojson".into());
@@ -94,48 +94,48 @@ impl Said {
     }
 }
 
-/// What the first pass finds.
+/// The first pass over a file: finds kinds, axes and the types of attributes.
 struct FirstPass {
-    seen: Seen,
+    summary: GeometrySummary,
     columns: Columns,
     shape: Shape,
-    nowhere: u64,
-    dropped: bool,
+    empty_features: u64,
+    has_extra_numbers: bool, // a position has more than three numbers
     notes: Vec<String>,
 }
 
 impl FirstPass {
     fn new(options: &ReadOptions) -> Self {
         Self {
-            seen: Seen::default(),
+            summary: GeometrySummary::default(),
             columns: Columns::new(options.memory, NAME),
             shape: Shape::default(),
-            nowhere: 0,
-            dropped: false,
+            empty_features: 0,
+            has_extra_numbers: false,
             notes: Vec::new(),
         }
     }
 
     fn add(&mut self, feature: &Feature<'_>) -> Result<(), ConvertError> {
-        feature.shape(&mut self.shape, &mut self.dropped)?;
-        if !self.seen.add(&self.shape) {
-            let expected = format!("positions of {} numbers, as before", self.seen.axes);
+        feature.read_shape(&mut self.shape, &mut self.has_extra_numbers)?;
+        if !self.summary.add(&self.shape) {
+            let expected = format!("positions of {} numbers, as before", self.summary.axes);
             let found = self.shape.axes.to_string();
-            let place = feature.geometry.map(|text| text.bad(Class::BadShape, expected, found));
-            return Err(place.map_or_else(|| ConvertError::NoFormat { path: None }, Into::into));
+            let bad = feature.geometry.map(|text| text.bad(Class::BadShape, expected, found));
+            return Err(bad.map_or_else(|| ConvertError::NoFormat { path: None }, Into::into));
         }
         if self.shape.parts.is_empty() {
-            self.nowhere += 1;
+            self.empty_features += 1;
         }
         let columns = &mut self.columns;
-        let mut seen: Vec<usize> = Vec::new();
-        feature.cells(|name, cell, here| {
+        let mut set_columns: Vec<usize> = Vec::new();
+        feature.visit_cells(|name, cell, text| {
             let at = columns.find_or_add(name)?;
-            if seen.contains(&at) {
+            if set_columns.contains(&at) {
                 let found = format!("{name:?} twice");
-                return Err(here.bad(Class::Duplicate, "each member once", found).into());
+                return Err(text.bad(Class::Duplicate, "each member once", found).into());
             }
-            seen.push(at);
+            set_columns.push(at);
             columns.note(at, &cell)
         })?;
         self.columns.end_row();
@@ -144,42 +144,42 @@ impl FirstPass {
 
     fn relabel(&mut self, feature: &Feature<'_>) -> Result<(), ConvertError> {
         let columns = &mut self.columns;
-        feature.cells(|name, cell, _| {
+        feature.visit_cells(|name, cell, _| {
             let at = columns.find_or_add(name)?;
             columns.relabel(at, &cell)
         })
     }
 
-    fn settle(&mut self) {
+    fn finish(&mut self) {
         self.notes.extend(self.columns.settle());
-        if self.dropped {
+        if self.has_extra_numbers {
             self.notes.push("numbers of positions after the third".to_owned());
         }
-        if self.nowhere > 0 {
-            self.notes
-                .push(format!("{} features have no place: objects without vertices", self.nowhere));
+        if self.empty_features > 0 {
+            let count = self.empty_features;
+            self.notes.push(format!("{count} features have no place: objects without vertices"));
         }
     }
 }
 
-/// Where a pass over the file stands.
+/// A cursor over the features of a file.
 #[derive(Clone, Debug)]
-struct Walk {
+struct FeatureCursor {
     at: u64,
-    inside: bool, // of the list of features
-    any: bool,
-    said: Said,
-    kind: Option<String>, // of the object that is passed over
-    has_list: bool,
+    in_list: bool,  // the cursor is in a list of features
+    has_item: bool, // the list had a feature before the cursor
+    info: CollectionInfo,
+    kind: Option<String>, // `type` of the current top-level object
+    has_list: bool,       // the current top-level object has a list of features
 }
 
-impl Walk {
+impl FeatureCursor {
     const fn new(at: u64) -> Self {
-        let said = Said { crs: None, name: None };
-        Self { at, inside: false, any: false, said, kind: None, has_list: false }
+        let info = CollectionInfo { crs: None, name: None };
+        Self { at, in_list: false, has_item: false, info, kind: None, has_list: false }
     }
 
-    /// The text of the next feature and where it lies; nothing at the end.
+    /// Reads the next feature into `raw` and returns its offset. Returns `None` at the end.
     fn next(
         &mut self,
         source: &mut Source,
@@ -187,9 +187,9 @@ impl Walk {
         memory: u64,
     ) -> Result<Option<u64>, ConvertError> {
         let mut from = Sequence::new(source, self.at);
-        let found = self.step(&mut from, raw, memory);
+        let feature = self.step(&mut from, raw, memory);
         self.at = from.at();
-        found
+        feature
     }
 
     fn step(
@@ -199,16 +199,16 @@ impl Walk {
         memory: u64,
     ) -> Result<Option<u64>, ConvertError> {
         loop {
-            if self.inside {
+            if self.in_list {
                 match next_byte(from)? {
-                    Some(b',') if self.any => from.take(1),
+                    Some(b',') if self.has_item => from.take(1),
                     Some(b']') => {
                         from.take(1);
-                        self.inside = false;
-                        self.members_after(from, raw, memory)?;
+                        self.in_list = false;
+                        self.read_members_after(from, raw, memory)?;
                         continue;
                     }
-                    Some(_) if !self.any => {}
+                    Some(_) if !self.has_item => {}
                     Some(other) => {
                         let found = format!("{:?}", char::from(other));
                         return Err(from
@@ -221,7 +221,7 @@ impl Walk {
                             .into());
                     }
                 }
-                self.any = true;
+                self.has_item = true;
                 next_byte(from)?;
                 let at = from.at();
                 take_value(from, raw, memory)?;
@@ -233,7 +233,7 @@ impl Walk {
                     from.take(3)
                 }
                 Some(b'{') => {
-                    if let Some(at) = self.object(from, raw, memory)? {
+                    if let Some(at) = self.begin_object(from, raw, memory)? {
                         return Ok(Some(at));
                     }
                 }
@@ -245,8 +245,8 @@ impl Walk {
         }
     }
 
-    /// Begins an object: a feature of its own, or a collection up to its features.
-    fn object(
+    /// Reads the start of a top-level object: a single feature, whose offset is returned, or a collection up to its list.
+    fn begin_object(
         &mut self,
         from: &mut Sequence<'_>,
         raw: &mut Vec<u8>,
@@ -261,18 +261,18 @@ impl Walk {
         loop {
             let at = from.at();
             take_value(from, raw, memory)?;
-            let key = Text::new(raw, at)?.string()?.into_owned();
+            let key = Text::new(raw, at)?.read_string()?.into_owned();
             take_byte(from, b':')?;
             if key == "features" && next_byte(from)? == Some(b'[') {
                 if std::mem::replace(&mut self.has_list, true) {
                     return Err(from.bad(Class::Duplicate, "one list of features", "two").into());
                 }
                 from.take(1);
-                (self.inside, self.any) = (true, false);
+                (self.in_list, self.has_item) = (true, false);
                 return Ok(None);
             }
-            if !self.member(&key, from, raw, memory)? {
-                // An object of its own: back to its start, and the whole of it.
+            if !self.read_member(&key, from, raw, memory)? {
+                // The object is a single feature: read it again from its start.
                 self.at = start;
                 return self.read_object(from, raw, memory, start);
             }
@@ -286,8 +286,8 @@ impl Walk {
         }
     }
 
-    /// Takes in a member of a collection; false where the object is none.
-    fn member(
+    /// Reads a member of a collection. Returns `false` if the member shows that the object is not a collection.
+    fn read_member(
         &mut self,
         key: &str,
         from: &mut Sequence<'_>,
@@ -303,32 +303,34 @@ impl Walk {
         let mut text = Text::new(raw, at)?;
         match key {
             "type" => {
-                let kind = text.string()?.into_owned();
-                let single = kind != "FeatureCollection";
-                let strange = !matches!(kind.as_str(), "Feature" | "FeatureCollection")
+                let kind = text.read_string()?.into_owned();
+                let is_collection = kind == "FeatureCollection";
+                let is_unknown = !matches!(kind.as_str(), "Feature" | "FeatureCollection")
                     && !feature::is_geometry(&kind);
-                if strange {
+                if is_unknown {
                     let expected = "the type Feature, FeatureCollection or a geometry";
                     return Err(from.bad(Class::BadTag, expected, format!("{kind:?}")).into());
                 }
                 self.kind = Some(kind);
-                return Ok(!single);
+                return Ok(is_collection);
             }
             "crs" => {
-                let value: Json = serde_json::from_str(text.value()?).unwrap_or(Json::Null);
+                let value: Json = serde_json::from_str(text.read_value()?).unwrap_or(Json::Null);
                 let name = value.get("properties").and_then(|own| own.get("name"));
-                self.said.crs = name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
+                self.info.crs = name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
             }
-            "name" if text.peek() == b'"' => self.said.name = Some(text.string()?.into_owned()),
+            "name" if text.peek() == b'"' => {
+                self.info.name = Some(text.read_string()?.into_owned());
+            }
             _ => {
-                text.value()?;
+                text.read_value()?;
             }
         }
         Ok(true)
     }
 
-    /// The rest of a collection behind its features.
-    fn members_after(
+    /// Reads the members of a collection after its list of features.
+    fn read_members_after(
         &mut self,
         from: &mut Sequence<'_>,
         raw: &mut Vec<u8>,
@@ -339,9 +341,9 @@ impl Walk {
             next_byte(from)?;
             let at = from.at();
             take_value(from, raw, memory)?;
-            let key = Text::new(raw, at)?.string()?.into_owned();
+            let key = Text::new(raw, at)?.read_string()?.into_owned();
             take_byte(from, b':')?;
-            if key == "features" || !self.member(&key, from, raw, memory)? {
+            if key == "features" || !self.read_member(&key, from, raw, memory)? {
                 let expected = "the other members of a FeatureCollection";
                 return Err(from.bad(Class::BadTag, expected, format!("{key:?}")).into());
             }
@@ -350,6 +352,7 @@ impl Walk {
         self.end_object(from)
     }
 
+    /// Checks that the object that ends is a collection with a list of features.
     fn end_object(&self, from: &Sequence<'_>) -> Result<(), ConvertError> {
         if self.kind.as_deref() == Some("FeatureCollection") && self.has_list {
             return Ok(());
@@ -358,7 +361,7 @@ impl Walk {
         Err(from.bad(Class::BadTag, "a FeatureCollection with features", found).into())
     }
 
-    /// An object of its own, from its start.
+    /// Reads the object at `start` into `raw`.
     fn read_object(
         &mut self,
         from: &mut Sequence<'_>,
@@ -372,26 +375,26 @@ impl Walk {
     }
 }
 
-/// Passes over all features from `at`; what is said besides.
-fn walk_features(
+/// Calls `each` with every feature from offset `at`. Returns the other members of the collection.
+fn visit_features(
     source: &mut Source,
     at: u64,
     memory: u64,
     each: &mut dyn FnMut(Feature<'_>) -> Result<(), ConvertError>,
-) -> Result<Said, ConvertError> {
-    let mut walk = Walk::new(at);
+) -> Result<CollectionInfo, ConvertError> {
+    let mut cursor = FeatureCursor::new(at);
     let mut raw = Vec::new();
-    while let Some(at) = walk.next(source, &mut raw, memory)? {
-        each(Feature::find(Text::new(&raw, at)?)?)?;
+    while let Some(at) = cursor.next(source, &mut raw, memory)? {
+        each(Feature::parse(Text::new(&raw, at)?)?)?;
     }
-    Ok(walk.said)
+    Ok(cursor.info)
 }
 
-/// A file in the course of being read.
+/// The second pass: makes pieces of the features.
 struct Pieces {
     source: Source,
-    walk: Walk,
-    rows: Rows,
+    cursor: FeatureCursor,
+    rows: FeatureBatcher,
     memory: u64,
     shape: Shape,
     raw: Vec<u8>,
@@ -403,15 +406,15 @@ impl Pieces {
             if let Some(piece) = self.rows.pop() {
                 return Ok(Some(piece));
             }
-            let Some(at) = self.walk.next(&mut self.source, &mut self.raw, self.memory)? else {
+            let Some(at) = self.cursor.next(&mut self.source, &mut self.raw, self.memory)? else {
                 self.rows.end_batch()?;
                 return Ok(self.rows.pop());
             };
-            let feature = Feature::find(Text::new(&self.raw, at)?)?;
-            feature.shape(&mut self.shape, &mut false)?;
+            let feature = Feature::parse(Text::new(&self.raw, at)?)?;
+            feature.read_shape(&mut self.shape, &mut false)?;
             let row = self.rows.row();
             let columns = &mut self.rows.columns;
-            feature.cells(|name, cell: Cell<'_>, _| {
+            feature.visit_cells(|name, cell: Cell<'_>, _| {
                 let at = columns.find_or_add(name)?;
                 columns.push(at, row, &cell);
                 Ok(())

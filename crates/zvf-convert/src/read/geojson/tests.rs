@@ -1,4 +1,4 @@
-//! Files of GDAL and by hand, good and broken.
+//! Tests: valid and broken files, by GDAL and handwritten.
 
 use zvf_model::Kind;
 
@@ -17,7 +17,7 @@ fn read(text: &'static str) -> Result<usize, String> {
 }
 
 #[test]
-fn files_of_others_have_their_features() {
+fn reads_the_features_of_gdal_files() {
     check_features("geojson", &options());
     check_features("geojson", &ReadOptions { batch_rows: 2, ..options() });
 }
@@ -28,15 +28,15 @@ fn broken_files_are_refused() {
 }
 
 #[test]
-fn kinds_are_read_one_by_one() {
+fn reads_one_kind_at_a_time() {
     let path = folder("geojson").join("mixed.geojson");
     let all = read_all(&path, &ReadOptions::default()).unwrap();
     assert_eq!(
         (all.header.kind, &all.header.other_kinds[..]),
         (Kind::PointCloud, &[Kind::Polyline][..])
     );
-    let wanted = ReadOptions { kind: Some(Kind::Mesh), ..ReadOptions::default() };
-    let error = read_all(&path, &wanted).err().unwrap().to_string();
+    let mesh = ReadOptions { kind: Some(Kind::Mesh), ..ReadOptions::default() };
+    let error = read_all(&path, &mesh).err().unwrap().to_string();
     assert!(error.contains("expected point_cloud or polyline, found a wish for mesh"), "{error}");
     let polygons = folder("geojson").join("polygons.geojson");
     let error = read_all(&polygons, &ReadOptions::default()).err().unwrap().to_string();
@@ -44,7 +44,7 @@ fn kinds_are_read_one_by_one() {
 }
 
 #[test]
-fn what_is_no_collection_is_told() {
+fn reads_single_features_and_refuses_invalid_files() {
     let one =
         r#"{"type":"Feature","geometry":{"type":"Point","coordinates":[1,2]},"properties":{}}"#;
     assert_eq!(read(one), Ok(1));

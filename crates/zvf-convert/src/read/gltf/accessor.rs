@@ -1,4 +1,4 @@
-//! The document and its numbers: buffers, views, accessors.
+//! A glTF document and its binary data: buffers, views, accessors.
 
 use serde_json::Value as Json;
 use zvf_format::Class;
@@ -16,18 +16,18 @@ pub(super) struct Document<'a> {
     pub(super) file: &'a WholeFile,
     pub(super) json: Json,
     buffers: Vec<Vec<u8>>,
-    /// Bytes that may be made of accessors without a buffer.
-    max_zeros: usize,
-    max_unpacked: u64,
+    /// Limit of the zeros that an accessor without a buffer makes.
+    max_zero_bytes: usize,
+    max_draco_bytes: u64,
 }
 
-/// What was in a Draco stream.
-pub(super) struct Unpacked {
+/// A mesh decoded from a Draco stream.
+pub(super) struct DracoMesh {
     pub(super) faces: Vec<u32>,
     attributes: Vec<(String, Column)>,
 }
 
-impl Unpacked {
+impl DracoMesh {
     pub(super) fn attribute(&self, name: &str) -> Option<Column> {
         let found = self.attributes.iter().find(|(known, _)| known == name);
         found.map(|(_, values)| values.clone())
@@ -49,10 +49,10 @@ impl<'a> Document<'a> {
             return Err(file.bad_in(Class::Encoding, "the JSON", "a JSON object", "another value"));
         }
         check_extensions(file, &json)?;
-        let max_zeros = file.bytes.len().saturating_mul(16).saturating_add(1 << 20);
+        let max_zero_bytes = file.bytes.len().saturating_mul(16).saturating_add(1 << 20);
         let buffers = Vec::new();
-        let max_unpacked = options.memory;
-        let mut document = Self { file, json, buffers, max_zeros, max_unpacked };
+        let max_draco_bytes = options.memory;
+        let mut document = Self { file, json, buffers, max_zero_bytes, max_draco_bytes };
         let version = document.json["asset"]["version"].as_str().unwrap_or("2.0");
         if !version.starts_with("2.") {
             let found = format!("{version:?}");
@@ -67,7 +67,7 @@ impl<'a> Document<'a> {
         Ok(document)
     }
 
-    /// The array under `key`, empty where there is none.
+    /// Returns the array under `key`, or an empty one.
     pub(super) fn array(&self, key: &str) -> &[Json] {
         self.json.get(key).and_then(Json::as_array).map_or(&[], Vec::as_slice)
     }
@@ -79,13 +79,13 @@ impl<'a> Document<'a> {
         options: &ReadOptions,
     ) -> Result<Vec<u8>, ConvertError> {
         let place = || format!("buffers[{at}]");
-        let Some(said) = self.array("buffers").get(at) else { return Ok(Vec::new()) };
-        let length = said["byteLength"].as_u64().and_then(|length| usize::try_from(length).ok());
+        let Some(buffer) = self.array("buffers").get(at) else { return Ok(Vec::new()) };
+        let length = buffer["byteLength"].as_u64().and_then(|length| usize::try_from(length).ok());
         let Some(length) = length else {
-            let found = said["byteLength"].to_string();
+            let found = buffer["byteLength"].to_string();
             return Err(self.file.bad_in(Class::BadShape, place(), "a byteLength", found));
         };
-        let mut bytes = match (said["uri"].as_str(), binary) {
+        let mut bytes = match (buffer["uri"].as_str(), binary) {
             (None, Some(binary)) => binary.get(..length).map(<[u8]>::to_vec).unwrap_or_default(),
             (None, None) => Vec::new(),
             (Some(uri), _) if uri.starts_with("data:") => {
@@ -110,7 +110,7 @@ impl<'a> Document<'a> {
         Ok(bytes)
     }
 
-    /// The bytes of a view and their stride.
+    /// Returns the bytes of a view and their stride.
     fn view(&self, index: &Json, place: &str) -> Result<(&[u8], Option<usize>), ConvertError> {
         let views = self.array("bufferViews");
         let view = as_index(index).and_then(|at| views.get(at));
@@ -137,7 +137,7 @@ impl<'a> Document<'a> {
         Ok((bytes, view.get("byteStride").and_then(as_index)))
     }
 
-    /// The values of an accessor.
+    /// Reads the values of an accessor.
     pub(super) fn read_accessor(&self, index: &Json, place: &str) -> Result<Column, ConvertError> {
         let accessors = self.array("accessors");
         let accessor = as_index(index).and_then(|at| accessors.get(at));
@@ -150,7 +150,7 @@ impl<'a> Document<'a> {
             self.file.bad_in(class, place.clone(), expected, found)
         };
         let kind = &accessor["componentType"];
-        let Some(dtype) = component(kind) else {
+        let Some(dtype) = component_type(kind) else {
             return Err(bad(Class::BadTag, "componentType 5120 to 5126", kind.to_string()));
         };
         let width = match accessor["type"].as_str() {
@@ -170,9 +170,9 @@ impl<'a> Document<'a> {
         let mut bytes = match accessor.get("bufferView") {
             Some(view) => self.read_rows(view, accessor, count, size, &place)?,
             None => {
-                let total = count.checked_mul(size).filter(|total| *total <= self.max_zeros);
+                let total = count.checked_mul(size).filter(|total| *total <= self.max_zero_bytes);
                 let Some(total) = total else {
-                    let expected = format!("at most {} bytes of zeros", self.max_zeros);
+                    let expected = format!("at most {} bytes of zeros", self.max_zero_bytes);
                     return Err(bad(Class::LimitExceeded, &expected, format!("{count} values")));
                 };
                 vec![0; total]
@@ -195,13 +195,13 @@ impl<'a> Document<'a> {
         let (bytes, stride) = self.view(view, place)?;
         let stride = stride.unwrap_or(size);
         let start = accessor.get("byteOffset").map_or(Some(0), as_index).unwrap_or(usize::MAX);
-        let last = count.checked_sub(1).map(|last| last.checked_mul(stride));
-        let end = match last {
+        let last_offset = count.checked_sub(1).map(|last| last.checked_mul(stride));
+        let end = match last_offset {
             None => Some(start),
-            Some(last) => last.and_then(|last| last.checked_add(size)?.checked_add(start)),
+            Some(offset) => offset.and_then(|offset| offset.checked_add(size)?.checked_add(start)),
         };
-        let within = end.is_some_and(|end| end <= bytes.len());
-        if !within || stride < size {
+        let is_within = end.is_some_and(|end| end <= bytes.len());
+        if !is_within || stride < size {
             let expected = format!("{count} values of {size} bytes, {stride} apart, from {start}");
             let found = format!("a view of {} bytes", bytes.len());
             return Err(self.file.bad_in(Class::OutOfBounds, place, expected, found));
@@ -231,7 +231,7 @@ impl<'a> Document<'a> {
             return Err(bad(Class::BadShape, "a count", sparse["count"].to_string()));
         };
         let indices = &sparse["indices"];
-        let dtype = component(&indices["componentType"]);
+        let dtype = component_type(&indices["componentType"]);
         let Some(dtype) = dtype.filter(|dtype| dtype.kind == DtypeKind::UInt) else {
             let found = indices["componentType"].to_string();
             return Err(bad(Class::BadTag, "unsigned indices", found));
@@ -251,7 +251,7 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// Indices of vertices; none of them all ones, which is not an index.
+    /// Reads vertex indices. The largest value of the type, the primitive restart of WebGL, is refused.
     pub(super) fn read_indices(&self, index: &Json, place: &str) -> Result<Vec<u32>, ConvertError> {
         let values = self.read_accessor(index, place)?;
         let bad = |class, expected: &str, found: String| {
@@ -262,9 +262,9 @@ impl<'a> Document<'a> {
             return Err(bad(Class::BadTag, "unsigned scalars", found));
         }
         let restart = u32::MAX >> (32 - 8 * values.dtype().size.min(4));
-        let read =
+        let from_le =
             |row: &[u8]| row.iter().rev().fold(0_u32, |sum, byte| (sum << 8) | u32::from(*byte));
-        let all: Vec<u32> = values.rows().map(read).collect();
+        let all: Vec<u32> = values.rows().map(from_le).collect();
         if all.contains(&restart) {
             return Err(bad(
                 Class::OutOfBounds,
@@ -275,19 +275,19 @@ impl<'a> Document<'a> {
         Ok(all)
     }
 
-    /// A mesh in a Draco stream, its attributes by the names of the primitive.
-    pub(super) fn unpack_draco(
+    /// Decodes the Draco stream of a primitive. Its attributes get the names of the primitive.
+    pub(super) fn decode_draco(
         &self,
-        packed: &Json,
+        extension: &Json,
         place: &str,
-    ) -> Result<Unpacked, ConvertError> {
-        let (bytes, _) = self.view(&packed["bufferView"], place)?;
-        let limits = crate::draco::Limits::from_memory(self.max_unpacked);
+    ) -> Result<DracoMesh, ConvertError> {
+        let (bytes, _) = self.view(&extension["bufferView"], place)?;
+        let limits = crate::draco::Limits::from_memory(self.max_draco_bytes);
         let stream = crate::draco::decode(bytes, &limits).map_err(|fault| {
             self.file.bad_in(fault.class, format!("{place}, Draco"), fault.expected, fault.found)
         })?;
         let mut attributes = Vec::new();
-        for (name, id) in packed["attributes"].as_object().into_iter().flatten() {
+        for (name, id) in extension["attributes"].as_object().into_iter().flatten() {
             let found = as_index(id).and_then(|id| {
                 stream.attributes.iter().find(|one| usize::try_from(one.id).is_ok_and(|o| o == id))
             });
@@ -299,7 +299,7 @@ impl<'a> Document<'a> {
             attributes.push((name.clone(), found.values.clone()));
         }
         let faces = stream.faces.unwrap_or_default().as_flattened().to_vec();
-        Ok(Unpacked { faces, attributes })
+        Ok(DracoMesh { faces, attributes })
     }
 }
 
@@ -308,7 +308,7 @@ fn is_text(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"{")
 }
 
-/// The JSON and the binary chunk of a GLB file.
+/// Splits a GLB file into its JSON and its binary chunk.
 fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>), ConvertError> {
     let bytes = file.bytes.as_slice();
     let word = |at: usize| {
@@ -372,7 +372,7 @@ fn check_extensions(file: &WholeFile, json: &Json) -> Result<(), ConvertError> {
     Ok(())
 }
 
-/// A URI with `%20` and its like replaced.
+/// Decodes the percent-encoding of a URI.
 fn decode_uri(uri: &str) -> String {
     let mut bytes = Vec::with_capacity(uri.len());
     let mut rest = uri.as_bytes();
@@ -389,7 +389,7 @@ pub(super) fn as_index(value: &Json) -> Option<usize> {
     usize::try_from(value.as_u64()?).ok()
 }
 
-fn component(kind: &Json) -> Option<Dtype> {
+fn component_type(kind: &Json) -> Option<Dtype> {
     Some(match kind.as_u64()? {
         5120 => dtype(DtypeKind::Int, 1),
         5121 => UINT8,

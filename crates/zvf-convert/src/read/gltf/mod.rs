@@ -1,17 +1,16 @@
-//! glTF and GLB: a tree of nodes that place meshes of points, lines and triangles.
+//! Reader of glTF and GLB: a tree of nodes that place meshes of points, lines and triangles.
 //!
 //! ```text
 //! scene -> nodes (matrices) -> meshes -> primitives -> accessors -> views -> buffers
 //! ```
 //!
-//! The default scene, or the first, is walked depth first; positions are taken to the world in `float64`, or stay
-//! as they are where no node moves anything. Each primitive at each node is an object with the name of the node.
-//! A mirror turns the winding, which is turned back. Triangles make a mesh, lines a graph, points a point cloud:
-//! one kind is read at a time. Attributes keep their types (`COLOR_0`, `_NAME`). Buffers are in the file or plain
-//! names beside it.
+//! The default scene, or the first, is walked depth first. Positions are transformed to world space in `float64`,
+//! or keep their bytes if every matrix is the identity. Each primitive at each node is an object with the name of
+//! the node. A mirroring matrix reverses the winding, which is restored. Triangles make a mesh, lines a graph, points
+//! a point cloud: one kind is read at a time. Attributes keep their types (`COLOR_0`, `_NAME`). Buffers are in the
+//! file or in files of the same folder.
 //!
-//! Left out: materials, textures, skins, animations, cameras, nodes of no scene. A node is placed once: one with
-//! two parents is refused.
+//! Not read: materials, textures, skins, animations, cameras, nodes of no scene. A node with two parents is refused.
 
 mod accessor;
 mod scene;
@@ -23,7 +22,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
 use self::accessor::Document;
-use self::scene::{IDENTITY, Matrix, Placed};
+use self::scene::{IDENTITY, Matrix, MeshNode};
 use super::geometry::{FLOAT64, Geometry, VertexOwners, WholeFile, numbers, text_field};
 use super::input::Bytes;
 use super::values::column;
@@ -33,8 +32,8 @@ use crate::ConvertError;
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let file = WholeFile::read(bytes, options)?;
     let document = Document::parse(&file, options)?;
-    let placed = scene::walk(&document)?;
-    assemble(&document, &placed, options)?.into_reader(Format::Gltf, options)
+    let nodes = scene::list_mesh_nodes(&document)?;
+    build_geometry(&document, &nodes, options)?.into_reader(Format::Gltf, options)
 }
 
 /// A primitive of a mesh.
@@ -43,7 +42,7 @@ struct Primitive {
     mode: u64,
     positions: Column,
     attributes: Vec<(String, Column)>,
-    /// Vertices of points, lines or triangles.
+    /// The vertices of points, lines or triangles, `width` for each.
     elements: Vec<u32>,
     width: u32,
 }
@@ -73,9 +72,9 @@ fn read_primitive(
     let Some(mode) = mode.filter(|mode| *mode <= 6) else {
         return Err(bad(Class::BadTag, "mode 0 to 6", primitive["mode"].to_string()));
     };
-    let packed = &primitive["extensions"]["KHR_draco_mesh_compression"];
-    let unpacked = match packed.is_object() {
-        true => Some(document.unpack_draco(packed, &place())?),
+    let compressed = &primitive["extensions"]["KHR_draco_mesh_compression"];
+    let draco = match compressed.is_object() {
+        true => Some(document.decode_draco(compressed, &place())?),
         false => None,
     };
     let mut positions = None;
@@ -84,8 +83,8 @@ fn read_primitive(
         if name.starts_with("JOINTS_") || name.starts_with("WEIGHTS_") {
             continue;
         }
-        let own = unpacked.as_ref().and_then(|unpacked| unpacked.attribute(name));
-        let values = match own {
+        let decoded = draco.as_ref().and_then(|draco| draco.attribute(name));
+        let values = match decoded {
             Some(values) => values,
             None => document.read_accessor(index, &place())?,
         };
@@ -109,8 +108,8 @@ fn read_primitive(
             return Err(bad(Class::CountMismatch, &expected, found));
         }
     }
-    let indices = match (unpacked, primitive.get("indices")) {
-        (Some(unpacked), _) => unpacked.faces,
+    let indices = match (draco, primitive.get("indices")) {
+        (Some(draco), _) => draco.faces,
         (None, Some(index)) => document.read_indices(index, &place())?,
         (None, None) => {
             let count = u32::try_from(positions.len()).map_err(|_too_many| {
@@ -120,13 +119,13 @@ fn read_primitive(
             (0..count).collect()
         }
     };
-    if let Some(far) =
+    if let Some(outside) =
         indices.iter().find(|index| usize::try_from(**index).is_ok_and(|i| i >= positions.len()))
     {
         let expected = format!("indices below {}", positions.len());
-        return Err(bad(Class::OutOfBounds, &expected, far.to_string()));
+        return Err(bad(Class::OutOfBounds, &expected, outside.to_string()));
     }
-    let (width, elements) = join_indices(mode, &indices);
+    let (width, elements) = expand_indices(mode, &indices);
     let Some(elements) = elements else {
         let expected = format!("a multiple of {width} indices for mode {mode}");
         return Err(bad(Class::BadShape, &expected, indices.len().to_string()));
@@ -134,8 +133,9 @@ fn read_primitive(
     Ok(Primitive { mode, positions, attributes, elements, width })
 }
 
-/// The points, lines or triangles that indices mean in a mode; none where their number is odd.
-fn join_indices(mode: u64, indices: &[u32]) -> (u32, Option<Vec<u32>>) {
+/// Returns the width and the vertices of the points, lines or triangles of a mode: strips, loops and fans are
+/// expanded. Returns `None` if the count of the indices does not fit the mode.
+fn expand_indices(mode: u64, indices: &[u32]) -> (u32, Option<Vec<u32>>) {
     let pairs = || indices.windows(2).flatten().copied();
     let triples = indices.windows(3).enumerate();
     match mode {
@@ -149,12 +149,12 @@ fn join_indices(mode: u64, indices: &[u32]) -> (u32, Option<Vec<u32>>) {
         3 => (2, Some(pairs().collect())),
         4 => (3, indices.len().is_multiple_of(3).then(|| indices.to_vec())),
         5 => {
-            let turned = |(at, triple): (usize, &[u32])| match (at % 2, triple) {
+            let oriented = |(at, triple): (usize, &[u32])| match (at % 2, triple) {
                 (1, [a, b, c]) => [*a, *c, *b],
                 (_, [a, b, c]) => [*a, *b, *c],
                 _ => [0; 3],
             };
-            (3, Some(triples.flat_map(turned).collect()))
+            (3, Some(triples.flat_map(oriented).collect()))
         }
         _ => {
             let Some((first, rest)) = indices.split_first() else { return (3, Some(Vec::new())) };
@@ -167,7 +167,7 @@ fn join_indices(mode: u64, indices: &[u32]) -> (u32, Option<Vec<u32>>) {
     }
 }
 
-/// A primitive in the world.
+/// A primitive with the matrix of its node.
 struct Instance<'a> {
     id: i64,
     name: String,
@@ -176,15 +176,15 @@ struct Instance<'a> {
     primitive: &'a Primitive,
 }
 
-fn assemble(
+fn build_geometry(
     document: &Document<'_>,
-    placed: &[Placed],
+    nodes: &[MeshNode],
     options: &ReadOptions,
 ) -> Result<Geometry, ConvertError> {
     let meshes = document.array("meshes");
     let mut read: Vec<Option<Vec<Primitive>>> = meshes.iter().map(|_| None).collect();
     let mut instances = Vec::new();
-    for node in placed {
+    for node in nodes {
         let Some(primitives) = meshes.get(node.mesh).and_then(|mesh| mesh["primitives"].as_array())
         else {
             let expected = format!("a mesh below {}", meshes.len());
@@ -199,46 +199,46 @@ fn assemble(
             *slot = Some(all.collect::<Result<_, _>>()?);
         }
     }
-    for node in placed {
+    for node in nodes {
         for primitive in read.get(node.mesh).into_iter().flatten().flatten() {
             let id = i64::try_from(instances.len()).unwrap_or(i64::MAX);
             let (name, matrix, extras) = (node.name.clone(), node.matrix, &node.extras);
             instances.push(Instance { id, name, matrix, extras, primitive });
         }
     }
-    number_objects(&mut instances);
-    let kinds = kinds_of(&instances);
+    assign_ids(&mut instances);
+    let kinds = list_kinds(&instances);
     let kind = options.kind.or(kinds.first().copied()).unwrap_or(Kind::Mesh);
-    let wanted = match kind {
+    let read_kind = match kind {
         Kind::Mesh | Kind::PointCloud => kind,
         _ => Kind::Graph,
     };
-    if !kinds.is_empty() && !kinds.contains(&wanted) && wanted != Kind::PointCloud {
+    if !kinds.is_empty() && !kinds.contains(&read_kind) && read_kind != Kind::PointCloud {
         let found = kinds.iter().map(|kind| kind.token()).collect::<Vec<_>>().join(", ");
         let expected = format!("a {kind}");
         return Err(document.file.bad_in(Class::InvalidArgument, "the scene", expected, found));
     }
-    instances.retain(|instance| instance.primitive.kind() == wanted || kinds.len() == 1);
-    let mut geometry = join_instances(document, &instances, wanted, options)?;
-    geometry.other_kinds = kinds.into_iter().filter(|other| *other != wanted).collect();
-    geometry.left_out.extend(document.left_out(placed));
-    geometry.records.push(("gltf".to_owned(), record(document, &instances)));
+    instances.retain(|instance| instance.primitive.kind() == read_kind || kinds.len() == 1);
+    let mut geometry = join_instances(document, &instances, read_kind, options)?;
+    geometry.other_kinds = kinds.into_iter().filter(|other| *other != read_kind).collect();
+    geometry.left_out.extend(document.list_left_out(nodes));
+    geometry.records.push(("gltf".to_owned(), build_record(document, &instances)));
     Ok(geometry)
 }
 
-/// Takes the ids in the extras of nodes, where all have one and none twice.
-fn number_objects(instances: &mut [Instance<'_>]) {
+/// Sets the ids from `extras.object_id` of the nodes, if all have one and they are unique.
+fn assign_ids(instances: &mut [Instance<'_>]) {
     let ids: Option<Vec<i64>> =
         instances.iter().map(|one| one.extras.get("object_id")?.as_i64()).collect();
     let Some(ids) = ids else { return };
-    let mut seen = std::collections::HashSet::new();
-    if ids.iter().all(|id| seen.insert(*id)) {
+    let mut unique_ids = std::collections::HashSet::new();
+    if ids.iter().all(|id| unique_ids.insert(*id)) {
         instances.iter_mut().zip(ids).for_each(|(one, id)| one.id = id);
     }
 }
 
-/// What the extras of all nodes say, where it is numbers or text in all of them.
-fn object_fields(instances: &[Instance<'_>]) -> Result<Vec<Field>, ConvertError> {
+/// Returns a field for the name and for each key of the extras whose values are numbers or text in all nodes.
+fn build_object_fields(instances: &[Instance<'_>]) -> Result<Vec<Field>, ConvertError> {
     let names: Vec<String> = instances.iter().map(|one| one.name.clone()).collect();
     let mut fields = vec![text_field("name", &names)?];
     let first = instances.first().and_then(|one| one.extras.as_object());
@@ -248,29 +248,29 @@ fn object_fields(instances: &[Instance<'_>]) -> Result<Vec<Field>, ConvertError>
         }
         let values: Option<Vec<&Json>> = instances.iter().map(|one| one.extras.get(key)).collect();
         let Some(values) = values else { continue };
-        let whole: Option<Vec<i64>> = values.iter().map(|value| value.as_i64()).collect();
-        let real: Option<Vec<f64>> = values.iter().map(|value| value.as_f64()).collect();
-        let text: Option<Vec<String>> =
+        let integers: Option<Vec<i64>> = values.iter().map(|value| value.as_i64()).collect();
+        let floats: Option<Vec<f64>> = values.iter().map(|value| value.as_f64()).collect();
+        let texts: Option<Vec<String>> =
             values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
-        if let Some(whole) = whole {
-            let column = numbers(Dtype::INT64, 1, &whole, |n| n.to_le_bytes())?;
+        if let Some(integers) = integers {
+            let column = numbers(Dtype::INT64, 1, &integers, |n| n.to_le_bytes())?;
             fields.push(Field::new(key.as_str(), column));
-        } else if let Some(real) = real {
-            let column = numbers(FLOAT64, 1, &real, |x| x.to_le_bytes())?;
+        } else if let Some(floats) = floats {
+            let column = numbers(FLOAT64, 1, &floats, |x| x.to_le_bytes())?;
             fields.push(Field::new(key.as_str(), column));
-        } else if let Some(text) = text {
-            fields.push(text_field(key, &text)?);
+        } else if let Some(texts) = texts {
+            fields.push(text_field(key, &texts)?);
         }
     }
     Ok(fields)
 }
 
-fn kinds_of(instances: &[Instance<'_>]) -> Vec<Kind> {
+fn list_kinds(instances: &[Instance<'_>]) -> Vec<Kind> {
     let has = |kind: &Kind| instances.iter().any(|one| one.primitive.kind() == *kind);
     [Kind::Mesh, Kind::Graph, Kind::PointCloud].into_iter().filter(has).collect()
 }
 
-fn record(document: &Document<'_>, instances: &[Instance<'_>]) -> Json {
+fn build_record(document: &Document<'_>, instances: &[Instance<'_>]) -> Json {
     let objects: Vec<Json> = instances
         .iter()
         .map(|one| json!({"id": one.id, "mode": one.primitive.mode, "matrix": one.matrix}))
@@ -284,7 +284,7 @@ fn join_instances(
     kind: Kind,
     options: &ReadOptions,
 ) -> Result<Geometry, ConvertError> {
-    let stays = instances
+    let keeps_bytes = instances
         .iter()
         .all(|one| one.matrix == IDENTITY && one.primitive.positions.dtype() == Dtype::FLOAT32);
     let vertices: usize = instances.iter().map(|one| one.primitive.positions.len()).sum();
@@ -299,27 +299,27 @@ fn join_instances(
     let mut first = 0_i64;
     for one in instances {
         let points = &one.primitive.positions;
-        if stays {
+        if keeps_bytes {
             positions.extend_from_slice(points.bytes());
         } else {
             for row in 0..points.len() {
                 let local = [0, 1, 2].map(|axis| points.float(row, axis).unwrap_or(f64::NAN));
-                let world = one.matrix.apply(local);
+                let world = one.matrix.transform_point(local);
                 positions.extend(world.iter().flat_map(|x| x.to_le_bytes()));
             }
         }
-        let turned = kind == Kind::Mesh && one.matrix.determinant() < 0.0;
+        let is_mirrored = kind == Kind::Mesh && one.matrix.determinant() < 0.0;
         for element in one.primitive.elements.chunks(usize_from_u32(one.primitive.width)) {
-            let vertex = |at: &u32| i64::from(*at) + first;
+            let vertex = |index: &u32| i64::from(*index) + first;
             match element {
-                [a, b, c] if turned => rows.extend([a, c, b].map(vertex)),
+                [a, b, c] if is_mirrored => rows.extend([a, c, b].map(vertex)),
                 all => rows.extend(all.iter().map(vertex)),
             }
         }
         owners.extend(std::iter::repeat_n(Some(ObjectId(one.id)), points.len()));
         first += i64::try_from(points.len()).unwrap_or(i64::MAX);
     }
-    let dtype = if stays { Dtype::FLOAT32 } else { FLOAT64 };
+    let dtype = if keeps_bytes { Dtype::FLOAT32 } else { FLOAT64 };
     let mut geometry = Geometry::new(kind, column(dtype, 3, positions)?);
     geometry.unit = Some("meter");
     geometry.owners = VertexOwners::Each(owners);
@@ -330,11 +330,12 @@ fn join_instances(
             Some((numbers(Dtype::INT64, width, &rows, |row| row.to_le_bytes())?, Vec::new()));
     }
     geometry.objects = instances.iter().map(|one| ObjectId(one.id)).collect();
-    geometry.object_fields = object_fields(instances)?;
+    geometry.object_fields = build_object_fields(instances)?;
     Ok(geometry)
 }
 
-/// Attributes of all instances; where one has none, they are NaN, or 0 with a note.
+/// Joins the attributes of all instances. An instance without an attribute gets NaN, or 0 if it is no float; a note
+/// counts them.
 fn join_attributes(
     instances: &[Instance<'_>],
     geometry: &mut Geometry,
@@ -350,34 +351,36 @@ fn join_attributes(
             let found = one.primitive.attributes.iter().find(|(known, _)| known == name);
             found.map(|(_, values)| values.clone())
         };
-        let Some(like) = instances.iter().find_map(find) else { continue };
-        let missing = match like.dtype().kind {
+        let Some(first) = instances.iter().find_map(find) else { continue };
+        let fill = match first.dtype().kind {
             DtypeKind::Float => f32::NAN.to_le_bytes().to_vec(),
-            _ => vec![0; usize::try_from(like.dtype().size).unwrap_or(1)],
+            _ => vec![0; usize::try_from(first.dtype().size).unwrap_or(1)],
         };
-        let (mut bytes, mut gaps, mut others) = (Vec::new(), 0, 0);
+        let (mut bytes, mut missing_count, mut mismatch_count) = (Vec::new(), 0, 0);
         for one in instances {
-            let same =
-                |values: &Column| (values.dtype(), values.width()) == (like.dtype(), like.width());
+            let is_same_type = |values: &Column| {
+                (values.dtype(), values.width()) == (first.dtype(), first.width())
+            };
             match find(one) {
-                Some(values) if same(&values) => bytes.extend_from_slice(values.bytes()),
+                Some(values) if is_same_type(&values) => bytes.extend_from_slice(values.bytes()),
                 found => {
                     let count = one.primitive.positions.len();
-                    let row = missing.repeat(usize_from_u32(like.width()));
+                    let row = fill.repeat(usize_from_u32(first.width()));
                     bytes.extend_from_slice(&row.repeat(count));
-                    if found.is_some() { others += 1 } else { gaps += 1 }
+                    if found.is_some() { mismatch_count += 1 } else { missing_count += 1 }
                 }
             }
         }
-        if gaps > 0 {
-            let value = if like.dtype().kind == DtypeKind::Float { "NaN" } else { "0" };
-            let note = format!("{name} of {gaps} objects that have none is {value}");
+        if missing_count > 0 {
+            let value = if first.dtype().kind == DtypeKind::Float { "NaN" } else { "0" };
+            let note = format!("{name} of {missing_count} objects that have none is {value}");
             geometry.left_out.push(note);
         }
-        if others > 0 {
-            geometry.left_out.push(format!("{name} of {others} objects where it has another type"));
+        if mismatch_count > 0 {
+            let note = format!("{name} of {mismatch_count} objects where it has another type");
+            geometry.left_out.push(note);
         }
-        geometry.fields.push(Field::new(name, column(like.dtype(), like.width(), bytes)?));
+        geometry.fields.push(Field::new(name, column(first.dtype(), first.width(), bytes)?));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The tree of nodes, walked without recursion; each node once.
+//! The node tree of a glTF scene: matrices, and an iterative depth-first walk.
 
 use serde_json::Value as Json;
 use zvf_format::Class;
@@ -6,7 +6,7 @@ use zvf_format::Class;
 use super::accessor::{Document, as_index};
 use crate::ConvertError;
 
-/// A matrix of four rows.
+/// A 4x4 matrix, row by row.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub(super) struct Matrix([[f64; 4]; 4]);
 
@@ -33,34 +33,34 @@ impl Matrix {
             Some([x, y, z]) => [*x, *y, *z],
             _ => [default; 3],
         };
-        let (move_by, scale) = (triple("translation", 0.0), triple("scale", 1.0));
+        let (translation, scale) = (triple("translation", 0.0), triple("scale", 1.0));
         let [x, y, z, w] = match numbers("rotation").as_deref() {
             Some([x, y, z, w]) => [*x, *y, *z, *w],
             _ => [0.0, 0.0, 0.0, 1.0],
         };
-        let turn = [
+        let rotation = [
             [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
             [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],
             [2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)],
         ];
         let mut rows = IDENTITY.0;
-        for (row, (turned, offset)) in rows.iter_mut().zip(turn.iter().zip(move_by)) {
-            *row = [turned[0] * scale[0], turned[1] * scale[1], turned[2] * scale[2], offset];
+        for (row, (axis, offset)) in rows.iter_mut().zip(rotation.iter().zip(translation)) {
+            *row = [axis[0] * scale[0], axis[1] * scale[1], axis[2] * scale[2], offset];
         }
         Self(rows)
     }
 
     fn multiply(&self, other: &Self) -> Self {
         let mut rows = [[0.0; 4]; 4];
-        for (row, left) in rows.iter_mut().zip(&self.0) {
+        for (row, own_row) in rows.iter_mut().zip(&self.0) {
             for (column, value) in row.iter_mut().enumerate() {
-                *value = left.iter().zip(&other.0).map(|(x, below)| x * below[column]).sum();
+                *value = own_row.iter().zip(&other.0).map(|(x, cells)| x * cells[column]).sum();
             }
         }
         Self(rows)
     }
 
-    pub(super) fn apply(&self, [x, y, z]: [f64; 3]) -> [f64; 3] {
+    pub(super) fn transform_point(&self, [x, y, z]: [f64; 3]) -> [f64; 3] {
         let [a, b, c, _] = self.0;
         [a, b, c].map(|row| row[0] * x + row[1] * y + row[2] * z + row[3])
     }
@@ -72,9 +72,9 @@ impl Matrix {
     }
 }
 
-/// A mesh at a node.
+/// A node with a mesh, and its world matrix.
 #[derive(Debug)]
-pub(super) struct Placed {
+pub(super) struct MeshNode {
     pub(super) name: String,
     pub(super) mesh: usize,
     pub(super) matrix: Matrix,
@@ -82,30 +82,30 @@ pub(super) struct Placed {
 }
 
 impl Document<'_> {
-    /// What the document holds besides.
-    pub(super) fn left_out(&self, placed: &[Placed]) -> Vec<String> {
-        let counted = ["materials", "textures", "skins", "animations", "cameras"];
-        let mut all: Vec<String> = counted
+    /// Lists what the document holds and the reader drops.
+    pub(super) fn list_left_out(&self, mesh_nodes: &[MeshNode]) -> Vec<String> {
+        let dropped_keys = ["materials", "textures", "skins", "animations", "cameras"];
+        let mut notes: Vec<String> = dropped_keys
             .iter()
             .filter(|key| !self.array(key).is_empty())
             .map(|key| format!("{} {key}", self.array(key).len()))
             .collect();
         let with_mesh =
             self.array("nodes").iter().filter(|node| node.get("mesh").is_some()).count();
-        if with_mesh > placed.len() {
-            all.push(format!("{} nodes of no scene", with_mesh - placed.len()));
+        if with_mesh > mesh_nodes.len() {
+            notes.push(format!("{} nodes of no scene", with_mesh - mesh_nodes.len()));
         }
         let primitives = self.array("meshes").iter().flat_map(|mesh| mesh["primitives"].as_array());
         let morphs = primitives.flatten().filter(|one| one.get("targets").is_some()).count();
         if morphs > 0 {
-            all.push(format!("morph targets of {morphs} primitives"));
+            notes.push(format!("morph targets of {morphs} primitives"));
         }
-        all
+        notes
     }
 }
 
-/// The meshes of the default scene, or of the first, depth first.
-pub(super) fn walk(document: &Document<'_>) -> Result<Vec<Placed>, ConvertError> {
+/// Lists the nodes with a mesh of the default scene, or of the first, depth first.
+pub(super) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>, ConvertError> {
     let nodes = document.array("nodes");
     let scene = document.json.get("scene").map_or(Some(0), as_index);
     let scenes = document.array("scenes");
@@ -120,36 +120,36 @@ pub(super) fn walk(document: &Document<'_>) -> Result<Vec<Placed>, ConvertError>
             return Err(bad(Class::OutOfBounds, expected, document.json["scene"].to_string()));
         }
     };
-    let mut seen = vec![false; nodes.len()];
+    let mut is_visited = vec![false; nodes.len()];
     let mut stack = Vec::new();
     push_children(&mut stack, &scene["nodes"], IDENTITY);
-    let mut placed = Vec::new();
-    while let Some((index, above)) = stack.pop() {
+    let mut mesh_nodes = Vec::new();
+    while let Some((index, parent_matrix)) = stack.pop() {
         let found = as_index(&index).and_then(|at| Some((at, nodes.get(at)?)));
         let Some((at, node)) = found else {
             let expected = format!("a node below {}", nodes.len());
             return Err(bad(Class::OutOfBounds, expected, index.to_string()));
         };
-        if let Some(flag) = seen.get_mut(at)
+        if let Some(flag) = is_visited.get_mut(at)
             && std::mem::replace(flag, true)
         {
             let expected = "nodes with one parent each".to_owned();
             return Err(bad(Class::Duplicate, expected, format!("node {at} twice")));
         }
-        let matrix = above.multiply(&Matrix::from_node(node));
+        let matrix = parent_matrix.multiply(&Matrix::from_node(node));
         if let Some(mesh) = node.get("mesh") {
             let Some(mesh) = as_index(mesh) else {
                 return Err(bad(Class::OutOfBounds, "a mesh".to_owned(), mesh.to_string()));
             };
             let name = node["name"].as_str().unwrap_or_default().to_owned();
-            placed.push(Placed { name, mesh, matrix, extras: node["extras"].clone() });
+            mesh_nodes.push(MeshNode { name, mesh, matrix, extras: node["extras"].clone() });
         }
         push_children(&mut stack, &node["children"], matrix);
     }
-    Ok(placed)
+    Ok(mesh_nodes)
 }
 
-fn push_children(stack: &mut Vec<(Json, Matrix)>, children: &Json, above: Matrix) {
+fn push_children(stack: &mut Vec<(Json, Matrix)>, children: &Json, parent_matrix: Matrix) {
     let children = children.as_array().into_iter().flatten().rev();
-    stack.extend(children.map(|child| (child.clone(), above)));
+    stack.extend(children.map(|child| (child.clone(), parent_matrix)));
 }

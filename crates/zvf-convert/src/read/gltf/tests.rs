@@ -4,29 +4,29 @@ use super::*;
 use crate::read::golden;
 
 #[test]
-fn golden_files() {
+fn reads_golden_files() {
     let expected = golden::expected("gltf");
     for (name, facts) in expected["files"].as_object().unwrap() {
         let path = golden::folder("gltf").join(name);
         let mut bytes = Bytes::open(&path).unwrap();
-        bytes.is(Format::Gltf);
+        bytes.set_format(Format::Gltf);
         let options = ReadOptions::default();
         let file = WholeFile::read(bytes, &options).unwrap();
         let document =
             Document::parse(&file, &options).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let placed = scene::walk(&document).unwrap();
-        compare(name, &document, &placed, facts);
+        let nodes = scene::list_mesh_nodes(&document).unwrap();
+        compare(name, &document, &nodes, facts);
     }
     golden::check_broken("gltf", &expected, |path| {
         let mut bytes = Bytes::open(path)?;
-        bytes.is(Format::Gltf);
+        bytes.set_format(Format::Gltf);
         open(bytes, &ReadOptions::default()).map(drop)
     });
 }
 
-fn compare(name: &str, document: &Document<'_>, placed: &[Placed], facts: &Json) {
+fn compare(name: &str, document: &Document<'_>, nodes: &[MeshNode], facts: &Json) {
     let mut wanted = facts["primitives"].as_array().unwrap().iter();
-    for node in placed {
+    for node in nodes {
         let mesh = &document.array("meshes")[node.mesh];
         for (at, primitive) in mesh["primitives"].as_array().unwrap().iter().enumerate() {
             let read = read_primitive(document, node.mesh, at, primitive);
@@ -66,7 +66,7 @@ fn compare(name: &str, document: &Document<'_>, placed: &[Placed], facts: &Json)
 }
 
 #[test]
-fn the_world_and_its_mirrors() {
+fn restores_the_winding_of_mirrored_nodes() {
     let expected = golden::expected("gltf");
     for name in
         ["nodes.gltf", "scene.glb", "parts.gltf", "interleaved.glb", "quantized.glb", "draco.glb"]
@@ -79,14 +79,14 @@ fn the_world_and_its_mirrors() {
     }
     let path = golden::folder("gltf").join("nodes.gltf");
     let read = golden::Collected::read(&path, &ReadOptions::default()).unwrap();
-    let turned = &read.elements[..3];
+    let mirrored = &read.elements[..3];
     let plain: Vec<i64> = read.elements[12..15].iter().map(|row| row - 12).collect();
-    assert_eq!(turned, [plain[0], plain[2], plain[1]]);
+    assert_eq!(mirrored, [plain[0], plain[2], plain[1]]);
     assert_eq!(read.left_out, ["1 nodes of no scene"]);
 }
 
 #[test]
-fn a_mesh_may_stand_at_many_nodes_but_not_at_too_many() {
+fn limits_the_instances_of_a_mesh() {
     let mesh = r#""meshes": [{"primitives": [{"attributes": {"POSITION": 0}}]}],
         "accessors": [{"componentType": 5126, "type": "VEC3", "count": 30000}]"#;
     let nodes: Vec<String> = (0..400).map(|_| r#"{"mesh": 0}"#.to_owned()).collect();
@@ -102,7 +102,7 @@ fn a_mesh_may_stand_at_many_nodes_but_not_at_too_many() {
 }
 
 #[test]
-fn a_tree_of_any_depth_is_walked() {
+fn walks_a_tree_of_any_depth() {
     let nodes: Vec<String> =
         (1..8000).map(|child| format!(r#"{{"children": [{child}]}}"#)).collect();
     let text = format!(

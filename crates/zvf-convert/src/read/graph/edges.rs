@@ -1,13 +1,13 @@
-//! Lists of edges: a line an edge.
+//! Reader of edge lists: one edge per line.
 //!
 //! ```text
 //! a b            two names, separated by white space or a comma; comments begin with # or %
-//! a b 0.5        and a weight, or several numbers
-//! a b {'w': 1}   and a dictionary of Python
-//! source,target,…   CSV with a header line; nodes are in a table beside, node_id,x,y,z,…
+//! a b 0.5        with a weight, or several numbers
+//! a b {'w': 1}   with a Python dictionary
+//! source,target,…   CSV with a header line; the node table has columns node_id,x,y,z,…
 //! ```
 //!
-//! The table of nodes is [`ReadOptions::nodes`], or for `NAME.edges.csv` the file `NAME.nodes.csv` beside it.
+//! The node table is [`ReadOptions::nodes`], or for `NAME.edges.csv` the file `NAME.nodes.csv` of the same folder.
 //! Without a table nodes have no positions, and the graph is refused.
 
 use std::path::{Path, PathBuf};
@@ -23,12 +23,12 @@ use crate::read::values::float;
 use crate::read::{Format, ReadOptions, Reader};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
-    let nodes = find_nodes(bytes.path(), options)?;
+    let nodes = find_node_table(bytes.path(), options)?;
     let file = WholeFile::read(bytes, options)?;
     let nodes = match nodes {
         Some(path) => {
             let mut bytes = Bytes::open(&path)?;
-            bytes.is(Format::Edgelist);
+            bytes.set_format(Format::Edgelist);
             Some(WholeFile::read(bytes, options)?)
         }
         None => None,
@@ -37,18 +37,21 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     graph.into_geometry(&rows, options, "edge list")?.into_reader(Format::Edgelist, options)
 }
 
-fn find_nodes(path: Option<&Path>, options: &ReadOptions) -> Result<Option<PathBuf>, ConvertError> {
+fn find_node_table(
+    path: Option<&Path>,
+    options: &ReadOptions,
+) -> Result<Option<PathBuf>, ConvertError> {
     if let Some(path) = &options.nodes {
         return Ok(Some(path.clone()));
     }
     let name = path.and_then(|path| path.file_name()?.to_str()).unwrap_or_default();
     let Some(stem) = name.strip_suffix(".edges.csv") else { return Ok(None) };
-    let beside = format!("{stem}.nodes.csv");
-    let is_there = path.is_some_and(|path| path.with_file_name(&beside).is_file());
-    if is_there { open_companion("edge list", path, &beside).map(Some) } else { Ok(None) }
+    let table_name = format!("{stem}.nodes.csv");
+    let exists = path.is_some_and(|path| path.with_file_name(&table_name).is_file());
+    if exists { open_companion("edge list", path, &table_name).map(Some) } else { Ok(None) }
 }
 
-/// The graph, and the nodes of each edge.
+/// Parses an edge list. Returns the graph, and two node rows for each edge.
 pub(super) fn parse(
     file: &WholeFile,
     nodes: Option<&WholeFile>,
@@ -69,14 +72,14 @@ pub(super) fn parse(
         read_list(file, &mut graph, &mut lines)?;
     }
     if nodes.is_none() {
-        let mut all: Vec<(usize, String)> =
+        let mut numbered: Vec<(usize, String)> =
             graph.names.iter().map(|(name, number)| (*number, name.clone())).collect();
-        all.sort_unstable();
-        for (_, name) in all {
+        numbered.sort_unstable();
+        for (_, name) in numbered {
             graph.push_node(&name);
         }
     }
-    let rows = graph.resolve().map_err(|(edge, name)| {
+    let rows = graph.resolve_edges().map_err(|(edge, name)| {
         let line = lines.get(edge).copied().unwrap_or(0);
         let shown: String = name.chars().take(60).collect();
         bad(Class::NotFound, line, "a node of the table of nodes", format!("{shown:?}"))
@@ -93,7 +96,7 @@ fn strip_comment(line: &str) -> &str {
     if line.starts_with('%') { "" } else { line }
 }
 
-/// Columns of text whose types are known when all of them were read.
+/// Columns of text, whose types are inferred once all rows are read.
 struct TextTable {
     names: Vec<String>,
     columns: Vec<Vec<Option<String>>>,
@@ -105,8 +108,8 @@ impl TextTable {
         Self { names, columns }
     }
 
-    /// Adds a value to a column that may be new.
-    fn set(&mut self, name: &str, row: usize, value: Option<String>) {
+    /// Sets a value in a column, and adds the column if it is new.
+    fn set_value(&mut self, name: &str, row: usize, value: Option<String>) {
         let at = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
             self.names.push(name.to_owned());
             self.columns.push(Vec::new());
@@ -118,7 +121,7 @@ impl TextTable {
         }
     }
 
-    /// The columns with their types: whole numbers, numbers, flags, text.
+    /// Infers the type of each column, the first that all values parse as: int64, float64, bool, text.
     fn into_attributes(self, rows: usize) -> Vec<Attribute> {
         let named = self.names.into_iter().zip(self.columns);
         named
@@ -138,7 +141,7 @@ impl TextTable {
                 let mut attribute = Attribute::new(name, kind, None);
                 for value in values {
                     attribute.pending = value;
-                    let _fits = attribute.end_row(); // the type was chosen so
+                    let _fits = attribute.end_row(); // all values parse as the inferred type
                 }
                 attribute
             })
@@ -169,10 +172,10 @@ fn read_list(
             return Err(bad(Class::BadShape, number, "two names", found));
         };
         let shape = (values.len(), dictionary.is_some());
-        let wanted = *first.get_or_insert(shape);
-        if shape != wanted {
+        let first_shape = *first.get_or_insert(shape);
+        if shape != first_shape {
             let expected = "as many values as in the first line";
-            let found = format!("{} instead of {}", shape.0, wanted.0);
+            let found = format!("{} instead of {}", shape.0, first_shape.0);
             return Err(bad(Class::BadShape, number, expected, found));
         }
         let row = graph.ends.len();
@@ -182,14 +185,14 @@ fn read_list(
                 return Err(bad(Class::Encoding, number, "a number", format!("{shown:?}")));
             }
             let name = if at == 0 { "weight".to_owned() } else { format!("value_{at}") };
-            table.set(&name, row, Some((*value).to_owned()));
+            table.set_value(&name, row, Some((*value).to_owned()));
         }
         if let Some(dictionary) = dictionary {
             let pairs = parse_dictionary(dictionary).ok_or_else(|| {
                 bad(Class::Encoding, number, "a dictionary of Python", "other text")
             })?;
             for (key, value) in pairs {
-                table.set(&key, row, value);
+                table.set_value(&key, row, value);
             }
         }
         let ends = [graph.intern(source), graph.intern(target)];
@@ -204,7 +207,7 @@ fn finish_edges(graph: &mut Graph, table: TextTable) {
     let rows = graph.ends.len();
     graph.edges.columns = table.into_attributes(rows);
     for attribute in &mut graph.edges.columns {
-        // A weight is a number with a fraction, even where no line has one.
+        // A weight is float64, even if all of them are integers.
         if attribute.name == "weight" && attribute.kind == ValueKind::Int64 {
             let column = attribute.numbers.take();
             let mut weight = Attribute::new("weight".to_owned(), ValueKind::Float64, None);
@@ -221,7 +224,7 @@ fn finish_edges(graph: &mut Graph, table: TextTable) {
     graph.edges.rows = rows;
 }
 
-/// The keys and values of a dictionary as Python prints it; values of lists and dictionaries as their text.
+/// Parses a Python dictionary into keys and values. Nested lists and dictionaries stay text.
 fn parse_dictionary(text: &str) -> Option<Vec<(String, Option<String>)>> {
     let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     let mut rest = inner.trim();
@@ -237,7 +240,7 @@ fn parse_dictionary(text: &str) -> Option<Vec<(String, Option<String>)>> {
     Some(pairs)
 }
 
-/// A literal of Python at the start of `text`, and what follows.
+/// Splits a Python literal off the start of `text`, up to `end` if it is not quoted.
 fn take_literal(text: &str, end: char) -> Option<(Option<String>, &str)> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'));
     let Some(quote) = quote else {
@@ -290,16 +293,16 @@ fn read_csv_edges(
     let (Some(source), Some(target)) = (find("source"), find("target")) else {
         return Err(bad(Class::BadShape, 1, "columns source and target", header.1.join(",")));
     };
-    let others: Vec<usize> =
+    let attribute_columns: Vec<usize> =
         (0..header.1.len()).filter(|at| *at != source && *at != target).collect();
-    let names = others.iter().filter_map(|at| header.1.get(*at).cloned()).collect();
+    let names = attribute_columns.iter().filter_map(|at| header.1.get(*at).cloned()).collect();
     let mut table = TextTable::new(names);
     for (line, cells) in rows {
         let name = |at: usize| cells.get(at).map(String::as_str).unwrap_or_default();
         let ends = [graph.intern(name(source)), graph.intern(name(target))];
         graph.ends.push(ends);
         lines.push(*line);
-        for (column, at) in table.columns.iter_mut().zip(&others) {
+        for (column, at) in table.columns.iter_mut().zip(&attribute_columns) {
             column.push(cells.get(*at).filter(|cell| !cell.is_empty()).cloned());
         }
     }
@@ -342,9 +345,9 @@ fn read_nodes(file: &WholeFile, graph: &mut Graph) -> Result<(), ConvertError> {
     Ok(())
 }
 
-/// All lines of CSV with their numbers, each with as many cells as the first.
+/// Reads the rows of a CSV file with their line numbers. All rows have as many cells as the first.
 fn read_csv(file: &WholeFile) -> Result<Vec<(u64, Vec<String>)>, ConvertError> {
-    let mut all: Vec<(u64, Vec<String>)> = Vec::new();
+    let mut rows: Vec<(u64, Vec<String>)> = Vec::new();
     let mut text = String::new();
     let mut start = 1;
     for (line, number) in file.text()?.lines().zip(1_u64..) {
@@ -355,22 +358,22 @@ fn read_csv(file: &WholeFile) -> Result<Vec<(u64, Vec<String>)>, ConvertError> {
         }
         text.push_str(line);
         if text.matches('"').count() % 2 == 1 {
-            continue; // a quoted cell goes on in the next line
+            continue; // a quoted cell continues on the next line
         }
         let cells = split_csv(&std::mem::take(&mut text));
         if cells.len() == 1 && cells.first().is_some_and(String::is_empty) {
             continue;
         }
-        if let Some((_, first)) = all.first()
+        if let Some((_, first)) = rows.first()
             && first.len() != cells.len()
         {
             let found = format!("{} cells", cells.len());
             return Err(bad(Class::BadShape, start, &format!("{} cells", first.len()), found));
         }
-        all.push((start, cells));
+        rows.push((start, cells));
     }
     if text.is_empty() {
-        return Ok(all);
+        return Ok(rows);
     }
     Err(bad(Class::Truncated, start, "a quote that ends", "the end of the file"))
 }

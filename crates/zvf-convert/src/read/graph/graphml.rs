@@ -1,13 +1,13 @@
-//! `GraphML`: keys, nodes and edges in XML.
+//! Reader of `GraphML`: keys, nodes and edges in XML.
 //!
 //! ```text
 //! key     id, for (node, edge, graph, all), attr.name, attr.type, a default
 //! graph   edgedefault; node id with data; edge source, target, directed with data
 //! ```
 //!
-//! Edges may stand before their nodes. A default holds for all that have no data of the key. Edges to nodes that
-//! are not there, nodes that are there twice, nested graphs and edges of more than two nodes are refused. What is
-//! said of the graph, and whether it is directed, goes to the header record `graph`.
+//! Edges may precede their nodes. A default applies to all elements without data of the key. Edges to missing
+//! nodes, duplicate nodes, nested graphs and edges of more than two nodes are refused. The data of the graph, and
+//! whether it is directed, go to the header record `graph`.
 
 use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
@@ -27,7 +27,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     parse(&file)?.into_geometry(&file, options)?.into_reader(Format::Graphml, options)
 }
 
-/// A document as it is.
+/// A parsed document, whose edges are not resolved yet.
 #[derive(Debug, Default)]
 pub(super) struct GraphDocument {
     pub(super) graph: Graph,
@@ -39,17 +39,17 @@ pub(super) struct GraphDocument {
     left_out: Vec<String>,
 }
 
-/// What a key means.
+/// A declared key, and the attributes it fills.
 #[derive(Debug)]
 struct Key {
     id: String,
     name: String,
-    node: Option<usize>, // the attribute of nodes
+    node: Option<usize>, // index of the node attribute
     edge: Option<usize>,
-    graph: bool,
+    is_for_graph: bool,
 }
 
-/// What data belong to.
+/// The element that data belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Node,
@@ -60,19 +60,19 @@ enum Owner {
 pub(super) fn parse(file: &WholeFile) -> Result<GraphDocument, ConvertError> {
     let mut document = GraphDocument::default();
     let mut xml = Xml::new(file, file.text()?);
-    let (mut inside, mut graphs) = (false, 0);
+    let (mut is_inside, mut graph_count) = (false, 0);
     loop {
         match xml.next()? {
-            Node::Start(element) => match (local(&element.name), inside) {
-                ("graphml", false) => inside = true,
+            Node::Start(element) => match (local_name(&element.name), is_inside) {
+                ("graphml", false) => is_inside = true,
                 (name, false) => {
                     let found = format!("<{name}>");
                     return Err(file.bad_at(Class::BadMagic, element.at, "<graphml>", found));
                 }
                 ("key", _) => document.read_key(&mut xml, &element)?,
                 ("graph", _) => {
-                    graphs += 1;
-                    if graphs > 1 {
+                    graph_count += 1;
+                    if graph_count > 1 {
                         return Err(xml.bad(Class::Unsupported, "one graph", "a second one"));
                     }
                     document.is_directed = element.get("edgedefault") == Some("directed");
@@ -91,7 +91,8 @@ pub(super) fn parse(file: &WholeFile) -> Result<GraphDocument, ConvertError> {
     }
 }
 
-fn local(name: &str) -> &str {
+/// Returns a name without its namespace prefix.
+fn local_name(name: &str) -> &str {
     name.rsplit(':').next().unwrap_or(name)
 }
 
@@ -121,11 +122,11 @@ impl GraphDocument {
         let mut default = None;
         loop {
             match xml.next()? {
-                Node::Start(inner) if local(&inner.name) == "default" => {
+                Node::Start(inner) if local_name(&inner.name) == "default" => {
                     default = Some(xml.text_of_element()?);
                 }
                 Node::Start(_) => xml.skip_element()?,
-                Node::End(end) if local(&end) == "key" => break,
+                Node::End(end) if local_name(&end) == "key" => break,
                 Node::Text(_) | Node::End(_) => {}
                 Node::Done => break,
             }
@@ -135,10 +136,11 @@ impl GraphDocument {
             table.columns.push(Attribute::new(name.clone(), kind, default.clone()));
             table.columns.len() - 1
         };
-        let all = scope == "all";
-        let node = (all || scope == "node").then(|| add(&mut self.graph.nodes));
-        let edge = (all || scope == "edge").then(|| add(&mut self.graph.edges));
-        self.keys.push(Key { id, name, node, edge, graph: all || scope == "graph" });
+        let is_for_all = scope == "all";
+        let node = (is_for_all || scope == "node").then(|| add(&mut self.graph.nodes));
+        let edge = (is_for_all || scope == "edge").then(|| add(&mut self.graph.edges));
+        let is_for_graph = is_for_all || scope == "graph";
+        self.keys.push(Key { id, name, node, edge, is_for_graph });
         Ok(())
     }
 
@@ -151,7 +153,7 @@ impl GraphDocument {
             return Err(xml.bad(Class::Duplicate, "each node once", format!("{shown:?} twice")));
         }
         self.read_data(xml, "node", Owner::Node)?;
-        self.graph.nodes.end_row().map_err(|wrong| bad_value(xml, wrong))
+        self.graph.nodes.end_row().map_err(|value| bad_value(xml, value))
     }
 
     fn read_edge(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<(), ConvertError> {
@@ -170,7 +172,7 @@ impl GraphDocument {
             None => self.is_directed,
         });
         self.read_data(xml, "edge", Owner::Edge)?;
-        self.graph.edges.end_row().map_err(|wrong| bad_value(xml, wrong))
+        self.graph.edges.end_row().map_err(|value| bad_value(xml, value))
     }
 
     /// Reads the data of a node or an edge up to its end.
@@ -182,7 +184,7 @@ impl GraphDocument {
     ) -> Result<(), ConvertError> {
         loop {
             match xml.next()? {
-                Node::Start(inner) => match local(&inner.name) {
+                Node::Start(inner) => match local_name(&inner.name) {
                     "data" => self.read_value(xml, &inner, owner)?,
                     "graph" => {
                         let expected = "nodes without graphs inside";
@@ -190,7 +192,7 @@ impl GraphDocument {
                     }
                     _ => xml.skip_element()?,
                 },
-                Node::End(end) if local(&end) == name => return Ok(()),
+                Node::End(end) if local_name(&end) == name => return Ok(()),
                 Node::Text(_) | Node::End(_) => {}
                 Node::Done => return Ok(()),
             }
@@ -222,7 +224,7 @@ impl GraphDocument {
             Owner::Node => key.node.and_then(|at| self.graph.nodes.columns.get_mut(at)),
             Owner::Edge => key.edge.and_then(|at| self.graph.edges.columns.get_mut(at)),
             Owner::Graph => {
-                if key.graph {
+                if key.is_for_graph {
                     self.record.insert(key.name.clone(), Json::String(value));
                 }
                 return Ok(());
@@ -244,7 +246,7 @@ impl GraphDocument {
         file: &WholeFile,
         options: &ReadOptions,
     ) -> Result<Geometry, ConvertError> {
-        let rows = self.resolve(file)?;
+        let rows = self.resolve_edges(file)?;
         let mut geometry =
             std::mem::take(&mut self.graph).into_geometry(&rows, options, "GraphML")?;
         if let Some((_, fields)) = &mut geometry.elements {
@@ -264,8 +266,8 @@ impl GraphDocument {
         Ok(geometry)
     }
 
-    pub(super) fn resolve(&self, file: &WholeFile) -> Result<Vec<i64>, ConvertError> {
-        self.graph.resolve().map_err(|(edge, name)| {
+    pub(super) fn resolve_edges(&self, file: &WholeFile) -> Result<Vec<i64>, ConvertError> {
+        self.graph.resolve_edges().map_err(|(edge, name)| {
             let shown: String = name.chars().take(60).collect();
             let place = format!("edge {edge}");
             file.bad_in(Class::NotFound, place, "a node that is there", format!("{shown:?}"))

@@ -1,10 +1,10 @@
 //! Graphs whose nodes have names: `GraphML` and lists of edges.
 //!
-//! Nodes become vertices, their names the attribute `id` (whole numbers where all are, text otherwise); edges keep
-//! their order, loops and doubles. Positions are the node attributes `x`, `y`, `z`, or those that
-//! [`ColumnRoles::positions`](super::ColumnRoles::positions) names: a graph without any is refused with the names
-//! there are. What a node or an edge lacks is NaN or empty, and for whole numbers and flags an attribute
-//! `NAME_present` says which.
+//! Nodes become vertices, and their names the attribute `id` (int64 if all names are integers, text otherwise).
+//! Edges keep their order, loops and duplicates. Positions are the node attributes `x`, `y`, `z`, or those that
+//! [`ColumnRoles::positions`](super::ColumnRoles::positions) names. A graph without positions is refused; the error
+//! lists its attributes. A missing value is NaN or empty text; integers and booleans with missing values get a
+//! validity column `NAME_present`.
 
 pub(crate) mod edges;
 pub(crate) mod graphml;
@@ -21,17 +21,17 @@ use super::values::{Values, column};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
-/// Nodes and edges in the making.
+/// Builder of a graph: nodes, edges and their attributes.
 #[derive(Debug, Default)]
 struct Graph {
     nodes: Table,
     edges: Table,
     names: HashMap<String, usize>,
-    /// For each name its node, once it came.
+    /// The row of the node of each name, once the node is read.
     rows: Vec<Option<usize>>,
-    /// The names of nodes in their order.
+    /// The names of the nodes in row order.
     node_names: Vec<String>,
-    /// The names of both ends of each edge, by number.
+    /// The name numbers of both ends of each edge.
     ends: Vec<[usize; 2]>,
 }
 
@@ -42,7 +42,7 @@ struct Table {
     rows: usize,
 }
 
-/// An attribute in the making.
+/// Builder of an attribute column.
 #[derive(Debug)]
 struct Attribute {
     name: String,
@@ -51,10 +51,10 @@ struct Attribute {
     numbers: Values,
     texts: Vec<String>,
     present: Vec<u8>,
-    pending: Option<String>, // of the row that is read
+    pending: Option<String>, // the value of the current row
 }
 
-/// Types of attributes.
+/// The type of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ValueKind {
     Bool,
@@ -84,7 +84,7 @@ impl Attribute {
         Self { name, kind, default, numbers, texts, present, pending }
     }
 
-    /// Ends a row; the text that is no value, where there is one.
+    /// Ends a row. Returns the text of the value as an error if it does not parse.
     fn end_row(&mut self) -> Result<(), String> {
         let value = self.pending.take().or_else(|| self.default.clone());
         self.present.push(u8::from(value.is_some()));
@@ -113,12 +113,12 @@ impl Attribute {
     }
 
     fn into_fields(mut self) -> Result<Vec<Field>, ConvertError> {
-        let partial = self.is_partial();
+        let is_partial = self.is_partial();
         let field = match self.kind {
             ValueKind::Text => return Ok(vec![text_field(&self.name, &self.texts)?]),
             _ => Field::new(self.name.as_str(), self.numbers.take()?),
         };
-        if !partial || matches!(self.kind, ValueKind::Float32 | ValueKind::Float64) {
+        if !is_partial || matches!(self.kind, ValueKind::Float32 | ValueKind::Float64) {
             return Ok(vec![field]);
         }
         let present = column(dtype(DtypeKind::Bool, 1), 1, self.present)?;
@@ -130,8 +130,8 @@ impl Table {
     fn end_row(&mut self) -> Result<(), (String, ValueKind, String)> {
         self.rows += 1;
         for attribute in &mut self.columns {
-            let wrong = attribute.end_row();
-            wrong.map_err(|text| (attribute.name.clone(), attribute.kind, text))?;
+            let result = attribute.end_row();
+            result.map_err(|text| (attribute.name.clone(), attribute.kind, text))?;
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Table {
 }
 
 impl Graph {
-    /// The number of a name.
+    /// Returns the number of a name, a new one if the name is new.
     fn intern(&mut self, name: &str) -> usize {
         if let Some(number) = self.names.get(name) {
             return *number;
@@ -154,7 +154,7 @@ impl Graph {
         self.rows.len() - 1
     }
 
-    /// Adds a node of this name; whether there was none yet.
+    /// Adds a node. Returns false if the name is a duplicate.
     fn push_node(&mut self, name: &str) -> bool {
         let number = self.intern(name);
         let next = self.node_names.len();
@@ -164,8 +164,8 @@ impl Graph {
         true
     }
 
-    /// The nodes of each edge, or the first edge with an end that is no node.
-    fn resolve(&self) -> Result<Vec<i64>, (usize, String)> {
+    /// Returns two node rows for each edge, or the first edge with an end that is no node and the name of that end.
+    fn resolve_edges(&self) -> Result<Vec<i64>, (usize, String)> {
         let mut rows = Vec::with_capacity(self.ends.len() * 2);
         for (at, ends) in self.ends.iter().enumerate() {
             for number in ends {
@@ -179,7 +179,7 @@ impl Graph {
         Ok(rows)
     }
 
-    /// The graph with positions.
+    /// Converts the graph, whose edges are `rows`, to vertices and elements.
     fn into_geometry(
         mut self,
         rows: &[i64],
@@ -190,13 +190,14 @@ impl Graph {
         let mut geometry = Geometry::new(Kind::Graph, positions);
         geometry.axes = axes;
         let mut fields = self.nodes.into_fields()?;
-        let taken = fields.iter().any(|field| &*field.name == "id");
-        let numbered =
+        let has_id = fields.iter().any(|field| &*field.name == "id");
+        let are_row_numbers =
             self.node_names.iter().enumerate().all(|(row, name)| *name == format!("n{row}"));
-        // Names that only count nodes are not kept beside the ids that a writer put there.
-        let named = fields.iter().any(|field| &*field.name == "node_id") || (taken && numbered);
-        if !named {
-            let name = if taken { "node_id" } else { "id" };
+        // Names n0, n1, … carry no information next to an attribute `id`.
+        let has_names =
+            fields.iter().any(|field| &*field.name == "node_id") || (has_id && are_row_numbers);
+        if !has_names {
+            let name = if has_id { "node_id" } else { "id" };
             fields.insert(0, name_field(name, &self.node_names)?);
         }
         geometry.fields = fields;
@@ -205,24 +206,24 @@ impl Graph {
         Ok(geometry)
     }
 
-    /// The attributes that are positions, as one column.
+    /// Removes the attributes that are positions, and joins them into one column.
     fn take_positions(
         &mut self,
         options: &ReadOptions,
         format: &'static str,
     ) -> Result<(Vec<String>, Column), ConvertError> {
-        let asked = &options.columns.positions;
-        let names: Vec<String> = match asked.is_empty() {
+        let requested = &options.columns.positions;
+        let names: Vec<String> = match requested.is_empty() {
             true => ["x", "y", "z"].map(str::to_owned).to_vec(),
-            false => asked.clone(),
+            false => requested.clone(),
         };
         let mut axes = Vec::new();
         for name in &names {
             let at = self.nodes.columns.iter().position(|attribute| attribute.name == *name);
             match at {
                 Some(at) => axes.push((name.clone(), self.nodes.columns.remove(at))),
-                None if asked.is_empty() => break,
-                None => return Err(self.no_position(name, format)),
+                None if requested.is_empty() => break,
+                None => return Err(self.missing_position(name, format)),
             }
         }
         if axes.is_empty() && self.node_names.is_empty() {
@@ -230,9 +231,9 @@ impl Graph {
             return Ok((super::roles::axes(3), empty));
         }
         if axes.is_empty() {
-            return Err(self.no_position("x", format));
+            return Err(self.missing_position("x", format));
         }
-        let single = axes.iter().all(|(_, attribute)| attribute.kind == ValueKind::Float32);
+        let is_float32 = axes.iter().all(|(_, attribute)| attribute.kind == ValueKind::Float32);
         let mut columns = Vec::new();
         for (name, attribute) in &mut axes {
             if attribute.kind == ValueKind::Text || attribute.is_partial() {
@@ -244,19 +245,19 @@ impl Graph {
         for row in 0..self.node_names.len() {
             for values in &columns {
                 let x = values.float(row, 0).unwrap_or(f64::NAN);
-                match single {
+                match is_float32 {
                     true => bytes.extend_from_slice(values.row(row)),
                     false => bytes.extend_from_slice(&x.to_le_bytes()),
                 }
             }
         }
-        let kept = if single { Dtype::FLOAT32 } else { FLOAT64 };
+        let position_dtype = if is_float32 { Dtype::FLOAT32 } else { FLOAT64 };
         let width = u32::try_from(axes.len()).unwrap_or(1);
         let names = axes.into_iter().map(|(name, _)| name).collect();
-        Ok((names, column(kept, width, bytes)?))
+        Ok((names, column(position_dtype, width, bytes)?))
     }
 
-    fn no_position(&self, name: &str, format: &'static str) -> ConvertError {
+    fn missing_position(&self, name: &str, format: &'static str) -> ConvertError {
         let known: Vec<&str> =
             self.nodes.columns.iter().map(|attribute| attribute.name.as_str()).collect();
         let found = match known.is_empty() {
@@ -277,16 +278,16 @@ impl Graph {
     }
 }
 
-/// Names as whole numbers where all are, as text otherwise.
+/// Returns a field of int64 if all names are canonical integers, of text otherwise.
 fn name_field(name: &str, names: &[String]) -> Result<Field, ConvertError> {
-    let plain = |text: &String| {
+    let parse_canonical = |text: &String| {
         let number = text.parse::<i64>().ok()?;
         (number.to_string() == *text).then_some(number)
     };
-    let whole: Option<Vec<i64>> = names.iter().map(plain).collect();
-    match whole.filter(|whole| !whole.is_empty()) {
-        Some(whole) => {
-            Ok(Field::new(name, numbers(Dtype::INT64, 1, &whole, |id| id.to_le_bytes())?))
+    let integers: Option<Vec<i64>> = names.iter().map(parse_canonical).collect();
+    match integers.filter(|integers| !integers.is_empty()) {
+        Some(integers) => {
+            Ok(Field::new(name, numbers(Dtype::INT64, 1, &integers, |id| id.to_le_bytes())?))
         }
         None => text_field(name, names),
     }

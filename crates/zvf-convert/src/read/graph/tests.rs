@@ -9,7 +9,7 @@ use crate::read::{Bytes, Format};
 
 fn read_file(path: &std::path::Path, format: Format) -> Result<WholeFile, ConvertError> {
     let mut bytes = Bytes::open(path)?;
-    bytes.is(format);
+    bytes.set_format(format);
     WholeFile::read(bytes, &ReadOptions::default())
 }
 
@@ -39,12 +39,12 @@ fn compare(name: &str, graph: Graph, rows: &[i64], facts: &Json) {
 }
 
 #[test]
-fn golden_files_of_graphml() {
+fn reads_golden_files_of_graphml() {
     let expected = golden::expected("graphml");
     let read = |path: &std::path::Path| {
         let file = read_file(path, Format::Graphml)?;
         let document = graphml::parse(&file)?;
-        let rows = document.resolve(&file)?;
+        let rows = document.resolve_edges(&file)?;
         Ok((document.graph, rows))
     };
     for (name, facts) in expected["files"].as_object().unwrap() {
@@ -61,7 +61,7 @@ fn golden_files_of_graphml() {
 }
 
 #[test]
-fn golden_files_of_edge_lists() {
+fn reads_golden_files_of_edge_lists() {
     let expected = golden::expected("edgelist");
     let read = |path: &std::path::Path| {
         let file = read_file(path, Format::Edgelist)?;
@@ -84,7 +84,7 @@ fn golden_files_of_edge_lists() {
 }
 
 #[test]
-fn a_graph_without_positions_is_refused_with_the_names_there_are() {
+fn refuses_a_graph_without_positions_and_lists_its_attributes() {
     let path = golden::folder("graphml").join("igraph.graphml");
     let columns = crate::read::ColumnRoles { positions: vec!["u".into()], ..Default::default() };
     let options = ReadOptions { columns, ..ReadOptions::default() };

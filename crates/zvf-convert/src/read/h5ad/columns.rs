@@ -1,11 +1,11 @@
-//! Columns of a data frame of `AnnData`.
+//! Columns of an `AnnData` data frame.
 //!
 //! ```text
-//! array                   numbers, truths
-//! string-array            text: codes of the texts in the order in which they come
-//! categorical             codes, -1 where missing, and what they stand for
-//! nullable-integer        values and a mask: float64 with NaN where something is missing
-//! nullable-boolean        values and a mask: codes of false and true, -1 where missing
+//! array                   numbers, booleans
+//! string-array            text: codes of the texts in order of appearance
+//! categorical             codes, -1 for missing, and their categories
+//! nullable-integer        values and a mask: float64, NaN for missing, if a value is missing
+//! nullable-boolean        values and a mask: codes of false and true, -1 for missing
 //! ```
 
 use hdf5_pure::DType;
@@ -18,30 +18,30 @@ use crate::ConvertError;
 use crate::read::features::{Cell, Columns};
 use crate::read::values::column;
 
-/// The column under `path`, and what is to be said of it; none where it is of no known form.
+/// Reads the column under `path`, and returns it with a note. Returns `None` if its encoding is unknown.
 pub(super) fn read_column(
     file: &H5,
     path: &str,
     name: &str,
     rows: usize,
-    room: &mut u64,
+    memory: &mut u64,
 ) -> Result<Option<(Field, Option<String>)>, ConvertError> {
-    match file.node(path)? {
+    match file.find_node(path)? {
         Node::Missing => Err(file.bad(
             Class::NotFound,
             path,
             "the column that column-order names",
             "none".to_owned(),
         )),
-        Node::Dataset => read_array(file, path, name, rows, room),
+        Node::Dataset => read_array(file, path, name, rows, memory),
         Node::Group => {
-            let form = file.text_attribute(path, "encoding-type")?.unwrap_or_default();
-            match form.as_str() {
+            let encoding = file.text_attribute(path, "encoding-type")?.unwrap_or_default();
+            match encoding.as_str() {
                 "categorical" => {
-                    read_categories(file, path, name, rows, room).map(|field| Some((field, None)))
+                    read_categories(file, path, name, rows, memory).map(|field| Some((field, None)))
                 }
                 "nullable-integer" | "nullable-boolean" => {
-                    read_nullable(file, path, name, rows, room).map(Some)
+                    read_nullable(file, path, name, rows, memory).map(Some)
                 }
                 _ => Ok(None),
             }
@@ -51,8 +51,8 @@ pub(super) fn read_column(
 
 fn check_rows(file: &H5, path: &str, rows: usize) -> Result<(), ConvertError> {
     let shape = file.shape(path)?;
-    if let [found] = shape.as_slice()
-        && usize::try_from(*found) == Ok(rows)
+    if let [row_count] = shape.as_slice()
+        && usize::try_from(*row_count) == Ok(rows)
     {
         return Ok(());
     }
@@ -65,29 +65,30 @@ fn read_array(
     path: &str,
     name: &str,
     rows: usize,
-    room: &mut u64,
+    memory: &mut u64,
 ) -> Result<Option<(Field, Option<String>)>, ConvertError> {
     check_rows(file, path, rows)?;
-    if let Some(dtype) = file.number(path)? {
-        let field = Field::new(name, column(dtype, 1, file.raw(path, dtype, room)?)?);
+    if let Some(dtype) = file.number_type(path)? {
+        let field = Field::new(name, column(dtype, 1, file.read_bytes(path, dtype, memory)?)?);
         return Ok(Some((field, None)));
     }
     if !matches!(file.dtype(path)?, DType::String | DType::VariableLengthString) {
         return Ok(None);
     }
-    let texts = file.texts(path, room)?;
+    let texts = file.read_texts(path, memory)?;
     let cells = texts.iter().map(|text| Cell::Text(text.as_str().into()));
-    settle(name, cells, None, room).map(Some)
+    build_field(name, cells, None, memory).map(Some)
 }
 
-/// A column of these values.
-fn settle<'a>(
+/// Builds a field of these cells. Infers its type in a first pass, and returns a note if integers become
+/// `float64`.
+fn build_field<'a>(
     name: &str,
     cells: impl Iterator<Item = Cell<'a>> + Clone,
     dtype: Option<Dtype>,
-    room: &mut u64,
+    memory: &mut u64,
 ) -> Result<(Field, Option<String>), ConvertError> {
-    let mut columns = Columns::new(*room, super::NAME);
+    let mut columns = Columns::new(*memory, super::NAME);
     let at = columns.declare(name, dtype)?;
     let mut rows = 0;
     for cell in cells.clone() {
@@ -100,11 +101,11 @@ fn settle<'a>(
         columns.push(at, row, &cell);
     }
     let field = columns.take(rows)?.pop();
-    Ok((field.unwrap_or_else(|| unreachable_field(name)), note))
+    Ok((field.unwrap_or_else(|| empty_field(name)), note))
 }
 
-/// A field without rows; a table of one column has one.
-fn unreachable_field(name: &str) -> Field {
+/// Returns an empty field. Never called, because a table of one column has one field.
+fn empty_field(name: &str) -> Field {
     let empty = zvf_model::Column::empty(Dtype::INT64, 1);
     Field::new(name, empty.unwrap_or_else(|_| unreachable!("int64 is a type")))
 }
@@ -114,12 +115,12 @@ fn read_categories(
     path: &str,
     name: &str,
     rows: usize,
-    room: &mut u64,
+    memory: &mut u64,
 ) -> Result<Field, ConvertError> {
-    let (codes, meanings) = (format!("{path}/codes"), format!("{path}/categories"));
+    let (codes, categories) = (format!("{path}/codes"), format!("{path}/categories"));
     check_rows(file, &codes, rows)?;
-    let whole = |dtype: &Dtype| matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt);
-    let Some(dtype) = file.number(&codes)?.filter(whole) else {
+    let is_integer = |dtype: &Dtype| matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt);
+    let Some(dtype) = file.number_type(&codes)?.filter(is_integer) else {
         return Err(file.bad(
             Class::Unsupported,
             &codes,
@@ -127,14 +128,15 @@ fn read_categories(
             "another type".to_owned(),
         ));
     };
-    let values = column(dtype, 1, file.raw(&codes, dtype, room)?)?;
-    let labels: Vec<Value> = match file.number(&meanings)? {
+    let values = column(dtype, 1, file.read_bytes(&codes, dtype, memory)?)?;
+    let labels: Vec<Value> = match file.number_type(&categories)? {
         Some(dtype) => {
-            let labels = column(dtype, 1, file.raw(&meanings, dtype, room)?)?;
+            let labels = column(dtype, 1, file.read_bytes(&categories, dtype, memory)?)?;
             (0..labels.len()).map(|row| labels.value(row, 0)).collect()
         }
         None => {
-            file.texts(&meanings, room)?.iter().map(|text| Value::from(text.as_str())).collect()
+            let texts = file.read_texts(&categories, memory)?;
+            texts.iter().map(|text| Value::from(text.as_str())).collect()
         }
     };
     let categories = Categories::new(labels, Some(-1));
@@ -154,24 +156,24 @@ fn read_nullable(
     path: &str,
     name: &str,
     rows: usize,
-    room: &mut u64,
+    memory: &mut u64,
 ) -> Result<(Field, Option<String>), ConvertError> {
     let (values, mask) = (format!("{path}/values"), format!("{path}/mask"));
     check_rows(file, &values, rows)?;
     check_rows(file, &mask, rows)?;
-    let truth = Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
-    let Some(dtype) = file.number(&values)? else {
+    let bool_type = Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
+    let Some(dtype) = file.number_type(&values)? else {
         return Err(file.bad(Class::Unsupported, &values, "numbers", "another type".to_owned()));
     };
-    let missing = file.raw(&mask, truth, room)?;
-    let numbers = column(dtype, 1, file.raw(&values, dtype, room)?)?;
-    let cells = missing.iter().enumerate().map(|(row, missing)| match numbers.value(row, 0) {
-        _ if *missing != 0 => Cell::Missing,
-        Value::Bool(flag) => Cell::Bool(flag),
+    let is_missing = file.read_bytes(&mask, bool_type, memory)?;
+    let numbers = column(dtype, 1, file.read_bytes(&values, dtype, memory)?)?;
+    let cells = is_missing.iter().enumerate().map(|(row, flag)| match numbers.value(row, 0) {
+        _ if *flag != 0 => Cell::Missing,
+        Value::Bool(value) => Cell::Bool(value),
         Value::Int(n) => Cell::Int(n),
         Value::UInt(n) => Cell::UInt(n),
         Value::Float(x) => Cell::Float(x),
         Value::Null | Value::Text(_) => Cell::Missing,
     });
-    settle(name, cells, Some(dtype), room)
+    build_field(name, cells, Some(dtype), memory)
 }

@@ -1,4 +1,4 @@
-//! What is asked of an HDF5 file, each answer checked.
+//! Checked access to an HDF5 file.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use crate::read::input::Bytes;
 use crate::read::source::{Numbers, Source};
 use crate::{ConvertError, isolate};
 
-/// A file whose superblock was read.
+/// An open HDF5 file.
 pub(super) struct H5 {
     file: File,
-    path: Option<PathBuf>, // unless it is in memory
+    path: Option<PathBuf>, // `None` if the file is in memory
 }
 
-/// What lies under a path.
+/// The type of the object under a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Node {
     Missing,
@@ -34,7 +34,7 @@ fn bad(class: Class, path: &str, expected: &str, found: impl Into<String>) -> Co
 impl H5 {
     pub(super) fn open(bytes: Bytes, memory: u64) -> Result<Self, ConvertError> {
         let path = bytes.path().map(std::path::Path::to_owned);
-        let kept = path.clone();
+        let own_path = path.clone();
         let mut source = Source::open(bytes, memory)?;
         check_superblock(&mut source)?;
         let file = match (source.into_parts(), path) {
@@ -45,18 +45,18 @@ impl H5 {
         let file = file.map_err(|panic| bad(Class::Codec, "the superblock", "HDF5", panic))?;
         let file =
             file.map_err(|error| bad(Class::Codec, "the superblock", "HDF5", error.to_string()))?;
-        Ok(Self { file, path: kept })
+        Ok(Self { file, path: own_path })
     }
 
-    /// The file that an external link of this name leads to. The library passes such links over, so that what they
-    /// lead to is not found; this tells why.
+    /// Returns the target file of the external link `name`. The library reports external links as missing objects, so
+    /// the bytes of the file are searched to explain the error.
     pub(super) fn find_external_link(&self, name: &str) -> Result<Option<String>, ConvertError> {
         let Some(path) = &self.path else { return Ok(find_link(self.file.as_bytes(), name)) };
         let mut file = std::fs::File::open(path).map_err(ConvertError::Read)?;
         let mut window = Vec::new();
         loop {
-            let keep = window.len().saturating_sub(MAX_LINK_BYTES);
-            window.drain(..keep);
+            let drop_bytes = window.len().saturating_sub(MAX_LINK_BYTES);
+            window.drain(..drop_bytes);
             let read = (&mut file).take(WINDOW_BYTES).read_to_end(&mut window);
             let read = read.map_err(ConvertError::Read)?;
             let found = find_link(&window, name);
@@ -76,24 +76,24 @@ impl H5 {
         bad(class, path, expected, found)
     }
 
-    /// Runs a read of the file; a fault and a panic are reported for `path`.
+    /// Calls `read` with the file, and reports an error or a panic for `path`.
     fn catch_faults<T>(
         &self,
         path: &str,
-        ask: impl FnOnce(&File) -> Result<T, hdf5_pure::Error>,
+        read: impl FnOnce(&File) -> Result<T, hdf5_pure::Error>,
     ) -> Result<T, ConvertError> {
         let file = &self.file;
-        let answer =
-            isolate::catch(|| ask(file)).map_err(|panic| bad(Class::Codec, path, "HDF5", panic))?;
-        answer.map_err(|error| {
+        let result = isolate::catch(|| read(file))
+            .map_err(|panic| bad(Class::Codec, path, "HDF5", panic))?;
+        result.map_err(|error| {
             let text = error.to_string();
-            bad(class_of(&text), path, "an object of this file", text)
+            bad(classify_error(&text), path, "an object of this file", text)
         })
     }
 
-    /// The names under a group, groups and arrays, in order.
+    /// Lists the groups and arrays under a path in order of name.
     pub(super) fn members(&self, path: &str) -> Result<Vec<String>, ConvertError> {
-        if self.node(path)? != Node::Group {
+        if self.find_node(path)? != Node::Group {
             return Ok(Vec::new());
         }
         let mut names = self.catch_faults(path, |file| {
@@ -107,8 +107,8 @@ impl H5 {
         Ok(names)
     }
 
-    /// What lies under a path; a link that leads nowhere is a fault.
-    pub(super) fn node(&self, path: &str) -> Result<Node, ConvertError> {
+    /// Returns the type of the object under a path. Any error but a missing object is returned.
+    pub(super) fn find_node(&self, path: &str) -> Result<Node, ConvertError> {
         let file = &self.file;
         let found = isolate::catch(|| {
             if file.dataset(path).is_ok() {
@@ -121,7 +121,7 @@ impl H5 {
             Ok(node) => Ok(node),
             Err(error) => {
                 let text = error.to_string();
-                match class_of(&text) {
+                match classify_error(&text) {
                     Class::NotFound => Ok(Node::Missing),
                     class => Err(bad(class, path, "an object of this file", text)),
                 }
@@ -137,8 +137,8 @@ impl H5 {
         self.catch_faults(path, |file| file.dataset(path)?.dtype())
     }
 
-    /// The type of numbers or truths; none of anything else.
-    pub(super) fn number(&self, path: &str) -> Result<Option<Dtype>, ConvertError> {
+    /// Returns the type of an array of numbers or booleans, `None` for other types.
+    pub(super) fn number_type(&self, path: &str) -> Result<Option<Dtype>, ConvertError> {
         let number = |kind, size| Some(Dtype { kind, size, big_endian: false });
         Ok(match self.dtype(path)? {
             DType::F32 => number(DtypeKind::Float, 4),
@@ -151,57 +151,57 @@ impl H5 {
             DType::U16 => number(DtypeKind::UInt, 2),
             DType::U32 => number(DtypeKind::UInt, 4),
             DType::U64 => number(DtypeKind::UInt, 8),
-            DType::Enum(names) if is_truth(&names) => number(DtypeKind::Bool, 1),
+            DType::Enum(names) if is_h5py_bool(&names) => number(DtypeKind::Bool, 1),
             _ => None,
         })
     }
 
-    /// The numbers of an array, little-endian, once there is room for them.
-    pub(super) fn raw(
+    /// Reads the numbers of an array, little-endian, within the remaining `memory`.
+    pub(super) fn read_bytes(
         &self,
         path: &str,
         dtype: Dtype,
-        room: &mut u64,
+        memory: &mut u64,
     ) -> Result<Vec<u8>, ConvertError> {
-        let count = self.take_room(path, dtype.size, room)?;
+        let count = self.reserve_memory(path, dtype.size, memory)?;
         let bytes = match (dtype.kind, dtype.size) {
-            // Stored in either byte order: the typed reads turn it.
-            (DtypeKind::Float, 4) => bytes(
+            // The file may be of either byte order; the typed reads convert it.
+            (DtypeKind::Float, 4) => to_bytes(
                 self.catch_faults(path, |file| file.dataset(path)?.read_f32())?,
                 f32::to_le_bytes,
             ),
-            (DtypeKind::Float, _) => bytes(
+            (DtypeKind::Float, _) => to_bytes(
                 self.catch_faults(path, |file| file.dataset(path)?.read_f64())?,
                 f64::to_le_bytes,
             ),
-            (DtypeKind::Int, 1) => bytes(
+            (DtypeKind::Int, 1) => to_bytes(
                 self.catch_faults(path, |file| file.dataset(path)?.read_i8())?,
                 i8::to_le_bytes,
             ),
-            (DtypeKind::Int, 2) => bytes(
+            (DtypeKind::Int, 2) => to_bytes(
                 self.catch_faults(path, |file| file.dataset(path)?.read_i16())?,
                 i16::to_le_bytes,
             ),
-            (DtypeKind::Int, 4) => bytes(
+            (DtypeKind::Int, 4) => to_bytes(
                 self.catch_faults(path, |file| file.dataset(path)?.read_i32())?,
                 i32::to_le_bytes,
             ),
-            (DtypeKind::Int, _) => bytes(
+            (DtypeKind::Int, _) => to_bytes(
                 self.catch_faults(path, |file| file.dataset(path)?.read_i64())?,
                 i64::to_le_bytes,
             ),
             (DtypeKind::UInt, 1) => {
                 self.catch_faults(path, |file| file.dataset(path)?.read_u8())?
             }
-            (DtypeKind::UInt, 2) => bytes(
+            (DtypeKind::UInt, 2) => to_bytes(
                 self.catch_faults(path, |file| file.dataset(path)?.read_u16())?,
                 u16::to_le_bytes,
             ),
-            (DtypeKind::UInt, 4) => bytes(
+            (DtypeKind::UInt, 4) => to_bytes(
                 self.catch_faults(path, |file| file.dataset(path)?.read_u32())?,
                 u32::to_le_bytes,
             ),
-            (DtypeKind::UInt, _) => bytes(
+            (DtypeKind::UInt, _) => to_bytes(
                 self.catch_faults(path, |file| file.dataset(path)?.read_u64())?,
                 u64::to_le_bytes,
             ),
@@ -223,26 +223,30 @@ impl H5 {
         Ok(bytes)
     }
 
-    /// The texts of an array.
-    pub(super) fn texts(&self, path: &str, room: &mut u64) -> Result<Vec<String>, ConvertError> {
-        self.take_room(path, 24, room)?;
+    /// Reads the texts of an array, within the remaining `memory`. Numbers are formatted.
+    pub(super) fn read_texts(
+        &self,
+        path: &str,
+        memory: &mut u64,
+    ) -> Result<Vec<String>, ConvertError> {
+        self.reserve_memory(path, 24, memory)?; // the size of a `String`
         match self.dtype(path)? {
             DType::VariableLengthString => {
-                let limit = usize::try_from(*room).unwrap_or(usize::MAX);
+                let limit = usize::try_from(*memory).unwrap_or(usize::MAX);
                 let texts = self.catch_faults(path, |file| {
                     let options = VlenStringReadOptions::default().with_max_payload_bytes(limit);
                     file.dataset(path)?.read_vlen_strings(options)
                 })?;
-                let used = texts.iter().map(|text| text.len() as u64).sum::<u64>();
-                *room = room.saturating_sub(used);
+                let used_bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
+                *memory = memory.saturating_sub(used_bytes);
                 Ok(texts)
             }
             DType::String => self.catch_faults(path, |file| file.dataset(path)?.read_string()),
-            _ => match self.number(path)? {
+            _ => match self.number_type(path)? {
                 Some(dtype) => {
-                    let raw = self.raw(path, dtype, room)?;
+                    let bytes = self.read_bytes(path, dtype, memory)?;
                     let size = usize::try_from(dtype.size).unwrap_or(1);
-                    let columns = zvf_model::Column::new(dtype, 1, raw.into());
+                    let columns = zvf_model::Column::new(dtype, 1, bytes.into());
                     let columns = columns.map_err(crate::read::no_column)?;
                     debug_assert!(size > 0, "of a type");
                     Ok((0..columns.len()).map(|row| columns.value(row, 0).to_string()).collect())
@@ -252,23 +256,28 @@ impl H5 {
         }
     }
 
-    /// The values of an array, once there is room for them.
-    fn take_room(&self, path: &str, size: u64, room: &mut u64) -> Result<usize, ConvertError> {
+    /// Reserves `size` bytes for each value of an array, and returns the count of its values.
+    fn reserve_memory(
+        &self,
+        path: &str,
+        size: u64,
+        memory: &mut u64,
+    ) -> Result<usize, ConvertError> {
         let shape = self.shape(path)?;
         let count = shape.iter().try_fold(1_u64, |product, n| product.checked_mul(*n));
         let bytes = count.and_then(|count| count.checked_mul(size));
-        let (Some(count), Some(bytes)) = (count, bytes.filter(|bytes| bytes <= room)) else {
-            let expected = format!("at most {room} bytes, which have to be in memory at once");
+        let (Some(count), Some(bytes)) = (count, bytes.filter(|bytes| bytes <= memory)) else {
+            let expected = format!("at most {memory} bytes, which have to be in memory at once");
             let fault =
                 bad(Class::LimitExceeded, path, &expected, format!("an array of {shape:?}"));
             return Err(fault);
         };
-        *room -= bytes;
+        *memory -= bytes;
         usize::try_from(count)
             .map_err(|_overflow| bad(Class::LimitExceeded, path, "fewer values", count.to_string()))
     }
 
-    /// An attribute of a group that is text.
+    /// Returns a text attribute of a group.
     pub(super) fn text_attribute(
         &self,
         path: &str,
@@ -279,7 +288,7 @@ impl H5 {
         Ok(found.as_ref().and_then(|value| value.as_str()).map(str::to_owned))
     }
 
-    /// An attribute of a group that is a list of texts; empty where it is not there.
+    /// Returns an attribute of a group that is a list of texts; a missing one is empty.
     pub(super) fn list_attribute(
         &self,
         path: &str,
@@ -292,7 +301,7 @@ impl H5 {
     }
 }
 
-/// The target of a link message of HDF5 (version 1, type 64) of that name.
+/// Returns the target file of the HDF5 link message `name` (version 1, type 64, an external link).
 ///
 /// ```text
 /// 1, flags, 64, [creation order, 8], [character set, 1], size of the name, name,
@@ -300,37 +309,37 @@ impl H5 {
 /// ```
 fn find_link(bytes: &[u8], name: &str) -> Option<String> {
     let size = u8::try_from(name.len()).ok()?;
-    let wanted = [&[size], name.as_bytes()].concat();
-    let places = bytes.windows(wanted.len()).enumerate().filter(|(_, window)| *window == wanted);
-    places.map(|(at, _)| at).find_map(|at| {
-        let is_link = |before: usize| {
-            let start = at.checked_sub(before)?;
+    let pattern = [&[size], name.as_bytes()].concat();
+    let matches = bytes.windows(pattern.len()).enumerate().filter(|(_, window)| *window == pattern);
+    matches.map(|(at, _)| at).find_map(|at| {
+        let check_header = |header_bytes: usize| {
+            let start = at.checked_sub(header_bytes)?;
             let [version, flags, kind] = *bytes.get(start..)?.first_chunk::<3>()?;
             let order = if flags & 0x04 == 0 { 0 } else { 8 };
             let set = usize::from(flags & 0x10 != 0);
-            let fits = before == 3 + order + set && flags & 0x0b == 0x08;
+            let fits = header_bytes == 3 + order + set && flags & 0x0b == 0x08;
             (fits && version == 1 && kind == 64).then_some(())
         };
-        [3, 4, 11, 12].into_iter().find_map(is_link)?;
-        let target = bytes.get(at + wanted.len() + 3..)?;
+        [3, 4, 11, 12].into_iter().find_map(check_header)?;
+        let target = bytes.get(at + pattern.len() + 3..)?;
         let file = target.split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(file.get(..file.len().min(200))?).into_owned())
     })
 }
 
-fn bytes<T, const N: usize>(values: Vec<T>, to: fn(T) -> [u8; N]) -> Vec<u8> {
-    values.into_iter().flat_map(to).collect()
+fn to_bytes<T, const N: usize>(values: Vec<T>, encode: fn(T) -> [u8; N]) -> Vec<u8> {
+    values.into_iter().flat_map(encode).collect()
 }
 
-/// The two names that a truth of h5py has.
-fn is_truth(names: &[String]) -> bool {
+/// Returns true for the names of the enum that h5py writes for booleans.
+fn is_h5py_bool(names: &[String]) -> bool {
     names.len() == 2 && names.iter().all(|name| matches!(name.as_str(), "FALSE" | "TRUE"))
 }
 
-/// The kind of fault, by what the crate says of it.
-fn class_of(text: &str) -> Class {
+/// Maps the message of an error of the library to a class.
+fn classify_error(text: &str) -> Class {
     let lower = text.to_ascii_lowercase();
-    // A soft link has no address: the library takes all ones for one.
+    // The library follows a soft link to the undefined address, all ones.
     let has_no_address = lower.contains(&u64::MAX.to_string());
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     if has(&["external", "unsupported", "virtual"]) {
@@ -346,17 +355,17 @@ fn class_of(text: &str) -> Class {
     }
 }
 
-/// Compares the signature, and the end of the file as it says with the end as it is.
+/// Checks the signature, and the end-of-file address against the length of the file.
 fn check_superblock(source: &mut Source) -> Result<(), ConvertError> {
     let len = source.len();
-    let start = source.read(0, len.min(56), "the superblock")?;
-    if !start.starts_with(b"\x89HDF\r\n\x1a\n") {
-        let found = format!("{:02x?}", start.get(..8).unwrap_or(&start));
+    let superblock = source.read(0, len.min(56), "the superblock")?;
+    if !superblock.starts_with(b"\x89HDF\r\n\x1a\n") {
+        let found = format!("{:02x?}", superblock.get(..8).unwrap_or(&superblock));
         return Err(source
             .bad(Class::BadMagic, Place::Byte(0), "the signature of HDF5", found)
             .into());
     }
-    let n = Numbers(&start);
+    let n = Numbers(&superblock);
     let (offset_bytes, at) = match n.u8(8) {
         0 => (n.u8(13), 40),
         1 => (n.u8(13), 44),
@@ -374,7 +383,7 @@ fn check_superblock(source: &mut Source) -> Result<(), ConvertError> {
     Ok(())
 }
 
-/// Bytes that are looked at at once for a link.
+/// The bytes of the file that are searched at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// The longest link message that is found across two windows.
+/// The overlap of two windows: the longest link message that is found across them.
 const MAX_LINK_BYTES: usize = 1 << 10;

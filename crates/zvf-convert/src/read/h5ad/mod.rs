@@ -1,17 +1,18 @@
-//! h5ad: cells of `AnnData` with their places, an HDF5 file.
+//! Reader of h5ad: the cells of `AnnData` with their positions, in an HDF5 file.
 //!
 //! ```text
-//! obsm/spatial          positions; or X_spatial, spatial_fov; any other one where it is named
-//! obs/NAME              an attribute: numbers, truths, text, categories, nullable numbers and truths
-//! obs/_index            names of the cells: kept for the way back
-//! X, layers, var, uns   left out
+//! obsm/spatial          positions; or X_spatial, spatial_fov; or the array that the options name
+//! obs/NAME              an attribute: numbers, booleans, text, categories, nullable numbers and booleans
+//! obs/_index            names of the cells: recorded, so that they can be written back
+//! X, layers, var, uns   not read
 //! ```
 //!
-//! A data frame in the place of positions has a column for each axis. The table of cells is in memory as a whole,
-//! under the limit; genes are not read. `obs_row` is the number of the cell, for the way back.
+//! Positions may be a data frame with a column for each axis. The whole table of cells is held in memory, within the
+//! memory limit; genes are not read. The attribute `obs_row` is the number of the cell, so that rows can be matched
+//! again.
 //!
-//! The file is read by the crate `hdf5-pure`: no C library. What it allocates is compared with shapes first, no
-//! link leads out of the file, and a panic in it is a fault of the file.
+//! The crate `hdf5-pure` reads the file without a C library. Shapes are checked against the memory limit before it
+//! allocates, external links are not followed, and a panic in it is reported as a broken file.
 
 mod columns;
 mod file;
@@ -36,16 +37,16 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     if kind != Kind::PointCloud {
         return Err(file.bad(Class::Unsupported, "obsm", "a point_cloud", kind.to_string()));
     }
-    let mut room = options.memory;
-    let obs = Obs::read(&file, &mut room)?;
-    let (positions, key) = read_positions(&file, obs.rows, options, &mut room)?;
+    let mut memory = options.memory;
+    let obs = Obs::read(&file, &mut memory)?;
+    let (positions, key) = read_positions(&file, obs.rows, options, &mut memory)?;
     let mut left_out = Vec::new();
     let mut fields = Vec::new();
     for name in &obs.columns {
         if options.columns.fields.as_ref().is_some_and(|wanted| !wanted.contains(name)) {
             continue;
         }
-        match read_column(&file, &format!("obs/{name}"), name, obs.rows, &mut room)? {
+        match read_column(&file, &format!("obs/{name}"), name, obs.rows, &mut memory)? {
             Some((field, note)) => {
                 fields.push(field);
                 left_out.extend(note);
@@ -53,19 +54,19 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             None => left_out.push(format!("obs/{name}: neither numbers nor text nor categories")),
         }
     }
-    // Each row has a name in memory.
-    let numbers = (0..u32::try_from(obs.rows).unwrap_or(u32::MAX)).flat_map(u32::to_le_bytes);
-    let free = options.columns.fields.is_none()
+    // All names of the cells are in memory, so their count fits 32 bits.
+    let row_numbers = (0..u32::try_from(obs.rows).unwrap_or(u32::MAX)).flat_map(u32::to_le_bytes);
+    let adds_obs_row = options.columns.fields.is_none()
         && fields.iter().all(|field: &Field| *field.name != *"obs_row");
-    if free {
-        fields.push(Field::new("obs_row", column(UINT32, 1, numbers.collect())?));
+    if adds_obs_row {
+        fields.push(Field::new("obs_row", column(UINT32, 1, row_numbers.collect())?));
     }
     left_out.extend(list_left_out(&file, &positions, &key));
     let width = positions.width();
     let header = Header {
         fields: fields.iter().map(|field| field.with_column(field.column.slice(0..0))).collect(),
         vertices: u64::try_from(obs.rows).ok(),
-        records: vec![("h5ad".to_owned(), obs.record(&key))],
+        records: vec![("h5ad".to_owned(), obs.to_record(&key))],
         left_out,
         ..Header::new(kind, axes(width), positions.slice(0..0))
     };
@@ -73,7 +74,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     Ok(Reader::new(header, Pieces { positions, fields, row: 0, batch_rows }))
 }
 
-/// The table of cells.
+/// The table of cells, `obs`.
 struct Obs {
     rows: usize,
     columns: Vec<String>,
@@ -81,8 +82,8 @@ struct Obs {
 }
 
 impl Obs {
-    fn read(file: &H5, room: &mut u64) -> Result<Self, ConvertError> {
-        match file.node("obs")? {
+    fn read(file: &H5, memory: &mut u64) -> Result<Self, ConvertError> {
+        match file.find_node("obs")? {
             Node::Group => {}
             Node::Dataset => {
                 let bad = "one array of records, as anndata before 0.7 wrote it".to_owned();
@@ -105,39 +106,38 @@ impl Obs {
         let index = file.text_attribute("obs", "_index")?.unwrap_or_else(|| "_index".to_owned());
         let columns = file.list_attribute("obs", "column-order")?;
         let path = format!("obs/{index}");
-        let names = file.texts(&path, room)?;
+        let names = file.read_texts(&path, memory)?;
         Ok(Self { rows: names.len(), columns, names })
     }
 
-    fn record(&self, key: &str) -> Json {
+    fn to_record(&self, key: &str) -> Json {
         let bytes = self.names.iter().map(String::len).sum::<usize>();
         let names = (bytes <= MAX_NAMES_BYTES).then_some(&self.names);
         json!({ "spatial_key": key, "obs_names": names })
     }
 }
 
-/// The positions, and the key they are under.
+/// Reads the positions. Returns them and their key in `obsm`.
 fn read_positions(
     file: &H5,
     rows: usize,
     options: &ReadOptions,
-    room: &mut u64,
+    memory: &mut u64,
 ) -> Result<(Column, String), ConvertError> {
     let keys = file.members("obsm")?;
     let wanted = options.columns.positions.first();
     let names: Vec<&str> = match wanted {
         Some(wanted) => vec![wanted.as_str()],
-        None => SPATIAL.to_vec(),
+        None => SPATIAL_KEYS.to_vec(),
     };
-    // Links that lead out of the file are in no list: each name is asked for.
-    let mut found = None;
+    // `members` omits external links, so each name is looked up.
+    let mut key = None;
     for name in &names {
-        if found.is_none() && file.node(&format!("obsm/{name}"))? != Node::Missing {
-            found = Some((*name).to_owned());
+        if key.is_none() && file.find_node(&format!("obsm/{name}"))? != Node::Missing {
+            key = Some((*name).to_owned());
         }
     }
-    let key = found.as_ref();
-    let Some(key) = key else {
+    let Some(key) = &key else {
         for name in &names {
             if let Some(target) = file.find_external_link(name)? {
                 let expected = "positions in this file; links out of it are not followed";
@@ -152,12 +152,12 @@ fn read_positions(
         return Err(file.bad(Class::NotFound, "obsm", &expected, keys.join(", ")));
     };
     let path = format!("obsm/{key}");
-    if file.node(&path)? == Node::Group {
-        let positions = read_frame(file, &path, rows, room)?;
+    if file.find_node(&path)? == Node::Group {
+        let positions = read_frame(file, &path, rows, memory)?;
         return Ok((positions, key.clone()));
     }
     let shape = file.shape(&path)?;
-    let [found, width] = shape.as_slice() else {
+    let [row_count, width] = shape.as_slice() else {
         return Err(file.bad(
             Class::BadShape,
             &path,
@@ -169,24 +169,29 @@ fn read_positions(
         let expected = format!("from 1 to {MAX_AXES} axes");
         return Err(file.bad(Class::BadShape, &path, &expected, width.to_string()));
     }
-    if usize::try_from(*found) != Ok(rows) {
+    if usize::try_from(*row_count) != Ok(rows) {
         let expected = format!("{rows} rows, as obs has");
-        return Err(file.bad(Class::CountMismatch, &path, &expected, found.to_string()));
+        return Err(file.bad(Class::CountMismatch, &path, &expected, row_count.to_string()));
     }
-    let Some(dtype) = file.number(&path)?.filter(|dtype| dtype.kind != DtypeKind::Bool) else {
+    let Some(dtype) = file.number_type(&path)?.filter(|dtype| dtype.kind != DtypeKind::Bool) else {
         return Err(file.bad(Class::Unsupported, &path, "numbers", "another type".to_owned()));
     };
-    let bytes = file.raw(&path, dtype, room)?;
+    let bytes = file.read_bytes(&path, dtype, memory)?;
     Ok((column(dtype, u32::try_from(*width).unwrap_or(0), bytes)?, key.clone()))
 }
 
-/// Positions from a data frame: a column for each axis.
-fn read_frame(file: &H5, path: &str, rows: usize, room: &mut u64) -> Result<Column, ConvertError> {
+/// Reads positions from a data frame with a column for each axis.
+fn read_frame(
+    file: &H5,
+    path: &str,
+    rows: usize,
+    memory: &mut u64,
+) -> Result<Column, ConvertError> {
     let names = file.list_attribute(path, "column-order")?;
     let mut columns = Vec::new();
     for name in &names {
         let inner = format!("{path}/{name}");
-        match read_column(file, &inner, name, rows, room)? {
+        match read_column(file, &inner, name, rows, memory)? {
             Some((field, _)) if field.categories.is_none() => columns.push(field.column),
             _ => {
                 return Err(file.bad(
@@ -213,7 +218,7 @@ fn read_frame(file: &H5, path: &str, rows: usize, room: &mut u64) -> Result<Colu
     column(dtype, u32::try_from(columns.len()).unwrap_or(0), bytes)
 }
 
-/// What else is in the file.
+/// Lists what the file holds and the reader drops.
 fn list_left_out(file: &H5, positions: &Column, key: &str) -> Vec<String> {
     let mut notes = Vec::new();
     for (path, what) in [
@@ -222,20 +227,20 @@ fn list_left_out(file: &H5, positions: &Column, key: &str) -> Vec<String> {
         ("uns", "unstructured data"),
         ("obsp", "distances of cells"),
     ] {
-        notes.extend(describe_left_out(path, what, file.node(path), || file.members(path)));
+        notes.extend(describe_left_out(path, what, file.find_node(path), || file.members(path)));
     }
     notes.extend(describe_other_positions(file.members("obsm"), key));
     let width = usize_from_u32(positions.width());
-    let nowhere = (0..positions.len())
+    let nan_count = (0..positions.len())
         .filter(|row| (0..width).any(|axis| positions.float(*row, axis).is_some_and(f64::is_nan)))
         .count();
-    if nowhere > 0 {
-        notes.push(format!("{nowhere} cells have no place: their positions are NaN"));
+    if nan_count > 0 {
+        notes.push(format!("{nan_count} cells have no place: their positions are NaN"));
     }
     notes
 }
 
-/// What is left out under a path, if anything; what cannot be read is there and left out too.
+/// Returns a note about the data under a path, if there are any. Unreadable data are noted with their error.
 fn describe_left_out(
     path: &str,
     what: &str,
@@ -258,7 +263,7 @@ fn describe_left_out(
     })
 }
 
-/// The positions besides those under `key`, if there are any.
+/// Returns a note about the positions with other keys than `key`, if there are any.
 fn describe_other_positions(
     members: Result<Vec<String>, ConvertError>,
     key: &str,
@@ -272,7 +277,7 @@ fn describe_other_positions(
     }
 }
 
-/// A file in the course of being read.
+/// Iterator over the rows, batch by batch.
 struct Pieces {
     positions: Column,
     fields: Vec<Field>,
@@ -299,11 +304,11 @@ impl Iterator for Pieces {
 }
 
 pub(crate) const NAME: &str = "h5ad";
-/// Keys of places on tissue, in the order in which they are looked for.
-const SPATIAL: [&str; 3] = ["spatial", "X_spatial", "spatial_fov"];
+/// The default keys of positions, in lookup order.
+const SPATIAL_KEYS: [&str; 3] = ["spatial", "X_spatial", "spatial_fov"];
 const MAX_AXES: u64 = 8;
 const UINT32: Dtype = Dtype { kind: DtypeKind::UInt, size: 4, big_endian: false };
-/// Bytes of the names of cells that are kept for the way back.
+/// Limit of the cell names in the record.
 const MAX_NAMES_BYTES: usize = 4 << 20;
 
 #[cfg(test)]

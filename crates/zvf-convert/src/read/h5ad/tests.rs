@@ -1,20 +1,20 @@
-//! Files of anndata, good and broken.
+//! Tests of h5ad files: valid and broken.
 
 use super::super::stock_files::{check_broken, check_one, expected, folder, read_all, read_input};
 use crate::read::{ColumnRoles, Input, ReadOptions};
 
 #[test]
-fn files_of_others_have_their_cells() {
-    for (name, said) in expected("h5ad")["files"].as_object().unwrap() {
+fn reads_files_of_anndata() {
+    for (name, facts) in expected("h5ad")["files"].as_object().unwrap() {
         let options = ReadOptions { batch_rows: 7, ..ReadOptions::default() };
         let all = read_all(&folder("h5ad").join(name), &options)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
-        let mut said = said.clone();
-        // What is missing is NaN or no flag here, and None among texts in pandas.
-        let columns = said["vertex_attributes"].as_array_mut().unwrap();
+        let mut facts = facts.clone();
+        // A missing value is NaN or -1 here, and None in an object column of pandas.
+        let columns = facts["vertex_attributes"].as_array_mut().unwrap();
         columns.retain(|column| !matches!(column["name"].as_str(), Some("maybe" | "perhaps")));
-        check_one(name, &said, &all);
-        for column in said["vertex_attributes"].as_array().unwrap() {
+        check_one(name, &facts, &all);
+        for column in facts["vertex_attributes"].as_array().unwrap() {
             if let Some(codes) = column.get("codes") {
                 let field = all.fields.iter().flatten().find(|field| column["name"] == *field.name);
                 if let Some(field) = field {
@@ -32,19 +32,19 @@ fn files_of_others_have_their_cells() {
             }
         }
         let (_, record) = &all.header.records[0];
-        if let Some(names) = said["ids"].get("values") {
+        if let Some(names) = facts["ids"].get("values") {
             assert_eq!(record["obs_names"], *names);
         }
     }
 }
 
 #[test]
-fn broken_files_are_refused() {
+fn refuses_broken_files() {
     check_broken("h5ad", &ReadOptions::default());
 }
 
 #[test]
-fn other_places_have_to_be_named() {
+fn reads_named_positions() {
     let path = folder("h5ad").join("plain.h5ad");
     let named = |name: &str| {
         let columns = ColumnRoles { positions: vec![name.into()], ..ColumnRoles::default() };
@@ -56,7 +56,7 @@ fn other_places_have_to_be_named() {
 }
 
 #[test]
-fn bytes_that_are_missing_are_told() {
+fn refuses_a_cut_file() {
     let bytes = std::fs::read(folder("h5ad").join("plain.h5ad")).unwrap();
     let read = |bytes: Vec<u8>| {
         let input = Input::reader(std::io::Cursor::new(bytes));
@@ -69,15 +69,15 @@ fn bytes_that_are_missing_are_told() {
 }
 
 #[test]
-fn what_cannot_be_read_is_noted_as_left_out() {
+fn notes_unreadable_data_as_left_out() {
     use super::{Node, describe_left_out, describe_other_positions};
     let fault = || crate::ConvertError::Read(std::io::Error::other("the end of the disk"));
     let note = |node, members| describe_left_out("uns", "unstructured data", node, || members);
-    let there = Some("uns: unstructured data".to_owned());
+    let note_of_data = Some("uns: unstructured data".to_owned());
     assert_eq!(note(Ok(Node::Missing), Ok(Vec::new())), None);
     assert_eq!(note(Ok(Node::Group), Ok(Vec::new())), None);
-    assert_eq!(note(Ok(Node::Group), Ok(vec!["a".to_owned()])), there);
-    assert_eq!(note(Ok(Node::Dataset), Ok(Vec::new())), there);
+    assert_eq!(note(Ok(Node::Group), Ok(vec!["a".to_owned()])), note_of_data);
+    assert_eq!(note(Ok(Node::Dataset), Ok(Vec::new())), note_of_data);
     for found in [note(Err(fault()), Ok(Vec::new())), note(Ok(Node::Group), Err(fault()))] {
         let found = found.unwrap();
         assert!(found.starts_with("uns: unstructured data, which cannot be read: "), "{found}");

@@ -1,13 +1,13 @@
-//! The compressed points of LAZ, chunk by chunk.
+//! The compressed chunks of LAZ: the chunk table and the decoder of a chunk.
 //!
 //! ```text
-//! table at     i64, where the chunk table is; -1 where the last 8 bytes of the file say it
-//! chunks       one after the other
+//! table at     i64, offset of the chunk table; if it is -1, the offset is in the last 8 bytes of the file
+//! chunks       contiguous
 //! chunk table  version u32 0, chunks u32, then points (if they vary) and bytes of each, compressed
 //! ```
 //!
-//! The crate `laz` decompresses a chunk; every size it would believe is compared with the bytes that are
-//! there before, and a panic in it is a fault of the file.
+//! The crate `laz` decompresses a chunk. Every size that it trusts is first checked against the bytes of the
+//! file, and a panic in it is reported as a broken file.
 
 use std::io::Cursor;
 
@@ -24,7 +24,7 @@ use crate::error::Place;
 use crate::isolate;
 use crate::read::source::{Numbers, Source, length};
 
-/// Compressed points that belong together.
+/// The location of a chunk, and its count of points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) at: u64,
@@ -32,16 +32,16 @@ pub(super) struct Chunk {
     pub(super) points: u64,
 }
 
-/// How points are compressed.
+/// The parameters of the compression, from the `LASzip` VLR.
 #[derive(Clone, Debug)]
 pub(super) struct Compression {
     vlr: LazVlr,
-    kind: u16, // 1 all in one, 2 in chunks, 3 in chunks of layers
+    kind: u16, // 1 unchunked, 2 chunked, 3 chunked and layered
     record_bytes: usize,
 }
 
 impl Compression {
-    /// What the record of `LASzip` says.
+    /// Reads and checks the `LASzip` VLR.
     pub(super) fn read(header: &LasHeader, source: &mut Source) -> Result<Self, ConvertError> {
         let place = || Place::Named("VLR laszip encoded 22204".to_owned());
         let Some(record) = header.record("laszip encoded", 22204) else {
@@ -62,18 +62,19 @@ impl Compression {
         let vlr = LazVlr::from_buffer(&raw).map_err(|error| bad(error.to_string()))?;
         let kind = Numbers(&raw).u16(0);
         let record_bytes = usize::from(header.record_bytes);
-        let sizes = vlr.items().iter().map(size).sum::<usize>();
+        let sizes = vlr.items().iter().map(item_size).sum::<usize>();
         if sizes != record_bytes
-            || vlr.items().iter().any(|item| size(item) != usize::from(item.size()))
+            || vlr.items().iter().any(|item| item_size(item) != usize::from(item.size()))
         {
             let expected = format!("items of {record_bytes} bytes together");
             return Err(source
                 .bad(Class::CountMismatch, place(), expected, sizes.to_string())
                 .into());
         }
-        let layered = vlr.items().iter().any(|item| item.version() > 2);
-        let chunks = kind == 1 || vlr.chunk_size() > 0;
-        if vlr.items().is_empty() || layered != (kind == 3) || !(1..=3).contains(&kind) || !chunks {
+        let is_layered = vlr.items().iter().any(|item| item.version() > 2);
+        let has_chunk_size = kind == 1 || vlr.chunk_size() > 0;
+        let is_known = (1..=3).contains(&kind) && is_layered == (kind == 3);
+        if vlr.items().is_empty() || !is_known || !has_chunk_size {
             let found =
                 format!("compressor {kind}, chunks of {}, {:?}", vlr.chunk_size(), vlr.items());
             return Err(bad(found).into());
@@ -81,8 +82,8 @@ impl Compression {
         Ok(Self { vlr, kind, record_bytes })
     }
 
-    /// Where the chunks are and how many points each has.
-    pub(super) fn chunks(
+    /// Reads the locations of the chunks and their counts of points.
+    pub(super) fn read_chunks(
         &self,
         header: &LasHeader,
         source: &mut Source,
@@ -92,8 +93,9 @@ impl Compression {
         if header.count == 0 {
             return Ok(Vec::new());
         }
-        if header.count > end.saturating_mul(MAX_POINTS_A_BYTE) {
-            let expected = format!("at most {MAX_POINTS_A_BYTE} points for each byte of the file");
+        if header.count > end.saturating_mul(MAX_POINTS_PER_BYTE) {
+            let expected =
+                format!("at most {MAX_POINTS_PER_BYTE} points for each byte of the file");
             let found = header.count.to_string();
             return Err(source.bad(Class::LimitExceeded, Place::Byte(107), expected, found).into());
         }
@@ -108,9 +110,9 @@ impl Compression {
             let raw = source.read(end.saturating_sub(8), 8, "where the chunk table is")?;
             table_at = Numbers(&raw).i64(0);
         }
-        let inside =
+        let table_at_inside =
             u64::try_from(table_at).ok().filter(|at| (first..=end.saturating_sub(8)).contains(at));
-        let Some(table_at) = inside else {
+        let Some(table_at) = table_at_inside else {
             let expected = format!("a chunk table from byte {first} to {end}");
             return Err(source
                 .bad(Class::Truncated, Place::Byte(start), expected, table_at.to_string())
@@ -130,50 +132,50 @@ impl Compression {
         let count = u64::from(Numbers(&raw).u32(4));
         let data = table_at - first;
         let place = Place::Byte(table_at);
-        let smallest = u64::from(header.record_bytes).max(1);
-        if count > data / smallest {
+        let min_chunk_bytes = u64::from(header.record_bytes).max(1);
+        if count > data / min_chunk_bytes {
             let expected = format!("chunks in {data} bytes");
             return Err(source
                 .bad(Class::CountMismatch, place, expected, count.to_string())
                 .into());
         }
-        let left = source.len() - table_at;
-        let size = (count * 16 + 64).min(left);
+        let remaining_bytes = source.len() - table_at;
+        let size = (count * 16 + 64).min(remaining_bytes);
         let raw = source.read(table_at, size, "the chunk table")?;
-        let vary = self.vlr.uses_variable_size_chunks();
-        let table = isolate::catch(|| ChunkTable::read(&mut Cursor::new(raw), vary));
+        let is_variable = self.vlr.uses_variable_size_chunks();
+        let table = isolate::catch(|| ChunkTable::read(&mut Cursor::new(raw), is_variable));
         let table = table.and_then(|table| table.map_err(|error| error.to_string()));
         let bad = |class, expected: &str, found: String| {
             ConvertError::from(source.bad(class, Place::Byte(table_at), expected, found))
         };
         let table = table.map_err(|found| bad(Class::Codec, "a chunk table", found))?;
         let mut chunks = Vec::new();
-        let (mut at, mut left) = (first, header.count);
+        let (mut at, mut remaining) = (first, header.count);
         for entry in &table {
             let end = at.checked_add(entry.byte_count).filter(|end| *end <= table_at);
             let Some(end) = end else {
                 let found = format!("{} bytes from {at}", entry.byte_count);
                 return Err(bad(Class::OutOfBounds, "chunks that end at the chunk table", found));
             };
-            let fixed = u64::from(self.vlr.chunk_size()).min(left);
-            let points = if vary { entry.point_count } else { fixed };
-            if points > left {
-                let found = format!("{points} more than {left}");
+            let fixed = u64::from(self.vlr.chunk_size()).min(remaining);
+            let points = if is_variable { entry.point_count } else { fixed };
+            if points > remaining {
+                let found = format!("{points} more than {remaining}");
                 return Err(bad(Class::CountMismatch, "points as the header counts", found));
             }
             chunks.push(Chunk { at, bytes: entry.byte_count, points });
-            left -= points;
+            remaining -= points;
             at = end;
         }
-        if left > 0 {
+        if remaining > 0 {
             let expected = format!("chunks of {} points", header.count);
-            let found = format!("{left} less");
+            let found = format!("{remaining} less");
             return Err(bad(Class::CountMismatch, &expected, found));
         }
         Ok(chunks)
     }
 
-    /// The layers of a chunk, whose sizes follow its first point.
+    /// Returns the number of layers of a chunk. Their sizes follow its first point.
     fn count_layers(&self) -> usize {
         let layers = self.vlr.items().iter().map(|item| match item.item_type() {
             LazItemType::Point14 => 9,
@@ -184,17 +186,21 @@ impl Compression {
         layers.sum()
     }
 
-    /// Begins to decompress `chunk`.
-    pub(super) fn begin(&self, source: &mut Source, chunk: Chunk) -> Result<Open, ConvertError> {
+    /// Reads a chunk, and opens a decoder of it.
+    pub(super) fn open_chunk(
+        &self,
+        source: &mut Source,
+        chunk: Chunk,
+    ) -> Result<ChunkDecoder, ConvertError> {
         let raw = source.read(chunk.at, chunk.bytes, "compressed points")?;
         if self.kind == 3 && chunk.points > 0 {
             self.check_layers(source, chunk, Numbers(&raw))?;
         }
         let items = self.vlr.items();
-        let layered = self.kind == 3;
+        let is_layered = self.kind == 3;
         let decoder = isolate::catch(|| {
             let input = Cursor::new(raw);
-            let mut decoder: Decoder = if layered {
+            let mut decoder: Decoder = if is_layered {
                 Box::new(LayeredPointRecordDecompressor::new(input))
             } else {
                 Box::new(SequentialPointRecordDecompressor::new(input))
@@ -204,7 +210,8 @@ impl Compression {
         let decoder = decoder.and_then(|decoder| decoder).map_err(|found| {
             source.bad(Class::Codec, Place::Byte(chunk.at), "items that go together", found)
         })?;
-        Ok(Open { decoder, at: chunk.at, left: chunk.points, record_bytes: self.record_bytes })
+        let (at, remaining, record_bytes) = (chunk.at, chunk.points, self.record_bytes);
+        Ok(ChunkDecoder { decoder, at, remaining, record_bytes })
     }
 
     fn check_layers(
@@ -221,13 +228,17 @@ impl Compression {
             let expected = format!("a chunk of {} points", chunk.points);
             return bad(Class::CountMismatch, expected, count.to_string());
         }
-        let sizes = self.record_bytes + 4;
-        let data = sizes + self.count_layers() * 4;
-        let layers = (sizes..data).step_by(4).map(|at| u64::from(n.u32(at)));
+        let sizes_at = self.record_bytes + 4;
+        let data_at = sizes_at + self.count_layers() * 4;
+        let layers = (sizes_at..data_at).step_by(4).map(|at| u64::from(n.u32(at)));
         let sum = layers.sum::<u64>();
-        let have = chunk.bytes.saturating_sub(to_u64(data));
-        if sum > have {
-            return bad(Class::Truncated, format!("layers of {sum} bytes"), have.to_string());
+        let layer_bytes = chunk.bytes.saturating_sub(to_u64(data_at));
+        if sum > layer_bytes {
+            return bad(
+                Class::Truncated,
+                format!("layers of {sum} bytes"),
+                layer_bytes.to_string(),
+            );
         }
         Ok(())
     }
@@ -235,33 +246,37 @@ impl Compression {
 
 type Decoder = Box<dyn RecordDecompressor<Cursor<Vec<u8>>> + Send + Sync>;
 
-/// A chunk in the course of being decompressed.
-pub(super) struct Open {
+/// Streaming decoder of a chunk.
+pub(super) struct ChunkDecoder {
     decoder: Decoder,
     at: u64,
-    pub(super) left: u64,
+    pub(super) remaining: u64,
     record_bytes: usize,
 }
 
-impl Open {
-    /// The next points, at most `rows` of them.
-    pub(super) fn read(&mut self, source: &Source, rows: usize) -> Result<Vec<u8>, ConvertError> {
-        let rows = usize::try_from(self.left).unwrap_or(usize::MAX).min(rows);
+impl ChunkDecoder {
+    /// Decodes the next records, at most `rows`.
+    pub(super) fn read_records(
+        &mut self,
+        source: &Source,
+        rows: usize,
+    ) -> Result<Vec<u8>, ConvertError> {
+        let rows = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rows);
         let mut points = vec![0; rows * self.record_bytes];
         let decoder = &mut self.decoder;
-        let done = isolate::catch(|| decoder.decompress_many(&mut points));
-        let done = done.and_then(|done| done.map_err(|error| error.to_string()));
-        done.map_err(|found| {
+        let result = isolate::catch(|| decoder.decompress_many(&mut points));
+        let result = result.and_then(|result| result.map_err(|error| error.to_string()));
+        result.map_err(|found| {
             let expected = format!("{rows} compressed points");
             source.bad(Class::Codec, Place::Byte(self.at), expected, found)
         })?;
-        self.left -= to_u64(rows);
+        self.remaining -= to_u64(rows);
         Ok(points)
     }
 }
 
-/// Bytes of an item in a point.
-fn size(item: &LazItem) -> usize {
+/// Returns the bytes of an item in a point record.
+fn item_size(item: &LazItem) -> usize {
     match item.item_type() {
         LazItemType::Byte(n) | LazItemType::Byte14(n) => usize::from(n),
         LazItemType::Point10 => 20,
@@ -272,5 +287,5 @@ fn size(item: &LazItem) -> usize {
     }
 }
 
-/// Equal points take next to no bytes; more than this is no point cloud.
-const MAX_POINTS_A_BYTE: u64 = 4096;
+/// Limit of the compression ratio, which protects against decompression bombs. Equal points compress to almost nothing.
+const MAX_POINTS_PER_BYTE: u64 = 4096;

@@ -1,12 +1,12 @@
-//! COPC: LAZ whose chunks are the nodes of an octree, to be read where a box and a spacing want them.
+//! Reader of COPC: LAZ whose chunks are the nodes of an octree, filtered by a box and a spacing.
 //!
 //! ```text
 //! VLR copc 1       at byte 429: centre 3 f64, half side f64, spacing f64, root page u64 u64, times f64 f64
 //! EVLR copc 1000   pages of entries, 32 bytes each: level, x, y, z i32; offset u64; bytes i32; points i32
 //! ```
 //!
-//! An entry of -1 points is a page of its own, of 0 an empty node. A point is in one node; a node of level n has
-//! cells of spacing / 2^n, and the levels above it belong to what is seen.
+//! An entry of -1 points refers to a child page, one of 0 points is an empty node. Each point is in one node. The
+//! spacing of level n is spacing / 2^n; a level of detail is the union of all levels down to it.
 
 use std::collections::HashSet;
 
@@ -15,8 +15,8 @@ use zvf_format::Class;
 
 use super::chunks::{Chunk, Compression};
 use super::header::LasHeader;
-use super::points::Points;
-use super::{Filter, Opened};
+use super::points::PointReader;
+use super::{BoundsFilter, LasFile};
 use crate::ConvertError;
 use crate::error::Place;
 use crate::read::input::Bytes;
@@ -25,39 +25,40 @@ use crate::read::{Bounds, ReadOptions, Reader};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let mut source = Source::open(bytes, options.memory)?;
-    let said = LasHeader::read(&mut source)?;
-    let info = Info::read(&said, &mut source)?;
-    let compression = Compression::read(&said, &mut source)?;
-    let nodes = info.nodes(&mut source, options)?;
-    let all = options.bounds.is_none() && options.resolution.is_none();
+    let las = LasHeader::read(&mut source)?;
+    let octree = Octree::read(&las, &mut source)?;
+    let compression = Compression::read(&las, &mut source)?;
+    let nodes = octree.read_nodes(&mut source, options)?;
+    let reads_all = options.bounds.is_none() && options.resolution.is_none();
     let sum = nodes.iter().map(|node| node.points).sum::<u64>();
-    if all && sum != said.count {
+    if reads_all && sum != las.count {
         let place = Place::Named("EVLR copc 1000".to_owned());
-        let expected = format!("nodes of {} points, as the header counts", said.count);
+        let expected = format!("nodes of {} points, as the header counts", las.count);
         return Err(source.bad(Class::CountMismatch, place, expected, sum.to_string()).into());
     }
-    let points = Points::of_chunks(compression, nodes);
-    let opened = Opened::new(said, source, points, options)?;
-    let filter = options.bounds.clone().map(Filter);
-    Ok(opened.reader(filter, Some(sum), Some(("copc".to_owned(), info.record()))))
+    let points = PointReader::from_chunks(compression, nodes);
+    let file = LasFile::new(las, source, points, options)?;
+    let filter = options.bounds.clone().map(BoundsFilter);
+    let record = ("copc".to_owned(), octree.to_record());
+    Ok(file.into_reader(filter, Some(sum), Some(record)))
 }
 
-/// The octree.
+/// The cube, the spacing and the root page of an octree.
 #[derive(Clone, Debug)]
-struct Info {
+struct Octree {
     corner: [f64; 3],
     side: f64,
     spacing: f64,
-    root: (u64, u64),
+    root: (u64, u64), // offset and bytes of the root page
 }
 
-/// A cell of the octree.
-type Key = [i32; 4]; // level, x, y, z
+/// A cell of an octree: level, x, y, z.
+type CellKey = [i32; 4];
 
-impl Info {
-    fn read(said: &LasHeader, source: &mut Source) -> Result<Self, ConvertError> {
+impl Octree {
+    fn read(las: &LasHeader, source: &mut Source) -> Result<Self, ConvertError> {
         let place = || Place::Named("VLR copc 1".to_owned());
-        let first = said.records.first().filter(|record| record.user == "copc" && record.id == 1);
+        let first = las.records.first().filter(|record| record.user == "copc" && record.id == 1);
         let Some((at, len)) = first.map(|record| (record.at, record.len)) else {
             let hint = "read it as LAZ";
             let bad = source.bad(Class::NotFound, place(), "the record of COPC first", "another");
@@ -70,8 +71,8 @@ impl Info {
         let raw = source.read(at, INFO_BYTES, "the record of COPC")?;
         let n = Numbers(&raw);
         let (centre, half, spacing) = ([n.f64(0), n.f64(8), n.f64(16)], n.f64(24), n.f64(32));
-        let good = centre.iter().all(|x| x.is_finite()) && half.is_finite() && half > 0.0;
-        if !good || !spacing.is_finite() || spacing <= 0.0 {
+        let is_cube = centre.iter().all(|x| x.is_finite()) && half.is_finite() && half > 0.0;
+        if !is_cube || !spacing.is_finite() || spacing <= 0.0 {
             let found = format!("centre {centre:?}, half side {half}, spacing {spacing}");
             return Err(source
                 .bad(Class::OutOfBounds, place(), "a cube and a spacing", found)
@@ -81,21 +82,21 @@ impl Info {
         Ok(Self { corner, side: half * 2.0, spacing, root: (n.u64(40), n.u64(48)) })
     }
 
-    fn record(&self) -> serde_json::Value {
+    fn to_record(&self) -> serde_json::Value {
         json!({ "corner": self.corner, "side": self.side, "spacing": self.spacing })
     }
 
-    /// The deepest level that is wanted.
+    /// Returns the coarsest level whose spacing reaches the requested resolution.
     fn deepest_level(&self, options: &ReadOptions) -> i32 {
-        let Some(wanted) = options.resolution.filter(|wanted| *wanted > 0.0) else {
+        let Some(resolution) = options.resolution.filter(|spacing| *spacing > 0.0) else {
             return MAX_LEVEL;
         };
         (0..MAX_LEVEL)
-            .find(|level| self.spacing / 2_f64.powi(*level) <= wanted)
+            .find(|level| self.spacing / 2_f64.powi(*level) <= resolution)
             .unwrap_or(MAX_LEVEL)
     }
 
-    fn is_wanted(&self, key: Key, deepest: i32, bounds: Option<&Bounds>) -> bool {
+    fn is_selected(&self, key: CellKey, deepest: i32, bounds: Option<&Bounds>) -> bool {
         let [level, x, y, z] = key;
         let side = self.side / 2_f64.powi(level);
         let mut corner = self.corner;
@@ -105,13 +106,14 @@ impl Info {
         level <= deepest && bounds.is_none_or(|bounds| bounds.meets_cube(corner, side))
     }
 
-    /// The nodes that are wanted, in the order in which they lie.
-    fn nodes(
+    /// Reads the pages, and returns the selected nodes in file order.
+    fn read_nodes(
         &self,
         source: &mut Source,
         options: &ReadOptions,
     ) -> Result<Vec<Chunk>, ConvertError> {
-        let (mut pages, mut seen, mut keys) = (vec![self.root], HashSet::new(), HashSet::new());
+        let mut pages = vec![self.root];
+        let (mut visited_pages, mut keys) = (HashSet::new(), HashSet::new());
         let mut nodes = Vec::new();
         let deepest = self.deepest_level(options);
         let bounds = options.bounds.as_ref();
@@ -119,7 +121,7 @@ impl Info {
             let bad = |class, expected: String, found: String| {
                 ConvertError::from(source.bad(class, Place::Byte(at), expected, found))
             };
-            if !seen.insert(at) {
+            if !visited_pages.insert(at) {
                 return Err(bad(
                     Class::Duplicate,
                     "each page of the octree once".into(),
@@ -141,7 +143,7 @@ impl Info {
             for (number, entry) in (0..).zip(raw.chunks_exact(32)) {
                 let n = Numbers(entry);
                 let place = Place::Byte(at.saturating_add(ENTRY_BYTES.saturating_mul(number)));
-                let entry = Entry {
+                let entry = PageEntry {
                     key: [0, 4, 8, 12].map(|at| n.i32(at)),
                     at: n.u64(16),
                     bytes: n.i32(24),
@@ -152,10 +154,10 @@ impl Info {
                     let found = format!("{} twice", entry.name());
                     return Err(source.bad(Class::Duplicate, place, "each key once", found).into());
                 }
-                if !self.is_wanted(entry.key, deepest, bounds) {
+                if !self.is_selected(entry.key, deepest, bounds) {
                     continue;
                 }
-                let bytes = u64::try_from(entry.bytes).unwrap_or(0); // negative only where there are no points
+                let bytes = u64::try_from(entry.bytes).unwrap_or(0); // negative only without points
                 match u64::try_from(entry.points) {
                     Err(_) => pages.push((entry.at, bytes)),
                     Ok(0) => {}
@@ -168,16 +170,16 @@ impl Info {
     }
 }
 
-/// An entry of a page.
+/// An entry of a page of the octree.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    key: Key,
+struct PageEntry {
+    key: CellKey,
     at: u64,
     bytes: i32,
     points: i32,
 }
 
-impl Entry {
+impl PageEntry {
     fn name(&self) -> String {
         let [level, x, y, z] = self.key;
         format!("{level}-{x}-{y}-{z}")
@@ -217,33 +219,33 @@ mod tests {
     use crate::{Format, read};
 
     #[test]
-    fn files_of_others_have_their_points() {
+    fn reads_stock_files() {
         check_good("copc", &[], &ReadOptions::default());
     }
 
     #[test]
-    fn broken_files_are_refused() {
-        for (name, said) in expected("copc")["broken"].as_object().unwrap() {
+    fn refuses_broken_files() {
+        for (name, facts) in expected("copc")["broken"].as_object().unwrap() {
             let path = folder("copc").join(name);
             let reader = read::open(Input::path(path), Some(Format::Copc), &ReadOptions::default());
             let error = reader.and_then(|reader| reader.collect::<Result<Vec<_>, _>>());
             let error = error.err().unwrap_or_else(|| panic!("{name} was read"));
             let class = error.class().to_string();
             assert!(
-                said["classes"].as_array().unwrap().iter().any(|one| *one == *class),
+                facts["classes"].as_array().unwrap().iter().any(|one| *one == *class),
                 "{name}: {error}"
             );
         }
     }
 
     #[test]
-    fn a_box_and_a_spacing_read_some_nodes() {
-        for (name, said) in expected("copc")["files"].as_object().unwrap() {
-            let numbers = |side: &str| serde_json::from_value(said["box"][side].clone()).unwrap();
+    fn filters_nodes_by_box_and_spacing() {
+        for (name, facts) in expected("copc")["files"].as_object().unwrap() {
+            let numbers = |side: &str| serde_json::from_value(facts["box"][side].clone()).unwrap();
             let bounds = Some(Bounds { min: numbers("min"), max: numbers("max") });
             let options = ReadOptions { bounds, ..ReadOptions::default() };
             let all = read_all(&folder("copc").join(name), &options).unwrap();
-            assert_eq!(said["box"]["points_inside"], all.rows, "{name}");
+            assert_eq!(facts["box"]["points_inside"], all.rows, "{name}");
             let coarse = ReadOptions { resolution: Some(1e9), ..ReadOptions::default() };
             let top = read_all(&folder("copc").join(name), &coarse).unwrap();
             let full = read_all(&folder("copc").join(name), &ReadOptions::default()).unwrap();

@@ -1,4 +1,4 @@
-//! The header of a LAS file and its records of variable length.
+//! Parser of the LAS header and its variable-length records.
 //!
 //! ```text
 //! offset  size  field
@@ -6,14 +6,14 @@
 //! 6       2     global encoding: bit 0 kind of GPS time, bit 4 the CRS is WKT
 //! 24      2     version, 1.0 to 1.4
 //! 94      2     bytes of the header: 227, 235 from 1.3, 375 in 1.4, or more
-//! 96      4     where points begin
+//! 96      4     offset of the points
 //! 100     4     records (VLRs) between the header and the points
-//! 104     1     point format; bit 7 where points are compressed
+//! 104     1     point format; bit 7 set if points are compressed
 //! 105     2     bytes of a point
-//! 107     4     points, where they fit
+//! 107     4     points; 0 in 1.4 if they need 64 bits
 //! 131     48    scale and offset of x, y, z: 3 f64 and 3 f64
 //! 179     48    bounds: max and min of x, of y, of z
-//! 235     12    1.4: where records (EVLRs) behind the points begin, and how many
+//! 235     12    1.4: offset and count of the records (EVLRs) after the points
 //! 247     8     1.4: points
 //! ```
 
@@ -23,7 +23,7 @@ use crate::ConvertError;
 use crate::error::Place;
 use crate::read::source::{Numbers, Source};
 
-/// What a header says.
+/// A parsed LAS header.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LasHeader {
     pub(crate) minor: u8,
@@ -35,20 +35,20 @@ pub(crate) struct LasHeader {
     pub(crate) count: u64,
     pub(crate) scales: [f64; 3],
     pub(crate) offsets: [f64; 3],
-    /// In front of the points, then behind them.
+    /// The records before the points, then those after them.
     pub(crate) records: Vec<Record>,
 }
 
-/// A record of variable length (VLR or EVLR).
+/// A variable-length record (VLR or EVLR).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) user: String,
     pub(crate) id: u16,
     pub(crate) description: String,
-    /// Where its data begin in the file.
+    /// The offset of its data in the file.
     pub(crate) at: u64,
     pub(crate) len: u64,
-    /// Whether it lies behind the points.
+    /// Whether it is an EVLR, after the points.
     pub(crate) extended: bool,
 }
 
@@ -96,7 +96,7 @@ impl LasHeader {
         header.check_points_at(source, size)?;
         header.check_format(source)?;
         header.check_scales(source)?;
-        header.settle_count(source, n)?;
+        header.resolve_count(source, n)?;
         header.read_vlrs(source, size, n.u32(100))?;
         if minor == 4 {
             header.read_evlrs(source, n.u64(235), n.u32(243))?;
@@ -104,7 +104,7 @@ impl LasHeader {
         Ok(header)
     }
 
-    /// The first record of that name, in front of the points or behind them.
+    /// Returns the first record with this user and id.
     pub(crate) fn record(&self, user: &str, id: u16) -> Option<&Record> {
         self.records.iter().find(|record| record.user == user && record.id == id)
     }
@@ -140,8 +140,8 @@ impl LasHeader {
     }
 
     fn check_scales(&self, source: &Source) -> Result<(), ConvertError> {
-        let good = |scale: &f64| scale.is_finite() && *scale != 0.0;
-        if !self.scales.iter().all(good) {
+        let is_valid = |scale: &f64| scale.is_finite() && *scale != 0.0;
+        if !self.scales.iter().all(is_valid) {
             let found = format!("{:?}", self.scales);
             let expected = "finite scales other than 0";
             return Err(source.bad(Class::OutOfBounds, Place::Byte(131), expected, found).into());
@@ -154,14 +154,14 @@ impl LasHeader {
         Ok(())
     }
 
-    /// The number of points, from the two counts of version 1.4.
-    fn settle_count(&mut self, source: &Source, n: Numbers<'_>) -> Result<(), ConvertError> {
+    /// Sets the count of points from the 64-bit count of version 1.4, and checks it against the length of the file.
+    fn resolve_count(&mut self, source: &Source, n: Numbers<'_>) -> Result<(), ConvertError> {
         if self.minor == 4 {
-            let old = std::mem::replace(&mut self.count, n.u64(247));
-            if old != 0 && old != self.count {
+            let legacy_count = std::mem::replace(&mut self.count, n.u64(247));
+            if legacy_count != 0 && legacy_count != self.count {
                 let expected = format!("0 or {} points, as byte 247 says", self.count);
-                let bad =
-                    source.bad(Class::CountMismatch, Place::Byte(107), expected, old.to_string());
+                let found = legacy_count.to_string();
+                let bad = source.bad(Class::CountMismatch, Place::Byte(107), expected, found);
                 return Err(bad.into());
             }
         }
@@ -169,11 +169,11 @@ impl LasHeader {
             return Ok(());
         }
         let bytes = self.count.checked_mul(u64::from(self.record_bytes));
-        let left = source.len().saturating_sub(self.points_at);
-        if bytes.is_none_or(|bytes| bytes > left) {
+        let remaining_bytes = source.len().saturating_sub(self.points_at);
+        if bytes.is_none_or(|bytes| bytes > remaining_bytes) {
             let at = if self.minor == 4 { 247 } else { 107 };
             let expected = format!("{} points of {} bytes", self.count, self.record_bytes);
-            let found = format!("{left} bytes from byte {}", self.points_at);
+            let found = format!("{remaining_bytes} bytes from byte {}", self.points_at);
             return Err(source.bad(Class::Truncated, Place::Byte(at), expected, found).into());
         }
         Ok(())
@@ -185,9 +185,9 @@ impl LasHeader {
         mut at: u64,
         count: u32,
     ) -> Result<(), ConvertError> {
-        let room = self.points_at.saturating_sub(at);
-        if u64::from(count) > room / VLR_BYTES {
-            let expected = format!("records in {room} bytes before the points");
+        let available_bytes = self.points_at.saturating_sub(at);
+        if u64::from(count) > available_bytes / VLR_BYTES {
+            let expected = format!("records in {available_bytes} bytes before the points");
             let bad =
                 source.bad(Class::CountMismatch, Place::Byte(100), expected, count.to_string());
             return Err(bad.into());
@@ -203,7 +203,7 @@ impl LasHeader {
                 len: u64::from(n.u16(20)),
                 extended: false,
             };
-            at = self.end_record(source, at, record, self.points_at)?;
+            at = self.push_record(source, at, record, self.points_at)?;
         }
         Ok(())
     }
@@ -217,15 +217,15 @@ impl LasHeader {
         if count == 0 {
             return Ok(());
         }
-        let room = source.len().saturating_sub(at);
+        let available_bytes = source.len().saturating_sub(at);
         if at < self.points_at || at > source.len() {
             let expected = format!("EVLRs from byte {} to {}", self.points_at, source.len());
             return Err(source
                 .bad(Class::OutOfBounds, Place::Byte(235), expected, at.to_string())
                 .into());
         }
-        if u64::from(count) > room / EVLR_BYTES {
-            let expected = format!("EVLRs in {room} bytes");
+        if u64::from(count) > available_bytes / EVLR_BYTES {
+            let expected = format!("EVLRs in {available_bytes} bytes");
             let bad =
                 source.bad(Class::CountMismatch, Place::Byte(243), expected, count.to_string());
             return Err(bad.into());
@@ -242,13 +242,13 @@ impl LasHeader {
                 extended: true,
             };
             let end = source.len();
-            at = self.end_record(source, at, record, end)?;
+            at = self.push_record(source, at, record, end)?;
         }
         Ok(())
     }
 
-    /// Keeps `record`, which must end by `end`; where the next one begins.
-    fn end_record(
+    /// Adds `record`, which must end by `end`, and returns the offset of the next one.
+    fn push_record(
         &mut self,
         source: &Source,
         at: u64,
@@ -267,7 +267,7 @@ impl LasHeader {
     }
 }
 
-/// Bytes of the standard fields of a point, by format.
+/// Bytes of the standard fields of a point, indexed by point format.
 pub(crate) const RECORD_BYTES: [u16; 11] = [20, 28, 26, 34, 57, 63, 30, 36, 38, 59, 67];
 pub(crate) const MAGIC: &[u8; 4] = b"LASF";
 pub(crate) const VLR_BYTES: u64 = 54;

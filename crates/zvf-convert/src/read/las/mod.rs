@@ -1,18 +1,18 @@
-//! LAS and LAZ: points of laser scanners, versions 1.0 to 1.4, point formats 0 to 10.
+//! Reader of LAS and LAZ: points of laser scanners, versions 1.0 to 1.4, point formats 0 to 10.
 //!
 //! ```text
-//! header    the scale and offset of positions, the format of points, how many there are
-//! VLRs      what extra bytes mean, the CRS, how points are compressed
-//! points    records of one size; in LAZ chunks of compressed ones
+//! header    the scale and offset of positions, the point format, the count of points
+//! VLRs      the types of extra bytes, the CRS, the compression
+//! points    records of fixed size; in LAZ compressed chunks of them
 //! EVLRs     more records, 1.4 only
 //! ```
 //!
-//! Positions are `raw * scale + offset` in `float64`, as every reader has them; attributes keep their types
-//! and the names that laspy gives them; scaled extra bytes are `float64`. Nothing says which object a point
-//! belongs to, unless a column is named that does.
+//! Positions are `raw * scale + offset` in `float64`. Attributes keep their types and have the names of laspy;
+//! scaled extra bytes are `float64`. Points belong to objects only if the options name a column of object ids,
+//! or an extra attribute `object` exists.
 //!
-//! Not here: the wave forms that points of formats 4, 5, 9 and 10 refer to; the octree of COPC, whose points
-//! are read here like those of any LAZ.
+//! Not read: the wave forms that points of formats 4, 5, 9 and 10 refer to, and the octree of COPC, whose points
+//! are read like those of any LAZ.
 
 mod chunks;
 pub(crate) mod copc;
@@ -27,11 +27,11 @@ use zvf_model::Kind;
 
 use self::header::LasHeader;
 use self::layout::{FLOAT64, LasField, read_fields};
-use self::points::{Points, Table, describe};
+use self::points::{PointReader, PointSchema, field_with_description};
 use super::crs;
 use super::geojson::with_units;
 use super::input::Bytes;
-use super::record::block;
+use super::record::block_rows;
 use super::roles::{OBJECT, axes, point_kind};
 use super::source::{Numbers, Source};
 use super::values::column;
@@ -41,68 +41,70 @@ use crate::error::Place;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let mut source = Source::open(bytes, options.memory)?;
-    let said = LasHeader::read(&mut source)?;
-    let points = Points::open(&said, &mut source)?;
-    Ok(Opened::new(said, source, points, options)?.reader(None, None, None))
+    let las = LasHeader::read(&mut source)?;
+    let points = PointReader::open(&las, &mut source)?;
+    Ok(LasFile::new(las, source, points, options)?.into_reader(None, None, None))
 }
 
-/// A file whose header was read.
-struct Opened {
-    said: LasHeader,
+/// An open file with its parsed headers.
+struct LasFile {
+    las: LasHeader,
     source: Source,
-    points: Points,
-    table: Table,
+    points: PointReader,
+    schema: PointSchema,
     header: Header,
     batch_rows: usize,
 }
 
-impl Opened {
+impl LasFile {
     fn new(
-        said: LasHeader,
+        las: LasHeader,
         mut source: Source,
-        points: Points,
+        points: PointReader,
         options: &ReadOptions,
     ) -> Result<Self, ConvertError> {
-        let (fields, left_out) = read_fields(&said, &mut source)?;
-        let table = choose_columns(&said, fields, &source, options)?;
-        let header = describe_all(&said, &table, &mut source, left_out)?;
-        let batch_rows = block(table.record_bytes, options.batch_rows);
-        Ok(Self { said, source, points, table, header, batch_rows })
+        let (fields, left_out) = read_fields(&las, &mut source)?;
+        let schema = choose_columns(&las, fields, &source, options)?;
+        let header = build_header(&las, &schema, &mut source, left_out)?;
+        let batch_rows = block_rows(schema.record_bytes, options.batch_rows);
+        Ok(Self { las, source, points, schema, header, batch_rows })
     }
 
-    /// Its points, those that the filter lets pass.
-    fn reader(
+    /// Converts the file to a reader of the points that pass `filter`. `count` overrides the count of the header,
+    /// `record` is added to the header records.
+    fn into_reader(
         self,
-        filter: Option<Filter>,
+        filter: Option<BoundsFilter>,
         count: Option<u64>,
         record: Option<(String, serde_json::Value)>,
     ) -> Reader {
         let mut header = self.header;
-        header.vertices = Some(count.unwrap_or(self.said.count)).filter(|_| filter.is_none());
+        header.vertices = Some(count.unwrap_or(self.las.count)).filter(|_| filter.is_none());
         header.records.extend(record);
-        let (source, points, table, batch_rows) =
-            (self.source, self.points, self.table, self.batch_rows);
-        Reader::new(header, Pieces { source, points, table, filter, batch_rows })
+        let (source, points, schema, batch_rows) =
+            (self.source, self.points, self.schema, self.batch_rows);
+        Reader::new(header, Pieces { source, points, schema, filter, batch_rows })
     }
 }
 
-/// Points in a box only.
-struct Filter(Bounds);
+/// Filter of points by a box.
+struct BoundsFilter(Bounds);
 
-impl Filter {
-    fn filter_records(&self, records: Vec<u8>, table: &Table) -> Vec<u8> {
-        let inside = |record: &&[u8]| self.0.contains(&table.position(record));
-        records.chunks_exact(table.record_bytes.max(1)).filter(inside).flatten().copied().collect()
+impl BoundsFilter {
+    fn filter_records(&self, records: Vec<u8>, schema: &PointSchema) -> Vec<u8> {
+        let is_inside = |record: &&[u8]| self.0.contains(&schema.position(record));
+        let records = records.chunks_exact(schema.record_bytes.max(1));
+        records.filter(is_inside).flatten().copied().collect()
     }
 }
 
-/// The columns that are wanted.
+/// Chooses the columns and the object column that the options name.
 fn choose_columns(
-    said: &LasHeader,
+    las: &LasHeader,
     fields: Vec<LasField>,
     source: &Source,
     options: &ReadOptions,
-) -> Result<Table, ConvertError> {
+) -> Result<PointSchema, ConvertError> {
     let find = |name: &String| {
         let names = || fields.iter().map(|field| format!("{:?}", field.name)).collect::<Vec<_>>();
         let missing = || {
@@ -116,19 +118,19 @@ fn choose_columns(
         };
         fields.iter().find(|field| field.name == *name).cloned().ok_or_else(missing)
     };
-    let wanted = &options.columns;
-    let whole = |field: &&LasField| {
+    let roles = &options.columns;
+    let is_default_object = |field: &&LasField| {
         let dtype = field.dtype();
         field.extra
             && field.name == OBJECT
             && field.width == 1
             && matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt)
     };
-    let named = wanted.object.as_ref().map(find).transpose()?;
-    let object = named.or_else(|| fields.iter().find(whole).cloned());
+    let named_object = roles.object.as_ref().map(find).transpose()?;
+    let object = named_object.or_else(|| fields.iter().find(is_default_object).cloned());
     let is_object =
         |field: &LasField| object.as_ref().is_some_and(|object| object.name == field.name);
-    let chosen = match &wanted.fields {
+    let fields = match &roles.fields {
         Some(names) => names.iter().map(find).collect::<Result<_, _>>()?,
         None => fields.iter().filter(|field| !is_object(field)).cloned().collect(),
     };
@@ -138,57 +140,57 @@ fn choose_columns(
         let bad = source.bad(Class::Unsupported, place, "a point_cloud", kind.to_string());
         return Err(bad.into());
     }
-    Ok(Table {
-        record_bytes: usize::from(said.record_bytes),
-        scales: said.scales,
-        offsets: said.offsets,
-        fields: chosen,
+    Ok(PointSchema {
+        record_bytes: usize::from(las.record_bytes),
+        scales: las.scales,
+        offsets: las.offsets,
+        fields,
         object,
         kind,
     })
 }
 
-/// What the file holds.
-fn describe_all(
-    said: &LasHeader,
-    table: &Table,
+/// Builds the header of the reader.
+fn build_header(
+    las: &LasHeader,
+    schema: &PointSchema,
     source: &mut Source,
     mut left_out: Vec<String>,
 ) -> Result<Header, ConvertError> {
-    let fields = table
-        .fields
-        .iter()
-        .map(|field| Ok(describe(field, column(field.dtype(), field.width, Vec::new())?)));
+    let fields = schema.fields.iter().map(|field| {
+        let empty = column(field.dtype(), field.width, Vec::new())?;
+        Ok(field_with_description(field, empty))
+    });
     let fields = fields.collect::<Result<_, ConvertError>>()?;
-    if matches!(said.point_format, 4 | 5 | 9 | 10) {
+    if matches!(las.point_format, 4 | 5 | 9 | 10) {
         left_out.push("wave forms: points keep where theirs is".to_owned());
     }
-    let record = record::keep(said, source, &mut left_out)?;
-    let crs = find_crs(said, source)?;
+    let record = record::read_record(las, source, &mut left_out)?;
+    let crs = find_crs(las, source)?;
     let unit = crs.as_ref().and_then(crs::unit);
     let header = Header {
         fields,
         crs,
         records: vec![("las".to_owned(), record)],
-        objects: table.object.is_some(),
-        vertices: Some(said.count),
+        objects: schema.object.is_some(),
+        vertices: Some(las.count),
         left_out,
-        ..Header::new(table.kind, axes(3), column(FLOAT64, 3, Vec::new())?)
+        ..Header::new(schema.kind, axes(3), column(FLOAT64, 3, Vec::new())?)
     };
     Ok(with_units(header, unit))
 }
 
-/// The coordinate reference system: WKT, or the code among the keys of `GeoTIFF`.
+/// Reads the coordinate reference system: WKT, or the EPSG code of the `GeoTIFF` keys.
 fn find_crs(
-    said: &LasHeader,
+    las: &LasHeader,
     source: &mut Source,
 ) -> Result<Option<serde_json::Value>, ConvertError> {
-    if let Some((at, len)) = said.record("LASF_Projection", 2112).map(|one| (one.at, one.len)) {
+    if let Some((at, len)) = las.record("LASF_Projection", 2112).map(|one| (one.at, one.len)) {
         let raw = source.read(at, len.min(MAX_CRS_BYTES), "the WKT")?;
         let text = raw.split(|byte| *byte == 0).next().unwrap_or_default();
         return Ok(Some(String::from_utf8_lossy(text).into()).filter(|_| !text.is_empty()));
     }
-    let Some((at, len)) = said.record("LASF_Projection", 34735).map(|one| (one.at, one.len)) else {
+    let Some((at, len)) = las.record("LASF_Projection", 34735).map(|one| (one.at, one.len)) else {
         return Ok(None);
     };
     let raw = source.read(at, len.min(MAX_CRS_BYTES), "the keys of GeoTIFF")?;
@@ -196,7 +198,7 @@ fn find_crs(
         .chunks_exact(8)
         .skip(1)
         .map(|key| (Numbers(key).u16(0), Numbers(key).u16(2), Numbers(key).u16(6)));
-    let codes = keys.filter(|(_, place, code)| *place == 0 && !matches!(code, 0 | 32767));
+    let codes = keys.filter(|(_, tag, code)| *tag == 0 && !matches!(code, 0 | 32767));
     let mut codes: Vec<(u16, u16)> = codes
         .filter_map(|(key, _, code)| matches!(key, 2048 | 3072).then_some((key, code)))
         .collect();
@@ -204,15 +206,15 @@ fn find_crs(
     Ok(codes.last().map(|(_, code)| format!("EPSG:{code}").into()))
 }
 
-/// Bytes of a coordinate reference system that are read.
+/// Bytes of a coordinate reference system; the rest is not read.
 const MAX_CRS_BYTES: u64 = 1 << 20;
 
-/// A file in the course of being read.
+/// Iterator over the points, batch by batch.
 struct Pieces {
     source: Source,
-    points: Points,
-    table: Table,
-    filter: Option<Filter>,
+    points: PointReader,
+    schema: PointSchema,
+    filter: Option<BoundsFilter>,
     batch_rows: usize,
 }
 
@@ -220,14 +222,14 @@ impl Iterator for Pieces {
     type Item = Result<Piece, ConvertError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self.points.read(&mut self.source, self.batch_rows) {
+        match self.points.read_records(&mut self.source, self.batch_rows) {
             Ok(records) if records.is_empty() => None,
             Ok(records) => {
                 let records = match &self.filter {
-                    Some(filter) => filter.filter_records(records, &self.table),
+                    Some(filter) => filter.filter_records(records, &self.schema),
                     None => records,
                 };
-                Some(self.table.batch(&records).map(Piece::Vertices))
+                Some(self.schema.decode_batch(&records).map(Piece::Vertices))
             }
             Err(error) => Some(Err(error)),
         }

@@ -1,10 +1,10 @@
-//! Points in blocks, wherever they lie; and columns of them.
+//! Point records, read in blocks and decoded into columns.
 
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
-use super::chunks::{Chunk, Compression, Open};
+use super::chunks::{Chunk, ChunkDecoder, Compression};
 use super::header::LasHeader;
 use super::layout::{FLOAT64, Form, LasField};
 use crate::ConvertError;
@@ -12,86 +12,90 @@ use crate::read::roles::owner;
 use crate::read::source::{Numbers, Source};
 use crate::read::values::{column, no_batch};
 
-/// Points that are still to come.
-pub(super) enum Points {
-    /// Records one after the other.
-    Plain { at: u64, left: u64, record_bytes: u64 },
-    /// Chunks of compressed ones.
-    Compressed { compression: Compression, chunks: std::vec::IntoIter<Chunk>, open: Option<Open> },
+/// The remaining points of a file.
+pub(super) enum PointReader {
+    /// Uncompressed records, contiguous from byte `at`.
+    Plain { at: u64, remaining: u64, record_bytes: u64 },
+    /// Compressed chunks, and the decoder of the current one.
+    Compressed {
+        compression: Compression,
+        chunks: std::vec::IntoIter<Chunk>,
+        decoder: Option<ChunkDecoder>,
+    },
 }
 
-impl Points {
-    /// All points of a file.
+impl PointReader {
+    /// Opens all points of a file.
     pub(super) fn open(header: &LasHeader, source: &mut Source) -> Result<Self, ConvertError> {
         if !header.compressed {
             let record_bytes = u64::from(header.record_bytes);
-            return Ok(Self::Plain { at: header.points_at, left: header.count, record_bytes });
+            let (at, remaining) = (header.points_at, header.count);
+            return Ok(Self::Plain { at, remaining, record_bytes });
         }
         let compression = Compression::read(header, source)?;
-        let chunks = compression.chunks(header, source)?;
-        Ok(Self::of_chunks(compression, chunks))
+        let chunks = compression.read_chunks(header, source)?;
+        Ok(Self::from_chunks(compression, chunks))
     }
 
-    /// The points of these chunks.
-    pub(super) fn of_chunks(compression: Compression, chunks: Vec<Chunk>) -> Self {
-        Self::Compressed { compression, chunks: chunks.into_iter(), open: None }
+    pub(super) fn from_chunks(compression: Compression, chunks: Vec<Chunk>) -> Self {
+        Self::Compressed { compression, chunks: chunks.into_iter(), decoder: None }
     }
 
-    /// The next records, at most `rows` of them; none at the end.
-    pub(super) fn read(
+    /// Reads the next records, at most `rows`. Returns none at the end.
+    pub(super) fn read_records(
         &mut self,
         source: &mut Source,
         rows: usize,
     ) -> Result<Vec<u8>, ConvertError> {
         match self {
-            Self::Plain { at, left, record_bytes } => {
-                let rows = to_u64(rows).min(*left);
+            Self::Plain { at, remaining, record_bytes } => {
+                let rows = to_u64(rows).min(*remaining);
                 let bytes = rows * *record_bytes;
                 let points = source.read(*at, bytes, "points")?;
                 *at += bytes;
-                *left -= rows;
+                *remaining -= rows;
                 Ok(points)
             }
-            Self::Compressed { compression, chunks, open } => loop {
-                if let Some(open) = open.as_mut().filter(|open| open.left > 0) {
-                    return open.read(source, rows);
+            Self::Compressed { compression, chunks, decoder } => loop {
+                if let Some(decoder) = decoder.as_mut().filter(|decoder| decoder.remaining > 0) {
+                    return decoder.read_records(source, rows);
                 }
                 match chunks.next() {
                     None => return Ok(Vec::new()),
-                    Some(chunk) => *open = Some(compression.begin(source, chunk)?),
+                    Some(chunk) => *decoder = Some(compression.open_chunk(source, chunk)?),
                 }
             },
         }
     }
 }
 
-/// What makes columns of records.
+/// The selected columns of a point record.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(super) struct PointSchema {
     pub(super) record_bytes: usize,
     pub(super) scales: [f64; 3],
     pub(super) offsets: [f64; 3],
     pub(super) fields: Vec<LasField>,
-    /// The column that says which object a point belongs to.
+    /// The column of object ids.
     pub(super) object: Option<LasField>,
     pub(super) kind: Kind,
 }
 
-impl Table {
-    /// A batch of whole records.
-    pub(super) fn batch(&self, records: &[u8]) -> Result<Batch, ConvertError> {
-        let mut batch = Batch::new(self.kind, column(FLOAT64, 3, self.positions(records))?);
+impl PointSchema {
+    /// Decodes whole records into a batch.
+    pub(super) fn decode_batch(&self, records: &[u8]) -> Result<Batch, ConvertError> {
+        let mut batch = Batch::new(self.kind, column(FLOAT64, 3, self.decode_positions(records))?);
         for field in &self.fields {
-            batch = batch.with_field(self.field(field, records)?).map_err(no_batch)?;
+            batch = batch.with_field(self.decode_field(field, records)?).map_err(no_batch)?;
         }
         let Some(object) = &self.object else { return Ok(batch) };
-        let ids = self.field(object, records)?.column;
+        let ids = self.decode_field(object, records)?.column;
         let owners: Result<Vec<Option<ObjectId>>, _> =
             (0..ids.len()).map(|row| owner(&ids, row, self.kind, "LAS")).collect();
         batch.with_vertex_objects(owners?).map_err(no_batch)
     }
 
-    /// Where a point is.
+    /// Returns the scaled position of a record.
     pub(super) fn position(&self, record: &[u8]) -> [f64; 3] {
         [0, 1, 2].map(|axis: usize| {
             let raw = f64::from(Numbers(record).i32(axis * 4));
@@ -100,7 +104,7 @@ impl Table {
         })
     }
 
-    fn positions(&self, records: &[u8]) -> Vec<u8> {
+    fn decode_positions(&self, records: &[u8]) -> Vec<u8> {
         let rows = records.len().checked_div(self.record_bytes).unwrap_or(0);
         let mut bytes = Vec::with_capacity(rows * 24);
         for record in records.chunks_exact(self.record_bytes.max(1)) {
@@ -111,7 +115,7 @@ impl Table {
         bytes
     }
 
-    fn field(&self, field: &LasField, records: &[u8]) -> Result<Field, ConvertError> {
+    fn decode_field(&self, field: &LasField, records: &[u8]) -> Result<Field, ConvertError> {
         let records = records.chunks_exact(self.record_bytes.max(1));
         let (at, size) = (field.offset, field.size());
         let slots =
@@ -125,24 +129,24 @@ impl Table {
                 slots.flatten().map(|byte| byte.checked_shr(shift).unwrap_or(0) & mask).collect()
             }
             Form::Scaled { scales, offsets } => slots
-                .flat_map(|slot| scale(field.stored, slot, scales, offsets))
+                .flat_map(|slot| scale_values(field.stored, slot, scales, offsets))
                 .flat_map(f64::to_le_bytes)
                 .collect(),
         };
-        Ok(describe(field, column(field.dtype(), field.width, bytes)?))
+        Ok(field_with_description(field, column(field.dtype(), field.width, bytes)?))
     }
 }
 
-/// The attribute of that description.
-pub(super) fn describe(field: &LasField, column: Column) -> Field {
+/// Returns the values of `field` as an attribute with its name and description.
+pub(super) fn field_with_description(field: &LasField, column: Column) -> Field {
     Field {
         description: field.description.as_deref().map(Into::into),
         ..Field::new(&*field.name, column)
     }
 }
 
-/// Stored numbers times their scales plus their offsets.
-fn scale<'a>(
+/// Scales the numbers of an extra-bytes field.
+fn scale_values<'a>(
     stored: Dtype,
     slot: &'a [u8],
     scales: &'a [f64; 3],
@@ -151,16 +155,16 @@ fn scale<'a>(
     let size = usize::try_from(stored.size).unwrap_or(1).max(1);
     slot.chunks_exact(size)
         .zip(scales.iter().zip(offsets))
-        .map(move |(raw, (scale, offset))| float_of(stored, raw) * scale + offset)
+        .map(move |(raw, (scale, offset))| decode_f64(stored, raw) * scale + offset)
 }
 
-/// A little-endian number as `float64`.
+/// Decodes a little-endian number as `float64`.
 #[expect(
     clippy::as_conversions,
     clippy::cast_precision_loss,
     reason = "scaled numbers are float64"
 )]
-pub(super) fn float_of(stored: Dtype, raw: &[u8]) -> f64 {
+pub(super) fn decode_f64(stored: Dtype, raw: &[u8]) -> f64 {
     let mut wide = [0; 8];
     for (to, from) in wide.iter_mut().zip(raw) {
         *to = *from;

@@ -1,4 +1,4 @@
-//! What a LAS file says besides its points, kept for the way back: `headers/las`.
+//! The header record `headers/las`: the metadata of a LAS file, so that it can be written back.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -7,61 +7,62 @@ use crate::ConvertError;
 use crate::read::Header;
 use crate::read::source::Source;
 
-/// The record of a file, and what is left out of it.
-pub(super) fn keep(
-    said: &LasHeader,
+/// Reads the record of a file. VLRs beyond the size limit are noted in `left_out`.
+pub(super) fn read_record(
+    las: &LasHeader,
     source: &mut Source,
     left_out: &mut Vec<String>,
 ) -> Result<Json, ConvertError> {
     let mut vlrs = Vec::new();
-    let mut room = MAX_RECORD_BYTES;
-    for record in &said.records {
-        let own = matches!(
+    let mut budget_bytes = MAX_RECORD_BYTES;
+    for record in &las.records {
+        // The writer makes these itself.
+        let is_generated = matches!(
             (record.user.as_str(), record.id),
             ("laszip encoded", _) | ("LASF_Spec", 4) | ("copc", _)
         );
-        if own {
+        if is_generated {
             continue;
         }
-        if record.len > room {
+        if record.len > budget_bytes {
             let (user, id, len) = (&record.user, record.id, record.len);
             left_out.push(format!(
                 "record {user:?} {id} of {len} bytes: kept are {MAX_RECORD_BYTES} together"
             ));
             continue;
         }
-        room -= record.len;
+        budget_bytes -= record.len;
         let (at, len) = (record.at, record.len);
         vlrs.push(json!({
             "user_id": record.user,
             "record_id": record.id,
             "description": record.description,
             "extended": record.extended,
-            "hex": hex(&source.read(at, len, "a record")?),
+            "hex": encode_hex(&source.read(at, len, "a record")?),
         }));
     }
-    let mut kept = Map::new();
-    kept.insert("version".into(), json!(format!("1.{}", said.minor)));
-    kept.insert("point_format".into(), json!(said.point_format));
-    kept.insert("scales".into(), json!(said.scales));
-    kept.insert("offsets".into(), json!(said.offsets));
-    kept.insert("global_encoding".into(), json!(said.encoding));
-    kept.insert("vlrs".into(), Json::Array(vlrs));
-    Ok(Json::Object(kept))
+    let mut fields = Map::new();
+    fields.insert("version".into(), json!(format!("1.{}", las.minor)));
+    fields.insert("point_format".into(), json!(las.point_format));
+    fields.insert("scales".into(), json!(las.scales));
+    fields.insert("offsets".into(), json!(las.offsets));
+    fields.insert("global_encoding".into(), json!(las.encoding));
+    fields.insert("vlrs".into(), Json::Array(vlrs));
+    Ok(Json::Object(fields))
 }
 
-/// The record that a file of points brought along.
-pub(crate) fn record_of(header: &Header) -> Option<&Json> {
+/// Finds the record in the header of a reader.
+pub(crate) fn find_record(header: &Header) -> Option<&Json> {
     header.records.iter().find(|(name, _)| name == "las").map(|(_, record)| record)
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let digit = |n: u8| char::from(HEX.get(usize::from(n)).copied().unwrap_or(b'0'));
+fn encode_hex(bytes: &[u8]) -> String {
+    let digit = |n: u8| char::from(HEX_DIGITS.get(usize::from(n)).copied().unwrap_or(b'0'));
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The bytes of such text; what is no digit ends them.
-pub(crate) fn bytes_of(text: &str) -> Vec<u8> {
+/// Decodes hexadecimal text up to the first other character.
+pub(crate) fn decode_hex(text: &str) -> Vec<u8> {
     let digits = text.chars().map_while(|digit| digit.to_digit(16));
     let digits: Vec<u8> = digits.filter_map(|digit| u8::try_from(digit).ok()).collect();
     digits
@@ -70,6 +71,6 @@ pub(crate) fn bytes_of(text: &str) -> Vec<u8> {
         .collect()
 }
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
-/// Bytes of records that are kept together.
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
+/// Limit of all VLRs together.
 const MAX_RECORD_BYTES: u64 = 1 << 20;

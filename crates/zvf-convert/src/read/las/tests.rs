@@ -1,15 +1,15 @@
-//! Files of laspy and `LASzip`, good and broken.
+//! Tests of files of laspy and `LASzip`: valid and broken.
 
 use super::super::stock_files::{check_broken, check_good, expected, folder, hash, read_input};
 use crate::read::{ColumnRoles, Input, ReadOptions};
 
 #[test]
-fn files_of_others_have_their_points() {
+fn reads_stock_files() {
     check_good("las", &[], &ReadOptions::default());
 }
 
 #[test]
-fn batches_of_any_size_are_the_same_points() {
+fn reads_equal_points_in_small_batches() {
     let expected = expected("las");
     for name in ["chunks.laz", "extra7.laz", "f5.las"] {
         let options = ReadOptions { batch_rows: 7, ..ReadOptions::default() };
@@ -20,12 +20,12 @@ fn batches_of_any_size_are_the_same_points() {
 }
 
 #[test]
-fn broken_files_are_refused() {
+fn refuses_broken_files() {
     check_broken("las", &ReadOptions::default());
 }
 
 #[test]
-fn a_column_may_say_the_object() {
+fn reads_objects_from_a_named_column() {
     let columns = ColumnRoles {
         object: Some("point_source_id".into()),
         fields: Some(vec!["intensity".into()]),

@@ -1,4 +1,4 @@
-//! The rows of an array, block by block.
+//! Rows of an NPY array, read block by block.
 
 use zvf_format::Class;
 use zvf_format::num::to_u64;
@@ -9,43 +9,43 @@ use crate::error::Place;
 use crate::read::input::Bytes;
 use crate::read::roles::RecordField;
 
-/// An array, and how far it was read.
+/// An array with a read position.
 pub(in crate::read) struct Array {
     fields: Vec<RecordField>, // of one row
     stride: usize,            // bytes of one row, not 0
     rows: u64,
-    left: u64,
-    source: Source,
+    remaining_rows: u64,
+    source: RowSource,
 }
 
-/// The bytes of an array once more, from a place in them.
-pub(in crate::read) type Again<'a> = dyn Fn(u64) -> Result<Bytes, ConvertError> + 'a;
+/// Opens the bytes of an array again, at an offset.
+pub(in crate::read) type Reopen<'a> = dyn Fn(u64) -> Result<Bytes, ConvertError> + 'a;
 
-enum Source {
-    /// Row after row.
+enum RowSource {
+    /// C order: one stream.
     Rows(Bytes),
-    /// One place in the file a column, all of the same size.
+    /// Fortran order: one stream per column, and the bytes of a value.
     Columns(Vec<Bytes>, usize),
 }
 
 impl Array {
-    /// The array that `bytes` begin with. One axis of numbers is rows of one value, two are rows of as
-    /// many as the second is long. `again` gives the same bytes from another place, where it can.
+    /// Opens the array at the start of `bytes`. A numeric array of one axis has rows of one value, one of
+    /// two axes has rows as wide as its second axis. `reopen` is needed for Fortran order only.
     pub(in crate::read) fn open(
         mut bytes: Bytes,
-        again: Option<&Again<'_>>,
+        reopen: Option<&Reopen<'_>>,
     ) -> Result<Self, ConvertError> {
         let header = ArrayHeader::read(&mut bytes)?;
         let start = bytes.at();
         let bad = |class, expected: &str, found: String| {
             bytes.bad(class, Place::Named("shape".to_owned()), expected, found)
         };
-        let plain = matches!(header.fields.as_slice(), [only] if only.name.is_empty());
+        let is_plain = matches!(header.fields.as_slice(), [only] if only.name.is_empty());
         let (rows, width) = match header.shape.as_slice() {
             [rows] => (*rows, 1),
-            [rows, width] if plain => (*rows, *width),
+            [rows, width] if is_plain => (*rows, *width),
             _ => {
-                let expected = if plain { "one or two axes" } else { "one axis of records" };
+                let expected = if is_plain { "one or two axes" } else { "one axis of records" };
                 let hint = "reshape the array: one row a vertex";
                 let bad = bad(Class::BadShape, expected, format!("{:?}", header.shape));
                 return Err(bad.with_hint(hint).into());
@@ -53,7 +53,7 @@ impl Array {
         };
         let mut fields = header.fields.clone();
         if let ([only], Ok(width)) = (fields.as_mut_slice(), u32::try_from(width)) {
-            only.width = only.width.saturating_mul(width); // too wide: refused below
+            only.width = only.width.saturating_mul(width); // an overflow is refused below
         }
         let stride = fields.iter().fold(0_usize, |sum, field| sum.saturating_add(field.size()));
         if width == 0 || width > MAX_ROW_VALUES || !(1..=MAX_ROW_BYTES).contains(&stride) {
@@ -61,85 +61,90 @@ impl Array {
             return Err(bad(Class::BadShape, expected, format!("{:?}", header.shape)).into());
         }
         let claimed = header
-            .elements()
+            .element_count()
             .and_then(|_| rows.checked_mul(u64::try_from(stride).ok()?)?.checked_add(start));
         let Some(claimed) = claimed else {
             let found = format!("{:?}", header.shape);
             return Err(bad(Class::Overflow, "fewer than 2^64 bytes", found).into());
         };
-        let source = match header.fortran && width > 1 && rows > 1 {
-            true => Source::columns(&bytes, again, [rows, width, start], stride)?,
+        let source = match header.fortran_order && width > 1 && rows > 1 {
+            true => RowSource::open_columns(&bytes, reopen, [rows, width, start], stride)?,
             false => {
                 check_length(&bytes, claimed)?;
-                Source::Rows(bytes)
+                RowSource::Rows(bytes)
             }
         };
-        Ok(Self { fields, stride, rows, left: rows, source })
+        Ok(Self { fields, stride, rows, remaining_rows: rows, source })
     }
 
-    /// What a row is made of.
+    /// Returns the fields of a row.
     pub(in crate::read) fn fields(&self) -> &[RecordField] {
         &self.fields
     }
 
-    /// Bytes of a row.
+    /// Returns the bytes of a row.
     pub(in crate::read) const fn stride(&self) -> usize {
         self.stride
     }
 
-    /// All rows, as the file claims.
+    /// Returns the number of rows that the header declares.
     pub(in crate::read) const fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The next rows, at most `most` of them; nothing at the end, where the file has to end as well.
-    pub(in crate::read) fn next(&mut self, most: usize) -> Result<Option<Vec<u8>>, ConvertError> {
-        let rows = usize::try_from(self.left).unwrap_or(usize::MAX).min(most.max(1));
+    /// Reads the next rows, at most `max_rows`. Returns `None` after the last row, where it checks that
+    /// the file ends.
+    pub(in crate::read) fn read_rows(
+        &mut self,
+        max_rows: usize,
+    ) -> Result<Option<Vec<u8>>, ConvertError> {
+        let rows = usize::try_from(self.remaining_rows).unwrap_or(usize::MAX).min(max_rows.max(1));
         if rows == 0 {
             self.source.check_end()?;
             return Ok(None);
         }
         let block = match &mut self.source {
-            Source::Rows(bytes) => {
+            RowSource::Rows(bytes) => {
                 let mut block = vec![0; rows * self.stride];
                 bytes.read(&mut block, "the rows")?;
                 block
             }
-            Source::Columns(columns, size) => interleave(columns, *size, rows)?,
+            RowSource::Columns(columns, size) => interleave(columns, *size, rows)?,
         };
-        self.left -= to_u64(rows);
+        self.remaining_rows -= to_u64(rows);
         Ok(Some(block))
     }
 
-    /// Passes over `blocks` blocks of `rows` rows, or what is left of them.
+    /// Skips `blocks` blocks of `rows` rows, or the remaining rows.
     pub(in crate::read) fn seek_past(
         &mut self,
         blocks: usize,
         rows: usize,
     ) -> Result<(), ConvertError> {
-        // Too many: more than any array has.
-        let rows = to_u64(blocks).saturating_mul(to_u64(rows.max(1))).min(self.left);
+        // A saturated product exceeds the rows of any array.
+        let skipped_rows = to_u64(blocks).saturating_mul(to_u64(rows.max(1)));
+        let rows = skipped_rows.min(self.remaining_rows);
         match &mut self.source {
-            Source::Rows(bytes) => bytes.seek_past(rows * to_u64(self.stride))?,
-            Source::Columns(columns, size) => {
+            RowSource::Rows(bytes) => bytes.seek_past(rows * to_u64(self.stride))?,
+            RowSource::Columns(columns, size) => {
                 for bytes in columns {
                     bytes.seek_past(rows * to_u64(*size))?;
                 }
             }
         }
-        self.left -= rows;
+        self.remaining_rows -= rows;
         Ok(())
     }
 }
 
-impl Source {
-    fn columns(
+impl RowSource {
+    fn open_columns(
         bytes: &Bytes,
-        again: Option<&Again<'_>>,
+        reopen: Option<&Reopen<'_>>,
         [rows, width, start]: [u64; 3],
         stride: usize,
     ) -> Result<Self, ConvertError> {
-        let Some(again) = again else {
+        let Some(reopen) = reopen else {
             let place = Place::Named("fortran_order".to_owned());
             let bad = bytes.bad(Class::Unsupported, place, "False in a stream", "True");
             let hint = "give the file itself, or write it with np.ascontiguousarray()";
@@ -147,14 +152,14 @@ impl Source {
         };
         let width = usize::try_from(width).unwrap_or(usize::MAX);
         let size = stride.checked_div(width).unwrap_or(1);
-        let column = rows.saturating_mul(to_u64(size));
-        let all = column.saturating_mul(to_u64(width));
-        check_length(bytes, start.saturating_add(all))?; // too large: past the end of any file
+        let column_bytes = rows.saturating_mul(to_u64(size));
+        let all_bytes = column_bytes.saturating_mul(to_u64(width));
+        check_length(bytes, start.saturating_add(all_bytes))?; // saturated: longer than any file
         let mut columns = Vec::new();
         let mut at = start;
         for _ in 0..width.min(MAX_COLUMNS) {
-            columns.push(again(at)?);
-            at = at.saturating_add(column);
+            columns.push(reopen(at)?);
+            at = at.saturating_add(column_bytes);
         }
         if columns.len() != width {
             let place = Place::Named("shape".to_owned());
@@ -166,7 +171,7 @@ impl Source {
         Ok(Self::Columns(columns, size))
     }
 
-    /// Nothing may follow the last row.
+    /// Checks that nothing follows the last row.
     fn check_end(&mut self) -> Result<(), ConvertError> {
         let last = match self {
             Self::Rows(bytes) => bytes,
@@ -185,20 +190,20 @@ impl Source {
     }
 }
 
-/// Refuses a file that is shorter than it claims, where its length is known.
+/// Checks the length of a file against its header. The length of a stream is unknown.
 fn check_length(bytes: &Bytes, claimed: u64) -> Result<(), ConvertError> {
     let Some(path) = bytes.path() else { return Ok(()) };
-    let found = std::fs::metadata(path).map_err(ConvertError::Read)?;
-    if found.is_file() && found.len() < claimed {
+    let metadata = std::fs::metadata(path).map_err(ConvertError::Read)?;
+    if metadata.is_file() && metadata.len() < claimed {
         let place = Place::Named("shape".to_owned());
         let expected = format!("a file of {claimed} bytes");
-        let found = found.len().to_string();
+        let found = metadata.len().to_string();
         return Err(bytes.bad(Class::Truncated, place, expected, found).into());
     }
     Ok(())
 }
 
-/// `rows` rows, whose values come one from each of `columns`.
+/// Reads `rows` rows whose values are `size` bytes, one value from each of `columns`.
 fn interleave(columns: &mut [Bytes], size: usize, rows: usize) -> Result<Vec<u8>, ConvertError> {
     let stride = size * columns.len();
     let mut block = vec![0; stride * rows];
@@ -207,8 +212,8 @@ fn interleave(columns: &mut [Bytes], size: usize, rows: usize) -> Result<Vec<u8>
         bytes.read(&mut column, "a column")?;
         let offset = at * size;
         for (row, value) in block.chunks_exact_mut(stride).zip(column.chunks_exact(size)) {
-            if let Some(place) = row.get_mut(offset..offset + size) {
-                place.copy_from_slice(value);
+            if let Some(slot) = row.get_mut(offset..offset + size) {
+                slot.copy_from_slice(value);
             }
         }
     }
@@ -219,5 +224,5 @@ fn interleave(columns: &mut [Bytes], size: usize, rows: usize) -> Result<Vec<u8>
 const MAX_ROW_BYTES: usize = 1 << 20;
 /// Values of one row of numbers.
 const MAX_ROW_VALUES: u64 = 4096;
-/// Columns that are read at once from as many places.
+/// Columns of an array in Fortran order; each needs an open file.
 const MAX_COLUMNS: usize = 64;

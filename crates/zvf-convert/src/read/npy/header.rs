@@ -1,4 +1,4 @@
-//! The header of an array file: what its records are, how many, in which order.
+//! Parser of the NPY header: the type of a record, the shape and the order of the array.
 //!
 //! ```text
 //! offset   size    field
@@ -17,13 +17,13 @@ use crate::error::Place;
 use crate::read::input::Bytes;
 use crate::read::roles::RecordField;
 
-/// What the bytes after the header are.
+/// A parsed NPY header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::read) struct ArrayHeader {
-    /// The fields of an element; one without a name where it is a plain number.
+    /// The fields of an element; one field without a name if the type is plain.
     pub(in crate::read) fields: Vec<RecordField>,
     /// Whether the first index changes fastest.
-    pub(in crate::read) fortran: bool,
+    pub(in crate::read) fortran_order: bool,
     /// The length of each axis.
     pub(in crate::read) shape: Vec<u64>,
 }
@@ -62,21 +62,21 @@ impl ArrayHeader {
         };
         let mut text = vec![0; length];
         bytes.read(&mut text, "the header")?;
-        let fault = |fault: Fault| {
+        let to_error = |fault: Fault| {
             let place = Place::Byte(at.saturating_add(to_u64(fault.at)));
             let bad = bytes.bad(fault.class, place, fault.expected, fault.found);
             fault.hint.map_or(bad.clone(), |hint| bad.with_hint(hint))
         };
-        Ok(Parser { text: &text, at: 0 }.header().map_err(|found| fault(*found))?)
+        Ok(Parser { text: &text, at: 0 }.parse_header().map_err(|fault| to_error(*fault))?)
     }
 
-    /// How many elements there are; nothing where the number does not fit.
-    pub(in crate::read) fn elements(&self) -> Option<u64> {
+    /// Returns the number of elements, or `None` on overflow.
+    pub(in crate::read) fn element_count(&self) -> Option<u64> {
         self.shape.iter().try_fold(1_u64, |product, length| product.checked_mul(*length))
     }
 }
 
-/// What is wrong with the text of a header, and how many bytes into it.
+/// A syntax error in the text of a header, with its offset.
 #[derive(Debug)]
 struct Fault {
     class: Class,
@@ -86,7 +86,7 @@ struct Fault {
     hint: Option<&'static str>,
 }
 
-/// Reads a literal of Python from front to back: no step goes deeper than the format does.
+/// Parser of a Python literal. The grammar has no recursion, so the depth is bounded.
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,
@@ -95,23 +95,23 @@ struct Parser<'a> {
 type Parsed<T> = Result<T, Box<Fault>>;
 
 impl Parser<'_> {
-    fn header(mut self) -> Parsed<ArrayHeader> {
-        let (mut fields, mut fortran, mut shape) = (None, None, None);
+    fn parse_header(mut self) -> Parsed<ArrayHeader> {
+        let (mut fields, mut fortran_order, mut shape) = (None, None, None);
         self.expect_byte(b'{', "a dictionary")?;
-        while !self.take(b'}') {
+        while !self.accept(b'}') {
             let start = self.at;
-            let key = self.string("a key")?;
+            let key = self.parse_string("a key")?;
             self.expect_byte(b':', "a colon")?;
             match key.as_str() {
-                "descr" => fields = Some(self.descr()?),
-                "fortran_order" => fortran = Some(self.bool()?),
-                "shape" => shape = Some(self.numbers()?),
+                "descr" => fields = Some(self.parse_descr()?),
+                "fortran_order" => fortran_order = Some(self.parse_bool()?),
+                "shape" => shape = Some(self.parse_numbers()?),
                 _ => {
                     let expected = "descr, fortran_order or shape";
                     return Err(fault(Class::BadTag, start, expected, format!("{key:?}")));
                 }
             }
-            if !self.take(b',') {
+            if !self.accept(b',') {
                 self.expect_byte(b'}', "a comma or the end of the dictionary")?;
                 break;
             }
@@ -119,29 +119,31 @@ impl Parser<'_> {
         let missing = |name| fault(Class::Truncated, self.at, name, "none".into());
         Ok(ArrayHeader {
             fields: fields.ok_or_else(|| missing("the key descr"))?,
-            fortran: fortran.ok_or_else(|| missing("the key fortran_order"))?,
+            fortran_order: fortran_order.ok_or_else(|| missing("the key fortran_order"))?,
             shape: shape.ok_or_else(|| missing("the key shape"))?,
         })
     }
 
-    /// A type, or a list of names with types and shapes.
-    fn descr(&mut self) -> Parsed<Vec<RecordField>> {
-        if !self.take(b'[') {
-            let dtype = self.dtype()?;
+    /// Parses a type, or a list of names with types and shapes.
+    fn parse_descr(&mut self) -> Parsed<Vec<RecordField>> {
+        if !self.accept(b'[') {
+            let dtype = self.parse_dtype()?;
             return Ok(vec![RecordField { name: String::new(), dtype, width: 1 }]);
         }
         let mut fields = Vec::new();
-        while !self.take(b']') {
+        while !self.accept(b']') {
             self.expect_byte(b'(', "a field in parentheses")?;
-            let name = self.name()?;
+            let name = self.parse_name()?;
             self.expect_byte(b',', "a comma")?;
-            let dtype = self.dtype()?;
+            let dtype = self.parse_dtype()?;
             let start = self.at;
             let mut width = 1_u64;
-            if self.take(b',') && self.peek() != Some(b')') {
-                let shape =
-                    if self.peek() == Some(b'(') { self.numbers()? } else { vec![self.number()?] };
-                // Too large: refused below.
+            if self.accept(b',') && self.peek() != Some(b')') {
+                let shape = match self.peek() {
+                    Some(b'(') => self.parse_numbers()?,
+                    _ => vec![self.parse_number()?],
+                };
+                // An overflow is refused below.
                 width = shape.iter().fold(1, |product, length| product.saturating_mul(*length));
             }
             self.expect_byte(b')', "the end of the field")?;
@@ -152,7 +154,7 @@ impl Parser<'_> {
                 fault(Class::BadShape, start, expected, "another number".into())
             })?;
             fields.push(RecordField { name, dtype, width });
-            if !self.take(b',') {
+            if !self.accept(b',') {
                 self.expect_byte(b']', "a comma or the end of the fields")?;
                 break;
             }
@@ -163,21 +165,21 @@ impl Parser<'_> {
         Ok(fields)
     }
 
-    /// A name, or a title and a name.
-    fn name(&mut self) -> Parsed<String> {
-        if !self.take(b'(') {
-            return self.string("the name of a field");
+    /// Parses a name, or a title and a name. Titles are dropped.
+    fn parse_name(&mut self) -> Parsed<String> {
+        if !self.accept(b'(') {
+            return self.parse_string("the name of a field");
         }
-        self.string("the title of a field")?;
+        self.parse_string("the title of a field")?;
         self.expect_byte(b',', "a comma")?;
-        let name = self.string("the name of a field")?;
+        let name = self.parse_string("the name of a field")?;
         self.expect_byte(b')', "the end of the name")?;
         Ok(name)
     }
 
-    fn dtype(&mut self) -> Parsed<Dtype> {
+    fn parse_dtype(&mut self) -> Parsed<Dtype> {
         let start = self.at;
-        let word = self.string("a type")?;
+        let word = self.parse_string("a type")?;
         word.parse::<Dtype>().map_err(|_no_such_type| {
             let expected = "a type of numbers, booleans or text such as '<f4'";
             let mut fault = fault(Class::Unsupported, start, expected, format!("{word:?}"));
@@ -186,7 +188,7 @@ impl Parser<'_> {
         })
     }
 
-    fn bool(&mut self) -> Parsed<bool> {
+    fn parse_bool(&mut self) -> Parsed<bool> {
         for (word, value) in [("True", true), ("False", false)] {
             self.skip_blanks();
             if self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
@@ -194,15 +196,15 @@ impl Parser<'_> {
                 return Ok(value);
             }
         }
-        Err(self.unexpected("True or False"))
+        Err(self.unexpected_byte("True or False"))
     }
 
-    fn numbers(&mut self) -> Parsed<Vec<u64>> {
+    fn parse_numbers(&mut self) -> Parsed<Vec<u64>> {
         self.expect_byte(b'(', "numbers in parentheses")?;
         let mut numbers = Vec::new();
-        while !self.take(b')') {
-            numbers.push(self.number()?);
-            if !self.take(b',') {
+        while !self.accept(b')') {
+            numbers.push(self.parse_number()?);
+            if !self.accept(b',') {
                 self.expect_byte(b')', "a comma or the end of the numbers")?;
                 break;
             }
@@ -210,36 +212,36 @@ impl Parser<'_> {
         Ok(numbers)
     }
 
-    fn number(&mut self) -> Parsed<u64> {
+    fn parse_number(&mut self) -> Parsed<u64> {
         self.skip_blanks();
         let rest = self.text.get(self.at..).unwrap_or(&[]);
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let text = rest.get(..digits).and_then(|digits| std::str::from_utf8(digits).ok());
         let number = text.and_then(|text| text.parse().ok());
-        let number = number.ok_or_else(|| self.unexpected("a number"))?;
+        let number = number.ok_or_else(|| self.unexpected_byte("a number"))?;
         self.at += digits;
         Ok(number)
     }
 
-    fn string(&mut self, what: &'static str) -> Parsed<String> {
+    fn parse_string(&mut self, what: &'static str) -> Parsed<String> {
         self.skip_blanks();
         let quote = self.peek().filter(|byte| matches!(byte, b'\'' | b'"'));
-        let quote = quote.ok_or_else(|| self.unexpected(what))?;
+        let quote = quote.ok_or_else(|| self.unexpected_byte(what))?;
         let start = self.at + 1;
         let mut bytes = Vec::new();
         let mut rest = self.text.get(start..).unwrap_or(&[]).iter();
-        let mut taken = 0_usize;
+        let mut consumed = 0_usize;
         while let Some(byte) = rest.next() {
-            taken += 1;
+            consumed += 1;
             match byte {
                 byte if *byte == quote => {
-                    self.at = start + taken;
+                    self.at = start + consumed;
                     return String::from_utf8(bytes).map_err(|_no_text| {
                         fault(Class::Encoding, start, "text in UTF-8", "other bytes".into())
                     });
                 }
                 b'\\' => {
-                    taken += 1;
+                    consumed += 1;
                     bytes.extend(rest.next());
                 }
                 byte => bytes.push(*byte),
@@ -249,13 +251,14 @@ impl Parser<'_> {
     }
 
     fn expect_byte(&mut self, byte: u8, what: &'static str) -> Parsed<()> {
-        if self.take(byte) { Ok(()) } else { Err(self.unexpected(what)) }
+        if self.accept(byte) { Ok(()) } else { Err(self.unexpected_byte(what)) }
     }
 
-    fn take(&mut self, byte: u8) -> bool {
-        let there = self.peek() == Some(byte);
-        self.at += usize::from(there);
-        there
+    /// Consumes `byte` if it is next.
+    fn accept(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
     }
 
     fn peek(&mut self) -> Option<u8> {
@@ -269,7 +272,7 @@ impl Parser<'_> {
         self.at += blanks;
     }
 
-    fn unexpected(&self, expected: &'static str) -> Box<Fault> {
+    fn unexpected_byte(&self, expected: &'static str) -> Box<Fault> {
         let found = match self.text.get(self.at) {
             Some(byte) => format!("{:?}", char::from(*byte)),
             None => "the end".to_owned(),
@@ -282,7 +285,6 @@ fn fault(class: Class, at: usize, expected: &'static str, found: String) -> Box<
     Box::new(Fault { class, at, expected, found, hint: None })
 }
 
-/// The longest header that is read.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 /// Values of a field.
 const MAX_FIELD_VALUES: u32 = 4096;
@@ -301,18 +303,18 @@ mod tests {
 
     fn read(file: Vec<u8>) -> Result<ArrayHeader, String> {
         let mut bytes = Input::reader(std::io::Cursor::new(file)).begin().unwrap();
-        bytes.is(Format::Npy);
+        bytes.set_format(Format::Npy);
         ArrayHeader::read(&mut bytes).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn headers_as_they_are_written() {
+    fn parses_headers_of_numpy() {
         let field = |name: &str, dtype: &str, width| RecordField {
             name: name.into(),
             dtype: dtype.parse::<Dtype>().unwrap(),
             width,
         };
-        for (text, fields, fortran, shape) in [
+        for (text, fields, fortran_order, shape) in [
             (
                 "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }   \n",
                 vec![field("", "float32", 1)],
@@ -338,12 +340,12 @@ mod tests {
                 vec![5],
             ),
         ] {
-            assert_eq!(parse(text), Ok(ArrayHeader { fields, fortran, shape }), "{text}");
+            assert_eq!(parse(text), Ok(ArrayHeader { fields, fortran_order, shape }), "{text}");
         }
     }
 
     #[test]
-    fn headers_that_are_none() {
+    fn refuses_broken_headers() {
         for (text, message) in [
             ("", "Encoding in npy, byte 10: expected a dictionary, found the end"),
             ("[", "Encoding in npy, byte 10: expected a dictionary, found '['"),

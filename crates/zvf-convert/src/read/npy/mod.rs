@@ -1,12 +1,12 @@
-//! An array of NumPy: rows of positions, or records with named fields.
+//! Reader of NPY files: an array of positions, or of records with named fields.
 //!
-//! An array of numbers of one or two axes is positions, one row a vertex. Of an array of records, the
-//! field `position` (or another, as [`ColumnRoles`](super::ColumnRoles) say) or the fields `x`, `y`, `z`
-//! are positions, `object` is the owner (-1 for none, where vertices are points), all others are
-//! attributes with the types they have. Files that this crate writes read back as they were.
+//! A numeric array of one or two axes holds positions, one row per vertex. In an array of records the
+//! field `position` (or the one that [`ColumnRoles`](super::ColumnRoles) names) or the fields `x`, `y`,
+//! `z` are positions, `object` is the owner (-1 for none, where vertices are points), and all others are
+//! attributes that keep their types. Files that this crate writes round-trip.
 //!
-//! An array of two axes in Fortran order holds one axis of all positions after the other: it is read
-//! from several places of a file at once, and not from a stream.
+//! An array of two axes in Fortran order stores one axis of all positions after the other. It is read
+//! through one file handle per column, so it cannot be read from a stream.
 
 mod array;
 mod header;
@@ -16,7 +16,7 @@ use std::path::Path;
 pub(super) use array::Array;
 
 use super::input::Bytes;
-use super::record::block;
+use super::record::block_rows;
 use super::roles::{RecordTable, point_kind};
 use super::{Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
@@ -24,37 +24,37 @@ use crate::ConvertError;
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let path = bytes.path().map(Path::to_owned);
     let array = match path.as_deref() {
-        Some(path) => Array::open(bytes, Some(&|at| Bytes::from(path, at)))?,
+        Some(path) => Array::open(bytes, Some(&|at| Bytes::open_at(path, at)))?,
         None => Array::open(bytes, None)?,
     };
     let kind = point_kind(options, "npy")?;
     let (mut table, axes) = RecordTable::new(array.fields(), kind, options, "npy")?;
     let header = Header { vertices: Some(array.rows()), ..table.vertices.header(axes)? };
-    let rows = block(array.stride(), options.batch_rows.max(1));
-    Ok(Reader::new(header, Records { array, table, rows }).seeking())
+    let piece_rows = block_rows(array.stride(), options.batch_rows.max(1));
+    Ok(Reader::new(header, Pieces { array, table, piece_rows }).with_seek())
 }
 
-/// Records in the course of being read.
-struct Records {
+/// Iterator over the pieces of an array.
+struct Pieces {
     array: Array,
     table: RecordTable,
-    rows: usize, // of a piece
+    piece_rows: usize,
 }
 
-impl Iterator for Records {
+impl Iterator for Pieces {
     type Item = Result<Piece, ConvertError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self.array.next(self.rows) {
+        match self.array.read_rows(self.piece_rows) {
             Ok(Some(records)) => Some(self.table.piece(&records)),
             Ok(None) => None,
             Err(error) => Some(Err(error)),
         }
     }
 
-    /// Reads only the piece that is returned.
+    /// Seeks past `n` pieces without reading them, and reads the next one.
     fn nth(&mut self, n: usize) -> Option<Self::Item> {
-        match self.array.seek_past(n, self.rows) {
+        match self.array.seek_past(n, self.piece_rows) {
             Ok(()) => self.next(),
             Err(error) => Some(Err(error)),
         }

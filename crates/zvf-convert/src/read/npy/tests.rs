@@ -1,4 +1,4 @@
-//! Arrays as NumPy writes them, and some that it does not.
+//! Tests of NPY files: arrays of NumPy, and broken ones.
 
 use std::io::Cursor;
 
@@ -9,7 +9,7 @@ use crate::NpyWriter;
 use crate::read::tests::{dump, dump_file};
 use crate::read::{self, ColumnRoles, Format, Input, Piece, ReadOptions, Reader};
 
-/// A file with that header and these bytes.
+/// Returns a file of version 1.0 with this header text and these bytes.
 pub(in crate::read) fn npy(header: &str, bytes: &[u8]) -> Vec<u8> {
     let length = u16::try_from(header.len()).unwrap();
     [b"\x93NUMPY\x01\0", &length.to_le_bytes()[..], header.as_bytes(), bytes].concat()
@@ -20,7 +20,7 @@ fn array(descr: &str, fortran: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn arrays_of_positions() {
+fn reads_arrays_of_positions() {
     let options = ReadOptions { batch_rows: 2, ..ReadOptions::default() };
     for (file, wanted) in [
         (
@@ -46,7 +46,7 @@ fn arrays_of_positions() {
 }
 
 #[test]
-fn pieces_are_passed_over_without_reading_them() {
+fn skips_pieces_without_reading_them() {
     let rows: Vec<u8> = (0..14).collect();
     let options = ReadOptions { batch_rows: 2, ..ReadOptions::default() };
     let folder = tempfile::tempdir().unwrap();
@@ -67,18 +67,18 @@ fn pieces_are_passed_over_without_reading_them() {
         };
         let all = rest(file());
         assert_eq!(all.len(), 4);
-        for passed in 0..6 {
-            let left = all.get(passed..).unwrap_or_default();
+        for skipped in 0..6 {
+            let expected = all.get(skipped..).unwrap_or_default();
             let mut reader = file();
-            assert!(reader.seek_past(passed).unwrap());
-            assert_eq!(rest(reader), left, "{passed} of {fortran}");
+            assert!(reader.seek_past(skipped).unwrap());
+            assert_eq!(rest(reader), expected, "{skipped} of {fortran}");
             if let Ok(mut reader) = stream() {
-                assert!(reader.seek_past(passed).unwrap());
-                assert_eq!(rest(reader), left, "{passed} of a stream");
+                assert!(reader.seek_past(skipped).unwrap());
+                assert_eq!(rest(reader), expected, "{skipped} of a stream");
             }
         }
     }
-    // A file that ended meanwhile is found out where it is read.
+    // A file that was cut after it was opened fails when it is read.
     let path = folder.path().join("cut");
     let whole = array("'|u1'", "False", "(7, 2)", &rows);
     std::fs::write(&path, &whole).unwrap();
@@ -90,7 +90,7 @@ fn pieces_are_passed_over_without_reading_them() {
 }
 
 #[test]
-fn records_with_fields() {
+fn reads_records_with_fields() {
     let descr = "[('n', '<u2'), ('y', '|i1'), ('x', '|i1'), ('v', '|u1', (2,)), ('object', '|i1')]";
     let records = [1, 0, 2, 3, 4, 5, 7, 2, 0, 254, 255, 8, 9, 255];
     let file = array(descr, "False", "(2,)", &records);
@@ -120,7 +120,7 @@ fn records_with_fields() {
 }
 
 #[test]
-fn what_this_crate_writes_reads_back() {
+fn reads_back_written_arrays() {
     let column = |dtype: &str, width, bytes: &[u8]| {
         Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
     };
@@ -145,7 +145,7 @@ fn what_this_crate_writes_reads_back() {
 }
 
 #[test]
-fn arrays_that_cannot_be() {
+fn refuses_unsupported_arrays() {
     let options = ReadOptions::default();
     for (file, message) in [
         (

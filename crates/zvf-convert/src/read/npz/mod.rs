@@ -1,18 +1,18 @@
-//! Arrays of NumPy by name: positions, attributes of vertices, and what joins them.
+//! Reader of NPZ archives: named arrays of positions, vertex attributes, edges and faces.
 //!
 //! ```text
 //! position, positions, vertices, points, xyz      (n, D) numbers
 //! x, y, z, t                                      (n,) each, instead
-//! object                                          (n,) whole numbers: the owner of each vertex
-//! edges, faces, triangles, elements               (m, L) whole numbers: vertices by number
-//! everything else                                 (n,) or (n, W): an attribute of vertices
+//! object                                          (n,) integers: the owner of each vertex
+//! edges, faces, triangles, elements               (m, L) integers: vertex numbers
+//! everything else                                 (n,) or (n, W): a vertex attribute
 //! ```
 //!
-//! Arrays in Fortran order are read from as many places at once as they have columns; of a deflated
-//! member that means to inflate it as often.
+//! An array in Fortran order is read through one stream per column. A deflated member is inflated once
+//! per column.
 //!
-//! Other names are given by [`ColumnRoles`](super::ColumnRoles). The arrays are read side by side, so
-//! that memory does not depend on their length.
+//! [`ColumnRoles`](super::ColumnRoles) selects other names. All arrays are read in step, block by block,
+//! so memory use does not depend on their length.
 
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
@@ -21,9 +21,9 @@ use zvf_model::{Kind, ObjectId, Value};
 
 use super::input::Bytes;
 use super::npy::Array;
-use super::record::{Vertices, block};
+use super::record::{Vertices, block_rows};
 use super::roles::{
-    AXES, MAX_CORNERS, OBJECT, POSITIONS, RecordField, axes, numeric_positions, owner,
+    AXES, MAX_CORNERS, OBJECT, POSITIONS, RecordField, axes, check_position_type, owner,
 };
 use super::values::{NamedValues, Values, column};
 use super::zip::Archive;
@@ -38,14 +38,17 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         return Err(bad.with_hint(hint).into());
     };
     let archive = Archive::open(path, Format::Npz)?;
-    let set = Set::new(&archive);
-    let roles = set.roles(options)?;
-    let opened = |name: &String| set.array(name).map(|array| Named { name: name.clone(), array });
-    let positions: Vec<Named> = roles.positions.iter().map(opened).collect::<Result<_, _>>()?;
-    let fields: Vec<Named> = roles.fields.iter().map(opened).collect::<Result<_, _>>()?;
-    let object = roles.object.as_ref().map(opened).transpose()?;
-    let elements = roles.elements.as_ref().map(opened).transpose()?;
-    let kind = kind(options, elements.as_ref())?;
+    let members = MemberArrays::new(&archive);
+    let roles = members.choose_roles(options)?;
+    let open_named = |name: &String| {
+        members.open_array(name).map(|array| NamedArray { name: name.clone(), array })
+    };
+    let positions: Vec<NamedArray> =
+        roles.positions.iter().map(open_named).collect::<Result<_, _>>()?;
+    let fields: Vec<NamedArray> = roles.fields.iter().map(open_named).collect::<Result<_, _>>()?;
+    let object = roles.object.as_ref().map(open_named).transpose()?;
+    let elements = roles.elements.as_ref().map(open_named).transpose()?;
+    let kind = choose_kind(options, elements.as_ref())?;
 
     let rows = positions.first().map_or(0, |first| first.array.rows());
     for named in positions.iter().chain(&fields).chain(&object) {
@@ -58,12 +61,12 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
                 .into());
         }
     }
-    let width = positions.iter().fold(0_u32, |sum, named| sum.saturating_add(named.only().width));
-    let dtype = positions.first().map_or(Dtype::FLOAT32, |first| first.only().dtype);
-    numeric_positions(dtype, width, "npz")?;
+    let width = positions.iter().fold(0_u32, |sum, named| sum.saturating_add(named.field().width));
+    let dtype = positions.first().map_or(Dtype::FLOAT32, |first| first.field().dtype);
+    check_position_type(dtype, width, "npz")?;
     for named in &positions {
-        if named.only().dtype != dtype {
-            let (expected, found) = (dtype.to_string(), named.only().dtype.to_string());
+        if named.field().dtype != dtype {
+            let (expected, found) = (dtype.to_string(), named.field().dtype.to_string());
             let hint = "convert the arrays with astype() first";
             return Err(bad(Class::Unsupported, &named.name, expected, found)
                 .with_hint(hint)
@@ -71,8 +74,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         }
     }
     for named in object.iter().chain(&elements) {
-        if !matches!(named.only().dtype.kind, DtypeKind::Int | DtypeKind::UInt) {
-            let found = named.only().dtype.to_string();
+        if !matches!(named.field().dtype.kind, DtypeKind::Int | DtypeKind::UInt) {
+            let found = named.field().dtype.to_string();
             return Err(bad(Class::Unsupported, &named.name, "whole numbers", found).into());
         }
     }
@@ -82,23 +85,23 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     };
     let columns = fields
         .iter()
-        .map(|named| NamedValues::new(named.name.as_str(), named.only().dtype, named.only().width));
-    let owned = object.is_some() || kind.is_chain();
-    let vertices = Vertices::new(kind, Values::new(dtype, width), columns.collect(), owned);
+        .map(|one| NamedValues::new(one.name.as_str(), one.field().dtype, one.field().width));
+    let has_owners = object.is_some() || kind.is_chain();
+    let vertices = Vertices::new(kind, Values::new(dtype, width), columns.collect(), has_owners);
     let batch_rows = options.batch_rows.max(1);
-    let mut arrays =
-        Arrays { positions, fields, object, elements, vertices, vertex_count: rows, batch_rows };
-    let elements = arrays
+    let mut pieces =
+        Pieces { positions, fields, object, elements, vertices, vertex_count: rows, batch_rows };
+    let elements = pieces
         .elements
         .as_ref()
-        .map(|named| ElementHeader { width: Some(named.only().width), fields: Vec::new() });
-    let header = arrays.vertices.header(axes)?;
-    Ok(Reader::new(Header { elements, vertices: Some(rows), ..header }, arrays))
+        .map(|named| ElementHeader { width: Some(named.field().width), fields: Vec::new() });
+    let header = pieces.vertices.header(axes)?;
+    Ok(Reader::new(Header { elements, vertices: Some(rows), ..header }, pieces))
 }
 
-/// What the arrays are, unless it is said.
-fn kind(options: &ReadOptions, elements: Option<&Named>) -> Result<Kind, ConvertError> {
-    let inferred = match elements.map(|named| named.only().width) {
+/// Returns the kind of the options, or infers it from the width of the elements.
+fn choose_kind(options: &ReadOptions, elements: Option<&NamedArray>) -> Result<Kind, ConvertError> {
+    let inferred = match elements.map(|named| named.field().width) {
         None => Kind::PointCloud,
         Some(2) => Kind::Graph,
         Some(3..=MAX_CORNERS) => Kind::Mesh,
@@ -116,13 +119,13 @@ fn kind(options: &ReadOptions, elements: Option<&Named>) -> Result<Kind, Convert
     Ok(kind)
 }
 
-/// The arrays of an archive by their names.
-struct Set<'a> {
+/// The arrays of an archive by name.
+struct MemberArrays<'a> {
     archive: &'a Archive,
     names: Vec<String>, // without `.npy`
 }
 
-/// Arrays by what they are.
+/// The names of the arrays by role.
 struct Roles {
     positions: Vec<String>,
     object: Option<String>,
@@ -130,22 +133,22 @@ struct Roles {
     elements: Option<String>,
 }
 
-impl<'a> Set<'a> {
+impl<'a> MemberArrays<'a> {
     fn new(archive: &'a Archive) -> Self {
-        let plain = |name: &str| name.strip_suffix(".npy").unwrap_or(name).to_owned();
-        Self { archive, names: archive.members.iter().map(|member| plain(&member.name)).collect() }
+        let stem = |name: &str| name.strip_suffix(".npy").unwrap_or(name).to_owned();
+        Self { archive, names: archive.members.iter().map(|member| stem(&member.name)).collect() }
     }
 
-    fn array(&self, name: &String) -> Result<Array, ConvertError> {
-        let at = self.names.iter().position(|known| known == name);
-        match at.and_then(|at| self.archive.members.get(at)) {
+    fn open_array(&self, name: &String) -> Result<Array, ConvertError> {
+        let index = self.names.iter().position(|known| known == name);
+        match index.and_then(|index| self.archive.members.get(index)) {
             Some(member) => {
-                let again = |at| {
+                let reopen = |at| {
                     let mut bytes = self.archive.read(member)?;
                     bytes.pass(at)?;
                     Ok(bytes)
                 };
-                let array = Array::open(self.archive.read(member)?, Some(&again))?;
+                let array = Array::open(self.archive.read(member)?, Some(&reopen))?;
                 match array.fields() {
                     [only] if only.name.is_empty() => Ok(array),
                     _ => {
@@ -163,12 +166,12 @@ impl<'a> Set<'a> {
         }
     }
 
-    fn roles(&self, options: &ReadOptions) -> Result<Roles, ConvertError> {
-        let named = |wanted: &str| self.names.iter().find(|name| *name == wanted).cloned();
+    fn choose_roles(&self, options: &ReadOptions) -> Result<Roles, ConvertError> {
+        let find_name = |wanted: &str| self.names.iter().find(|name| *name == wanted).cloned();
         let positions = match options.columns.positions.as_slice() {
-            [] => match POSITIONS.into_iter().find_map(named) {
+            [] => match POSITIONS.into_iter().find_map(find_name) {
                 Some(positions) => vec![positions],
-                None => AXES.into_iter().map_while(named).collect(),
+                None => AXES.into_iter().map_while(find_name).collect(),
             },
             wanted => wanted.to_vec(),
         };
@@ -179,75 +182,75 @@ impl<'a> Set<'a> {
             let bad = bad(Class::InvalidArgument, "the archive", expected, names.join(", "));
             return Err(bad.with_hint("say which arrays are positions").into());
         }
-        let object = options.columns.object.clone().or_else(|| named(OBJECT));
-        let elements = ELEMENTS.into_iter().find_map(named);
-        let other = |name: &&String| {
+        let object = options.columns.object.clone().or_else(|| find_name(OBJECT));
+        let elements = ELEMENT_NAMES.into_iter().find_map(find_name);
+        let has_no_role = |name: &&String| {
             !positions.contains(name)
                 && object.as_ref() != Some(*name)
                 && elements.as_ref() != Some(*name)
         };
         let fields = match &options.columns.fields {
             Some(wanted) => wanted.clone(),
-            None => self.names.iter().filter(other).cloned().collect(),
+            None => self.names.iter().filter(has_no_role).cloned().collect(),
         };
         Ok(Roles { positions, object, fields, elements })
     }
 }
 
 /// An array with its name.
-struct Named {
+struct NamedArray {
     name: String,
     array: Array,
 }
 
-impl Named {
-    /// What its rows are made of.
-    fn only(&self) -> RecordField {
-        let plain = RecordField { name: String::new(), dtype: Dtype::FLOAT32, width: 0 };
-        self.array.fields().first().cloned().unwrap_or(plain)
+impl NamedArray {
+    /// Returns the type and the width of a row; `Array` has one field here.
+    fn field(&self) -> RecordField {
+        let empty = RecordField { name: String::new(), dtype: Dtype::FLOAT32, width: 0 };
+        self.array.fields().first().cloned().unwrap_or(empty)
     }
 }
 
-/// Arrays in the course of being read.
-struct Arrays {
-    positions: Vec<Named>,
-    fields: Vec<Named>,
-    object: Option<Named>,
-    elements: Option<Named>,
+/// Iterator over the pieces of an archive: vertices, then elements.
+struct Pieces {
+    positions: Vec<NamedArray>,
+    fields: Vec<NamedArray>,
+    object: Option<NamedArray>,
+    elements: Option<NamedArray>,
     vertices: Vertices,
     vertex_count: u64,
     batch_rows: usize,
 }
 
-impl Iterator for Arrays {
+impl Iterator for Pieces {
     type Item = Result<Piece, ConvertError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self.vertex_piece() {
-            Ok(None) => self.element_piece().transpose(),
+        match self.read_vertices() {
+            Ok(None) => self.read_elements().transpose(),
             piece => piece.transpose(),
         }
     }
 }
 
-impl Arrays {
-    fn vertex_piece(&mut self) -> Result<Option<Piece>, ConvertError> {
+impl Pieces {
+    fn read_vertices(&mut self) -> Result<Option<Piece>, ConvertError> {
         let strides = self.positions.iter().chain(&self.fields).map(|named| named.array.stride());
-        let rows = block(strides.fold(0, usize::saturating_add), self.batch_rows);
+        let rows = block_rows(strides.fold(0, usize::saturating_add), self.batch_rows);
         let mut positions = Vec::new();
         for named in &mut self.positions {
-            let Some(block) = named.array.next(rows)? else { continue };
+            let Some(block) = named.array.read_rows(rows)? else { continue };
             positions.push((block, named.array.stride()));
         }
         for (named, field) in self.fields.iter_mut().zip(&mut self.vertices.fields) {
-            if let Some(block) = named.array.next(rows)? {
+            if let Some(block) = named.array.read_rows(rows)? {
                 field.values.push_bytes(&block);
             }
         }
         let owners = match &mut self.object {
             Some(named) => {
-                let dtype = named.only().dtype;
-                named.array.next(rows)?.map(|block| column(dtype, 1, block)).transpose()?
+                let dtype = named.field().dtype;
+                named.array.read_rows(rows)?.map(|block| column(dtype, 1, block)).transpose()?
             }
             None => None,
         };
@@ -270,17 +273,17 @@ impl Arrays {
         self.vertices.take().map(Some)
     }
 
-    fn element_piece(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn read_elements(&mut self) -> Result<Option<Piece>, ConvertError> {
         let Some(named) = &mut self.elements else { return Ok(None) };
-        let field = named.only();
-        let rows = block(named.array.stride(), self.batch_rows);
-        let Some(bytes) = named.array.next(rows)? else { return Ok(None) };
+        let field = named.field();
+        let rows = block_rows(named.array.stride(), self.batch_rows);
+        let Some(bytes) = named.array.read_rows(rows)? else { return Ok(None) };
         let stored = column(field.dtype, field.width, bytes)?;
         let width = usize_from_u32(field.width);
-        let mut wide = Values::new(Dtype::INT64, field.width);
+        let mut vertices = Values::new(Dtype::INT64, field.width);
         for row in 0..stored.len() {
-            for at in 0..width {
-                let vertex = match stored.value(row, at) {
+            for corner in 0..width {
+                let vertex = match stored.value(row, corner) {
                     Value::Int(vertex) => u64::try_from(vertex).ok(),
                     Value::UInt(vertex) => Some(vertex),
                     Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
@@ -289,13 +292,13 @@ impl Arrays {
                 let vertex =
                     vertex.and_then(|vertex| i64::try_from(vertex).ok()).ok_or_else(|| {
                         let expected = format!("a vertex below {}", self.vertex_count);
-                        let found = stored.value(row, at).to_string();
+                        let found = stored.value(row, corner).to_string();
                         bad(Class::OutOfBounds, &named.name, expected, found)
                     })?;
-                wide.push_bytes(&vertex.to_le_bytes());
+                vertices.push_bytes(&vertex.to_le_bytes());
             }
         }
-        Ok(Some(Piece::Elements { rows: wide.take()?, fields: Vec::new() }))
+        Ok(Some(Piece::Elements { rows: vertices.take()?, fields: Vec::new() }))
     }
 }
 
@@ -308,8 +311,8 @@ fn bad(
     BadInput::new(class, "npz", Place::Named(name.to_owned()), expected, found)
 }
 
-/// The usual names of arrays of edges and faces.
-const ELEMENTS: [&str; 4] = ["edges", "faces", "triangles", "elements"];
+/// The names of arrays of edges and faces, in the order in which they are looked up.
+const ELEMENT_NAMES: [&str; 4] = ["edges", "faces", "triangles", "elements"];
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Archives as NumPy writes them: stored and deflated, with numbers of 32 and of 64 bits.
+//! Tests of NPZ archives: stored and deflated members, ZIP and ZIP64 sizes.
 
 use std::io::Write as _;
 
@@ -14,8 +14,8 @@ fn array(descr: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
     npy(&format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}}}"), bytes)
 }
 
-/// An archive of these members; sizes in the extra field of 64 bits where `wide`.
-fn archive(members: &[(&str, Vec<u8>)], deflated: bool, wide: bool) -> Vec<u8> {
+/// Writes an archive of `members`, with ZIP64 sizes and offsets if `zip64`.
+fn archive(members: &[(&str, Vec<u8>)], deflated: bool, zip64: bool) -> Vec<u8> {
     let mut file = Vec::new();
     let mut directory = Vec::new();
     for (name, bytes) in members {
@@ -28,12 +28,12 @@ fn archive(members: &[(&str, Vec<u8>)], deflated: bool, wide: bool) -> Vec<u8> {
         let long = |n: usize| u32::try_from(n).unwrap().to_le_bytes();
         let quad = |n: usize| u64::try_from(n).unwrap().to_le_bytes();
         let method: u16 = if deflated { 8 } else { 0 };
-        let none = [0xff; 4];
+        let max = [0xff; 4];
         let (size, packed, at) = (long(bytes.len()), long(stored.len()), long(file.len()));
         let extra =
             [&short(1)[..], &short(24), &quad(bytes.len()), &quad(stored.len()), &quad(file.len())];
         let extra =
-            if wide { [&[9, 9, 2, 0, 0, 0][..], &extra.concat()].concat() } else { Vec::new() };
+            if zip64 { [&[9, 9, 2, 0, 0, 0][..], &extra.concat()].concat() } else { Vec::new() };
         let head = |size: [u8; 4], packed: [u8; 4], extra: &[u8]| {
             let sum = sum.sum().to_le_bytes();
             let words = [&[20, 0, 0, 0][..], &method.to_le_bytes(), &[0; 4], &sum, &packed, &size];
@@ -42,9 +42,9 @@ fn archive(members: &[(&str, Vec<u8>)], deflated: bool, wide: bool) -> Vec<u8> {
         directory.extend(
             [
                 &b"PK\x01\x02\x14\0"[..],
-                &head(if wide { none } else { size }, if wide { none } else { packed }, &extra)[..],
+                &head(if zip64 { max } else { size }, if zip64 { max } else { packed }, &extra)[..],
                 &[0; 10][..],
-                if wide { &none[..] } else { &at[..] },
+                if zip64 { &max[..] } else { &at[..] },
                 name.as_bytes(),
                 &extra,
             ]
@@ -58,7 +58,7 @@ fn archive(members: &[(&str, Vec<u8>)], deflated: bool, wide: bool) -> Vec<u8> {
     let start = u32::try_from(file.len()).unwrap();
     let size = u32::try_from(directory.len()).unwrap();
     file.extend(directory);
-    if wide {
+    if zip64 {
         let at = u64::try_from(file.len()).unwrap();
         let counts = u64::try_from(members.len()).unwrap().to_le_bytes();
         let (size, start) = (u64::from(size).to_le_bytes(), u64::from(start).to_le_bytes());
@@ -91,10 +91,10 @@ fn mesh() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn arrays_side_by_side() {
+fn reads_arrays_in_step() {
     let small = ReadOptions { batch_rows: 3, ..ReadOptions::default() };
-    for (deflated, wide) in [(false, false), (true, false), (false, true), (true, true)] {
-        let file = archive(&mesh(), deflated, wide);
+    for (deflated, zip64) in [(false, false), (true, false), (false, true), (true, true)] {
+        let file = archive(&mesh(), deflated, zip64);
         assert_eq!(
             dump_file(Format::Npz, &file, &small).unwrap(),
             "mesh of int8, label uint16, elements of Some(3)\nx,y,label,object\n0,1,1,7\n2,3,2,7\n\
@@ -130,7 +130,7 @@ fn arrays_side_by_side() {
 }
 
 #[test]
-fn archives_that_cannot_be_read() {
+fn refuses_broken_archives() {
     let default = ReadOptions::default;
     let with = |name: &'static str, bytes: Vec<u8>| {
         let mut members = mesh();

@@ -1,4 +1,4 @@
-//! Meshes, lines and points, and files that are none.
+//! Tests of OBJ files: meshes, lines, points and broken files.
 
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
@@ -7,7 +7,7 @@ use crate::read::tests::{dump, dump_file};
 use crate::read::{Format, Polygons, ReadOptions};
 
 #[test]
-fn faces_lines_and_points() {
+fn reads_faces_lines_and_points() {
     let mesh = "# by hand\nmtllib a.mtl\nv 0 0 0\nv 1 0 0 1.0\r\nv 1 1 0\nvn 0 0 1\nvn 0 1 1\nusemtl b\n\
         f 1/1/1 2//2 3\nv 0 1 0.5\nf -1 -2 -4\nl 1 2\n";
     let lines = "v 0 0 0\nv 1 0 0\nv 2 0 0\nl 1 2 3\nl 3 1\n";
@@ -20,14 +20,14 @@ fn faces_lines_and_points() {
         ..default()
     };
     let fans = ReadOptions { polygons: Polygons::Triangles, ..default() };
-    let left = "not 1 libraries of materials, not 2 normals; to keep them, give each vertex its own in a PLY or \
+    let left_out = "not 1 libraries of materials, not 2 normals; to keep them, give each vertex its own in a PLY or \
                 glTF file, not 1 uses of materials";
     for (text, options, wanted) in [
         (
             mesh,
             default(),
             format!(
-                "mesh of float32, elements of Some(3), {left}, not 1 lines\nx,y,z\n0,0,0\n1,0,0\n1,1,0\n\
+                "mesh of float32, elements of Some(3), {left_out}, not 1 lines\nx,y,z\n0,0,0\n1,0,0\n1,1,0\n\
                  0,1,0.5\nv0,v1,v2\n0,1,2\n3,2,0\n"
             ),
         ),
@@ -35,7 +35,7 @@ fn faces_lines_and_points() {
             mesh,
             graph,
             format!(
-                "graph of float64, elements of Some(2), {left}, not 2 faces\nx,y,z\n0,0,0\n1,0,0\n1,1,0\n\
+                "graph of float64, elements of Some(2), {left_out}, not 2 faces\nx,y,z\n0,0,0\n1,0,0\n1,1,0\n\
                  0,1,0.5\nv0,v1\n0,1\n"
             ),
         ),
@@ -65,7 +65,7 @@ fn faces_lines_and_points() {
 }
 
 #[test]
-fn files_that_are_none() {
+fn refuses_broken_files() {
     for (text, message) in [
         ("v 1 2\n", "CountMismatch in OBJ, line 1: expected x, y and z, found 2 values"),
         (
@@ -109,9 +109,9 @@ fn files_that_are_none() {
         dump_file(Format::Obj, b"v 0 0 0\n", &mesh).unwrap_err(),
         "InvalidArgument in OBJ, the file: expected edges or faces of a mesh, found none"
     );
-    let whole = ReadOptions { positions: Some(Dtype::INT64), ..ReadOptions::default() };
+    let integers = ReadOptions { positions: Some(Dtype::INT64), ..ReadOptions::default() };
     assert_eq!(
-        dump_file(Format::Obj, b"v 0 0 0\n", &whole).unwrap_err(),
+        dump_file(Format::Obj, b"v 0 0 0\n", &integers).unwrap_err(),
         "Unsupported in OBJ, the positions: expected a type of floats, found int64"
     );
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The body of a PLY file: values as text, or as bytes in either order.
+//! The body of a PLY file: values as text, or as bytes in either byte order.
 
 use zvf_format::Class;
 use zvf_format::num::to_u64;
@@ -10,39 +10,41 @@ use crate::error::{BadInput, Place};
 use crate::read::input::Bytes;
 use crate::read::values::push_text;
 
-/// Values one after the other.
+/// Sequential reader of values.
 pub(super) struct Body {
     bytes: Bytes,
     encoding: Encoding,
-    start: u64,   // of the value that came last, in bytes
-    line: u64,    // the same, where values are text
-    word: String, // that value
+    start: u64,   // byte offset of the last value
+    line: u64,    // line of the last value, in text
+    word: String, // the last value, in text
 }
 
 impl Body {
-    /// The values after the header, which ended with line `line`.
-    pub(super) const fn new(bytes: Bytes, encoding: Encoding, line: u64) -> Self {
-        let line = line + 1;
+    /// Creates a reader of the values after the header, whose last line is `header_line`.
+    pub(super) const fn new(bytes: Bytes, encoding: Encoding, header_line: u64) -> Self {
+        let line = header_line + 1;
         Self { bytes, encoding, start: 0, line, word: String::new() }
     }
 
-    /// Records of all properties of `rows` elements that are no lists; the lists are passed over.
-    pub(super) fn records(
+    /// Reads `rows` records of the scalar properties of `element`, and skips its lists.
+    pub(super) fn read_records(
         &mut self,
-        of: &PlyElement,
+        element: &PlyElement,
         rows: usize,
     ) -> Result<Vec<u8>, ConvertError> {
         let mut block = Vec::new();
-        if self.encoding != Encoding::Text && of.properties.iter().all(|one| one.list.is_none()) {
-            let size = of.properties.iter().map(|one| size(one.dtype));
-            block.resize(size.fold(0, usize::saturating_add).saturating_mul(rows), 0);
-            self.bytes.read(&mut block, &format!("element {}", of.name))?;
+        if self.encoding != Encoding::Text
+            && element.properties.iter().all(|one| one.list.is_none())
+        {
+            let sizes = element.properties.iter().map(|one| value_size(one.dtype));
+            block.resize(sizes.fold(0, usize::saturating_add).saturating_mul(rows), 0);
+            self.bytes.read(&mut block, &format!("element {}", element.name))?;
             return Ok(block);
         }
         for _ in 0..rows {
-            for property in &of.properties {
+            for property in &element.properties {
                 match property.list {
-                    None => self.value(property, &mut block)?,
+                    None => self.read_value(property, &mut block)?,
                     Some(_) => self.skip(property)?,
                 }
             }
@@ -50,8 +52,8 @@ impl Body {
         Ok(block)
     }
 
-    /// Adds the next value, of `property`, to `to`.
-    pub(super) fn value(
+    /// Reads the next value, of `property`, and appends it to `to`.
+    pub(super) fn read_value(
         &mut self,
         property: &Property,
         to: &mut Vec<u8>,
@@ -59,11 +61,11 @@ impl Body {
         self.start = self.bytes.at();
         if self.encoding != Encoding::Text {
             let end = to.len();
-            to.resize(end + size(property.dtype), 0);
-            let place = to.get_mut(end..).unwrap_or_default();
-            return self.bytes.read(place, &property.name);
+            to.resize(end + value_size(property.dtype), 0);
+            let slot = to.get_mut(end..).unwrap_or_default();
+            return self.bytes.read(slot, &property.name);
         }
-        self.next_word(&property.name)?;
+        self.read_word(&property.name)?;
         if push_text(property.dtype, &self.word, to) {
             return Ok(());
         }
@@ -71,49 +73,49 @@ impl Body {
         Err(self.bad(Class::Encoding, &property.name, property.dtype.to_string(), found).into())
     }
 
-    /// The next value as a whole number, of `dtype`.
+    /// Reads the next value, of the integer type `dtype`.
     pub(super) fn read_integer(&mut self, dtype: Dtype, name: &str) -> Result<i64, ConvertError> {
         if self.encoding == Encoding::Text {
-            self.next_word(name)?;
-            let bad = |this: &Self| {
-                this.bad(Class::Encoding, name, "a whole number", format!("{:?}", this.word))
-            };
-            return self.word.parse().map_err(|_no_number| bad(self).into());
+            self.read_word(name)?;
+            return self.word.parse().map_err(|_no_number| {
+                let found = format!("{:?}", self.word);
+                self.bad(Class::Encoding, name, "a whole number", found).into()
+            });
         }
         self.start = self.bytes.at();
         let mut bytes = [0; 8];
-        let place = bytes.get_mut(..size(dtype)).unwrap_or_default();
-        self.bytes.read(place, name)?;
+        let slot = bytes.get_mut(..value_size(dtype)).unwrap_or_default();
+        self.bytes.read(slot, name)?;
         if dtype.big_endian {
-            place.reverse();
+            slot.reverse();
         }
-        let negative =
-            dtype.kind == DtypeKind::Int && place.last().is_some_and(|highest| *highest >= 0x80);
-        if negative {
-            bytes.iter_mut().skip(size(dtype)).for_each(|byte| *byte = 0xff);
+        let is_negative =
+            dtype.kind == DtypeKind::Int && slot.last().is_some_and(|highest| *highest >= 0x80);
+        if is_negative {
+            bytes.iter_mut().skip(value_size(dtype)).for_each(|byte| *byte = 0xff);
         }
         Ok(i64::from_le_bytes(bytes))
     }
 
-    /// How many values the next list has.
-    pub(super) fn length(&mut self, count: Dtype, name: &str) -> Result<u64, ConvertError> {
+    /// Reads the length of the next list.
+    pub(super) fn read_length(&mut self, count: Dtype, name: &str) -> Result<u64, ConvertError> {
         let length = self.read_integer(count, name)?;
         u64::try_from(length).map_err(|_negative| {
             self.bad(Class::Negative, name, "a length of 0 or more", length.to_string()).into()
         })
     }
 
-    /// Lists of three numbers of 32 bits, each after a byte of their count, as long as `add` takes them and they lie whole in
-    /// what is at hand; how many. None of other forms: those are read number by number.
-    pub(super) fn triangles(
+    /// Fast path for triangles: little-endian lists with a count of one byte and 32-bit numbers. Reads the triangles that are
+    /// complete in the buffer until `add` returns false, and returns their count. Returns 0 for lists of other types.
+    pub(super) fn read_triangles(
         &mut self,
         list: &Property,
         mut add: impl FnMut([i64; 3]) -> bool,
     ) -> Result<u64, ConvertError> {
-        let is_plain = self.encoding == Encoding::LittleEndian
+        let has_fast_path = self.encoding == Encoding::LittleEndian
             && list.list.is_some_and(|count| count.size == 1)
             && list.dtype.size == 4;
-        if !is_plain {
+        if !has_fast_path {
             return Ok(0);
         }
         let is_signed = list.dtype.kind == DtypeKind::Int;
@@ -134,33 +136,33 @@ impl Body {
         Ok(to_u64(count))
     }
 
-    /// Passes over a value or a list.
+    /// Skips a value or a list.
     pub(super) fn skip(&mut self, property: &Property) -> Result<(), ConvertError> {
         let values = match property.list {
-            Some(count) => self.length(count, &property.name)?,
+            Some(count) => self.read_length(count, &property.name)?,
             None => 1,
         };
-        let mut passed = [0; 8];
+        let mut skipped = [0; 8];
         for _ in 0..values {
             match self.encoding {
-                Encoding::Text => self.next_word(&property.name)?,
+                Encoding::Text => self.read_word(&property.name)?,
                 Encoding::LittleEndian | Encoding::BigEndian => {
-                    let place = passed.get_mut(..size(property.dtype)).unwrap_or_default();
-                    self.bytes.read(place, &property.name)?;
+                    let slot = skipped.get_mut(..value_size(property.dtype)).unwrap_or_default();
+                    self.bytes.read(slot, &property.name)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Nothing but blanks may follow.
+    /// Checks that nothing but white space follows.
     pub(super) fn check_end(&mut self) -> Result<(), ConvertError> {
         loop {
-            let shown = self.bytes.peek()?;
-            if shown.is_empty() {
+            let buffer = self.bytes.peek()?;
+            if buffer.is_empty() {
                 return Ok(());
             }
-            let blanks = shown.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            let blanks = buffer.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             if blanks == 0 {
                 self.start = self.bytes.at();
                 let expected = "the end after the last element";
@@ -170,7 +172,7 @@ impl Body {
         }
     }
 
-    /// A fault in the value of `property` that came last.
+    /// Returns an error in the last value, which is of `property`.
     pub(super) fn bad(
         &self,
         class: Class,
@@ -185,52 +187,52 @@ impl Body {
         self.bytes.bad(class, place, expected, found)
     }
 
-    /// The next word of text, as [`Self::word`].
-    fn next_word(&mut self, property: &str) -> Result<(), ConvertError> {
+    /// Reads the next word into [`Self::word`].
+    fn read_word(&mut self, property: &str) -> Result<(), ConvertError> {
         self.word.clear();
         loop {
-            let shown = self.bytes.peek()?;
-            if shown.is_empty() {
+            let buffer = self.bytes.peek()?;
+            if buffer.is_empty() {
                 if self.word.is_empty() {
                     let bad = self.bad(Class::Truncated, property, "a value", "the end");
                     return Err(bad.into());
                 }
                 return Ok(());
             }
-            let mut taken = 0_usize;
+            let mut blank_count = 0_usize;
             if self.word.is_empty() {
-                let blanks = shown.iter().take_while(|byte| byte.is_ascii_whitespace());
+                let blanks = buffer.iter().take_while(|byte| byte.is_ascii_whitespace());
                 let mut lines = 0_u64;
                 for byte in blanks {
-                    taken += 1;
+                    blank_count += 1;
                     lines += u64::from(*byte == b'\n');
                 }
                 self.line += lines;
             }
-            let rest = shown.get(taken..).unwrap_or(&[]);
-            let letters = rest.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
-            let piece = rest.get(..letters).unwrap_or(&[]);
+            let rest = buffer.get(blank_count..).unwrap_or(&[]);
+            let word_bytes = rest.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
+            let piece = rest.get(..word_bytes).unwrap_or(&[]);
             self.word.push_str(&String::from_utf8_lossy(piece));
-            let ended = letters < rest.len();
-            self.bytes.take(taken + letters);
+            let is_complete = word_bytes < rest.len();
+            self.bytes.take(blank_count + word_bytes);
             if self.word.len() > MAX_WORD_BYTES {
                 let expected = format!("a value of at most {MAX_WORD_BYTES} bytes");
                 let bad = self.bad(Class::LimitExceeded, property, expected, "a longer one");
                 return Err(bad.into());
             }
-            if ended && !self.word.is_empty() {
+            if is_complete && !self.word.is_empty() {
                 return Ok(());
             }
         }
     }
 }
 
-/// Bytes of a value.
-fn size(dtype: Dtype) -> usize {
+/// Returns the bytes of a value.
+fn value_size(dtype: Dtype) -> usize {
     usize::try_from(dtype.size).unwrap_or(0).min(8)
 }
 
-/// A count of one byte, and three numbers of four.
+/// Bytes of a triangle: a count of one byte, and three numbers of four.
 const TRIANGLE_BYTES: usize = 13;
-/// Bytes of a value that is text.
+/// Bytes of a text value.
 const MAX_WORD_BYTES: usize = 1024;

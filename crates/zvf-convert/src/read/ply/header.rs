@@ -1,12 +1,12 @@
-//! The header of a PLY file: lines of text up to `end_header`.
+//! Parser of the PLY header: lines of text up to `end_header`.
 //!
 //! ```text
 //! ply
 //! format ascii 1.0                        or binary_little_endian, binary_big_endian
 //! comment …
-//! element vertex 8                        how many, in the order of the body
+//! element vertex 8                        a name and a count, in body order
 //! property float x
-//! property list uchar int vertex_indices  a count, and so many values
+//! property list uchar int vertex_indices  a count, then that many values
 //! end_header
 //! ```
 
@@ -17,14 +17,14 @@ use crate::ConvertError;
 use crate::error::BadInput;
 use crate::read::lines::Lines;
 
-/// What the body is made of.
+/// A parsed PLY header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PlyHeader {
     pub(super) encoding: Encoding,
     pub(super) elements: Vec<PlyElement>,
 }
 
-/// How values are written.
+/// The encoding of the values in the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Text,
@@ -32,7 +32,7 @@ pub(super) enum Encoding {
     BigEndian,
 }
 
-/// Things of one kind.
+/// A declared element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PlyElement {
     pub(super) name: String,
@@ -40,18 +40,18 @@ pub(super) struct PlyElement {
     pub(super) properties: Vec<Property>,
 }
 
-/// One value of each, or a list.
+/// A property of an element: a scalar or a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Property {
     pub(super) name: String,
     /// The type of a value, in the byte order of the file.
     pub(super) dtype: Dtype,
-    /// The type of the count, where it is a list.
+    /// The type of the count, if the property is a list.
     pub(super) list: Option<Dtype>,
 }
 
 impl PlyHeader {
-    /// Reads up to the end of the header.
+    /// Reads and parses the header.
     pub(super) fn read(lines: &mut Lines) -> Result<Self, ConvertError> {
         let mut encoding = None;
         let mut elements: Vec<PlyElement> = Vec::new();
@@ -97,8 +97,8 @@ impl PlyHeader {
                     elements.push(PlyElement { name, count, properties: Vec::new() });
                 }
                 ["property", ..] => {
-                    let order = encoding == Some(Encoding::BigEndian);
-                    let property = property(lines, &words, &line, order)?;
+                    let big_endian = encoding == Some(Encoding::BigEndian);
+                    let property = parse_property(lines, &words, &line, big_endian)?;
                     let properties = elements.last_mut().map(|element| &mut element.properties);
                     let Some(properties) = properties else {
                         return Err(bad(lines, Class::Encoding, "an element first", &line).into());
@@ -126,7 +126,7 @@ impl PlyHeader {
     }
 }
 
-fn property(
+fn parse_property(
     lines: &Lines,
     words: &[&str],
     line: &str,
@@ -169,9 +169,9 @@ const TYPES: [(&[&str], DtypeKind, u64); 8] = [
     (&["int", "int32"],      DtypeKind::Int, 4),   (&["uint", "uint32"],   DtypeKind::UInt, 4),
     (&["float", "float32"],  DtypeKind::Float, 4), (&["double", "float64"], DtypeKind::Float, 8),
 ];
-/// Elements, and properties of each.
+/// Limit of the elements, and of the properties of each.
 const MAX_HEADER_ITEMS: usize = 256;
-/// Words of a line that are looked at.
+/// Words of a line; the rest is ignored.
 const MAX_WORDS: usize = 6;
-/// Characters of a wrong line that a message shows.
+/// Characters of a wrong line in an error message.
 const MAX_SHOWN_CHARS: usize = 60;

@@ -1,4 +1,4 @@
-//! Files in each encoding, and files that are none.
+//! Tests of PLY files in each encoding, and of broken files.
 
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind};
@@ -30,7 +30,7 @@ fn quads() -> [Vec<u8>; 3] {
 }
 
 #[test]
-fn every_encoding_says_the_same() {
+fn reads_equal_values_in_each_encoding() {
     let fans = ReadOptions { polygons: Polygons::Triangles, ..ReadOptions::default() };
     let small = ReadOptions { batch_rows: 3, ..ReadOptions::default() };
     let bare = ReadOptions { kind: Some(Kind::PointCloud), ..ReadOptions::default() };
@@ -63,7 +63,7 @@ fn every_encoding_says_the_same() {
 }
 
 #[test]
-fn edges_and_what_else_there_is() {
+fn reads_edges_and_skips_other_elements() {
     let header = "element camera 1\nproperty list char float at\nproperty double f\nelement nothing 99\n\
         element vertex 2\nproperty float x\nproperty list uchar char tags\nproperty int object\n\
         element edge 1\nproperty int vertex2\nproperty uchar w\nproperty int vertex1\n\
@@ -85,7 +85,7 @@ fn edges_and_what_else_there_is() {
 }
 
 #[test]
-fn what_this_crate_writes_reads_back() {
+fn reads_back_written_files() {
     let points: Vec<u8> = (0..9_u8).flat_map(|n| f32::from(n).to_le_bytes()).collect();
     let positions = Column::new(Dtype::FLOAT32, 3, points.into()).unwrap();
     let faces = Elements::new(3, vec![0, 1, 2, 2, 1, 0]).unwrap();
@@ -99,7 +99,7 @@ fn what_this_crate_writes_reads_back() {
 }
 
 #[test]
-fn headers_that_are_none() {
+fn refuses_broken_headers() {
     for (text, message) in [
         ("plx\n", "BadMagic in PLY, line 1: expected ply, found another first line"),
         ("ply\n", "Truncated in PLY, line 1: expected end_header, found the end"),
@@ -185,7 +185,7 @@ fn headers_that_are_none() {
 }
 
 #[test]
-fn bodies_that_are_none() {
+fn refuses_broken_bodies() {
     let header = "element vertex 2\nproperty int x\nelement face 2\nproperty list char int vertex_index\nend_header\n";
     for (text, message) in [
         ("1", "Truncated in PLY, line 8, column \"x\": expected a value, found the end"),

@@ -1,13 +1,14 @@
 //! Annotations: points, lines, boxes, ellipsoids and polylines with properties and relationships.
 //!
 //! ```text
-//! record      geometry f32; properties of 4 bytes, of 2, of 1; zeros to a multiple of 4
+//! record      geometry f32; properties of 4 bytes, of 2, of 1; zero padding to a multiple of 4
 //! by_id       a record, then for each relationship u32 n and n ids
 //! ```
 //!
-//! The index by id has everything once, with relationships, so it is what is read; the cells of the spatial index
-//! are read where it is not there, all levels joined by id. A box is a point with its other corner as an
-//! attribute, an ellipsoid one with its radii. Lengths are multiplied by the scale of their axis, in nanometres.
+//! The index by id is used if it exists, because it holds each annotation once, with relationships; the spatial index
+//! must then have the same count. Otherwise the cells of all levels of the spatial index are joined by id. A box is a
+//! point with its opposite corner as an attribute, an ellipsoid is a point with its radii. Lengths are multiplied by the
+//! scale of their axis, in nanometres.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +19,16 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Field, Kind, ObjectId, Parts, Value};
 
 use super::folder::{Folder, bad};
-use super::properties::property_type;
+use super::properties::parse_property_type;
 use super::shards::{Sharding, u64_at};
-use super::{Objects, record, u32_at};
+use super::{Objects, push_record, u32_at};
 use crate::ConvertError;
 use crate::read::values::{column, no_batch};
 use crate::read::{Group, Header, Piece, ReadOptions, Reader};
 
-/// What a record is.
+/// The layout of a record.
 struct Layout {
-    kind: Shape,
+    geometry: AnnotationType,
     rank: usize,
     scales: Vec<f64>,
     properties: Vec<Property>,
@@ -35,7 +36,7 @@ struct Layout {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum AnnotationType {
     Point,
     Line,
     Box,
@@ -50,10 +51,10 @@ struct Property {
     categories: Option<Categories>,
 }
 
-/// One annotation.
+/// A parsed annotation.
 struct Annotation {
-    places: Vec<f32>, // rank numbers a vertex
-    extra: Vec<f32>,  // the other corner, or radii
+    positions: Vec<f32>, // `rank` numbers per vertex
+    extra: Vec<f32>,     // the opposite corner, or radii
     properties: Vec<Vec<u8>>,
     related: Vec<Vec<u64>>,
 }
@@ -63,47 +64,48 @@ pub(super) fn open(
     info: &Map<String, Json>,
     options: &ReadOptions,
 ) -> Result<Reader, ConvertError> {
-    let (layout, axes, unit) = layout(info)?;
+    let (layout, axes, units) = parse_layout(info)?;
     let by_id = info.get("by_id").filter(|value| !value.is_null());
     let spatial = info.get("spatial").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     let mut cells = BTreeMap::new();
-    for (level, said) in spatial.iter().enumerate() {
-        read_level(root, said, &format!("info spatial[{level}]"), &layout, &mut cells)?;
+    for (level, json) in spatial.iter().enumerate() {
+        read_level(root, json, &format!("info spatial[{level}]"), &layout, &mut cells)?;
     }
-    let mut all: BTreeMap<u64, Annotation> = BTreeMap::new();
-    if let Some(said) = by_id {
-        let (folder, sharding) = index(root, said, "info by_id")?;
+    let mut annotations: BTreeMap<u64, Annotation> = BTreeMap::new();
+    if let Some(json) = by_id {
+        let (folder, sharding) = open_index(root, json, "info by_id")?;
         let objects = Objects::list(&folder, sharding)?;
-        for at in 0..objects.places.len() {
+        for at in 0..objects.locations.len() {
             let Some((id, name, bytes)) = objects.read(at)? else { break };
-            all.insert(id, layout.parse_single(&format!("by_id/{name}"), &bytes)?);
+            annotations.insert(id, layout.parse_single(&format!("by_id/{name}"), &bytes)?);
         }
-        if !spatial.is_empty() && cells.len() != all.len() {
-            let expected = format!("{} annotations, as by_id has", all.len());
+        if !spatial.is_empty() && cells.len() != annotations.len() {
+            let expected = format!("{} annotations, as by_id has", annotations.len());
             let found = cells.len().to_string();
             return Err(bad(Class::CountMismatch, "the spatial index", expected, found).into());
         }
     }
-    if all.is_empty() {
-        all = cells;
+    if annotations.is_empty() {
+        annotations = cells;
     }
-    let kind = match (layout.kind, options.kind) {
-        (Shape::Line, None) => Kind::Line,
-        (Shape::Line, Some(kind @ (Kind::Line | Kind::Polyline))) => kind,
-        (Shape::Polyline, None | Some(Kind::Polyline)) => Kind::Polyline,
-        (Shape::Point | Shape::Box | Shape::Ellipsoid, None | Some(Kind::PointCloud)) => {
-            Kind::PointCloud
-        }
+    let kind = match (layout.geometry, options.kind) {
+        (AnnotationType::Line, None) => Kind::Line,
+        (AnnotationType::Line, Some(kind @ (Kind::Line | Kind::Polyline))) => kind,
+        (AnnotationType::Polyline, None | Some(Kind::Polyline)) => Kind::Polyline,
+        (
+            AnnotationType::Point | AnnotationType::Box | AnnotationType::Ellipsoid,
+            None | Some(Kind::PointCloud),
+        ) => Kind::PointCloud,
         (_, Some(kind)) => {
             let expected = "the kind of the annotations";
             return Err(bad(Class::Unsupported, "the folder", expected, kind.to_string()).into());
         }
     };
     let mut header = Header::new(kind, axes, column(Dtype::FLOAT32, rank(&layout), Vec::new())?);
-    header.units = unit;
-    record(&mut header, Some(info));
-    let (objects, groups) = layout.describe(&all, &mut header)?;
-    let pieces = layout.pieces(kind, &all, options.batch_rows.max(1))?;
+    header.units = units;
+    push_record(&mut header, Some(info));
+    let (objects, groups) = layout.describe_objects(&annotations, &mut header)?;
+    let pieces = layout.build_pieces(kind, &annotations, options.batch_rows.max(1))?;
     let pieces = pieces.into_iter().chain([objects]).chain(groups).map(Ok);
     Ok(Reader::new(header, pieces))
 }
@@ -112,20 +114,21 @@ fn rank(layout: &Layout) -> u32 {
     u32::try_from(layout.rank).unwrap_or(u32::MAX)
 }
 
+/// The layout, the names of the axes and their units.
 type LayoutAndAxes = (Layout, Vec<String>, Vec<Option<String>>);
 
-fn layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError> {
+fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError> {
     let dimensions = info.get("dimensions").and_then(Json::as_object);
     let Some(dimensions) = dimensions.filter(|all| !all.is_empty() && all.len() <= 16) else {
         let expected = "1 to 16 axes with scale and unit";
         return Err(bad(Class::BadShape, "info dimensions", expected, "others").into());
     };
     let (mut axes, mut units, mut scales) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, said) in dimensions {
+    for (name, json) in dimensions {
         let place = format!("info dimensions.{name}");
-        let scale = said.get(0).and_then(Json::as_f64).filter(|s| s.is_finite() && *s > 0.0);
-        let (Some(scale), Some(unit)) = (scale, said.get(1).and_then(Json::as_str)) else {
-            return Err(bad(Class::BadShape, &place, "[scale, unit]", said.to_string()).into());
+        let scale = json.get(0).and_then(Json::as_f64).filter(|s| s.is_finite() && *s > 0.0);
+        let (Some(scale), Some(unit)) = (scale, json.get(1).and_then(Json::as_str)) else {
+            return Err(bad(Class::BadShape, &place, "[scale, unit]", json.to_string()).into());
         };
         let (factor, unit) = match unit {
             "m" => (1e9, Some("nanometer")),
@@ -136,94 +139,94 @@ fn layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError> {
             }
         };
         let scale = scale * factor;
-        // 4e-9 * 1e9 is 4, whatever the last bit says.
-        let near = scale.round();
-        scales.push(if (scale - near).abs() < 1e-9 * near.max(1.0) { near } else { scale });
+        // 4e-9 * 1e9 is not exactly 4, so a scale near an integer is rounded.
+        let rounded = scale.round();
+        let is_near = (scale - rounded).abs() < 1e-9 * rounded.max(1.0);
+        scales.push(if is_near { rounded } else { scale });
         axes.push(name.clone());
         units.push(unit.map(str::to_owned));
     }
-    let said = info.get("annotation_type").and_then(Json::as_str).unwrap_or_default();
-    let kind = match said.to_ascii_lowercase().as_str() {
-        "point" => Shape::Point,
-        "line" => Shape::Line,
-        "axis_aligned_bounding_box" => Shape::Box,
-        "ellipsoid" => Shape::Ellipsoid,
-        "polyline" => Shape::Polyline,
+    let type_name = info.get("annotation_type").and_then(Json::as_str).unwrap_or_default();
+    let geometry = match type_name.to_ascii_lowercase().as_str() {
+        "point" => AnnotationType::Point,
+        "line" => AnnotationType::Line,
+        "axis_aligned_bounding_box" => AnnotationType::Box,
+        "ellipsoid" => AnnotationType::Ellipsoid,
+        "polyline" => AnnotationType::Polyline,
         _ => {
             let expected = "point, line, axis_aligned_bounding_box, ellipsoid or polyline";
-            return Err(
-                bad(Class::BadTag, "info annotation_type", expected, format!("{said:?}")).into()
-            );
+            let found = format!("{type_name:?}");
+            return Err(bad(Class::BadTag, "info annotation_type", expected, found).into());
         }
     };
     let mut properties: Vec<Property> = Vec::new();
     let list = info.get("properties").and_then(Json::as_array);
-    for (at, said) in list.into_iter().flatten().enumerate() {
+    for (at, json) in list.into_iter().flatten().enumerate() {
         let place = format!("info properties[{at}].type");
-        let name = said.get("id").and_then(Json::as_str).unwrap_or_default().to_owned();
-        let said_type = said.get("type").and_then(Json::as_str).unwrap_or_default();
-        let Some((dtype, width)) = property_type(said_type) else {
+        let name = json.get("id").and_then(Json::as_str).unwrap_or_default().to_owned();
+        let type_name = json.get("type").and_then(Json::as_str).unwrap_or_default();
+        let Some((dtype, width)) = parse_property_type(type_name) else {
             let expected = "rgb, rgba, uint8 to int32, or float32";
-            return Err(bad(Class::BadTag, &place, expected, format!("{said_type:?}")).into());
+            return Err(bad(Class::BadTag, &place, expected, format!("{type_name:?}")).into());
         };
         if properties.iter().any(|other| other.name == name) {
             return Err(bad(Class::Duplicate, &place, "each name once", format!("{name:?}")).into());
         }
-        properties.push(Property { name, dtype, width, categories: categories(said) });
+        properties.push(Property { name, dtype, width, categories: parse_categories(json) });
     }
     let list = info.get("relationships").and_then(Json::as_array);
     let names = list.into_iter().flatten();
     let relationships =
-        names.map(|said| said.get("id").and_then(Json::as_str).unwrap_or_default().to_owned());
+        names.map(|json| json.get("id").and_then(Json::as_str).unwrap_or_default().to_owned());
     let relationships = relationships.collect();
     let rank = axes.len();
-    Ok((Layout { kind, rank, scales, properties, relationships }, axes, units))
+    Ok((Layout { geometry, rank, scales, properties, relationships }, axes, units))
 }
 
-/// What the values of an enumeration are called, where every code up to the last has a name.
-fn categories(said: &Json) -> Option<Categories> {
+/// Parses the labels of an enumeration. Returns `None` unless the codes are dense from 0.
+fn parse_categories(json: &Json) -> Option<Categories> {
     let values: Vec<u64> =
-        said.get("enum_values")?.as_array()?.iter().map(Json::as_u64).collect::<Option<_>>()?;
+        json.get("enum_values")?.as_array()?.iter().map(Json::as_u64).collect::<Option<_>>()?;
     let labels: Vec<&str> =
-        said.get("enum_labels")?.as_array()?.iter().map(Json::as_str).collect::<Option<_>>()?;
+        json.get("enum_labels")?.as_array()?.iter().map(Json::as_str).collect::<Option<_>>()?;
     let is_dense = values.iter().zip(0_u64..).all(|(value, at)| *value == at);
     (is_dense && values.len() == labels.len())
         .then(|| Categories::new(labels.into_iter().map(Value::from).collect(), None))
 }
 
-/// Where an index is, and how it is sharded.
-fn index(
+/// Opens the folder of an index, and parses its sharding.
+fn open_index(
     root: &Folder,
-    said: &Json,
+    json: &Json,
     place: &str,
 ) -> Result<(Folder, Option<Sharding>), ConvertError> {
-    let Some(key) = said.get("key").and_then(Json::as_str) else {
+    let Some(key) = json.get("key").and_then(Json::as_str) else {
         return Err(bad(Class::NotFound, &format!("{place}.key"), "a key", "none").into());
     };
-    Ok((root.subfolder(key)?, Sharding::parse(said.get("sharding"), place)?))
+    Ok((root.subfolder(key)?, Sharding::parse(json.get("sharding"), place)?))
 }
 
-/// All cells of one level of the spatial index.
+/// Reads all cells of one level of the spatial index into `to`.
 fn read_level(
     root: &Folder,
-    said: &Json,
+    json: &Json,
     place: &str,
     layout: &Layout,
     to: &mut BTreeMap<u64, Annotation>,
 ) -> Result<(), ConvertError> {
-    let (folder, sharding) = index(root, said, place)?;
-    let mut read = |name: &str, bytes: &[u8]| -> Result<(), ConvertError> {
+    let (folder, sharding) = open_index(root, json, place)?;
+    let mut add_cell = |name: &str, bytes: &[u8]| -> Result<(), ConvertError> {
         for (id, annotation) in layout.parse_list(name, bytes)? {
             to.entry(id).or_insert(annotation);
         }
         Ok(())
     };
-    let key = said.get("key").and_then(Json::as_str).unwrap_or_default();
+    let key = json.get("key").and_then(Json::as_str).unwrap_or_default();
     if sharding.is_some() {
         let cells = Objects::list(&folder, sharding)?;
-        for at in 0..cells.places.len() {
+        for at in 0..cells.locations.len() {
             let Some((_, name, bytes)) = cells.read(at)? else { break };
-            read(&format!("{key}/{name}"), &bytes)?;
+            add_cell(&format!("{key}/{name}"), &bytes)?;
         }
         return Ok(());
     }
@@ -231,59 +234,59 @@ fn read_level(
         let is_cell = name.split('_').count() == layout.rank
             && name.split('_').all(|part| part.parse::<u64>().is_ok());
         if let Some(bytes) = folder.read(&name)?.filter(|_| is_cell) {
-            read(&format!("{key}/{name}"), &bytes)?;
+            add_cell(&format!("{key}/{name}"), &bytes)?;
         }
     }
     Ok(())
 }
 
 impl Layout {
-    /// Numbers of the geometry of a record, but for those of polylines.
-    fn numbers(&self) -> usize {
-        match self.kind {
-            Shape::Point => self.rank,
-            Shape::Line | Shape::Box | Shape::Ellipsoid => 2 * self.rank,
-            Shape::Polyline => 0,
+    /// Returns the count of numbers in the geometry of a record; 0 for polylines, whose length varies.
+    fn geometry_len(&self) -> usize {
+        match self.geometry {
+            AnnotationType::Point => self.rank,
+            AnnotationType::Line | AnnotationType::Box | AnnotationType::Ellipsoid => 2 * self.rank,
+            AnnotationType::Polyline => 0,
         }
     }
 
-    /// Takes one record from the start of `bytes`; how long it is.
+    /// Parses the record at the start of `bytes`. Returns it with its length.
     fn parse_record(&self, place: &str, bytes: &[u8]) -> Result<(Annotation, usize), ConvertError> {
-        let short = |wanted: usize| {
-            let expected = format!("a record of at least {wanted} bytes");
+        let too_short = |min_bytes: usize| {
+            let expected = format!("a record of at least {min_bytes} bytes");
             ConvertError::from(bad(Class::Truncated, place, expected, bytes.len().to_string()))
         };
-        let (start, numbers) = match self.kind {
-            Shape::Polyline => {
+        let (start, number_count) = match self.geometry {
+            AnnotationType::Polyline => {
                 let count = u32_at(bytes, 0) as usize;
                 if bytes.len() < 4 || count > bytes.len() / (4 * self.rank) {
-                    return Err(short(4));
+                    return Err(too_short(4));
                 }
                 (4, count * self.rank)
             }
-            _ => (0, self.numbers()),
+            _ => (0, self.geometry_len()),
         };
-        let mut at = start + numbers * 4;
+        let mut at = start + number_count * 4;
         if bytes.len() < at {
-            return Err(short(at));
+            return Err(too_short(at));
         }
         let floats: Vec<f32> =
             bytes[start..at].chunks_exact(4).map(|x| f32::from_bits(u32_at(x, 0))).collect();
-        let has_extra = matches!(self.kind, Shape::Box | Shape::Ellipsoid);
-        let (places, extra) =
+        let has_extra = matches!(self.geometry, AnnotationType::Box | AnnotationType::Ellipsoid);
+        let (positions, extra) =
             if has_extra { floats.split_at(self.rank) } else { (&floats[..], &[][..]) };
         let mut properties = vec![Vec::new(); self.properties.len()];
         for size in [4, 2, 1] {
             for (to, property) in properties.iter_mut().zip(&self.properties) {
                 if property.dtype.size == size {
                     let end = at + property.width as usize * size as usize;
-                    *to = bytes.get(at..end).ok_or_else(|| short(end))?.to_vec();
+                    *to = bytes.get(at..end).ok_or_else(|| too_short(end))?.to_vec();
                     at = end;
                 }
             }
         }
         let end = at.next_multiple_of(4);
-        let padding = bytes.get(at..end).ok_or_else(|| short(end))?;
+        let padding = bytes.get(at..end).ok_or_else(|| too_short(end))?;
         if padding.iter().any(|byte| *byte != 0) {
             let found = format!("{padding:02x?}");
             return Err(
@@ -291,7 +294,7 @@ impl Layout {
             );
         }
         let annotation = Annotation {
-            places: places.to_vec(),
+            positions: positions.to_vec(),
             extra: extra.to_vec(),
             properties,
             related: Vec::new(),
@@ -299,7 +302,7 @@ impl Layout {
         Ok((annotation, end))
     }
 
-    /// A record and what it is related to.
+    /// Parses a record of the index by id, with its relationships.
     fn parse_single(&self, place: &str, bytes: &[u8]) -> Result<Annotation, ConvertError> {
         let (mut annotation, mut at) = self.parse_record(place, bytes)?;
         for name in &self.relationships {
@@ -328,7 +331,7 @@ impl Layout {
         Ok(annotation)
     }
 
-    /// The records of a cell, and then their ids.
+    /// Parses a cell of the spatial index: a count, the records, then their ids.
     fn parse_list(
         &self,
         place: &str,
@@ -339,59 +342,58 @@ impl Layout {
             return Err(bad(Class::Truncated, place, "a count of 64 bits", found).into());
         }
         let (count, rest) = (u64_at(bytes, 0), &bytes[8..]);
-        let least = self.numbers() * 4 + 8;
-        let Some(count) = usize::try_from(count).ok().filter(|n| *n <= rest.len() / least.max(8))
-        else {
-            let expected =
-                format!("at most {} annotations in {} bytes", rest.len() / least, rest.len());
+        let min_bytes = self.geometry_len() * 4 + 8; // of a record with its id
+        let max_count = rest.len() / min_bytes;
+        let Some(count) = usize::try_from(count).ok().filter(|n| *n <= max_count) else {
+            let expected = format!("at most {max_count} annotations in {} bytes", rest.len());
             return Err(bad(Class::CountMismatch, place, expected, count.to_string()).into());
         };
         let Some(records_len) = rest.len().checked_sub(count * 8) else {
             return Err(bad(Class::Truncated, place, "an id for each", "fewer").into());
         };
         let (mut records, ids) = rest.split_at(records_len);
-        let mut all = Vec::with_capacity(count);
+        let mut annotations = Vec::with_capacity(count);
         for n in 0..count {
             let (annotation, len) =
                 self.parse_record(&format!("{place}, annotation {n}"), records)?;
             records = &records[len..];
-            all.push((u64_at(ids, n * 8), annotation));
+            annotations.push((u64_at(ids, n * 8), annotation));
         }
         if !records.is_empty() {
             let expected = format!("{} bytes for {count} annotations", bytes.len() - records.len());
             return Err(bad(Class::CountMismatch, place, expected, bytes.len().to_string()).into());
         }
-        Ok(all)
+        Ok(annotations)
     }
 
-    fn scaled(&self, x: f32, axis: usize) -> f32 {
+    fn scale_length(&self, x: f32, axis: usize) -> f32 {
         nearest_f32(f64::from(x) * self.scales.get(axis).copied().unwrap_or(1.0))
     }
 
-    /// What is said of objects, and the groups of related ids.
-    fn describe(
+    /// Builds the piece of the objects and that of the groups, and describes both in the header.
+    fn describe_objects(
         &self,
-        all: &BTreeMap<u64, Annotation>,
+        annotations: &BTreeMap<u64, Annotation>,
         header: &mut Header,
     ) -> Result<(Piece, Option<Piece>), ConvertError> {
-        let ids: Vec<u8> = all.keys().flat_map(|id| id.to_le_bytes()).collect();
+        let ids: Vec<u8> = annotations.keys().flat_map(|id| id.to_le_bytes()).collect();
         let unsigned = Dtype { kind: zvf_metadata::DtypeKind::UInt, ..Dtype::INT64 };
         let mut fields = vec![Field::new("annotation_id", column(unsigned, 1, ids)?)];
-        let extra = match self.kind {
-            Shape::Box => Some("upper_corner"),
-            Shape::Ellipsoid => Some("radii"),
-            Shape::Point | Shape::Line | Shape::Polyline => None,
+        let extra = match self.geometry {
+            AnnotationType::Box => Some("upper_corner"),
+            AnnotationType::Ellipsoid => Some("radii"),
+            AnnotationType::Point | AnnotationType::Line | AnnotationType::Polyline => None,
         };
         if let Some(name) = extra {
-            let numbers = all.values().flat_map(|annotation| {
-                annotation.extra.iter().enumerate().map(|(axis, x)| self.scaled(*x, axis))
+            let numbers = annotations.values().flat_map(|annotation| {
+                annotation.extra.iter().enumerate().map(|(axis, x)| self.scale_length(*x, axis))
             });
             let bytes = numbers.flat_map(f32::to_le_bytes).collect();
             fields.push(Field::new(name, column(Dtype::FLOAT32, rank(self), bytes)?));
         }
         for (at, property) in self.properties.iter().enumerate() {
-            let bytes =
-                all.values().flat_map(|annotation| annotation.properties[at].clone()).collect();
+            let values = annotations.values();
+            let bytes = values.flat_map(|annotation| annotation.properties[at].clone()).collect();
             let field =
                 Field::new(property.name.as_str(), column(property.dtype, property.width, bytes)?);
             fields.push(match &property.categories {
@@ -399,26 +401,28 @@ impl Layout {
                 None => field,
             });
         }
-        let groups = self.relate(all, &mut fields, header)?;
+        let groups = self.convert_relationships(annotations, &mut fields, header)?;
         header.objects = true;
         header.id_field = Some("annotation_id".to_owned());
         header.object_fields = fields.iter().map(|f| f.with_column(f.column.slice(0..0))).collect();
         header.groups = !groups.is_empty();
-        let objects = (0..all.len()).map(|at| ObjectId(i64::try_from(at).unwrap_or(i64::MAX)));
+        let objects =
+            (0..annotations.len()).map(|at| ObjectId(i64::try_from(at).unwrap_or(i64::MAX)));
         let groups = (!groups.is_empty()).then_some(Piece::Groups { groups, fields: Vec::new() });
         Ok((Piece::Objects { ids: objects.collect(), fields }, groups))
     }
 
-    /// A relationship is an attribute where no annotation has several ids, and groups otherwise.
-    fn relate(
+    /// Converts each relationship to an object attribute if every annotation has exactly one id, to groups otherwise.
+    fn convert_relationships(
         &self,
-        all: &BTreeMap<u64, Annotation>,
+        annotations: &BTreeMap<u64, Annotation>,
         fields: &mut Vec<Field>,
         header: &mut Header,
     ) -> Result<Vec<Group>, ConvertError> {
         let mut groups = Vec::new();
         for (at, name) in self.relationships.iter().enumerate() {
-            let related = || all.values().map(|a| a.related.get(at).map_or(&[][..], Vec::as_slice));
+            let related =
+                || annotations.values().map(|a| a.related.get(at).map_or(&[][..], Vec::as_slice));
             if related().all(|ids| ids.len() == 1) {
                 let bytes = related().flatten().flat_map(|id| id.to_le_bytes()).collect();
                 let unsigned = Dtype { kind: zvf_metadata::DtypeKind::UInt, ..Dtype::INT64 };
@@ -445,20 +449,21 @@ impl Layout {
         Ok(groups)
     }
 
-    /// All geometry, some annotations in each piece.
-    fn pieces(
+    /// Builds the vertices, `batch_rows` annotations in each piece.
+    fn build_pieces(
         &self,
         kind: Kind,
-        all: &BTreeMap<u64, Annotation>,
+        annotations: &BTreeMap<u64, Annotation>,
         batch_rows: usize,
     ) -> Result<Vec<Piece>, ConvertError> {
         let mut pieces = Vec::new();
-        let annotations: Vec<&Annotation> = all.values().collect();
-        for (number, some) in annotations.chunks(batch_rows).enumerate() {
+        let annotations: Vec<&Annotation> = annotations.values().collect();
+        for (number, chunk) in annotations.chunks(batch_rows).enumerate() {
             let (mut bytes, mut ends, mut objects) = (Vec::new(), vec![0], Vec::new());
-            for (at, annotation) in some.iter().enumerate() {
-                for (n, x) in annotation.places.iter().enumerate() {
-                    bytes.extend_from_slice(&self.scaled(*x, n % self.rank).to_le_bytes());
+            for (at, annotation) in chunk.iter().enumerate() {
+                for (n, x) in annotation.positions.iter().enumerate() {
+                    let length = self.scale_length(*x, n % self.rank);
+                    bytes.extend_from_slice(&length.to_le_bytes());
                 }
                 ends.push(bytes.len() / (4 * self.rank));
                 let object = number * batch_rows + at;
@@ -476,5 +481,5 @@ impl Layout {
     }
 }
 
-/// Related ids that may become groups.
+/// Limit of the ids of a relationship that become groups.
 const MAX_GROUPS: usize = 100_000;

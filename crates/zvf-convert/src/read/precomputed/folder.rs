@@ -1,6 +1,7 @@
-//! The files of a precomputed folder, by key.
+//! Access to the files of a precomputed folder by key.
 //!
-//! `KEY.gz` stands for `KEY`, as cloud-volume writes folders of a disk; other compressions are refused by name.
+//! `KEY.gz` is read in place of a missing `KEY`, because cloud-volume writes local folders so. Files of other compressions
+//! are refused by their names.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
@@ -13,15 +14,15 @@ use zvf_format::Class;
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
-/// A folder that keys are below.
+/// A folder, the root of its keys.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
     root: PathBuf,
     memory: u64,
 }
 
-/// A file that is open.
-struct Opened {
+/// An open file.
+struct OpenFile {
     file: File,
     len: u64,
     is_gzip: bool,
@@ -32,12 +33,12 @@ impl Folder {
         Self { root, memory }
     }
 
-    /// A folder below it.
+    /// Returns the folder under a key.
     pub(super) fn subfolder(&self, key: &str) -> Result<Self, ConvertError> {
         Ok(Self { root: self.path(key)?, memory: self.memory })
     }
 
-    /// How many bytes may be held at once.
+    /// Returns the memory limit in bytes.
     pub(super) const fn memory(&self) -> u64 {
         self.memory
     }
@@ -55,9 +56,9 @@ impl Folder {
         Ok(parts().fold(self.root.clone(), |path, part| path.join(part)))
     }
 
-    /// All of a file; nothing where there is none.
+    /// Reads a file. Returns `None` if it does not exist.
     pub(super) fn read(&self, key: &str) -> Result<Option<Vec<u8>>, ConvertError> {
-        let Some(Opened { mut file, len, is_gzip }) = self.open(key)? else { return Ok(None) };
+        let Some(OpenFile { mut file, len, is_gzip }) = self.open(key)? else { return Ok(None) };
         self.check_memory(key, len)?;
         let mut bytes = Vec::new();
         (&mut file).take(self.memory).read_to_end(&mut bytes).map_err(ConvertError::Read)?;
@@ -67,14 +68,14 @@ impl Folder {
         Ok(Some(bytes))
     }
 
-    /// Some bytes of a file, which must be there.
+    /// Reads a byte range of a file, which must exist and not be compressed.
     pub(super) fn read_range(
         &self,
         key: &str,
         start: u64,
         size: u64,
     ) -> Result<Vec<u8>, ConvertError> {
-        let Some(Opened { mut file, len, is_gzip }) = self.open(key)? else {
+        let Some(OpenFile { mut file, len, is_gzip }) = self.open(key)? else {
             return Err(bad(Class::NotFound, key, "a file", "none").into());
         };
         if is_gzip {
@@ -93,22 +94,22 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// How long a file is; nothing where there is none.
+    /// Returns the length of a file, or `None` if it does not exist.
     pub(super) fn size(&self, key: &str) -> Result<Option<u64>, ConvertError> {
-        Ok(self.open(key)?.map(|opened| opened.len))
+        Ok(self.open(key)?.map(|file| file.len))
     }
 
-    fn open(&self, key: &str) -> Result<Option<Opened>, ConvertError> {
-        let plain = self.open_as(key, false)?;
-        if plain.is_some() { Ok(plain) } else { self.open_as(&format!("{key}.gz"), true) }
+    fn open(&self, key: &str) -> Result<Option<OpenFile>, ConvertError> {
+        let file = self.open_as(key, false)?;
+        if file.is_some() { Ok(file) } else { self.open_as(&format!("{key}.gz"), true) }
     }
 
-    fn open_as(&self, key: &str, is_gzip: bool) -> Result<Option<Opened>, ConvertError> {
+    fn open_as(&self, key: &str, is_gzip: bool) -> Result<Option<OpenFile>, ConvertError> {
         let path = self.path(key)?;
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(ConvertError::Read(error)),
-            Ok(about) if !about.is_file() => {
+            Ok(metadata) if !metadata.is_file() => {
                 let found = "a link or a folder";
                 return Err(bad(Class::Unsupported, key, "a file", found).into());
             }
@@ -116,7 +117,7 @@ impl Folder {
         }
         let file = File::open(path).map_err(ConvertError::Read)?;
         let len = file.metadata().map_err(ConvertError::Read)?.len();
-        Ok(Some(Opened { file, len, is_gzip }))
+        Ok(Some(OpenFile { file, len, is_gzip }))
     }
 
     fn check_memory(&self, key: &str, bytes: u64) -> Result<(), ConvertError> {
@@ -128,7 +129,7 @@ impl Folder {
         Err(bad.with_hint("raise --memory-limit").into())
     }
 
-    /// The names of all files in it, in order, without the end of those that are compressed.
+    /// Lists the file names in order, without the suffix `.gz`.
     pub(super) fn list(&self) -> Result<Vec<String>, ConvertError> {
         let entries = match fs::read_dir(&self.root) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -149,7 +150,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// The ids that files are named after, ascending.
+    /// Lists the ids of the files named `ID` + `suffix`, ascending.
     pub(super) fn list_ids(&self, suffix: &str) -> Result<Vec<u64>, ConvertError> {
         let names = self.list()?;
         let ids = names.iter().filter_map(|name| name.strip_suffix(suffix).and_then(parse_id));
@@ -158,8 +159,8 @@ impl Folder {
         Ok(ids)
     }
 
-    /// The JSON object in a file; nothing where there is none.
-    pub(super) fn json(&self, key: &str) -> Result<Option<Map<String, Json>>, ConvertError> {
+    /// Reads a file as a JSON object. Returns `None` if it does not exist.
+    pub(super) fn read_json(&self, key: &str) -> Result<Option<Map<String, Json>>, ConvertError> {
         let Some(bytes) = self.read(key)? else { return Ok(None) };
         let json = serde_json::from_slice(&bytes).map_err(|error| {
             let place = Place::Named(format!("{key}, line {}", error.line()));
@@ -170,14 +171,14 @@ impl Folder {
     }
 }
 
-/// An id as its decimal digits, without leading zeros.
+/// Parses an id of decimal digits without leading zeros.
 pub(super) fn parse_id(text: &str) -> Option<u64> {
-    let is_plain = text == "0" || !text.starts_with('0');
+    let is_canonical = text == "0" || !text.starts_with('0');
     let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    (is_plain && is_digits).then(|| text.parse().ok()).flatten()
+    (is_canonical && is_digits).then(|| text.parse().ok()).flatten()
 }
 
-/// Inflates at most `max_bytes`.
+/// Decompresses a gzip stream, and refuses more than `max_bytes`.
 pub(super) fn gunzip(bytes: &[u8], max_bytes: u64, key: &str) -> Result<Vec<u8>, ConvertError> {
     let mut inflated = Vec::new();
     let mut decoder = MultiGzDecoder::new(bytes).take(max_bytes.saturating_add(1));

@@ -1,4 +1,4 @@
-//! Objects that are meshes in fragments: each of these gives its vertices, then its faces.
+//! Reader of meshes in fragments: each fragment yields its vertices, then its faces.
 
 use zvf_format::Class;
 use zvf_metadata::Dtype;
@@ -9,12 +9,12 @@ use crate::ConvertError;
 use crate::read::values::{column, no_batch};
 use crate::read::{Header, Piece, Reader};
 
-/// A folder of such objects.
+/// A source of objects in fragments.
 pub(super) trait Fragments: Send + 'static {
-    /// What is known of a fragment before it is read.
+    /// The location of a fragment.
     type Fragment: Send + 'static;
 
-    /// The fragments of an object, in their order; none past the last object.
+    /// Lists the fragments of an object in order. Returns `None` after the last object.
     fn list(&self, object: usize) -> Result<Option<Vec<Self::Fragment>>, ConvertError>;
 
     /// Reads a fragment.
@@ -23,46 +23,47 @@ pub(super) trait Fragments: Send + 'static {
 
 /// The mesh of a fragment.
 pub(super) struct Fragment {
-    /// What errors call it.
+    /// The name for errors.
     pub(super) name: String,
     pub(super) positions: Column,
     /// Three for each face, counted from the first vertex of the fragment.
     pub(super) corners: Vec<u32>,
 }
 
-/// The pieces of all objects, and `last` after them.
+/// Reads the fragments of all objects, then yields `last`.
 pub(super) fn read_all<F: Fragments>(header: Header, source: F, last: Piece) -> Reader {
     let mut pieces = Pieces {
         source,
         next: 0,
         object: ObjectId(0),
         fragments: Vec::new().into_iter(),
-        vertices: 0,
+        vertex_count: 0,
         faces: None,
         last: Some(last),
     };
-    Reader::from_steps(header, move || pieces.step())
+    Reader::from_steps(header, move || pieces.read_next())
 }
 
-/// A folder in the course of being read.
+/// Reader of the pieces of a source.
 struct Pieces<F: Fragments> {
     source: F,
-    next: usize, // the object whose list is read next
+    next: usize, // index of the next object
     object: ObjectId,
-    fragments: std::vec::IntoIter<F::Fragment>, // the rest of those of that object
-    vertices: u64,
-    faces: Option<Piece>, // of the fragment whose vertices are read
+    fragments: std::vec::IntoIter<F::Fragment>, // the remaining fragments of the object
+    vertex_count: u64,
+    faces: Option<Piece>, // the faces of the fragment whose vertices were yielded last
     last: Option<Piece>,
 }
 
 impl<F: Fragments> Pieces<F> {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn read_next(&mut self) -> Result<Option<Piece>, ConvertError> {
         if let Some(faces) = self.faces.take() {
             return Ok(Some(faces));
         }
         loop {
             if let Some(fragment) = self.fragments.next() {
-                return self.take(self.source.read(&fragment)?).map(Some);
+                let fragment = self.source.read(&fragment)?;
+                return self.split_fragment(fragment).map(Some);
             }
             let Some(fragments) = self.source.list(self.next)? else { return Ok(self.last.take()) };
             self.fragments = fragments.into_iter();
@@ -71,8 +72,8 @@ impl<F: Fragments> Pieces<F> {
         }
     }
 
-    /// Gives the vertices of a fragment, and keeps its faces.
-    fn take(&mut self, fragment: Fragment) -> Result<Piece, ConvertError> {
+    /// Returns the vertices of a fragment, and stores its faces for the next call of `read_next`.
+    fn split_fragment(&mut self, fragment: Fragment) -> Result<Piece, ConvertError> {
         let Fragment { name, positions, corners } = fragment;
         let vertices = positions.len();
         let mut rows = Vec::with_capacity(corners.len() * 8);
@@ -82,9 +83,9 @@ impl<F: Fragments> Pieces<F> {
                 let expected = format!("a vertex below {vertices}");
                 return Err(bad(Class::OutOfBounds, &place, expected, corner.to_string()).into());
             }
-            rows.extend_from_slice(&(u64::from(corner) + self.vertices).to_le_bytes());
+            rows.extend_from_slice(&(u64::from(corner) + self.vertex_count).to_le_bytes());
         }
-        self.vertices += vertices as u64;
+        self.vertex_count += vertices as u64;
         self.faces =
             Some(Piece::Elements { rows: column(Dtype::INT64, 3, rows)?, fields: Vec::new() });
         let owners = vec![Some(self.object); vertices];

@@ -1,4 +1,4 @@
-//! Legacy meshes: for each object a list of fragments, and each of these is a mesh of its own.
+//! Legacy meshes: each object has a list of fragments, and each fragment is a mesh.
 //!
 //! ```text
 //! ID:0         {"fragments": ["name", …]}
@@ -12,7 +12,7 @@ use zvf_model::Kind;
 
 use super::folder::{Folder, bad};
 use super::fragments::{Fragment, Fragments, read_all};
-use super::{check_segments, describe_objects, record, u32_at};
+use super::{check_segments, describe_objects, push_record, u32_at};
 use crate::ConvertError;
 use crate::read::roles::axes;
 use crate::read::values::column;
@@ -33,14 +33,14 @@ pub(super) fn open(
     if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
         return Err(bad(Class::Unsupported, "the folder", "mesh", kind.to_string()).into());
     }
-    if let Some(wanted) = &options.segments {
-        check_segments(wanted, &ids)?;
-        ids.retain(|id| wanted.contains(id));
+    if let Some(segments) = &options.segments {
+        check_segments(segments, &ids)?;
+        ids.retain(|id| segments.contains(id));
     }
     let mut header = Header::new(Kind::Mesh, axes(3), column(Dtype::FLOAT32, 3, Vec::new())?);
     header = header.with_unit("nanometer");
     header.elements = Some(ElementHeader { width: Some(3), fields: Vec::new() });
-    record(&mut header, info);
+    push_record(&mut header, info);
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
     Ok(read_all(header, Legacy { folder: folder.clone(), ids }, last))
 }
@@ -57,7 +57,7 @@ impl Fragments for Legacy {
     fn list(&self, object: usize) -> Result<Option<Vec<String>>, ConvertError> {
         let Some(id) = self.ids.get(object) else { return Ok(None) };
         let key = format!("{id}:0");
-        let list = self.folder.json(&key)?.unwrap_or_default();
+        let list = self.folder.read_json(&key)?.unwrap_or_default();
         let names = list.get("fragments").and_then(Json::as_array);
         let names: Option<Vec<String>> = names
             .and_then(|names| names.iter().map(|name| Some(name.as_str()?.to_owned())).collect());
@@ -75,9 +75,9 @@ impl Fragments for Legacy {
             );
         };
         let vertices = u64::from(u32_at(&bytes, 0));
-        let wanted = vertices * 12 + 4;
-        let Some(rest) = (bytes.len() as u64).checked_sub(wanted) else {
-            let expected = format!("{wanted} bytes for {vertices} vertices");
+        let min_bytes = vertices * 12 + 4;
+        let Some(rest) = (bytes.len() as u64).checked_sub(min_bytes) else {
+            let expected = format!("{min_bytes} bytes for {vertices} vertices");
             return Err(bad(Class::Truncated, name, expected, bytes.len().to_string()).into());
         };
         if rest % 12 != 0 {

@@ -1,16 +1,16 @@
-//! Neuroglancer precomputed: annotations, skeletons and meshes in a folder, in shards or not.
+//! Reader of Neuroglancer precomputed: a folder of annotations, skeletons or meshes, sharded or not.
 //!
 //! ```text
-//! info                        says which it is, or names the folder of skeletons or meshes of a volume
+//! info                        the type, or the folder of the skeletons or meshes of a volume
 //! ID, HEX.shard               skeletons; annotations below the key of an index
-//! ID:0, fragments             legacy meshes: a list of fragments, and these
-//! ID.index, ID                meshes of several levels of detail: a manifest, and fragments of Draco
+//! ID:0, fragments             legacy meshes: a list of fragments, and the fragments
+//! ID.index, ID                multi-resolution meshes: a manifest, and Draco fragments
 //! ```
 //!
-//! Object `k` is the `k`th id in ascending order; the id itself, of 64 bits, is the attribute `segment_id`
-//! (`annotation_id` of annotations). A stored transform is applied in 64 bits and recorded.
+//! Object `k` is the `k`th id in ascending order. The 64-bit id is the attribute `segment_id` (`annotation_id` of
+//! annotations). A stored transform is applied in `float64` and recorded.
 //!
-//! Not here: `.frags` of skeletons in the making.
+//! Not read: the `.frags` files of unfinished skeletons.
 
 mod annotations;
 mod folder;
@@ -27,7 +27,7 @@ use zvf_metadata::Dtype;
 use zvf_model::{Field, ObjectId};
 
 use self::folder::{Folder, bad};
-use self::shards::{Entry, Sharding};
+use self::shards::{ShardEntry, Sharding};
 use super::values::column;
 use super::{Bytes, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
@@ -39,7 +39,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         );
     };
     let root = Folder::new(path.to_owned(), options.memory);
-    let Some(info) = root.json("info")? else {
+    let Some(info) = root.read_json("info")? else {
         return legacy::open(&root, None, None, options);
     };
     let text = |key: &str| info.get(key).and_then(Json::as_str);
@@ -50,15 +50,15 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         }
         Some("neuroglancer_annotations_v1") => annotations::open(&root, &info, options),
         Some("neuroglancer_skeletons") => {
-            let properties = segment_properties(&root, &info)?;
+            let properties = read_segment_properties(&root, &info)?;
             skeletons::open(&root, &info, properties.as_ref(), options)
         }
         Some("neuroglancer_legacy_mesh") => {
-            let properties = segment_properties(&root, &info)?;
+            let properties = read_segment_properties(&root, &info)?;
             legacy::open(&root, Some(&info), properties.as_ref(), options)
         }
         Some("neuroglancer_multilod_draco") => {
-            let properties = segment_properties(&root, &info)?;
+            let properties = read_segment_properties(&root, &info)?;
             multilod::open(&root, &info, properties.as_ref(), options)
         }
         None | Some("neuroglancer_multiscale_volume") => open_volume(&root, &info, options),
@@ -70,42 +70,44 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     }
 }
 
-/// The properties of segments that `info` names the folder of.
-fn segment_properties(
+/// Reads the `info` of the segment properties, whose folder `info` names.
+fn read_segment_properties(
     root: &Folder,
     info: &Map<String, Json>,
 ) -> Result<Option<Map<String, Json>>, ConvertError> {
     match info.get("segment_properties").and_then(Json::as_str) {
-        Some(key) => root.subfolder(key)?.json("info"),
+        Some(key) => root.subfolder(key)?.read_json("info"),
         None => Ok(None),
     }
 }
 
-/// The skeletons or meshes that belong to a volume.
+/// Opens the skeletons or meshes of a volume.
 fn open_volume(
     root: &Folder,
     volume: &Map<String, Json>,
     options: &ReadOptions,
 ) -> Result<Reader, ConvertError> {
     let text = |key: &str| volume.get(key).and_then(Json::as_str);
-    let of_volume = segment_properties(root, volume)?;
-    let properties_of = |folder: &Folder, info: Option<&Map<String, Json>>| match info {
-        Some(info) => Ok(segment_properties(folder, info)?.or_else(|| of_volume.clone())),
-        None => Ok::<_, ConvertError>(of_volume.clone()),
+    let volume_properties = read_segment_properties(root, volume)?;
+    let find_properties = |folder: &Folder, info: Option<&Map<String, Json>>| match info {
+        Some(info) => {
+            Ok(read_segment_properties(folder, info)?.or_else(|| volume_properties.clone()))
+        }
+        None => Ok::<_, ConvertError>(volume_properties.clone()),
     };
     let wants_mesh = options.kind == Some(zvf_model::Kind::Mesh);
     if let Some(key) = text("skeletons").filter(|_| !wants_mesh || text("mesh").is_none()) {
         let folder = root.subfolder(key)?;
-        let Some(info) = folder.json("info")? else {
+        let Some(info) = folder.read_json("info")? else {
             return Err(bad(Class::NotFound, &format!("{key}/info"), "a file", "none").into());
         };
-        let properties = properties_of(&folder, Some(&info))?;
+        let properties = find_properties(&folder, Some(&info))?;
         return skeletons::open(&folder, &info, properties.as_ref(), options);
     }
     if let Some(key) = text("mesh") {
         let folder = root.subfolder(key)?;
-        let info = folder.json("info")?;
-        let properties = properties_of(&folder, info.as_ref())?;
+        let info = folder.read_json("info")?;
+        let properties = find_properties(&folder, info.as_ref())?;
         let properties = properties.as_ref();
         let kind = info.as_ref().and_then(|info| info.get("@type")).and_then(Json::as_str);
         return match (kind, &info) {
@@ -126,70 +128,70 @@ fn open_volume(
     Err(bad(Class::NotFound, "info", expected, "neither").into())
 }
 
-/// Where the bytes of each object are.
+/// The location of an object.
 #[derive(Clone, Debug)]
-enum Place {
+enum Location {
     File(String),
-    Shard(Entry),
+    Shard(ShardEntry),
 }
 
-/// All objects of a folder, by id.
+/// The objects of a folder in order of id.
 #[derive(Debug)]
 struct Objects {
     folder: Folder,
     sharding: Option<Sharding>,
-    places: Vec<(u64, Place)>,
+    locations: Vec<(u64, Location)>,
 }
 
 impl Objects {
     fn list(folder: &Folder, sharding: Option<Sharding>) -> Result<Self, ConvertError> {
-        let places = match &sharding {
+        let locations = match &sharding {
             Some(sharding) => {
                 let entries = sharding.list(folder)?.into_iter();
-                entries.map(|entry| (entry.id, Place::Shard(entry))).collect()
+                entries.map(|entry| (entry.id, Location::Shard(entry))).collect()
             }
             None => {
                 let ids = folder.list_ids("")?.into_iter();
-                ids.map(|id| (id, Place::File(id.to_string()))).collect()
+                ids.map(|id| (id, Location::File(id.to_string()))).collect()
             }
         };
-        Ok(Self { folder: folder.clone(), sharding, places })
+        Ok(Self { folder: folder.clone(), sharding, locations })
     }
 
-    /// Those of these ids, all of which must be there; all without them.
-    fn only(self, wanted: Option<&[u64]>) -> Result<Self, ConvertError> {
-        let Some(wanted) = wanted else { return Ok(self) };
+    /// Selects the objects with these ids, which must exist. `None` selects all.
+    fn select(self, ids: Option<&[u64]>) -> Result<Self, ConvertError> {
+        let Some(ids) = ids else { return Ok(self) };
         let known: Vec<u64> = self.ids().collect();
-        check_segments(wanted, &known)?;
-        let places = self.places.into_iter().filter(|(id, _)| wanted.contains(id)).collect();
-        Ok(Self { places, ..self })
+        check_segments(ids, &known)?;
+        let locations = self.locations.into_iter().filter(|(id, _)| ids.contains(id)).collect();
+        Ok(Self { locations, ..self })
     }
 
-    /// The bytes of one, and where they are in words.
+    /// Reads an object. Returns its id, its name for errors and its bytes.
     fn read(&self, at: usize) -> Result<Option<(u64, String, Vec<u8>)>, ConvertError> {
-        let Some((id, place)) = self.places.get(at) else { return Ok(None) };
-        let (name, bytes) = match (place, &self.sharding) {
-            (Place::File(key), _) => {
+        let Some((id, location)) = self.locations.get(at) else { return Ok(None) };
+        let (name, bytes) = match (location, &self.sharding) {
+            (Location::File(key), _) => {
                 let bytes = self.folder.read(key)?;
-                let gone = || bad(Class::NotFound, key, "the file that was listed", "none");
-                (key.clone(), bytes.ok_or_else(gone)?)
+                let missing = || bad(Class::NotFound, key, "the file that was listed", "none");
+                (key.clone(), bytes.ok_or_else(missing)?)
             }
-            (Place::Shard(entry), Some(sharding)) => {
+            (Location::Shard(entry), Some(sharding)) => {
                 (format!("{}, id {id}", entry.key), sharding.read(&self.folder, entry)?)
             }
-            (Place::Shard(_), None) => return Ok(None),
+            (Location::Shard(_), None) => return Ok(None),
         };
         Ok(Some((*id, name, bytes)))
     }
 
     fn ids(&self) -> impl Iterator<Item = u64> {
-        self.places.iter().map(|(id, _)| *id)
+        self.locations.iter().map(|(id, _)| *id)
     }
 }
 
-/// Refuses ids that no segment has.
-fn check_segments(wanted: &[u64], known: &[u64]) -> Result<(), ConvertError> {
-    match wanted.iter().find(|id| known.binary_search(id).is_err()) {
+/// Checks that each id is the id of a segment.
+fn check_segments(ids: &[u64], known: &[u64]) -> Result<(), ConvertError> {
+    match ids.iter().find(|id| known.binary_search(id).is_err()) {
         Some(id) => {
             let expected = format!("one of the {} segments of the folder", known.len());
             Err(bad(Class::NotFound, "segments", expected, id.to_string()).into())
@@ -198,7 +200,7 @@ fn check_segments(wanted: &[u64], known: &[u64]) -> Result<(), ConvertError> {
     }
 }
 
-/// What is said of all objects: their ids, and their properties.
+/// Builds the piece of the objects, their ids and properties, and describes its fields in the header.
 fn describe_objects(
     name: &str,
     ids: &[u64],
@@ -209,7 +211,7 @@ fn describe_objects(
     let unsigned = Dtype { kind: zvf_metadata::DtypeKind::UInt, ..Dtype::INT64 };
     let mut fields = vec![Field::new(name, column(unsigned, 1, bytes)?)];
     if let Some(properties) = properties {
-        fields.extend(properties::segment_fields(ids, properties, header)?);
+        fields.extend(properties::build_segment_fields(ids, properties, header)?);
     }
     header.objects = true;
     header.id_field = Some(name.to_owned());
@@ -218,13 +220,13 @@ fn describe_objects(
     Ok(Piece::Objects { ids: objects.collect(), fields })
 }
 
-/// Adds a record of what `info` says beside geometry.
-fn record(header: &mut Header, info: Option<&Map<String, Json>>) {
+/// Adds `info` to the header records.
+fn push_record(header: &mut Header, info: Option<&Map<String, Json>>) {
     let info = info.map_or(Json::Null, |info| Json::Object(info.clone()));
     header.records.push(("precomputed".to_owned(), json!({"info": info})));
 }
 
-/// Words of 32 bits, little-endian.
+/// Reads a little-endian number; past the end it is 0.
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u32::from_le_bytes(*n))
 }
@@ -234,14 +236,14 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_file_that_goes_after_it_was_listed_is_not_an_empty_one() {
-        let place = tempfile::tempdir().unwrap();
+    fn refuses_a_file_that_vanished_after_listing() {
+        let temporary = tempfile::tempdir().unwrap();
         for id in ["7", "8"] {
-            fs::write(place.path().join(id), b"bytes").unwrap();
+            fs::write(temporary.path().join(id), b"bytes").unwrap();
         }
-        let folder = Folder::new(place.path().to_owned(), 1 << 20);
+        let folder = Folder::new(temporary.path().to_owned(), 1 << 20);
         let objects = Objects::list(&folder, None).unwrap();
-        fs::remove_file(place.path().join("8")).unwrap();
+        fs::remove_file(temporary.path().join("8")).unwrap();
         assert_eq!(objects.read(0).unwrap(), Some((7, "7".to_owned(), b"bytes".to_vec())));
         let error = objects.read(1).unwrap_err();
         assert_eq!(error.class(), Class::NotFound, "{error}");
@@ -251,28 +253,28 @@ mod tests {
     use crate::read::{Input, Piece};
 
     #[test]
-    fn a_volume_of_either_form_leads_to_its_skeletons() {
+    fn opens_the_skeletons_of_a_volume() {
         for volume in [
             r#"{"@type": "neuroglancer_multiscale_volume", "skeletons": "s"}"#,
             r#"{"type": "segmentation", "skeletons": "s"}"#,
         ] {
             let folder = tempfile::tempdir().unwrap();
-            let put = |name: &str, bytes: &[u8]| {
+            let write = |name: &str, bytes: &[u8]| {
                 let path = folder.path().join(name);
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
                 fs::write(path, bytes).unwrap();
             };
-            put("info", volume.as_bytes());
-            put("s/info", br#"{"@type": "neuroglancer_skeletons", "segment_properties": "p"}"#);
-            let words = r#"{"ids": ["7"], "properties": [{"id": "n", "type": "number",
+            write("info", volume.as_bytes());
+            write("s/info", br#"{"@type": "neuroglancer_skeletons", "segment_properties": "p"}"#);
+            let inline = r#"{"ids": ["7"], "properties": [{"id": "n", "type": "number",
                 "data_type": "int32", "values": [3]}]}"#;
             let properties =
-                format!(r#"{{"@type": "neuroglancer_segment_properties", "inline": {words}}}"#);
-            put("s/p/info", properties.as_bytes());
+                format!(r#"{{"@type": "neuroglancer_segment_properties", "inline": {inline}}}"#);
+            write("s/p/info", properties.as_bytes());
             let mut skeleton: Vec<u8> = [2_u32, 1].iter().flat_map(|n| n.to_le_bytes()).collect();
             skeleton.extend([0_f32, 0.0, 0.0, 1.0, 0.0, 0.0].iter().flat_map(|x| x.to_le_bytes()));
             skeleton.extend([0_u32, 1].iter().flat_map(|n| n.to_le_bytes()));
-            put("s/7", &skeleton);
+            write("s/7", &skeleton);
             let options = ReadOptions::default();
             let reader = crate::read::open(Input::path(folder.path()), None, &options).unwrap();
             let names: Vec<_> = reader.header().object_fields.iter().map(|f| &*f.name).collect();

@@ -1,14 +1,14 @@
-//! Meshes of several levels of detail, in fragments of Draco.
+//! Multi-resolution meshes in Draco fragments.
 //!
 //! ```text
 //! ID.index    chunk_shape f32[3], grid_origin f32[3], num_lods u32, lod_scales f32[n], vertex_offsets f32[n][3],
 //!             num_fragments u32[n]; for each level: positions u32[3][k] (all x, all y, all z), sizes u32[k]
-//! ID          all fragments, level 0 first; in a shard right before the manifest
+//! ID          all fragments, level 0 first; in a shard they directly precede the manifest
 //! ```
 //!
-//! A place is `grid_origin + vertex_offsets + chunk_shape * 2^lod * (fragment + q / (2^bits - 1))`, then the transform,
-//! in 64 bits. One level is read, the finest unless another one is asked for; of an object that has fewer, its coarsest. Seams
-//! have equal places on both sides and are not joined.
+//! A position is `grid_origin + vertex_offsets + chunk_shape * 2^lod * (fragment + q / (2^bits - 1))` in `float64`, then
+//! transformed. One level is read: the one that the options select, or the coarsest of an object that has fewer levels.
+//! The default is the finest. Vertices on seams have equal positions on both sides and are not merged.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -22,7 +22,7 @@ use zvf_model::Kind;
 use super::folder::{Folder, bad};
 use super::fragments::{Fragment, Fragments, read_all};
 use super::shards::Sharding;
-use super::{Objects, Place, describe_objects, record, skeletons, u32_at};
+use super::{Location, Objects, describe_objects, push_record, skeletons, u32_at};
 use crate::ConvertError;
 use crate::draco::{Limits, Meaning, decode};
 use crate::read::roles::axes;
@@ -43,16 +43,16 @@ pub(super) fn open(
         let place = "info vertex_quantization_bits";
         return Err(bad(Class::OutOfBounds, place, "10 or 16", bits.to_string()).into());
     }
-    let transform = skeletons::transform(info)?.unwrap_or(skeletons::IDENTITY);
+    let transform = skeletons::parse_transform(info)?.unwrap_or(skeletons::IDENTITY);
     let objects = match Sharding::parse(info.get("sharding"), "info")? {
         Some(sharding) => Objects::list(folder, Some(sharding))?,
         None => {
             let ids = folder.list_ids(".index")?.into_iter();
-            let places = ids.map(|id| (id, Place::File(format!("{id}.index")))).collect();
-            Objects { folder: folder.clone(), sharding: None, places }
+            let locations = ids.map(|id| (id, Location::File(format!("{id}.index")))).collect();
+            Objects { folder: folder.clone(), sharding: None, locations }
         }
     };
-    let objects = objects.only(options.segments.as_deref())?;
+    let objects = objects.select(options.segments.as_deref())?;
     let mut header = Header::new(Kind::Mesh, axes(3), column(Dtype::FLOAT32, 3, Vec::new())?);
     if options.apply_space || transform == skeletons::IDENTITY {
         header = header.with_unit("nanometer");
@@ -66,23 +66,23 @@ pub(super) fn open(
         0 => "levels of detail but the finest".to_owned(),
         lod => format!("levels of detail but number {lod}"),
     });
-    record(&mut header, Some(info));
+    push_record(&mut header, Some(info));
     let ids: Vec<u64> = objects.ids().collect();
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
     let steps = if bits == 10 { 1023.0 } else { 65_535.0 };
     let (lod, notes) = (options.lod, Notes::default());
-    let is_noted = AtomicBool::new(false);
-    let source = MultiLod { objects, transform, steps, lod, notes: notes.clone(), is_noted };
+    let has_note = AtomicBool::new(false);
+    let source = MultiLod { objects, transform, steps, lod, notes: notes.clone(), has_note };
     Ok(read_all(header, source, last).with_notes(notes))
 }
 
-/// What a manifest says of one level.
+/// One level of a manifest.
 struct Manifest {
-    lod: usize,                      // the one that was asked for, or the coarsest
+    lod: usize,                      // the selected level, or the coarsest
     chunk_shape: [f64; 3],           // of the level
-    origin: [f64; 3],                // with the offset of the level
-    fragments: Vec<([u32; 3], u64)>, // place in the grid, bytes
-    before: u64,                     // bytes of finer levels
+    origin: [f64; 3],                // of the grid, plus the offset of the level
+    fragments: Vec<([u32; 3], u64)>, // grid cell, bytes
+    finer_bytes: u64,                // of the finer levels, which come first
     data_size: u64,                  // of all levels
 }
 
@@ -92,30 +92,30 @@ impl Manifest {
         let triple = |at: usize| [float(at), float(at + 4), float(at + 8)];
         let lods = u32_at(bytes, 24);
         let head = 28 + u128::from(lods) * 20;
-        let short = |wanted: u128| {
-            let expected = format!("at least {wanted} bytes");
+        let too_short = |min_bytes: u128| {
+            let expected = format!("at least {min_bytes} bytes");
             ConvertError::from(bad(Class::Truncated, name, expected, bytes.len().to_string()))
         };
         if bytes.len() < 28 || head > bytes.len() as u128 {
-            return Err(short(head.max(28)));
+            return Err(too_short(head.max(28)));
         }
         let lods = usize_from_u32(lods);
-        let wanted = usize_from_u32(lod).min(lods.saturating_sub(1)); // of none there is nothing
+        let selected = usize_from_u32(lod).min(lods.saturating_sub(1)); // 0 if there are no levels
         let (offsets, counts) = (28 + lods * 4, 28 + lods * 16);
         let mut at = 28 + lods * 20;
-        let (mut fragments, mut before, mut data_size) = (Vec::new(), 0_u64, 0_u64);
+        let (mut fragments, mut finer_bytes, mut data_size) = (Vec::new(), 0_u64, 0_u64);
         for lod in 0..lods {
             let count = u32_at(bytes, counts + lod * 4) as usize;
             let end = at as u128 + count as u128 * 16;
             if end > bytes.len() as u128 {
-                return Err(short(end));
+                return Err(too_short(end));
             }
             for n in 0..count {
                 let cell = [0, 1, 2].map(|axis| u32_at(bytes, at + (axis * count + n) * 4));
                 let size = u64::from(u32_at(bytes, at + (3 * count + n) * 4));
                 data_size += size; // at most a third of the manifest's bytes times 2^32
-                match lod.cmp(&wanted) {
-                    Less => before += size,
+                match lod.cmp(&selected) {
+                    Less => finer_bytes += size,
                     Equal => fragments.push((cell, size)),
                     Greater => {}
                 }
@@ -126,18 +126,18 @@ impl Manifest {
             let expected = format!("{at} bytes");
             return Err(bad(Class::Trailing, name, expected, bytes.len().to_string()).into());
         }
-        let scale = 2_f64.powi(i32::try_from(wanted).unwrap_or(i32::MAX));
+        let scale = 2_f64.powi(i32::try_from(selected).unwrap_or(i32::MAX));
         let (chunk_shape, mut origin) = (triple(0).map(|side| side * scale), triple(12));
         if lods > 0 {
-            let offset = triple(offsets + wanted * 12);
+            let offset = triple(offsets + selected * 12);
             origin = [0, 1, 2].map(|axis| origin[axis] + offset[axis]);
         }
-        Ok(Self { lod: wanted, chunk_shape, origin, fragments, before, data_size })
+        Ok(Self { lod: selected, chunk_shape, origin, fragments, finer_bytes, data_size })
     }
 }
 
-/// Where the bytes of a fragment are, and the box of its positions.
-struct Stretch {
+/// The location of a fragment, and the box of its positions.
+struct FragmentRange {
     key: String,
     start: u64,
     size: u64,
@@ -145,28 +145,28 @@ struct Stretch {
     shape: [f64; 3],
 }
 
-/// A folder of such meshes.
+/// A folder of multi-resolution meshes.
 struct MultiLod {
     objects: Objects,
     transform: [[f64; 4]; 3],
     steps: f64,
     lod: u32,
     notes: Notes,
-    is_noted: AtomicBool,
+    has_note: AtomicBool,
 }
 
 impl Fragments for MultiLod {
-    type Fragment = Stretch;
+    type Fragment = FragmentRange;
 
-    fn list(&self, object: usize) -> Result<Option<Vec<Stretch>>, ConvertError> {
+    fn list(&self, object: usize) -> Result<Option<Vec<FragmentRange>>, ConvertError> {
         let Some((id, name, bytes)) = self.objects.read(object)? else { return Ok(None) };
         let manifest = Manifest::parse(&name, &bytes, self.lod)?;
-        if manifest.lod < usize_from_u32(self.lod) && !self.is_noted.swap(true, Relaxed) {
+        if manifest.lod < usize_from_u32(self.lod) && !self.has_note.swap(true, Relaxed) {
             let lod = self.lod;
             self.notes.push(format!("no level of detail {lod} in object {id}: of it and others like it the coarsest is read"));
         }
-        let (key, mut start) = match self.objects.places.get(object) {
-            Some((_, Place::Shard(entry))) => {
+        let (key, mut start) = match self.objects.locations.get(object) {
+            Some((_, Location::Shard(entry))) => {
                 let start = entry.start.checked_sub(manifest.data_size);
                 let Some(start) = start else {
                     let expected = format!("{} bytes before the manifest", manifest.data_size);
@@ -177,12 +177,12 @@ impl Fragments for MultiLod {
             }
             _ => (id.to_string(), 0),
         };
-        let size = self.objects.folder.size(&key)?.unwrap_or(0); // no file has no bytes
+        let size = self.objects.folder.size(&key)?.unwrap_or(0); // a missing file counts as empty
         if start.checked_add(manifest.data_size).is_none_or(|end| end > size) {
             let expected = format!("{} bytes of fragments", manifest.data_size);
             return Err(bad(Class::Truncated, &key, expected, size.to_string()).into());
         }
-        start += manifest.before;
+        start += manifest.finer_bytes;
         let mut fragments = Vec::new();
         for (cell, size) in manifest.fragments {
             let origin = [0, 1, 2].map(|axis| {
@@ -190,15 +190,15 @@ impl Fragments for MultiLod {
             });
             if size > 0 {
                 let (key, shape) = (key.clone(), manifest.chunk_shape);
-                fragments.push(Stretch { key, start, size, origin, shape });
+                fragments.push(FragmentRange { key, start, size, origin, shape });
             }
             start += size;
         }
         Ok(Some(fragments))
     }
 
-    fn read(&self, stretch: &Stretch) -> Result<Fragment, ConvertError> {
-        let Stretch { key, start, size, origin, shape } = stretch;
+    fn read(&self, range: &FragmentRange) -> Result<Fragment, ConvertError> {
+        let FragmentRange { key, start, size, origin, shape } = range;
         let name = format!("{key}, fragment at byte {start}");
         let bytes = self.objects.folder.read_range(key, *start, *size)?;
         let limits = Limits::from_memory(self.objects.folder.memory());
@@ -215,7 +215,7 @@ impl Fragments for MultiLod {
             let found = values.width().to_string();
             return Err(bad(Class::BadShape, &name, "positions of three numbers", found).into());
         }
-        let mut places = Vec::with_capacity(values.len() * 12);
+        let mut bytes = Vec::with_capacity(values.len() * 12);
         for row in 0..values.len() {
             let stored = [0, 1, 2].map(|axis| {
                 let q = values.float(row, axis).unwrap_or(f64::NAN);
@@ -223,10 +223,10 @@ impl Fragments for MultiLod {
             });
             for [a, b, c, d] in self.transform {
                 let x = a * stored[0] + b * stored[1] + c * stored[2] + d;
-                places.extend_from_slice(&nearest_f32(x).to_le_bytes());
+                bytes.extend_from_slice(&nearest_f32(x).to_le_bytes());
             }
         }
-        let positions = column(Dtype::FLOAT32, 3, places)?;
+        let positions = column(Dtype::FLOAT32, 3, bytes)?;
         let corners = stream.faces.unwrap_or_default().into_iter().flatten().collect();
         Ok(Fragment { name, positions, corners })
     }

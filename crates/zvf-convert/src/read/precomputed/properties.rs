@@ -1,4 +1,4 @@
-//! Properties of segments: text, tags and numbers, in the `info` of a folder of their own.
+//! Segment properties: text, tags and numbers from the `info` of their folder.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ use crate::ConvertError;
 use crate::read::Header;
 use crate::read::values::column;
 
-/// A column for each property, one row for each of `ids`.
-pub(super) fn segment_fields(
+/// Builds a field for each property, with one row for each of `ids`.
+pub(super) fn build_segment_fields(
     ids: &[u64],
     info: &Map<String, Json>,
     header: &mut Header,
@@ -23,9 +23,9 @@ pub(super) fn segment_fields(
         header.left_out.push("segment properties that are not inline".to_owned());
         return Ok(Vec::new());
     };
-    let own = inline.get("ids").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    let property_ids = inline.get("ids").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     let mut row_of = HashMap::new();
-    for (row, id) in own.iter().enumerate() {
+    for (row, id) in property_ids.iter().enumerate() {
         let Some(id) = id.as_str().and_then(parse_id) else {
             let expected = "ids as decimal texts";
             return Err(bad(Class::Encoding, place, expected, id.to_string()).into());
@@ -40,8 +40,8 @@ pub(super) fn segment_fields(
         let id = text("id").unwrap_or_default();
         let place = format!("{place}, property {id:?}");
         let values = property.get("values").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
-        if values.len() != own.len() {
-            let expected = format!("{} values", own.len());
+        if values.len() != property_ids.len() {
+            let expected = format!("{} values", property_ids.len());
             return Err(
                 bad(Class::CountMismatch, &place, expected, values.len().to_string()).into()
             );
@@ -80,7 +80,7 @@ pub(super) fn segment_fields(
     Ok(fields)
 }
 
-/// Texts as codes of what they are.
+/// Builds a categorical field of texts; -1 is the code of a missing one.
 fn text_field<'a>(
     name: &str,
     texts: impl Iterator<Item = Option<&'a str>>,
@@ -108,14 +108,14 @@ fn number_field<'a>(
     place: &str,
 ) -> Result<Field, ConvertError> {
     let data_type = property.get("data_type").and_then(Json::as_str).unwrap_or_default();
-    let Some(dtype) = property_type(data_type).map(|(dtype, _)| dtype) else {
+    let Some(dtype) = parse_property_type(data_type).map(|(dtype, _)| dtype) else {
         let expected = "uint8 to int32, or float32";
         return Err(bad(Class::BadTag, place, expected, format!("{data_type:?}")).into());
     };
     let mut bytes = Vec::new();
     for value in values {
         match value.filter(|value| !value.is_null()) {
-            None => push_absent(dtype, &mut bytes),
+            None => push_fill_value(dtype, &mut bytes),
             Some(value) => push_number(dtype, value, &mut bytes).ok_or_else(|| {
                 bad(
                     Class::OutOfBounds,
@@ -129,7 +129,7 @@ fn number_field<'a>(
     Ok(Field::new(name, column(dtype, 1, bytes)?))
 }
 
-/// Adds a number; nothing where the type does not hold it.
+/// Appends a number. Returns `None` if it does not fit the type.
 #[expect(clippy::as_conversions, reason = "sizes of these types are at most 4")]
 fn push_number(dtype: Dtype, value: &Json, to: &mut Vec<u8>) -> Option<()> {
     let number = value.as_f64()?;
@@ -137,25 +137,24 @@ fn push_number(dtype: Dtype, value: &Json, to: &mut Vec<u8>) -> Option<()> {
         to.extend(num::nearest_f32(number).to_le_bytes());
         return Some(());
     }
-    let (least, most) = integer_range(dtype);
-    let whole = num::floor_i64(number).filter(|_| number.fract() == 0.0)?;
-    let whole = Some(whole).filter(|whole| (least..=most).contains(whole))?;
-    to.extend(whole.to_le_bytes().iter().take(dtype.size as usize));
+    let (min, max) = integer_range(dtype);
+    let integer = num::floor_i64(number).filter(|_| number.fract() == 0.0)?;
+    let integer = Some(integer).filter(|integer| (min..=max).contains(integer))?;
+    to.extend(integer.to_le_bytes().iter().take(dtype.size as usize));
     Some(())
 }
 
-/// Adds what stands for a number that is not there, as attributes of objects have it: NaN, or the number at the end of the
-/// range that is used least.
-fn push_absent(dtype: Dtype, to: &mut Vec<u8>) {
-    let (least, most) = integer_range(dtype);
+/// Appends the fill value of a missing object attribute: NaN, the minimum of a signed or the maximum of an unsigned type.
+fn push_fill_value(dtype: Dtype, to: &mut Vec<u8>) {
+    let (min, max) = integer_range(dtype);
     match dtype.kind {
         DtypeKind::Float => to.extend(f32::NAN.to_le_bytes()),
-        DtypeKind::Int => to.extend(least.to_le_bytes().iter().take(dtype.size as usize)),
-        _ => to.extend(most.to_le_bytes().iter().take(dtype.size as usize)),
+        DtypeKind::Int => to.extend(min.to_le_bytes().iter().take(dtype.size as usize)),
+        _ => to.extend(max.to_le_bytes().iter().take(dtype.size as usize)),
     }
 }
 
-/// The smallest and the largest number of a type of at most 32 bits.
+/// Returns the minimum and the maximum of an integer type of at most 32 bits.
 fn integer_range(dtype: Dtype) -> (i64, i64) {
     let bits = dtype.size * 8;
     match dtype.kind {
@@ -164,8 +163,8 @@ fn integer_range(dtype: Dtype) -> (i64, i64) {
     }
 }
 
-/// The type and the width of a property by its name.
-pub(super) fn property_type(name: &str) -> Option<(Dtype, u32)> {
+/// Parses the type name of a property into a type and a width.
+pub(super) fn parse_property_type(name: &str) -> Option<(Dtype, u32)> {
     let (name, width) = match name {
         "rgb" => ("uint8", 3),
         "rgba" => ("uint8", 4),
@@ -182,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_is_not_there_is_absent_and_one_that_does_not_fit_is_refused() {
+    fn fills_missing_numbers_and_refuses_numbers_out_of_range() {
         let read = |data_type: &str, values: &[Json]| {
             let property = json!({"data_type": data_type});
             let values = values.iter().map(Some).chain([None]);

@@ -1,13 +1,13 @@
-//! Many small files in few: the shards of a precomputed folder.
+//! Shards of a precomputed folder: many small files packed into few.
 //!
 //! ```text
-//! HEX.shard    2^minishard_bits x (start, end) u64, from the end of this table on: where the index of each is
-//! index        u64[3][n]: ids as differences, starts as differences from the end before, sizes
+//! HEX.shard    2^minishard_bits x (start, end) u64: the range of each index, relative to the end of this table
+//! index        u64[3][n]: ids (delta encoded), starts (relative to the previous end), sizes
 //! ```
 //!
-//! The number of a shard and of a minishard are bits of a hash of the id. Nothing is said of the order in a file,
-//! so only offsets are followed. An id that lies in a minishard that is not its own is refused: who looks it up
-//! would find something else.
+//! The numbers of the shard and the minishard are bits of a hash of the id. The order of the parts in a file is
+//! unspecified, so only offsets are followed. An id in a wrong minishard is refused, because a lookup by id would not
+//! find it.
 
 use serde_json::Value as Json;
 use zvf_format::Class;
@@ -16,7 +16,7 @@ use zvf_format::num::usize_from_u32;
 use super::folder::{Folder, bad, gunzip};
 use crate::ConvertError;
 
-/// How ids lead to shards.
+/// The mapping of ids to shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharding {
     preshift_bits: u32,
@@ -27,9 +27,9 @@ pub(crate) struct Sharding {
     data_is_gzip: bool,
 }
 
-/// Where something is.
+/// The location of an object in a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct ShardEntry {
     pub(super) id: u64,
     pub(super) key: String,
     pub(super) start: u64,
@@ -37,8 +37,8 @@ pub(super) struct Entry {
 }
 
 impl Sharding {
-    /// Hashed ids, so many bits of the hash for shards and for minishards, nothing compressed.
-    pub(crate) const fn hashed(shard_bits: u32, minishard_bits: u32) -> Self {
+    /// Creates a mapping by a hash of the id, without compression.
+    pub(crate) const fn from_bits(shard_bits: u32, minishard_bits: u32) -> Self {
         Self {
             preshift_bits: 0,
             is_hashed: true,
@@ -49,7 +49,7 @@ impl Sharding {
         }
     }
 
-    /// How `info` says so.
+    /// Returns the JSON of `info`.
     pub(crate) fn to_json(self) -> Json {
         let encoding = |is_gzip: bool| if is_gzip { "gzip" } else { "raw" };
         serde_json::json!({
@@ -63,7 +63,7 @@ impl Sharding {
         })
     }
 
-    /// What `info` says; nothing where it says nothing.
+    /// Parses the JSON of `info`. Returns `None` if it is null or missing.
     pub(super) fn parse(value: Option<&Json>, place: &str) -> Result<Option<Self>, ConvertError> {
         let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
         let place = format!("{place}.sharding");
@@ -125,28 +125,28 @@ impl Sharding {
         Ok(Some(sharding))
     }
 
-    /// How many minishards a shard has.
-    pub(crate) const fn minishards(&self) -> u64 {
+    /// Returns the number of minishards of a shard.
+    pub(crate) const fn minishard_count(&self) -> u64 {
         1 << self.minishard_bits
     }
 
-    /// The shard and the minishard of an id.
+    /// Returns the shard and the minishard of an id.
     pub(crate) fn locate(&self, id: u64) -> (u64, u64) {
         let shifted = id.checked_shr(self.preshift_bits).unwrap_or(0); // a shift by 64 leaves no bits
-        let hash = if self.is_hashed { murmur(shifted) } else { shifted };
+        let hash = if self.is_hashed { hash_murmur3(shifted) } else { shifted };
         let mask = |bits: u32| if bits >= 64 { u64::MAX } else { (1_u64 << bits) - 1 };
         let rest = hash.checked_shr(self.minishard_bits).unwrap_or(0); // as above
         (rest & mask(self.shard_bits), hash & mask(self.minishard_bits))
     }
 
-    /// The name of a shard.
+    /// Returns the file name of a shard.
     pub(crate) fn file_name(&self, shard: u64) -> String {
         let digits = usize_from_u32(self.shard_bits.div_ceil(4).max(1));
         format!("{shard:0digits$x}.shard")
     }
 
-    /// Everything in the shards of `folder`, by id.
-    pub(super) fn list(&self, folder: &Folder) -> Result<Vec<Entry>, ConvertError> {
+    /// Lists the objects in the shards of `folder` in order of id.
+    pub(super) fn list(&self, folder: &Folder) -> Result<Vec<ShardEntry>, ConvertError> {
         let mut entries = Vec::new();
         for name in folder.list()? {
             let Some(hex) = name.strip_suffix(".shard") else { continue };
@@ -157,10 +157,10 @@ impl Sharding {
             }
             self.list_shard(folder, &name, shard, &mut entries)?;
         }
-        entries.sort_by_key(|entry: &Entry| entry.id);
-        if let Some([_, twice]) = entries.array_windows().find(|[a, b]| a.id == b.id) {
+        entries.sort_by_key(|entry: &ShardEntry| entry.id);
+        if let Some([_, entry]) = entries.array_windows().find(|[a, b]| a.id == b.id) {
             return Err(
-                bad(Class::Duplicate, &twice.key, "each id once", twice.id.to_string()).into()
+                bad(Class::Duplicate, &entry.key, "each id once", entry.id.to_string()).into()
             );
         }
         Ok(entries)
@@ -171,9 +171,9 @@ impl Sharding {
         folder: &Folder,
         name: &str,
         shard: u64,
-        to: &mut Vec<Entry>,
+        to: &mut Vec<ShardEntry>,
     ) -> Result<(), ConvertError> {
-        let size = folder.size(name)?.unwrap_or(0); // no file has no bytes
+        let size = folder.size(name)?.unwrap_or(0); // a missing file counts as empty
         let table_size = 16_u64 << self.minishard_bits;
         if table_size > size {
             let expected = format!("a table of {table_size} bytes");
@@ -221,14 +221,18 @@ impl Sharding {
                     let expected = format!("ids of it; {id} is of {shard}, minishard {minishard}");
                     return Err(bad(Class::InvalidKey, &place, expected, id.to_string()).into());
                 }
-                to.push(Entry { id, key: name.to_owned(), start: begin, size: len });
+                to.push(ShardEntry { id, key: name.to_owned(), start: begin, size: len });
             }
         }
         Ok(())
     }
 
-    /// The bytes of an entry.
-    pub(super) fn read(&self, folder: &Folder, entry: &Entry) -> Result<Vec<u8>, ConvertError> {
+    /// Reads the bytes of an object.
+    pub(super) fn read(
+        &self,
+        folder: &Folder,
+        entry: &ShardEntry,
+    ) -> Result<Vec<u8>, ConvertError> {
         let bytes = folder.read_range(&entry.key, entry.start, entry.size)?;
         if !self.data_is_gzip {
             return Ok(bytes);
@@ -237,8 +241,8 @@ impl Sharding {
     }
 }
 
-/// The low 64 bits of `MurmurHash3_x86_128` with seed 0 over the 8 bytes of a number.
-fn murmur(number: u64) -> u64 {
+/// Returns the low 64 bits of `MurmurHash3_x86_128` with seed 0 over the 8 bytes of a number.
+fn hash_murmur3(number: u64) -> u64 {
     let bytes = number.to_le_bytes();
     let word =
         |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -275,14 +279,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_those_of_the_reference() {
+    fn hashes_like_the_reference() {
         for (number, hash) in [
             (0, 0x4772_b084_e028_ae41),
             (1, 0xe8bd_67d6_16d4_ce9a),
             ((1 << 40) + 7, 0xf6b2_42e1_df65_37b4),
             ((1 << 63) + 9, 0x9efb_f4e7_8071_b6a9),
         ] {
-            assert_eq!(murmur(number), hash, "{number}");
+            assert_eq!(hash_murmur3(number), hash, "{number}");
         }
     }
 }

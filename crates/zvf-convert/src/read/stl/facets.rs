@@ -1,4 +1,4 @@
-//! The triangles of an STL file, one after the other.
+//! Parser of the triangles of an STL file.
 
 use zvf_format::Class;
 use zvf_format::num::to_u64;
@@ -15,12 +15,12 @@ pub(super) struct Facet {
     pub(super) normal: [f32; 3],
     pub(super) corners: [[f32; 3]; 3],
     pub(super) attribute: u16,
-    /// Which solid of the file, from 0.
+    /// The index of its solid in the file.
     pub(super) solid: usize,
 }
 
 impl Facet {
-    /// Whether the stored normal is more than a degree off that of the corners; not where one of them is none.
+    /// Returns whether the stored normal differs by more than a degree from that of the corners, where both exist.
     pub(super) fn normal_differs(&self) -> bool {
         let [a, b, c] = self.corners.map(|corner| corner.map(f64::from));
         let [u, v] = [b, c].map(|end| [end[0] - a[0], end[1] - a[1], end[2] - a[2]]);
@@ -29,26 +29,27 @@ impl Facet {
         let stored = self.normal.map(f64::from);
         let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
         let lengths = (dot(computed, computed) * dot(stored, stored)).sqrt();
-        lengths.is_normal() && dot(computed, stored) < COS_OF_A_DEGREE * lengths
+        lengths.is_normal() && dot(computed, stored) < COS_1_DEGREE * lengths
     }
 }
 
-/// Triangles in the course of being read.
+/// A parser of triangles.
 pub(super) enum Facets {
-    Binary { bytes: Bytes, left: u32, name: String },
+    Binary { bytes: Bytes, remaining: u32, name: String },
     Text(Box<TextFacets>),
 }
 
 impl Facets {
-    /// Begins to read `bytes`, which are `length`.
+    /// Opens `bytes`, whose number is `length`.
     pub(super) fn open(mut bytes: Bytes, length: u64) -> Result<Self, ConvertError> {
         let start = bytes.peek()?;
         let count = start.get(80..84).and_then(|count| count.try_into().ok());
         let count = count.map(u32::from_le_bytes);
-        let fits = count.is_some_and(|count| length == HEADER + u64::from(count) * FACET);
+        let is_binary =
+            count.is_some_and(|count| length == HEADER_BYTES + u64::from(count) * FACET_BYTES);
         let head = start.get(..start.len().min(512)).unwrap_or(start);
-        let solid = begins_with_solid(head) && !head.contains(&0);
-        if !fits && solid {
+        let is_text = begins_with_solid(head) && !head.contains(&0);
+        if !is_binary && is_text {
             return Ok(Self::Text(Box::new(TextFacets::new(Lines::new_lossy(bytes)))));
         }
         let Some(count) = count else {
@@ -56,14 +57,14 @@ impl Facets {
             let found = length.to_string();
             return Err(bytes.bad(Class::Truncated, Place::Byte(length), expected, found).into());
         };
-        if !fits {
-            let held = length.saturating_sub(HEADER) / FACET;
-            let class = match held < u64::from(count) {
+        if !is_binary {
+            let available = length.saturating_sub(HEADER_BYTES) / FACET_BYTES;
+            let class = match available < u64::from(count) {
                 true => Class::Truncated,
                 false => Class::Trailing,
             };
-            let expected = format!("{} bytes of {count} triangles", u64::from(count) * FACET);
-            let found = format!("{} bytes", length.saturating_sub(HEADER));
+            let expected = format!("{} bytes of {count} triangles", u64::from(count) * FACET_BYTES);
+            let found = format!("{} bytes", length.saturating_sub(HEADER_BYTES));
             return Err(bytes.bad(class, Place::Byte(80), expected, found).into());
         }
         let mut header = [0; 84];
@@ -71,21 +72,21 @@ impl Facets {
         let text = header.get(..80).unwrap_or_default();
         let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(text).trim().to_owned();
-        Ok(Self::Binary { bytes, left: count, name })
+        Ok(Self::Binary { bytes, remaining: count, name })
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Facet>, ConvertError> {
         match self {
             Self::Text(text) => text.next(),
-            Self::Binary { left: 0, .. } => Ok(None),
-            Self::Binary { bytes, left, .. } => {
-                *left -= 1;
+            Self::Binary { remaining: 0, .. } => Ok(None),
+            Self::Binary { bytes, remaining, .. } => {
+                *remaining -= 1;
                 read_facet(bytes).map(Some)
             }
         }
     }
 
-    /// The names of all solids, once all facets were read.
+    /// Returns the names of all solids, after all facets were read.
     pub(super) fn into_names(self) -> Vec<String> {
         match self {
             Self::Binary { name, .. } => vec![name],
@@ -124,47 +125,47 @@ fn begins_with_solid(start: &[u8]) -> bool {
     start.get(..5).is_some_and(|word| word.eq_ignore_ascii_case(b"solid"))
 }
 
-/// The words of a text file.
+/// A parser of a text file, word by word.
 pub(super) struct TextFacets {
     lines: Lines,
     line: String,
-    at: usize, // bytes of the line taken
+    at: usize, // parsed bytes of the line
     names: Vec<String>,
-    inside: bool, // a solid that did not end
+    in_solid: bool, // whether the last solid did not end yet
 }
 
 impl TextFacets {
     const fn new(lines: Lines) -> Self {
-        Self { lines, line: String::new(), at: 0, names: Vec::new(), inside: false }
+        Self { lines, line: String::new(), at: 0, names: Vec::new(), in_solid: false }
     }
 
     fn next(&mut self) -> Result<Option<Facet>, ConvertError> {
         loop {
-            if !self.inside {
+            if !self.in_solid {
                 if !self.advance()? {
                     return Ok(None);
                 }
                 self.expect("solid", Class::Encoding)?;
-                let name = self.rest_of_line();
+                let name = self.take_rest_of_line();
                 self.names.push(name);
-                self.inside = true;
+                self.in_solid = true;
             }
-            if self.is_next("endsolid")? {
-                self.rest_of_line();
-                self.inside = false;
+            if self.take_word("endsolid")? {
+                self.take_rest_of_line();
+                self.in_solid = false;
                 continue;
             }
-            return self.facet().map(Some);
+            return self.parse_facet().map(Some);
         }
     }
 
-    fn facet(&mut self) -> Result<Facet, ConvertError> {
+    fn parse_facet(&mut self) -> Result<Facet, ConvertError> {
         self.expect("facet", Class::Encoding)?;
         self.expect("normal", Class::Encoding)?;
         let mut normal = [f32::NAN; 3];
         for x in &mut normal {
             let word = self.next_word()?;
-            // Normals are not kept: one that is no number does no harm.
+            // Normals are only compared, so an invalid one is ignored.
             *x = self.line.get(word).and_then(|word| word.parse().ok()).unwrap_or(f32::NAN);
         }
         self.expect("outer", Class::Encoding)?;
@@ -173,7 +174,7 @@ impl TextFacets {
         for corner in &mut corners {
             self.expect("vertex", Class::BadShape)?;
             for x in corner {
-                *x = self.coordinate()?;
+                *x = self.parse_coordinate()?;
             }
         }
         self.expect("endloop", Class::BadShape)?;
@@ -182,7 +183,7 @@ impl TextFacets {
         Ok(Facet { normal, corners, attribute: 0, solid })
     }
 
-    fn coordinate(&mut self) -> Result<f32, ConvertError> {
+    fn parse_coordinate(&mut self) -> Result<f32, ConvertError> {
         let word = self.next_word()?;
         let word = self.line.get(word).unwrap_or_default();
         let (class, found) = match word.parse::<f32>() {
@@ -193,40 +194,40 @@ impl TextFacets {
         Err(self.lines.bad(class, "a finite coordinate", found).into())
     }
 
-    /// Takes the word `wanted`, in any case.
+    /// Takes the word `wanted`, in any case, or fails with an error of `class`.
     fn expect(&mut self, wanted: &str, class: Class) -> Result<(), ConvertError> {
         let word = self.next_word()?;
         let word = self.line.get(word).unwrap_or_default();
         if word.eq_ignore_ascii_case(wanted) {
             return Ok(());
         }
-        let is_begun =
+        let is_prefix =
             wanted.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
         let found = quote_start(word);
-        if is_begun && !self.advance()? {
-            return Err(self.cut());
+        if is_prefix && !self.advance()? {
+            return Err(self.truncated());
         }
         Err(self.lines.bad(class, format!("the word {wanted}"), found).into())
     }
 
-    /// Whether the next word is `wanted`; it is taken where it is.
-    fn is_next(&mut self, wanted: &str) -> Result<bool, ConvertError> {
+    /// Takes the next word where it is `wanted`, and returns whether it was.
+    fn take_word(&mut self, wanted: &str) -> Result<bool, ConvertError> {
         if !self.advance()? {
-            return Err(self.cut());
+            return Err(self.truncated());
         }
         let rest = self.line.get(self.at..).unwrap_or_default();
         let word = rest.split_ascii_whitespace().next().unwrap_or_default();
-        let found = word.eq_ignore_ascii_case(wanted);
-        if found {
+        let is_wanted = word.eq_ignore_ascii_case(wanted);
+        if is_wanted {
             self.at += word.len();
         }
-        Ok(found)
+        Ok(is_wanted)
     }
 
-    /// Where the next word of the line is; it is taken.
+    /// Takes the next word, and returns its range in the line.
     fn next_word(&mut self) -> Result<std::ops::Range<usize>, ConvertError> {
         if !self.advance()? {
-            return Err(self.cut());
+            return Err(self.truncated());
         }
         let rest = self.line.get(self.at..).unwrap_or_default();
         let length = rest.bytes().position(|byte| byte.is_ascii_whitespace());
@@ -235,13 +236,13 @@ impl TextFacets {
         Ok(start..self.at)
     }
 
-    fn rest_of_line(&mut self) -> String {
+    fn take_rest_of_line(&mut self) -> String {
         let rest = self.line.get(self.at..).unwrap_or_default().trim().to_owned();
         self.at = self.line.len();
         rest
     }
 
-    /// Goes to the next word; whether there is one.
+    /// Skips to the next word, and returns whether there is one.
     fn advance(&mut self) -> Result<bool, ConvertError> {
         loop {
             let rest = self.line.get(self.at..).unwrap_or_default();
@@ -257,13 +258,13 @@ impl TextFacets {
         }
     }
 
-    fn cut(&self) -> ConvertError {
+    fn truncated(&self) -> ConvertError {
         self.lines.bad(Class::Truncated, "the end of the solid", "the end of the file").into()
     }
 }
 
 /// Bytes before the triangles of a binary file.
-const HEADER: u64 = 84;
+const HEADER_BYTES: u64 = 84;
 /// Bytes of a triangle.
-const FACET: u64 = 50;
-const COS_OF_A_DEGREE: f64 = 0.999_847_695_156_391_3;
+const FACET_BYTES: u64 = 50;
+const COS_1_DEGREE: f64 = 0.999_847_695_156_391_3;

@@ -1,4 +1,4 @@
-//! STL: triangles, each with its corners.
+//! Reader of STL: triangles, each with its corners.
 //!
 //! ```text
 //! binary   80 bytes of header, u32 count, then 50 bytes a triangle: normal, three corners, u16 attribute
@@ -8,8 +8,8 @@
 //! A file of exactly 84 + 50 x count bytes is binary, whatever its header says. Each solid is an object. Corners
 //! of equal bits become one vertex within a solid, in the order of first use, unless
 //! [`ReadOptions::weld`] is off. The file is read twice: normals are left out, and the first pass counts those
-//! that do not follow from the corners; attribute bytes become an attribute of faces where one is not 0.
-//! What is held is the table of vertices of one solid.
+//! that differ from the corners; attribute bytes become an attribute of faces where one is not 0.
+//! Memory holds the hash table of the vertices of one solid.
 
 mod facets;
 
@@ -42,20 +42,20 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         return Err(bad.into());
     }
     let source = Source::new(bytes, options)?;
-    let seen = Seen::scan(source.open()?)?;
+    let summary = FileSummary::scan(source.open()?)?;
     let mut vertices = empty_vertices(kind);
-    let fields = if seen.attributes && kind == Kind::Mesh {
+    let fields = if summary.has_attributes && kind == Kind::Mesh {
         vec![NamedValues::new("attribute_byte_count", UINT16, 1)]
     } else {
         Vec::new()
     };
-    let names = text_field("name", &seen.names)?;
+    let names = text_field("name", &summary.names)?;
     let header = Header {
         object_fields: vec![names.with_column(names.column.slice(0..0))],
         elements: (kind == Kind::Mesh)
             .then(|| empty_all(&fields).map(|fields| ElementHeader { width: Some(3), fields }))
             .transpose()?,
-        left_out: seen.left_out(kind),
+        left_out: summary.list_left_out(kind),
         ..vertices.header(axes(3))?
     };
     let mut pieces = Pieces {
@@ -64,16 +64,16 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         vertices,
         corners: Corners::new(Polygons::Same),
         fields,
-        welded: options.weld.then(FxHashMap::default),
-        recent: [NO_VERTEX; 3],
-        max_welded: usize::try_from(options.memory / WELDED_VERTEX_BYTES).unwrap_or(usize::MAX),
-        count: 0,
+        vertex_by_bits: options.weld.then(FxHashMap::default),
+        last_facet: [NO_VERTEX; 3],
+        max_vertices: usize::try_from(options.memory / WELDED_VERTEX_BYTES).unwrap_or(usize::MAX),
+        vertex_count: 0,
         solid: 0,
         batch_rows: options.batch_rows.max(1),
         names: Some(names),
-        ended: false,
+        is_at_end: false,
     };
-    Ok(Reader::from_steps(header, move || pieces.step()))
+    Ok(Reader::from_steps(header, move || pieces.next_piece()))
 }
 
 fn empty_vertices(kind: Kind) -> Vertices {
@@ -105,36 +105,36 @@ impl Source {
                 (Bytes::new(Box::new(std::io::Cursor::new(Arc::clone(all))), None), length)
             }
         };
-        bytes.is(Format::Stl);
+        bytes.set_format(Format::Stl);
         Facets::open(bytes, length)
     }
 }
 
-/// What a first pass over a file finds.
+/// The results of the first pass over a file.
 #[derive(Debug, Default)]
-struct Seen {
+struct FileSummary {
     names: Vec<String>,
-    attributes: bool,
-    normals: u64, // that differ from the winding
+    has_attributes: bool,
+    differing_normals: u64, // from the winding
 }
 
-impl Seen {
+impl FileSummary {
     fn scan(mut facets: Facets) -> Result<Self, ConvertError> {
-        let mut seen = Self::default();
+        let mut summary = Self::default();
         while let Some(facet) = facets.next()? {
-            seen.attributes |= facet.attribute != 0;
-            seen.normals += u64::from(facet.normal_differs());
+            summary.has_attributes |= facet.attribute != 0;
+            summary.differing_normals += u64::from(facet.normal_differs());
         }
-        seen.names = facets.into_names();
-        Ok(seen)
+        summary.names = facets.into_names();
+        Ok(summary)
     }
 
-    fn left_out(&self, kind: Kind) -> Vec<String> {
+    fn list_left_out(&self, kind: Kind) -> Vec<String> {
         let mut all = Vec::new();
-        if self.normals > 0 {
+        if self.differing_normals > 0 {
             all.push(format!(
                 "{} normals that differ from the winding of their faces by more than a degree",
-                self.normals
+                self.differing_normals
             ));
         }
         if kind == Kind::PointCloud {
@@ -144,32 +144,32 @@ impl Seen {
     }
 }
 
-/// A file in the course of being read.
+/// The pieces of a file.
 struct Pieces {
     facets: Facets,
     kind: Kind,
     vertices: Vertices,
     corners: Corners,
     fields: Vec<NamedValues>,
-    welded: Option<FxHashMap<[u32; 3], i64>>, // the vertices of this solid by their bits
-    recent: [KeyedVertex; 3], // those of the facet before, which often has an edge in common
-    max_welded: usize,
-    count: i64, // vertices so far
+    vertex_by_bits: Option<FxHashMap<[u32; 3], i64>>, // of this solid
+    last_facet: [KeyedVertex; 3], // the vertices of the last facet, which often shares an edge
+    max_vertices: usize,          // of a solid
+    vertex_count: i64,            // of all solids so far
     solid: usize,
     batch_rows: usize,
     names: Option<Field>,
-    ended: bool,
+    is_at_end: bool,
 }
 
 impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
-        while !self.ended
+    fn next_piece(&mut self) -> Result<Option<Piece>, ConvertError> {
+        while !self.is_at_end
             && self.vertices.rows() < self.batch_rows
             && self.corners.rows() < self.batch_rows
         {
             match self.facets.next()? {
                 Some(facet) => self.push_facet(&facet)?,
-                None => self.ended = true,
+                None => self.is_at_end = true,
             }
         }
         if self.vertices.rows() > 0 {
@@ -186,15 +186,15 @@ impl Pieces {
     fn push_facet(&mut self, facet: &Facet) -> Result<(), ConvertError> {
         if facet.solid != self.solid {
             self.solid = facet.solid;
-            self.recent = [NO_VERTEX; 3];
-            if let Some(welded) = &mut self.welded {
-                welded.clear();
+            self.last_facet = [NO_VERTEX; 3];
+            if let Some(vertex_by_bits) = &mut self.vertex_by_bits {
+                vertex_by_bits.clear();
             }
         }
         let [a, b, c] = facet.corners;
-        self.recent = [self.find_vertex(a)?, self.find_vertex(b)?, self.find_vertex(c)?];
+        self.last_facet = [self.find_vertex(a)?, self.find_vertex(b)?, self.find_vertex(c)?];
         if self.kind == Kind::Mesh {
-            self.corners.push_triangle(self.recent.map(|(_, vertex)| vertex));
+            self.corners.push_triangle(self.last_facet.map(|(_, vertex)| vertex));
             for field in &mut self.fields {
                 field.values.push_bytes(&facet.attribute.to_le_bytes());
             }
@@ -202,43 +202,43 @@ impl Pieces {
         Ok(())
     }
 
-    /// The vertex at `corner`, a new one where there is none yet.
+    /// Returns the vertex at `corner`, and adds a new one where there is none.
     fn find_vertex(&mut self, corner: [f32; 3]) -> Result<KeyedVertex, ConvertError> {
         let bits = corner.map(|x| if x == 0.0 { 0 } else { x.to_bits() });
-        if let Some(welded) = &mut self.welded {
-            if let Some(known) = self.recent.iter().find(|(other, _)| *other == bits) {
-                return Ok(*known);
+        if let Some(vertex_by_bits) = &mut self.vertex_by_bits {
+            if let Some(vertex) = self.last_facet.iter().find(|(other, _)| *other == bits) {
+                return Ok(*vertex);
             }
-            if let Some(vertex) = welded.get(&bits) {
+            if let Some(vertex) = vertex_by_bits.get(&bits) {
                 return Ok((bits, *vertex));
             }
-            if welded.len() >= self.max_welded {
-                let expected = format!("at most {} vertices in a solid", self.max_welded);
+            if vertex_by_bits.len() >= self.max_vertices {
+                let expected = format!("at most {} vertices in a solid", self.max_vertices);
                 let place = Place::Named(format!("solid {}", self.solid));
                 let bad =
                     BadInput::new(Class::LimitExceeded, "STL", place, expected, "more of them");
                 let hint = "allow more memory, or do not weld vertices";
                 return Err(bad.with_hint(hint).into());
             }
-            welded.insert(bits, self.count);
+            vertex_by_bits.insert(bits, self.vertex_count);
         }
         for x in corner {
             self.vertices.positions.push_bytes(&x.to_le_bytes());
         }
         let solid = i64::try_from(self.solid).unwrap_or(i64::MAX);
         self.vertices.end_row(Some(ObjectId(solid)), 0);
-        let vertex = self.count;
-        self.count += 1;
+        let vertex = self.vertex_count;
+        self.vertex_count += 1;
         Ok((bits, vertex))
     }
 }
 
-/// The bits of a place, and the vertex there.
+/// The bits of a position, and its vertex.
 type KeyedVertex = ([u32; 3], i64);
 
-/// Bits that no corner has: coordinates are finite.
+/// A key that no corner has, since coordinates are finite.
 const NO_VERTEX: KeyedVertex = ([u32::MAX; 3], 0);
-/// Memory of a vertex in the table.
+/// Memory of a vertex in the hash table.
 const WELDED_VERTEX_BYTES: u64 = 48;
 
 #[cfg(test)]
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn corners_may_stay_apart() {
+    fn keeps_corners_apart_without_welding() {
         let path = golden::folder("stl").join("ascii.stl");
         let options = ReadOptions { weld: false, ..ReadOptions::default() };
         let read = golden::Collected::read(&path, &options).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_too_large_is_refused() {
+    fn refuses_a_hash_table_beyond_the_memory_limit() {
         let path = golden::folder("stl").join("ascii.stl");
         let options = ReadOptions { memory: 5 * WELDED_VERTEX_BYTES, ..ReadOptions::default() };
         let error = golden::Collected::read(&path, &options).unwrap_err();

@@ -1,15 +1,15 @@
-//! `FreeSurfer`: surfaces, values, labels of all vertices and of some, all big-endian or text.
+//! Reader of `FreeSurfer`: surfaces, values, labels of all vertices or of some, all big-endian or text.
 //!
 //! ```text
 //! ff ff fe   note LF LF, i32 vertices, i32 faces, f32 positions, i32 faces; then tags of a volume
-//! ff ff ff   i24 vertices, i24 quadrangles, i16 hundredths of mm, i24 corners: an old surface
+//! ff ff ff   i24 vertices, i24 quadrangles, i16 hundredths of mm, i24 corners: the old format of a surface
 //! ff ff ff   i32 vertices, i32 faces, i32 1, f32 values
 //! .annot     i32 n, n pairs (vertex, colour), i32 1, table of colours
 //! .label     text: a comment, a count, lines of vertex x y z value
 //! ```
 //!
 //! Quadrangles are two triangles, split by the parity of their first vertex. Positions are those of the surface
-//! (tkr-RAS); `c_ras`, the way to the scanner, is in the header record. A label becomes an attribute that is 1
+//! (tkr-RAS); `c_ras`, the offset to the scanner, is in the header record. A label becomes an attribute that is 1
 //! inside, and its values.
 
 use serde_json::{Map, Value as Json, json};
@@ -17,7 +17,7 @@ use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
-use super::{SurfaceFile, SurfaceValues, assemble, list_folder};
+use super::{SurfaceFile, SurfaceValues, join_files, list_folder};
 use crate::ConvertError;
 use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, dtype, numbers};
 use crate::read::input::Bytes;
@@ -30,7 +30,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         Some(folder) => {
             for path in list_folder(&folder, is_member)? {
                 let mut bytes = Bytes::open(&path)?;
-                bytes.is(Format::Freesurfer);
+                bytes.set_format(Format::Freesurfer);
                 files.push((Some(path), parse(&WholeFile::read(bytes, options)?)?));
             }
         }
@@ -39,10 +39,10 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             files.push((file.path.clone(), parse(&file)?));
         }
     }
-    assemble(files, "FreeSurfer")?.into_reader(Format::Freesurfer, options)
+    join_files(files, "FreeSurfer")?.into_reader(Format::Freesurfer, options)
 }
 
-/// Whether a file of this name belongs to a subject: `lh.white`, `rh.aparc.annot`.
+/// Returns whether a file of this name belongs to a subject: `lh.white`, `rh.aparc.annot`.
 pub(crate) fn is_member(name: &str) -> bool {
     (name.starts_with("lh.") || name.starts_with("rh."))
         && ![".gii", ".stl", ".obj", ".ply", ".vtk", ".json", ".csv", ".txt", ".stats"]
@@ -53,7 +53,7 @@ pub(crate) fn is_member(name: &str) -> bool {
 pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let name = file.path.as_deref().and_then(|path| path.file_name()?.to_str()).unwrap_or("");
     let bytes = &file.bytes;
-    // Values may be called annot or label, too; their magic distinguishes them.
+    // A file of values can have the extension annot or label, too; its magic number distinguishes it.
     let is_binary = bytes.starts_with(b"\xff\xff");
     if name.ends_with(".annot") && !is_binary {
         return read_annotation(file);
@@ -65,7 +65,7 @@ pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
         Some([0xff, 0xff, 0xfe]) => read_surface(file),
         Some([0xff, 0xff, 0xff]) if is_old_surface(bytes) => read_quadrangles(file),
         Some([0xff, 0xff, 0xff]) => read_values(file),
-        Some(_) if VALUES.iter().any(|end| name.ends_with(end)) => read_old_values(file),
+        Some(_) if VALUE_EXTENSIONS.iter().any(|end| name.ends_with(end)) => read_old_values(file),
         Some(found) => {
             let expected = "ff ff fe or ff ff ff";
             Err(file.bad_at(Class::BadMagic, 0, expected, format!("{found:02x?}")))
@@ -74,7 +74,7 @@ pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     }
 }
 
-/// Whether the counts of quadrangles fit the length.
+/// Returns whether the length fits the counts of the old format.
 fn is_old_surface(bytes: &[u8]) -> bool {
     let count = |at: usize| bytes.get(at..at + 3).map(usize_from_be24);
     match (count(3), count(6)) {
@@ -87,7 +87,7 @@ fn usize_from_be24(three: &[u8]) -> usize {
     three.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte))
 }
 
-/// Bytes in the course of being taken apart.
+/// A cursor over the bytes of a file.
 struct Cursor<'a> {
     file: &'a WholeFile,
     at: usize,
@@ -97,9 +97,9 @@ impl<'a> Cursor<'a> {
     fn take(&mut self, size: usize, what: &str) -> Result<&'a [u8], ConvertError> {
         let rest = self.file.bytes.get(self.at..).unwrap_or_default();
         match rest.get(..size) {
-            Some(taken) => {
+            Some(bytes) => {
                 self.at += size;
-                Ok(taken)
+                Ok(bytes)
             }
             None => {
                 let expected = format!("{size} bytes of {what}");
@@ -108,30 +108,35 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn int(&mut self, what: &str) -> Result<i32, ConvertError> {
+    fn read_int(&mut self, what: &str) -> Result<i32, ConvertError> {
         let bytes = self.take(4, what)?;
         Ok(i32::from_be_bytes(bytes.try_into().unwrap_or_default()))
     }
 
-    /// A count that is not negative.
-    fn count(&mut self, what: &str) -> Result<usize, ConvertError> {
+    /// Reads a count, and refuses a negative one.
+    fn read_count(&mut self, what: &str) -> Result<usize, ConvertError> {
         let start = self.at;
-        let count = self.int(what)?;
+        let count = self.read_int(what)?;
         usize::try_from(count).map_err(|_negative| {
             let expected = format!("a count of {what}");
             self.file.bad_at(Class::Negative, start, expected, count.to_string())
         })
     }
 
-    /// `count` items of `size` bytes.
-    fn items(&mut self, count: usize, size: usize, what: &str) -> Result<&'a [u8], ConvertError> {
-        let total = count.saturating_mul(size); // too large: past the end of any file
+    /// Takes `count` items of `size` bytes.
+    fn take_items(
+        &mut self,
+        count: usize,
+        size: usize,
+        what: &str,
+    ) -> Result<&'a [u8], ConvertError> {
+        let total = count.saturating_mul(size); // a product that saturates is refused by `take`
         self.take(total, what)
     }
 
-    /// Text with its length before it and zeros at its end.
-    fn text(&mut self, what: &str) -> Result<String, ConvertError> {
-        let length = self.count(what)?;
+    /// Reads a text with its length before it and zeros at its end.
+    fn read_text(&mut self, what: &str) -> Result<String, ConvertError> {
+        let length = self.read_count(what)?;
         let bytes = self.take(length, what)?;
         let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(bytes).into_owned())
@@ -154,13 +159,13 @@ fn read_surface(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let note = bytes.take(end, "the note")?;
     let created = String::from_utf8_lossy(note).into_owned();
     bytes.take(2, "the note")?;
-    let vertices = bytes.count("vertices")?;
-    let faces = bytes.count("faces")?;
-    let points = bytes.items(vertices, 12, "positions")?;
+    let vertices = bytes.read_count("vertices")?;
+    let faces = bytes.read_count("faces")?;
+    let points = bytes.take_items(vertices, 12, "positions")?;
     let float32 = Dtype { big_endian: true, ..Dtype::FLOAT32 };
     surface.point_sets.push((None, column(float32, 3, points.to_vec())?));
     let start = bytes.at;
-    let corners = bytes.items(faces, 12, "faces")?;
+    let corners = bytes.take_items(faces, 12, "faces")?;
     let corners = corners.as_chunks::<4>().0.iter();
     let corners: Vec<i64> = corners.map(|four| i64::from(i32::from_be_bytes(*four))).collect();
     check_corners(file, &corners, vertices, start)?;
@@ -179,8 +184,8 @@ fn check_corners(
     start: usize,
 ) -> Result<(), ConvertError> {
     let count = i64::try_from(vertices).unwrap_or(i64::MAX);
-    let wrong = corners.iter().position(|vertex| !(0..count).contains(vertex));
-    wrong.map_or(Ok(()), |at| {
+    let at = corners.iter().position(|vertex| !(0..count).contains(vertex));
+    at.map_or(Ok(()), |at| {
         let found = corners.get(at).copied().unwrap_or(0);
         let class = if found < 0 { Class::Negative } else { Class::OutOfBounds };
         let expected = format!("a vertex below {count}");
@@ -188,7 +193,7 @@ fn check_corners(
     })
 }
 
-/// The lines of the volume that a surface was made from, behind tags.
+/// Parses the lines of the volume of a surface, which follow tags.
 fn read_volume(rest: &[u8]) -> Option<Map<String, Json>> {
     let ints: Vec<i32> =
         rest.as_chunks::<4>().0.iter().take(3).map(|four| i32::from_be_bytes(*four)).collect();
@@ -221,12 +226,12 @@ fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let mut bytes = Cursor { file, at: 3 };
     let vertices = usize_from_be24(bytes.take(3, "vertices")?);
     let quadrangles = usize_from_be24(bytes.take(3, "quadrangles")?);
-    let points = bytes.items(vertices, 6, "positions")?;
+    let points = bytes.take_items(vertices, 6, "positions")?;
     let hundredths = points.as_chunks::<2>().0.iter().map(|two| i16::from_be_bytes(*two));
     let millimetres: Vec<f64> = hundredths.map(|x| f64::from(x) / 100.0).collect();
     surface.point_sets.push((None, numbers(FLOAT64, 3, &millimetres, |x| x.to_le_bytes())?));
     let start = bytes.at;
-    let corners = bytes.items(quadrangles, 12, "quadrangles")?;
+    let corners = bytes.take_items(quadrangles, 12, "quadrangles")?;
     let corners = corners.as_chunks::<3>().0.iter();
     let corners: Vec<i64> =
         corners.map(|three| i64::try_from(usize_from_be24(three)).unwrap_or(0)).collect(); // 24 bits fit
@@ -251,14 +256,14 @@ fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
 fn read_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 3 };
-    let vertices = bytes.count("vertices")?;
-    let _faces = bytes.count("faces")?;
+    let vertices = bytes.read_count("vertices")?;
+    let _faces = bytes.read_count("faces")?;
     let start = bytes.at;
-    let width = bytes.int("values a vertex")?;
+    let width = bytes.read_int("values a vertex")?;
     if width != 1 {
         return Err(file.bad_at(Class::Unsupported, start, "1 value a vertex", width.to_string()));
     }
-    let values = bytes.items(vertices, 4, "values")?;
+    let values = bytes.take_items(vertices, 4, "values")?;
     if !bytes.rest().is_empty() {
         let found = format!("{} bytes more", bytes.rest().len());
         return Err(file.bad_at(Class::Trailing, bytes.at, "the end of the file", found));
@@ -269,13 +274,13 @@ fn read_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     Ok(surface)
 }
 
-/// Values as hundredths, without magic.
+/// Reads values as hundredths, without a magic number.
 fn read_old_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 0 };
     let vertices = usize_from_be24(bytes.take(3, "vertices")?);
     let _faces = bytes.take(3, "faces")?;
-    let values = bytes.items(vertices, 2, "values")?;
+    let values = bytes.take_items(vertices, 2, "values")?;
     if !bytes.rest().is_empty() {
         let found = format!("{} bytes more", bytes.rest().len());
         return Err(file.bad_at(Class::BadMagic, 0, "ff ff ff, or values of 16 bits", found));
@@ -295,7 +300,7 @@ struct Colour {
 }
 
 impl Colour {
-    /// The number that the file has for it.
+    /// Returns the number of the colour in the file.
     fn id(&self) -> i32 {
         let [r, g, b, _] = self.rgbt;
         r.wrapping_add(g.wrapping_mul(256)).wrapping_add(b.wrapping_mul(65_536))
@@ -305,9 +310,9 @@ impl Colour {
 fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 0 };
-    let vertices = bytes.count("vertices")?;
+    let vertices = bytes.read_count("vertices")?;
     let start = bytes.at;
-    let pairs = bytes.items(vertices, 8, "labels")?;
+    let pairs = bytes.take_items(vertices, 8, "labels")?;
     let mut ids = vec![None; vertices];
     for (at, [vertex, colour]) in pairs.as_chunks::<4>().0.as_chunks::<2>().0.iter().enumerate() {
         let vertex = i32::from_be_bytes(*vertex);
@@ -324,7 +329,7 @@ fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
         }
     }
     let ids: Vec<i32> = ids.into_iter().map(|id| id.unwrap_or(0)).collect(); // each vertex has one
-    let table = if bytes.rest().is_empty() || bytes.int("a flag of a table")? == 0 {
+    let table = if bytes.rest().is_empty() || bytes.read_int("a flag of a table")? == 0 {
         Vec::new()
     } else {
         read_colours(&mut bytes)?
@@ -342,7 +347,8 @@ fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let names = table.iter().map(|colour| Value::Text(colour.name.clone())).collect();
     let codes = numbers(INT32, 1, &codes, |code| code.to_le_bytes())?;
     let colours = numbers(INT32, 1, &ids, |id| id.to_le_bytes())?;
-    surface.alone = vec![Field::new("label", codes.clone()), Field::new("colour_id", colours)];
+    surface.fields_without_surface =
+        vec![Field::new("label", codes.clone()), Field::new("colour_id", colours)];
     let label = Field::new(surface.name.as_str(), codes);
     let label = label.with_categories(Categories::new(names, Some(-1)));
     surface.values.push(SurfaceValues { field: label, nodes: None });
@@ -354,15 +360,15 @@ fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
 
 fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>, ConvertError> {
     let start = bytes.at;
-    let version = bytes.int("the version of the table")?;
-    let (entries, numbered) = match version {
+    let version = bytes.read_int("the version of the table")?;
+    let (entries, has_numbers) = match version {
         -2 => {
-            let _largest = bytes.count("entries")?;
-            let _name = bytes.text("the name of the table")?;
-            (bytes.count("entries")?, true)
+            let _largest = bytes.read_count("entries")?;
+            let _name = bytes.read_text("the name of the table")?;
+            (bytes.read_count("entries")?, true)
         }
         1.. => {
-            let _name = bytes.text("the name of the table")?;
+            let _name = bytes.read_text("the name of the table")?;
             (usize::try_from(version).unwrap_or(0), false)
         }
         _ => {
@@ -373,13 +379,13 @@ fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>, ConvertError> {
     };
     let mut table = Vec::new();
     for _ in 0..entries {
-        if numbered {
-            let _place = bytes.int("the number of an entry")?;
+        if has_numbers {
+            let _place = bytes.read_int("the number of an entry")?;
         }
-        let name = bytes.text("the name of an entry")?;
+        let name = bytes.read_text("the name of an entry")?;
         let mut rgbt = [0; 4];
         for part in &mut rgbt {
-            *part = bytes.int("a colour")?;
+            *part = bytes.read_int("a colour")?;
         }
         table.push(Colour { name, rgbt });
     }
@@ -432,7 +438,7 @@ fn read_label(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     let inside = column(UINT8, 1, inside)?;
     let name = surface.name.clone();
     let values = values.take()?;
-    surface.alone = vec![Field::new("value", values.clone())];
+    surface.fields_without_surface = vec![Field::new("value", values.clone())];
     surface.label = Some((places.take()?, name.clone()));
     let values = Field::new(format!("{name}_value"), values);
     let bool = dtype(DtypeKind::Bool, 1);
@@ -442,8 +448,8 @@ fn read_label(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     Ok(surface)
 }
 
-/// Bytes of the note of a surface.
+/// Largest size of the note of a surface.
 const MAX_NOTE_BYTES: usize = 4096;
 const MAX_VOLUME_LINES: usize = 32;
-/// What the names of files of values end with.
-const VALUES: [&str; 6] = [".curv", ".thickness", ".sulc", ".area", ".volume", ".mean"];
+/// Extensions of files of values.
+const VALUE_EXTENSIONS: [&str; 6] = [".curv", ".thickness", ".sulc", ".area", ".volume", ".mean"];

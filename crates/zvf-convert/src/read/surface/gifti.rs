@@ -1,12 +1,12 @@
-//! GIFTI: arrays in XML, as text, base64, zlib or in a file beside.
+//! Reader of GIFTI: arrays in XML, as text, base64, zlib or in an external file.
 //!
 //! ```text
 //! GIFTI > MetaData, LabelTable, DataArray (Intent, DataType, Dim0.., Encoding, Endian, ArrayIndexingOrder)
 //! DataArray > MetaData, CoordinateSystemTransformMatrix, Data
 //! ```
 //!
-//! Sizes are known from the dimensions, and no more is unpacked. `GZipBase64Binary` is a zlib stream. A file beside
-//! is a plain name below the folder. `NODE_INDEX` says which vertices the other arrays are for.
+//! The dimensions give the size of an array, and no more is unpacked. `GZipBase64Binary` is a zlib stream. The name of
+//! an external file is plain, in the same folder. `NODE_INDEX` has the vertices of the other arrays.
 
 use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
@@ -14,7 +14,7 @@ use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
 
-use super::{SurfaceFile, SurfaceValues, assemble, list_folder};
+use super::{SurfaceFile, SurfaceValues, join_files, list_folder};
 use crate::ConvertError;
 use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, dtype, numbers, open_companion};
 use crate::read::input::Bytes;
@@ -29,7 +29,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         Some(folder) => {
             for path in list_folder(&folder, |name| name.ends_with(".gii"))? {
                 let mut bytes = Bytes::open(&path)?;
-                bytes.is(Format::Gifti);
+                bytes.set_format(Format::Gifti);
                 let file = parse(&WholeFile::read(bytes, options)?)?;
                 files.push((Some(path), file.into_surface()?));
             }
@@ -39,22 +39,22 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             files.push((file.path.clone(), parse(&file)?.into_surface()?));
         }
     }
-    assemble(files, "GIFTI")?.into_reader(Format::Gifti, options)
+    join_files(files, "GIFTI")?.into_reader(Format::Gifti, options)
 }
 
-/// A file as it is.
+/// The contents of a file.
 #[derive(Debug)]
 pub(crate) struct GiftiFile {
     pub(crate) arrays: Vec<GiftiArray>,
     meta: Map<String, Json>,
     labels: Vec<Label>,
-    named: SurfaceFile,
+    surface: SurfaceFile, // with the name and the hemisphere
 }
 
-/// An array with what is said of it.
+/// An array with its metadata.
 #[derive(Debug)]
 pub(crate) struct GiftiArray {
-    /// Without `NIFTI_INTENT_`.
+    /// The intent, without `NIFTI_INTENT_`.
     intent: String,
     pub(crate) values: Column,
     meta: Map<String, Json>,
@@ -73,7 +73,7 @@ pub(crate) fn parse(file: &WholeFile) -> Result<GiftiFile, ConvertError> {
         arrays: Vec::new(),
         meta: Map::new(),
         labels: Vec::new(),
-        named: SurfaceFile::from_file_name(file.path.as_deref()),
+        surface: SurfaceFile::from_file_name(file.path.as_deref()),
     };
     let mut xml = Xml::new(file, file.text()?);
     let mut is_gifti = false;
@@ -179,7 +179,7 @@ fn read_array(
 }
 
 fn read_matrix(xml: &mut Xml<'_>) -> Result<Json, ConvertError> {
-    let mut said = Map::new();
+    let mut matrix = Map::new();
     loop {
         match xml.next()? {
             Node::Start(inner) => {
@@ -196,18 +196,18 @@ fn read_matrix(xml: &mut Xml<'_>) -> Result<Json, ConvertError> {
                 } else {
                     json!(text)
                 };
-                said.insert(inner.name, value);
+                matrix.insert(inner.name, value);
             }
             Node::End(end) if end == "CoordinateSystemTransformMatrix" => {
-                return Ok(Json::Object(said));
+                return Ok(Json::Object(matrix));
             }
-            Node::Done => return Ok(Json::Object(said)),
+            Node::Done => return Ok(Json::Object(matrix)),
             Node::Text(_) | Node::End(_) => {}
         }
     }
 }
 
-/// What the attributes of an array say of its bytes.
+/// The type and the dimensions of an array, from its attributes.
 struct Shape {
     number: usize,
     dtype: Dtype,
@@ -222,9 +222,8 @@ impl Shape {
             file.bad_in(class, format!("DataArray {number} {part}"), expected, found)
         };
         let name = element.get("DataType").unwrap_or("NIFTI_TYPE_FLOAT32");
-        let known =
-            TYPES.iter().find(|(known, _)| Some(*known) == name.strip_prefix("NIFTI_TYPE_"));
-        let Some((_, dtype)) = known else {
+        let entry = TYPES.iter().find(|(key, _)| Some(*key) == name.strip_prefix("NIFTI_TYPE_"));
+        let Some((_, dtype)) = entry else {
             let expected = "a type of integers or floats";
             return Err(bad(Class::Unsupported, "DataType", expected, format!("{name:?}")));
         };
@@ -237,10 +236,10 @@ impl Shape {
         };
         let mut dims = Vec::new();
         for axis in 0..count {
-            let said = element.get(&format!("Dim{axis}"));
-            let Some(dim) = said.and_then(|text| text.trim().parse::<usize>().ok()) else {
+            let text = element.get(&format!("Dim{axis}"));
+            let Some(dim) = text.and_then(|text| text.trim().parse::<usize>().ok()) else {
                 let part = format!("Dim{axis}");
-                return Err(bad(Class::BadShape, &part, "a count", format!("{said:?}")));
+                return Err(bad(Class::BadShape, &part, "a count", format!("{text:?}")));
             };
             dims.push(dim);
         }
@@ -267,7 +266,7 @@ impl Shape {
         let dtype = Dtype { big_endian: endian == "BigEndian", ..self.dtype };
         let bytes = match element.get("Encoding").unwrap_or("ASCII") {
             "ASCII" | "GIFTI_ENCODING_ASCII" => {
-                return self.finish(self.read_text(file, text)?, self.dtype);
+                return self.build_column(self.read_text(file, text)?, self.dtype);
             }
             "Base64Binary" => {
                 let bytes = decode_base64(text.as_bytes()).map_err(fault)?;
@@ -276,7 +275,7 @@ impl Shape {
             }
             "GZipBase64Binary" => {
                 let stream = decode_base64(text.as_bytes()).map_err(fault)?;
-                // A byte of a stream makes at most 1032.
+                // A byte of a stream inflates to at most 1032 bytes.
                 if self.size / 1032 > stream.len() + 1 {
                     self.check_size(file, stream.len())?;
                 }
@@ -289,7 +288,7 @@ impl Shape {
                 return Err(file.bad_in(Class::BadTag, part(), expected, found));
             }
         };
-        self.finish(bytes, dtype)
+        self.build_column(bytes, dtype)
     }
 
     fn check_size(&self, file: &WholeFile, found: usize) -> Result<(), ConvertError> {
@@ -304,14 +303,14 @@ impl Shape {
     fn read_text(&self, file: &WholeFile, text: &str) -> Result<Vec<u8>, ConvertError> {
         let mut values = Values::new(self.dtype, 1);
         for (count, word) in text.split_ascii_whitespace().enumerate() {
-            let read = match self.dtype.kind {
+            let is_valid = match self.dtype.kind {
                 DtypeKind::Float => values.push_text(word),
                 _ => {
-                    let whole = word.strip_suffix(".0").unwrap_or(word);
-                    values.push_text(whole)
+                    let integer = word.strip_suffix(".0").unwrap_or(word);
+                    values.push_text(integer)
                 }
             };
-            if !read {
+            if !is_valid {
                 let place = format!("DataArray {} Data, value {count}", self.number);
                 let expected = self.dtype.to_string();
                 return Err(file.bad_in(Class::Encoding, place, expected, quote_start(word)));
@@ -339,19 +338,19 @@ impl Shape {
             return Err(file.bad_in(Class::Truncated, place(), expected, found));
         };
         let mut bytes = Vec::new();
-        let mut from = Bytes::from(&path, start)?;
+        let mut from = Bytes::open_at(&path, start)?;
         let mut buffer = [0; 1 << 16];
         while bytes.len() < self.size {
-            let wanted = (self.size - bytes.len()).min(buffer.len());
-            let into = buffer.get_mut(..wanted).unwrap_or_default();
-            from.read(into, "an array")?;
-            bytes.extend_from_slice(into);
+            let length = (self.size - bytes.len()).min(buffer.len());
+            let chunk = buffer.get_mut(..length).unwrap_or_default();
+            from.read(chunk, "an array")?;
+            bytes.extend_from_slice(chunk);
         }
         Ok(bytes)
     }
 
-    /// Rows of the first dimension, from bytes in the order of the file.
-    fn finish(&self, mut bytes: Vec<u8>, dtype: Dtype) -> Result<Column, ConvertError> {
+    /// Builds a column with the rows of the first dimension, from bytes in the order of the file.
+    fn build_column(&self, mut bytes: Vec<u8>, dtype: Dtype) -> Result<Column, ConvertError> {
         let rows = self.dims.first().copied().unwrap_or(0);
         let width = self.dims.iter().skip(1).product::<usize>();
         if self.by_columns && self.dims.len() > 1 {
@@ -364,7 +363,7 @@ impl Shape {
     }
 }
 
-/// Items of `size` bytes whose first index runs fastest, in the order in which the last does.
+/// Reorders items of `size` bytes from column-major to row-major order.
 fn to_row_major(bytes: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
     let mut all = Vec::with_capacity(bytes.len());
     let mut index = vec![0_usize; dims.len()];
@@ -386,15 +385,15 @@ fn to_row_major(bytes: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
 }
 
 impl GiftiFile {
-    /// Which arrays are points, faces and values.
+    /// Sorts the arrays into points, faces and values.
     fn into_surface(self) -> Result<SurfaceFile, ConvertError> {
-        let mut surface = self.named;
+        let mut surface = self.surface;
         let mut nodes: Option<Vec<usize>> = None;
         let mut arrays = Vec::new();
         for (number, array) in self.arrays.into_iter().enumerate() {
-            if let Some(said) = array.meta.get("AnatomicalStructurePrimary").and_then(Json::as_str)
-            {
-                surface.hemisphere = match said {
+            let structure = array.meta.get("AnatomicalStructurePrimary").and_then(Json::as_str);
+            if let Some(structure) = structure {
+                surface.hemisphere = match structure {
                     "CortexLeft" => Some(0),
                     "CortexRight" => Some(1),
                     _ => surface.hemisphere,
@@ -411,15 +410,14 @@ impl GiftiFile {
                 "POINTSET" => {
                     surface
                         .point_sets
-                        .push((name.map(str::to_owned), points(number, array.values)?));
+                        .push((name.map(str::to_owned), check_points(number, array.values)?));
                 }
                 "TRIANGLE" if surface.faces.is_none() => {
-                    surface.faces = Some(vertices_of(number, &array.values, 3)?);
+                    surface.faces = Some(to_vertices(number, &array.values, 3)?);
                 }
                 "NODE_INDEX" => {
-                    let all = vertices_of(number, &array.values, 1)?;
-                    let whole = all.iter().map(|node| usize::try_from(*node).ok());
-                    nodes = whole.collect();
+                    let all = to_vertices(number, &array.values, 1)?;
+                    nodes = all.iter().map(|node| usize::try_from(*node).ok()).collect();
                     if nodes.is_none() {
                         let place = format!("DataArray {number}");
                         return Err(bad(
@@ -483,7 +481,7 @@ fn bad(
         .into()
 }
 
-fn points(number: usize, values: Column) -> Result<Column, ConvertError> {
+fn check_points(number: usize, values: Column) -> Result<Column, ConvertError> {
     let is_float = values.dtype() == Dtype::FLOAT32 || values.dtype() == FLOAT64;
     if is_float && (values.width() == 3 || values.is_empty()) {
         return if values.is_empty() { column(values.dtype(), 3, Vec::new()) } else { Ok(values) };
@@ -493,7 +491,7 @@ fn points(number: usize, values: Column) -> Result<Column, ConvertError> {
     Err(bad(Class::BadShape, place, "three floats a vertex", found))
 }
 
-fn vertices_of(number: usize, values: &Column, width: u32) -> Result<Vec<i64>, ConvertError> {
+fn to_vertices(number: usize, values: &Column, width: u32) -> Result<Vec<i64>, ConvertError> {
     let place = || format!("DataArray {number}");
     if values.width() != width && !values.is_empty() {
         let found = values.width().to_string();
@@ -518,9 +516,9 @@ fn vertices_of(number: usize, values: &Column, width: u32) -> Result<Vec<i64>, C
     Ok(all)
 }
 
-/// Labels as categories; plain keys where one of them has no label.
+/// Converts labels to categories, or returns plain keys where one of them has no label.
 fn label_column(name: &str, values: Column, labels: &[Label]) -> Result<Field, ConvertError> {
-    let keys = vertices_of(0, &values, values.width())?;
+    let keys = to_vertices(0, &values, values.width())?;
     let places: std::collections::HashMap<i64, i32> =
         labels.iter().zip(0..).map(|(label, at)| (label.key, at)).collect();
     let codes: Option<Vec<i32>> = keys.iter().map(|key| places.get(key).copied()).collect();

@@ -1,17 +1,17 @@
-//! Surfaces of brains and values for their vertices: GIFTI and `FreeSurfer`.
+//! Reader of brain surfaces and values for their vertices: GIFTI and `FreeSurfer`.
 //!
 //! ```text
 //! a file     point sets with faces, or values for the vertices of another file, or both
 //! a folder   surfaces of both hemispheres, each an object (left 0, right 1), with the values that fit them
 //! ```
 //!
-//! The first surface of a hemisphere (white, midthickness, pial, else by name) gives positions and faces; others
+//! The first surface of a hemisphere (white, midthickness, pial, or else by name) gives positions and faces; others
 //! of equal faces become attributes `coords_NAME`. Values join by hemisphere and must have as many rows as there
 //! are vertices. Labels become categories. `zv_join_key` is hemisphere << 32 | vertex of the file, since chunks
-//! put vertices into another order.
+//! reorder vertices.
 //!
 //! Values without a surface have a row a vertex, with the number of the vertex as the only axis; a label has the
-//! places of its vertices, which are objects of one group.
+//! positions of its vertices, which are objects of one group.
 //!
 //! Matrices between spaces, metadata, keys and colours of labels go to the header record `surface`; no matrix is
 //! applied.
@@ -32,21 +32,21 @@ use super::geometry::{Geometry, VertexOwners, numbers};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
-/// What one file says of surfaces.
+/// The contents of one file.
 #[derive(Debug, Default)]
 pub(super) struct SurfaceFile {
     /// The name of the surface or of the values: `white`, `thickness`.
     pub(super) name: String,
-    /// 0 left, 1 right.
+    /// 0 is left, 1 is right.
     pub(super) hemisphere: Option<u32>,
     /// Point sets of three numbers a vertex, with their names where they have any.
     pub(super) point_sets: Vec<(Option<String>, Column)>,
     /// Three vertices a face.
     pub(super) faces: Option<Vec<i64>>,
     pub(super) values: Vec<SurfaceValues>,
-    /// What is given instead of the values where no surface is.
-    pub(super) alone: Vec<Field>,
-    /// Where the vertices of a label are, and its name.
+    /// The fields that replace `values` where there is no surface.
+    pub(super) fields_without_surface: Vec<Field>,
+    /// The positions of the vertices of a label, and its name.
     pub(super) label: Option<(Column, String)>,
     pub(super) record: Map<String, Json>,
     pub(super) left_out: Vec<String>,
@@ -56,12 +56,12 @@ pub(super) struct SurfaceFile {
 #[derive(Debug)]
 pub(super) struct SurfaceValues {
     pub(super) field: Field,
-    /// The vertices that have values, where not all have.
+    /// The vertices with values, where not all vertices have values.
     pub(super) nodes: Option<Vec<usize>>,
 }
 
 impl SurfaceFile {
-    /// The name and the hemisphere by the name of a file.
+    /// Parses the name and the hemisphere from the name of a file.
     pub(super) fn from_file_name(path: Option<&Path>) -> Self {
         let name = path.and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or("");
         let hemisphere = match name {
@@ -80,29 +80,29 @@ impl SurfaceFile {
         !self.point_sets.is_empty()
     }
 
-    /// How much a surface is like the one that others are given relative to.
+    /// Returns the rank of the surface as a source of positions, 0 first.
     fn rank(&self) -> usize {
-        let known = BASES.iter().position(|base| self.name.contains(base));
-        known.unwrap_or(BASES.len())
+        let rank = BASE_SURFACES.iter().position(|base| self.name.contains(base));
+        rank.unwrap_or(BASE_SURFACES.len())
     }
 }
 
-/// Surfaces that give the positions, the first of them that is there.
-const BASES: [&str; 4] = ["white", "midthickness", "pial", "orig"];
+/// Surfaces that give the positions, by preference.
+const BASE_SURFACES: [&str; 4] = ["white", "midthickness", "pial", "orig"];
 
-/// Files of `format` put together; `paths` are for messages.
-pub(super) fn assemble(
+/// Joins files of `format`. The paths are for messages.
+pub(super) fn join_files(
     files: Vec<(Option<PathBuf>, SurfaceFile)>,
     format: &'static str,
 ) -> Result<Geometry, ConvertError> {
     let (mut surfaces, values): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|(_, file)| file.is_surface());
     if surfaces.is_empty() {
-        return assemble_values(values, format);
+        return join_value_files(values, format);
     }
     surfaces.sort_by(|(_, a), (_, b)| (a.rank(), &a.name).cmp(&(b.rank(), &b.name)));
     let mut hemispheres: BTreeMap<u32, Hemisphere> = BTreeMap::new();
-    let alone = surfaces.len() == 1;
+    let is_single = surfaces.len() == 1;
     for (path, file) in surfaces {
         let place = file_place(path.as_deref());
         let id = file.hemisphere.unwrap_or(0);
@@ -110,26 +110,26 @@ pub(super) fn assemble(
             None => {
                 hemispheres.insert(id, Hemisphere::new(file, format, &place)?);
             }
-            Some(known) => known.join_surface(file, format, &place)?,
+            Some(hemisphere) => hemisphere.join_surface(file, format, &place)?,
         }
     }
     for (path, file) in values {
         let place = file_place(path.as_deref());
-        let only = hemispheres.len() == 1;
+        let is_only = hemispheres.len() == 1;
         let id = file.hemisphere.unwrap_or(0);
-        let known = match hemispheres.get_mut(&id) {
-            None if only => hemispheres.values_mut().next(),
-            known => known,
+        let hemisphere = match hemispheres.get_mut(&id) {
+            None if is_only => hemispheres.values_mut().next(),
+            hemisphere => hemisphere,
         };
-        if let Some(known) = known {
-            known.join_values(file, format, &place)?;
+        if let Some(hemisphere) = hemisphere {
+            hemisphere.join_values(file, format, &place)?;
         }
     }
-    join_hemispheres(hemispheres, alone)
+    join_hemispheres(hemispheres, is_single)
 }
 
-/// Values without a surface: a row a vertex, whose number is the only axis; of a label its place and its group.
-fn assemble_values(
+/// Joins values without a surface: a row a vertex, whose number is the only axis; a label has positions and a group.
+fn join_value_files(
     files: Vec<(Option<PathBuf>, SurfaceFile)>,
     format: &'static str,
 ) -> Result<Geometry, ConvertError> {
@@ -144,7 +144,7 @@ fn assemble_values(
                 Some(nodes) => nodes.iter().map(|node| number(*node)).collect(),
                 None => (0..values.field.column.len()).map(number).collect(),
             };
-            if rows.as_ref().is_some_and(|known| *known != own) {
+            if rows.as_ref().is_some_and(|rows| *rows != own) {
                 let place = Place::Named(file_place(path.as_deref()));
                 let expected = format!("{} values", rows.as_ref().map_or(0, Vec::len));
                 let found = format!("{} of {}", own.len(), values.field.name);
@@ -153,9 +153,9 @@ fn assemble_values(
             }
             rows = Some(own);
         }
-        match file.alone.is_empty() {
+        match file.fields_without_surface.is_empty() {
             true => fields.extend(file.values.into_iter().map(|values| values.field)),
-            false => fields.extend(file.alone),
+            false => fields.extend(file.fields_without_surface),
         }
         label = file.label.filter(|_| is_single);
         if !file.record.is_empty() {
@@ -164,7 +164,7 @@ fn assemble_values(
         left_out.extend(file.left_out);
     }
     let rows = rows.unwrap_or_default();
-    let numbered = numbers(Dtype::INT64, 1, &rows, |row| row.to_le_bytes())?;
+    let vertex_numbers = numbers(Dtype::INT64, 1, &rows, |row| row.to_le_bytes())?;
     let mut geometry = match label {
         Some((places, name)) => {
             let mut geometry = Geometry::new(Kind::PointCloud, places);
@@ -175,7 +175,7 @@ fn assemble_values(
             geometry
         }
         None => {
-            let mut geometry = Geometry::new(Kind::PointCloud, numbered);
+            let mut geometry = Geometry::new(Kind::PointCloud, vertex_numbers);
             geometry.axes = vec!["vertex".to_owned()];
             left_out.push("the surface: vertices have numbers only, and no positions".to_owned());
             geometry
@@ -194,7 +194,7 @@ fn file_place(path: Option<&Path>) -> String {
     name.unwrap_or("the file").to_owned()
 }
 
-/// A surface with all that is known of its vertices.
+/// The surface of a hemisphere with all values of its vertices.
 struct Hemisphere {
     name: String,
     positions: Column,
@@ -208,7 +208,7 @@ impl Hemisphere {
     fn new(mut file: SurfaceFile, format: &'static str, place: &str) -> Result<Self, ConvertError> {
         let (_, positions) = file.point_sets.remove(0);
         let faces = file.faces.take().unwrap_or_default();
-        let mut known = Self {
+        let mut hemisphere = Self {
             name: file.name.clone(),
             positions,
             faces,
@@ -216,9 +216,9 @@ impl Hemisphere {
             record: Map::new(),
             left_out: Vec::new(),
         };
-        check_faces(&known.faces, known.positions.len(), format, place)?;
-        known.join_values(file, format, place)?;
-        Ok(known)
+        check_faces(&hemisphere.faces, hemisphere.positions.len(), format, place)?;
+        hemisphere.join_values(file, format, place)?;
+        Ok(hemisphere)
     }
 
     /// Adds a surface of the same faces as coordinates of its vertices.
@@ -244,14 +244,14 @@ impl Hemisphere {
         place: &str,
     ) -> Result<(), ConvertError> {
         let vertices = self.positions.len();
-        let wrong = |expected: String, found: String| -> ConvertError {
+        let mismatch = |expected: String, found: String| -> ConvertError {
             let place = Place::Named(place.to_owned());
             BadInput::new(Class::CountMismatch, format, place, expected, found).into()
         };
         for (name, points) in file.point_sets {
             if points.len() != vertices {
                 let found = format!("{} vertices", points.len());
-                return Err(wrong(format!("{vertices} vertices as {} has", self.name), found));
+                return Err(mismatch(format!("{vertices} vertices as {} has", self.name), found));
             }
             let name = format!("coords_{}", name.as_deref().unwrap_or(&file.name));
             self.push_field(Field::new(name, points));
@@ -259,10 +259,10 @@ impl Hemisphere {
         for SurfaceValues { field, nodes } in file.values {
             match nodes {
                 Some(nodes) => {
-                    if let Some(far) = nodes.iter().find(|node| **node >= vertices) {
+                    if let Some(node) = nodes.iter().find(|node| **node >= vertices) {
                         let place = Place::Named(place.to_owned());
                         let expected = format!("vertices below {vertices}");
-                        let found = far.to_string();
+                        let found = node.to_string();
                         return Err(BadInput::new(
                             Class::OutOfBounds,
                             format,
@@ -279,7 +279,8 @@ impl Hemisphere {
                 None if field.column.len() == vertices => self.push_field(field),
                 None => {
                     let found = format!("{} values of {}", field.column.len(), field.name);
-                    return Err(wrong(format!("{vertices} as {} has vertices", self.name), found));
+                    let expected = format!("{vertices} as {} has vertices", self.name);
+                    return Err(mismatch(expected, found));
                 }
             }
         }
@@ -290,12 +291,12 @@ impl Hemisphere {
         Ok(())
     }
 
-    /// Adds a field under a name of its own.
+    /// Adds a field under a unique name.
     fn push_field(&mut self, field: Field) {
-        let taken = |name: &str| self.fields.iter().any(|known| *known.name == *name);
+        let is_taken = |name: &str| self.fields.iter().any(|field| *field.name == *name);
         let mut name = field.name.to_string();
         let mut number = 1;
-        while taken(&name) {
+        while is_taken(&name) {
             number += 1;
             name = format!("{}_{number}", field.name);
         }
@@ -320,7 +321,7 @@ pub(super) fn check_faces(
     Err(BadInput::new(class, format, place, expected, vertex.to_string()).into())
 }
 
-/// Values of some vertices as values of all: the others are NaN, or not present.
+/// Extends values of some vertices to all vertices: the others are NaN, or marked as not present.
 fn spread_to_all_vertices(
     field: &Field,
     nodes: &[usize],
@@ -353,10 +354,10 @@ fn spread_to_all_vertices(
     Ok(fields)
 }
 
-/// Both hemispheres as one mesh of two objects.
+/// Joins the hemispheres to one mesh with an object for each.
 fn join_hemispheres(
     hemispheres: BTreeMap<u32, Hemisphere>,
-    alone: bool,
+    is_single: bool,
 ) -> Result<Geometry, ConvertError> {
     let mut record = Map::new();
     let mut names = Vec::new();
@@ -375,7 +376,7 @@ fn join_hemispheres(
         owners.extend(std::iter::repeat_n(Some(ObjectId(i64::from(id))), rows));
         faces.extend(hemisphere.faces.iter().map(|vertex| vertex + first));
         let own = hemisphere.positions.dtype();
-        if dtype.is_some_and(|known| known != own) {
+        if dtype.is_some_and(|dtype| dtype != own) {
             let advice = "convert each hemisphere by itself";
             let what = "positions of two types".to_owned();
             return Err(ConvertError::NoType { format: "a surface", what, advice });
@@ -384,8 +385,11 @@ fn join_hemispheres(
         positions.extend_from_slice(hemisphere.positions.bytes());
         all.push(hemisphere.fields);
         left_out.extend(hemisphere.left_out);
-        names.push((ObjectId(i64::from(id)), hemisphere_name(id, alone, &hemisphere.name)));
-        record.extend(hemisphere.record);
+        names.push((ObjectId(i64::from(id)), hemisphere_name(id, is_single, &hemisphere.name)));
+        // Both may have a file of this name.
+        let key =
+            |name: String| if count == 1 { name } else { format!("{}.{name}", file_prefix(id)) };
+        record.extend(hemisphere.record.into_iter().map(|(name, file)| (key(name), file)));
     }
     let column = super::values::column(dtype.unwrap_or(Dtype::FLOAT32), 3, positions)?;
     let mut geometry = Geometry::new(Kind::Mesh, column);
@@ -407,15 +411,20 @@ fn join_hemispheres(
     Ok(geometry)
 }
 
-fn hemisphere_name(id: u32, alone: bool, name: &str) -> String {
-    match (id, alone) {
+/// Returns what the names of files of a hemisphere begin with.
+const fn file_prefix(id: u32) -> &'static str {
+    if id == 0 { "lh" } else { "rh" }
+}
+
+fn hemisphere_name(id: u32, is_single: bool, name: &str) -> String {
+    match (id, is_single) {
         (_, true) => name.to_owned(),
         (0, _) => "CortexLeft".to_owned(),
         (_, _) => "CortexRight".to_owned(),
     }
 }
 
-/// The fields that all hemispheres have, one after another; others are left out with a note.
+/// Concatenates the fields that all hemispheres have; others are left out with a note.
 fn join_fields(
     mut all: Vec<Vec<Field>>,
     count: usize,
@@ -432,39 +441,40 @@ fn join_fields(
             && a.categories == b.categories
     };
     for field in first {
-        let found: Vec<&Field> = others
+        let matches: Vec<&Field> = others
             .iter()
             .filter_map(|fields| fields.iter().find(|other| same(field, other)))
             .collect();
-        if found.len() != others.len() {
+        if matches.len() != others.len() {
             left_out.push(format!("{}, which only one hemisphere has", field.name));
             continue;
         }
         let mut bytes = field.column.bytes().to_vec();
-        found.iter().for_each(|other| bytes.extend_from_slice(other.column.bytes()));
+        matches.iter().for_each(|other| bytes.extend_from_slice(other.column.bytes()));
         let column = super::values::column(field.column.dtype(), field.column.width(), bytes)?;
         joined.push(field.with_column(column));
     }
-    let lonely = others.iter().flatten().filter(|field| !first.iter().any(|f| same(f, field)));
-    left_out.extend(lonely.map(|field| format!("{}, which only one hemisphere has", field.name)));
+    let unmatched = others.iter().flatten().filter(|field| !first.iter().any(|f| same(f, field)));
+    left_out
+        .extend(unmatched.map(|field| format!("{}, which only one hemisphere has", field.name)));
     Ok(joined)
 }
 
-/// Whether there is a file of GIFTI in a folder.
+/// Returns whether a folder has a GIFTI file.
 pub(crate) fn has_gifti(folder: &Path) -> bool {
     list_folder(folder, |name| name.ends_with(".gii")).is_ok_and(|paths| !paths.is_empty())
 }
 
-/// The files of a folder whose names `wanted` takes, in order.
+/// Lists the files of a folder whose names satisfy `is_wanted`, in order.
 pub(super) fn list_folder(
     folder: &Path,
-    wanted: impl Fn(&str) -> bool,
+    is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Vec<PathBuf>, ConvertError> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(ConvertError::Read)? {
         let entry = entry.map_err(ConvertError::Read)?;
         let is_file = entry.file_type().map_err(ConvertError::Read)?.is_file();
-        if is_file && entry.file_name().to_str().is_some_and(&wanted) {
+        if is_file && entry.file_name().to_str().is_some_and(&is_wanted) {
             paths.push(entry.path());
         }
     }
@@ -483,7 +493,7 @@ mod tests {
 
     fn read_file(path: &Path, format: Format) -> Result<WholeFile, ConvertError> {
         let mut bytes = Bytes::open(path)?;
-        bytes.is(format);
+        bytes.set_format(format);
         WholeFile::read(bytes, &ReadOptions::default())
     }
 
@@ -503,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_gifti_that_are_none_are_refused() {
+    fn refuses_malformed_numbers_in_gifti() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.gii");
         std::fs::write(folder.path().join("a.dat"), [0; 8]).unwrap();
@@ -572,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_a_subject() {
+    fn joins_the_files_of_a_folder() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["lh.white", "lh.thickness", "lh.test.annot", "lh.area.label"] {
             let from = golden::folder("freesurfer").join(name);
@@ -581,7 +591,7 @@ mod tests {
         let right = golden::folder("freesurfer").join("rh.plain");
         std::fs::copy(right, folder.path().join("rh.white")).unwrap();
         let mut bytes = Bytes::open(folder.path()).unwrap();
-        bytes.is(Format::Freesurfer);
+        bytes.set_format(Format::Freesurfer);
         let reader = freesurfer::open(bytes, &ReadOptions::default()).unwrap();
         let read = golden::Collected::gather(reader).unwrap();
         assert_eq!((read.positions.len(), read.elements.len()), (162 * 2 * 3, 320 * 2 * 3));
@@ -598,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_inflates_to_what_it_claims_and_no_more() {
+    fn refuses_an_array_that_inflates_to_more_than_declared() {
         let path = golden::folder("gifti").join("gzip.surf.gii");
         let text = std::fs::read_to_string(path).unwrap();
         let small = text.replace("Dim0=\"162\"", "Dim0=\"3\"");

@@ -1,4 +1,4 @@
-//! Forests in any order, and files that are none.
+//! Tests of the SWC reader: forests in any order, and malformed files.
 
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
@@ -17,20 +17,20 @@ fn every_tree_is_an_object() {
         ReadOptions { batch_rows: 3, positions: "float64".parse::<Dtype>().ok(), ..default() };
     let names = "x,y,z,radius,type,object\n";
     let (first, last) = ("0,0,0,2.5,1,0\n1,0,0,1,3,0\n2,0,0,1,3,0\n", "9,9,9,0.5,0,1\n");
-    let said = "radius float32, type int32";
+    let fields = "radius float32, type int32";
     let more = "not values after the seventh of a line";
     for (options, wanted) in [
         (
             default(),
             format!(
-                "skeleton of float32, {said}, elements of Some(2), {more}\n{names}{first}{last}v0,v1\n1,2\n2,0\n"
+                "skeleton of float32, {fields}, elements of Some(2), {more}\n{names}{first}{last}v0,v1\n1,2\n2,0\n"
             ),
         ),
-        (points, format!("point_cloud of float32, {said}, {more}\n{names}{first}{last}")),
+        (points, format!("point_cloud of float32, {fields}, {more}\n{names}{first}{last}")),
         (
             small,
             format!(
-                "skeleton of float64, {said}, elements of Some(2), {more}\n{names}{first}\
+                "skeleton of float64, {fields}, elements of Some(2), {more}\n{names}{first}\
                  v0,v1\n1,2\n2,0\n{names}{last}v0,v1\n"
             ),
         ),
@@ -38,12 +38,12 @@ fn every_tree_is_an_object() {
         assert_eq!(dump(Format::Swc, FOREST, &options).unwrap(), wanted);
     }
     let empty = dump(Format::Swc, b"# nothing\n", &default()).unwrap();
-    assert_eq!(empty, format!("skeleton of float32, {said}, elements of Some(2)\n"));
+    assert_eq!(empty, format!("skeleton of float32, {fields}, elements of Some(2)\n"));
 }
 
 #[test]
 fn trees_are_never_cut() {
-    // Two trees through one another, then one that is larger than a batch, then a small one.
+    // Two interleaved trees, then one that is larger than a batch, then a small one.
     let rows = ["1 -1", "2 -1", "3 1", "4 2", "10 -1", "11 10", "12 11", "20 -1"];
     let text: String = rows
         .iter()
@@ -63,7 +63,7 @@ fn trees_are_never_cut() {
 }
 
 #[test]
-fn files_that_are_none() {
+fn refuses_malformed_files() {
     for (text, message) in [
         (
             "1 1 0 0 0 1\n",
@@ -137,8 +137,8 @@ fn files_that_are_none() {
 }
 
 #[test]
-fn a_long_way_up_takes_time_in_proportion() {
-    // Children first: each walk ends at a node that knows its root already, or is the longest there is.
+fn finding_roots_takes_linear_time() {
+    // With children first, the path from the first node is as long as possible.
     let nodes = 200_000;
     // The root is node 1, whose parent would be 0.
     let text: String = (1..=nodes).rev().map(|id| format!("{id} 3 0 0 0 1 {}\n", id - 1)).collect();

@@ -1,4 +1,4 @@
-//! The text that a TCK file begins with.
+//! Parser of the text header of a TCK file.
 //!
 //! ```text
 //! mrtrix tracks
@@ -17,25 +17,25 @@ use crate::ConvertError;
 use crate::error::Place;
 use crate::read::Bytes;
 
-/// What the header says.
+/// The header of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TckHeader {
-    /// How a number is stored.
+    /// The type of the numbers.
     pub(super) dtype: Dtype,
-    /// Where the triplets begin.
+    /// The offset of the triplets.
     pub(super) start: u64,
-    /// How many streamlines it claims, unless that is 0.
+    /// The declared number of streamlines, unless it is 0.
     pub(super) count: Option<u64>,
-    /// All other keys in their order.
+    /// All other keys, in their order.
     pub(super) keys: Vec<(String, String)>,
-    /// Lines that are no `key: value`.
+    /// Lines that are not `key: value`.
     pub(super) odd_lines: u64,
 }
 
 impl TckHeader {
-    /// Reads up to the line `END`.
+    /// Reads the header up to the line `END`.
     pub(super) fn read(bytes: &mut Bytes) -> Result<Self, ConvertError> {
-        let first = line(bytes, 1)?;
+        let first = read_line(bytes, 1)?;
         if first.trim_end() != MAGIC {
             let found = format!("{:?}", shorten(&first));
             return Err(bytes.bad(Class::BadMagic, Place::Line(1), MAGIC, found).into());
@@ -43,7 +43,7 @@ impl TckHeader {
         let (mut datatype, mut file, mut count) = (None, None, None);
         let (mut keys, mut odd_lines) = (Vec::new(), 0);
         for number in 2_u64.. {
-            let text = line(bytes, number)?;
+            let text = read_line(bytes, number)?;
             let text = text.trim();
             if text == "END" {
                 break;
@@ -62,19 +62,19 @@ impl TckHeader {
         }
         let dtype = match &datatype {
             None => Dtype::FLOAT32,
-            Some((number, name)) => dtype(name).ok_or_else(|| {
+            Some((number, name)) => parse_dtype(name).ok_or_else(|| {
                 let place = Place::Column { line: *number, column: "datatype".to_owned() };
                 let expected = "Float32LE, Float32BE, Float64LE or Float64BE";
                 bytes.bad(Class::BadTag, place, expected, format!("{:?}", shorten(name)))
             })?,
         };
-        let start = start(bytes, file)?;
+        let start = parse_start(bytes, file)?;
         Ok(Self { dtype, start, count, keys, odd_lines })
     }
 }
 
-/// The place that `file` names, which is in the same file and after the header.
-fn start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64, ConvertError> {
+/// Parses the offset in the key `file`, which must be in the same file and after the header.
+fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64, ConvertError> {
     let end = bytes.at();
     let Some((line, value)) = file else {
         let place = Place::Named("the header".to_owned());
@@ -102,24 +102,24 @@ fn start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64, ConvertError
     Ok(offset)
 }
 
-/// One line of the header, without its end; what is no UTF-8 is kept as far as it goes.
-fn line(bytes: &mut Bytes, number: u64) -> Result<String, ConvertError> {
+/// Reads a line of the header without its end. Invalid UTF-8 is replaced.
+fn read_line(bytes: &mut Bytes, number: u64) -> Result<String, ConvertError> {
     let mut text = Vec::new();
     loop {
         let at = bytes.at();
-        let shown = bytes.peek()?;
-        let is_end = shown.is_empty();
+        let buffered = bytes.peek()?;
+        let is_end = buffered.is_empty();
         if is_end || at > MAX_HEADER_BYTES {
             let found = if is_end { "the end of the file" } else { "a longer header" };
             let expected = if number == 1 { MAGIC } else { "a line END" };
             let class = if number == 1 { Class::BadMagic } else { Class::Truncated };
             return Err(bytes.bad(class, Place::Line(number), expected, found).into());
         }
-        let end = shown.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(shown.len(), |end| end + 1);
-        let room = usize::try_from(MAX_HEADER_BYTES).unwrap_or(usize::MAX);
-        text.extend_from_slice(&shown[..taken.min(room)]);
-        bytes.take(taken);
+        let end = buffered.iter().position(|byte| *byte == b'\n');
+        let line_bytes = end.map_or(buffered.len(), |end| end + 1);
+        let max_bytes = usize::try_from(MAX_HEADER_BYTES).unwrap_or(usize::MAX);
+        text.extend_from_slice(&buffered[..line_bytes.min(max_bytes)]);
+        bytes.take(line_bytes);
         if end.is_some() {
             break;
         }
@@ -131,14 +131,14 @@ fn line(bytes: &mut Bytes, number: u64) -> Result<String, ConvertError> {
     Ok(String::from_utf8_lossy(&text).trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn dtype(name: &str) -> Option<Dtype> {
-    let known = [
+fn parse_dtype(name: &str) -> Option<Dtype> {
+    let dtypes = [
         ("Float32LE", Dtype::FLOAT32),
         ("Float32BE", Dtype { big_endian: true, ..Dtype::FLOAT32 }),
         ("Float64LE", Dtype { size: 8, ..Dtype::FLOAT32 }),
         ("Float64BE", Dtype { size: 8, big_endian: true, ..Dtype::FLOAT32 }),
     ];
-    known.into_iter().find(|(known, _)| *known == name).map(|(_, dtype)| dtype)
+    dtypes.into_iter().find(|(key, _)| *key == name).map(|(_, dtype)| dtype)
 }
 
 fn shorten(text: &str) -> String {

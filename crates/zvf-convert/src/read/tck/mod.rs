@@ -1,16 +1,16 @@
-//! TCK: streamlines of `MRtrix`.
+//! Reader of TCK: streamlines of `MRtrix`.
 //!
 //! ```text
 //! header      lines of text: see `header`
-//! triplet     x, y, z: mm of the scanner, the centre of a voxel is its place
+//! triplet     x, y, z: mm of the scanner, where a voxel is at its centre
 //! NaN x 3     ends a streamline
 //! Inf x 3     ends the file
 //! ```
 //!
-//! Object `k` is streamline `k`; two marks in a row are an object of no vertex. No matrix is in the file, and
-//! none is applied. The header's count is never trusted: one that differs from the data is a note.
+//! Object `k` is streamline `k`; two marks in a row are an object without vertices. The file has no matrix, and
+//! none is applied. The count of the header is not trusted: a difference from the data is a note.
 //!
-//! Not here: values beside the file (`.tsf`).
+//! Not here: values in a separate file (`.tsf`).
 
 mod header;
 
@@ -20,7 +20,7 @@ use zvf_metadata::Dtype;
 use zvf_model::{Kind, ObjectId};
 
 use self::header::TckHeader;
-use super::record::{Vertices, block};
+use super::record::{Vertices, block_rows};
 use super::roles::axes;
 use super::values::Values;
 use super::{Bytes, Notes, Piece, ReadOptions, Reader};
@@ -28,7 +28,7 @@ use crate::ConvertError;
 use crate::error::Place;
 
 pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
-    let said = TckHeader::read(&mut bytes)?;
+    let tck_header = TckHeader::read(&mut bytes)?;
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if kind.has_links() || kind == Kind::Line {
         let place = Place::Named("the file".to_owned());
@@ -36,48 +36,48 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
         return Err(bytes.bad(Class::Unsupported, place, expected, kind.to_string()).into());
     }
     let at = bytes.at();
-    bytes.pass(said.start - at)?;
-    let mut vertices = Vertices::new(kind, Values::new(said.dtype, 3), Vec::new(), true);
+    bytes.pass(tck_header.start - at)?;
+    let mut vertices = Vertices::new(kind, Values::new(tck_header.dtype, 3), Vec::new(), true);
     let mut header = vertices.header(axes(3))?.with_unit("millimeter");
-    if !said.keys.is_empty() {
-        let keys = said.keys.iter().map(|(key, value)| json!([key, value])).collect();
+    if !tck_header.keys.is_empty() {
+        let keys = tck_header.keys.iter().map(|(key, value)| json!([key, value])).collect();
         header.records.push(("tck".to_owned(), json!({"keys": Json::Array(keys)})));
     }
-    if said.odd_lines > 0 {
-        let lines = said.odd_lines;
+    if tck_header.odd_lines > 0 {
+        let lines = tck_header.odd_lines;
         header.left_out.push(format!("{lines} lines of the header that are no \"key: value\""));
     }
     let notes = Notes::default();
     let mut pieces = Pieces {
         bytes,
-        dtype: said.dtype,
+        dtype: tck_header.dtype,
         vertices,
         ids: Vec::new(),
-        count: said.count,
+        count: tck_header.count,
         current: 0,
         batch_rows: options.batch_rows.max(1),
-        ended: false,
+        is_at_end: false,
         notes: notes.clone(),
     };
-    Ok(Reader::from_steps(header, move || pieces.step()).with_notes(notes))
+    Ok(Reader::from_steps(header, move || pieces.next_piece()).with_notes(notes))
 }
 
-/// A file in the course of being read.
+/// The pieces of a file.
 struct Pieces {
     bytes: Bytes,
     dtype: Dtype,
     vertices: Vertices,
-    ids: Vec<ObjectId>, // streamlines that are complete, since the last piece of them
+    ids: Vec<ObjectId>, // streamlines completed since the last piece of objects
     count: Option<u64>,
-    current: i64, // the streamline that is read
+    current: i64, // the current streamline
     batch_rows: usize,
-    ended: bool,
+    is_at_end: bool,
     notes: Notes,
 }
 
 impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
-        while !self.ended
+    fn next_piece(&mut self) -> Result<Option<Piece>, ConvertError> {
+        while !self.is_at_end
             && self.vertices.rows() < self.batch_rows
             && self.ids.len() < self.batch_rows
         {
@@ -92,36 +92,36 @@ impl Pieces {
         Ok(Some(Piece::Objects { ids: std::mem::take(&mut self.ids), fields: Vec::new() }))
     }
 
-    /// Takes some triplets apart; the block ends where the file does, at the latest.
+    /// Parses a block of triplets.
     fn read_block(&mut self) -> Result<(), ConvertError> {
         let size = usize::try_from(self.dtype.size).unwrap_or(8);
         let stride = size * 3;
         let room = self.batch_rows - self.vertices.rows().min(self.batch_rows - 1);
-        let mut triplets = vec![0; block(stride, room) * stride];
+        let mut triplets = vec![0; block_rows(stride, room) * stride];
         let start = self.bytes.at();
         let read = self.bytes.read_up_to(&mut triplets)?;
         triplets.truncate(read);
-        let (whole, rest) = triplets.split_at(read - read % stride);
-        let mut left = whole;
-        while let Some(triplet) = left.get(..stride) {
-            let at = start + (whole.len() - left.len()) as u64;
+        let (triplets, rest) = triplets.split_at(read - read % stride);
+        let mut remaining = triplets;
+        while let Some(triplet) = remaining.get(..stride) {
+            let at = start + (triplets.len() - remaining.len()) as u64;
             let object = ObjectId(self.current);
-            let vertices = self.count_vertices(left);
+            let vertices = self.count_vertices(remaining);
             if vertices > 0 {
-                let (run, after) = left.split_at(vertices * stride);
+                let (run, after) = remaining.split_at(vertices * stride);
                 self.vertices.positions.push_bytes(run);
                 self.vertices.end_rows(vertices, Some(object), 0);
-                left = after;
+                remaining = after;
                 continue;
             }
-            left = &left[stride..];
+            remaining = &remaining[stride..];
             match self.classify_triplet(triplet, size) {
                 Mark::Streamline => {
                     self.ids.push(object);
                     self.current += 1;
                 }
-                Mark::End => return self.end(at, left.len() + rest.len()),
-                Mark::Half => {
+                Mark::End => return self.end_file(at, remaining.len() + rest.len()),
+                Mark::Mixed => {
                     let expected = "three numbers, three NaNs or three infinities";
                     let place = Place::Byte(at);
                     let bad = self.bytes.bad(Class::Encoding, place, expected, "some of each");
@@ -145,7 +145,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// How many triplets are vertices, before the first that is none.
+    /// Counts the vertices before the first mark.
     fn count_vertices(&self, triplets: &[u8]) -> usize {
         match (self.dtype.size, self.dtype.big_endian) {
             (4, false) => count_finite(triplets, |x| f32::from_le_bytes(x).is_finite()),
@@ -155,7 +155,7 @@ impl Pieces {
         }
     }
 
-    /// What a triplet is that is no vertex.
+    /// Classifies a triplet that is not a vertex.
     fn classify_triplet(&self, triplet: &[u8], size: usize) -> Mark {
         let number = |n: usize| -> f64 {
             let bytes = &triplet[n * size..][..size];
@@ -173,26 +173,26 @@ impl Pieces {
         } else if numbers.iter().all(|x| x.is_infinite()) {
             Mark::End
         } else {
-            Mark::Half
+            Mark::Mixed
         }
     }
 
-    /// Ends the file at the mark at byte `at`, of which `more` bytes were read that follow it.
-    fn end(&mut self, at: u64, more: usize) -> Result<(), ConvertError> {
+    /// Ends the file at the mark at byte `at`, after which `more` bytes were read already.
+    fn end_file(&mut self, at: u64, more: usize) -> Result<(), ConvertError> {
         if more > 0 || !self.bytes.peek()?.is_empty() {
             let place = Place::Byte(at);
             let expected = "the end of the file after three infinities";
             return Err(self.bytes.bad(Class::Trailing, place, expected, "more bytes").into());
         }
         if self.vertices.has_open_run(ObjectId(self.current)) {
-            self.ids.push(ObjectId(self.current)); // the infinities end it, too
+            self.ids.push(ObjectId(self.current)); // the infinities end a streamline, too
             self.current += 1;
         }
         if let Some(count) = self.count.filter(|count| i64::try_from(*count) != Ok(self.current)) {
             let found = self.current;
             self.notes.push(format!("the header counts {count} streamlines, there are {found}"));
         }
-        self.ended = true;
+        self.is_at_end = true;
         Ok(())
     }
 }
@@ -202,9 +202,9 @@ fn count_finite<const N: usize>(triplets: &[u8], is_finite: impl Fn([u8; N]) -> 
     numbers.iter().take_while(|numbers| numbers.iter().all(|number| is_finite(*number))).count()
 }
 
-/// What a triplet can be that is no vertex.
+/// A triplet that is not a vertex.
 enum Mark {
     Streamline,
     End,
-    Half,
+    Mixed,
 }

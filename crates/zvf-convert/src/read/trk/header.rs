@@ -1,4 +1,4 @@
-//! The header of a TRK file, 1000 bytes in either byte order.
+//! Parser of the header of a TRK file: 1000 bytes in either byte order.
 //!
 //! ```text
 //! offset  size  field
@@ -16,8 +16,8 @@
 //! 996     4     hdr_size, i32: 1000
 //! ```
 //!
-//! A name may be followed by a zero and the number of values it stands for, in digits or as one byte at
-//! the end; otherwise it stands for one.
+//! A name may be followed by a zero and the number of its values, in digits or as one byte at the end;
+//! otherwise it has one value.
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
@@ -26,27 +26,26 @@ use crate::ConvertError;
 use crate::error::Place;
 use crate::read::input::Bytes;
 
-/// What a header says.
+/// The header of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TrkHeader {
     pub(super) big_endian: bool,
     pub(super) dim: [i16; 3],
     pub(super) voxel_size: [f32; 3],
-    /// Names with the number of values they stand for.
+    /// Names with the number of their values.
     pub(super) scalars: Vec<(String, u32)>,
     pub(super) properties: Vec<(String, u32)>,
-    /// From voxels to the world, where it is recorded.
+    /// The matrix from voxels to the world, where the file has it.
     pub(super) vox_to_ras: Option<[[f32; 4]; 4]>,
-    /// For each axis of voxels, the axis of the world it runs along and whether forwards; LPS unless
-    /// said.
+    /// For each axis of voxels, the axis of the world along which it runs, and whether it runs forwards; by default LPS.
     pub(super) order: [(usize, bool); 3],
-    /// Streamlines, where they are counted.
+    /// The number of streamlines, where the file has it.
     pub(super) count: Option<u64>,
 }
 
 impl TrkHeader {
     pub(super) fn read(bytes: &mut Bytes) -> Result<Self, ConvertError> {
-        let raw: [u8; SIZE] = bytes.array("the header")?;
+        let raw: [u8; HEADER_BYTES] = bytes.array("the header")?;
         let bad = |class, name: &str, expected: &str, found: String| {
             ConvertError::from(bytes.bad(class, Place::Named(name.to_owned()), expected, found))
         };
@@ -55,9 +54,9 @@ impl TrkHeader {
             return Err(bad(Class::BadMagic, "magic", "TRACK", found));
         }
         let size = Fields { raw: &raw, big_endian: false }.i32(996);
-        let big_endian = size != EXPECTED_SIZE;
+        let big_endian = size != EXPECTED_HDR_SIZE;
         let fields = Fields { raw: &raw, big_endian };
-        if fields.i32(996) != EXPECTED_SIZE {
+        if fields.i32(996) != EXPECTED_HDR_SIZE {
             return Err(bad(Class::BadTag, "hdr_size", "1000", size.to_string()));
         }
         let version = fields.i32(992);
@@ -69,12 +68,12 @@ impl TrkHeader {
             let found = format!("{voxel_size:?}");
             return Err(bad(Class::OutOfBounds, "voxel_size", "lengths above 0", found));
         }
-        let names = |count: usize, start: usize, what: &str, rest: &str| {
+        let names = |count: usize, start: usize, what: &str, rest_name: &str| {
             let values = fields.i16(count);
             let Ok(values) = u32::try_from(values) else {
                 return Err(bad(Class::Negative, what, "0 or more", values.to_string()));
             };
-            fields.names(start, values, rest).ok_or_else(|| {
+            fields.parse_names(start, values, rest_name).ok_or_else(|| {
                 let expected = format!("names of {values} values");
                 bad(Class::CountMismatch, what, &expected, "names of more, or twice".to_owned())
             })
@@ -83,8 +82,8 @@ impl TrkHeader {
         let properties = names(238, 240, "n_properties", "properties")?;
         let matrix = [440, 456, 472, 488]
             .map(|row: usize| [0, 4, 8, 12].map(|column: usize| fields.f32(row + column)));
-        let recorded = version == 2 && fields.f32(500) != 0.0;
-        if recorded && !matrix.iter().flatten().all(|value| value.is_finite()) {
+        let has_matrix = version == 2 && fields.f32(500) != 0.0;
+        if has_matrix && !matrix.iter().flatten().all(|value| value.is_finite()) {
             return Err(bad(
                 Class::OutOfBounds,
                 "vox_to_ras",
@@ -93,7 +92,7 @@ impl TrkHeader {
             ));
         }
         let order = raw.get(948..951).unwrap_or_default();
-        let Some(order) = axes_of(order) else {
+        let Some(order) = parse_order(order) else {
             let found = format!("{:?}", String::from_utf8_lossy(order));
             let expected = "a letter each of L or R, P or A, I or S";
             return Err(bad(Class::BadTag, "voxel_order", expected, found));
@@ -108,7 +107,7 @@ impl TrkHeader {
             voxel_size,
             scalars,
             properties,
-            vox_to_ras: recorded.then_some(matrix),
+            vox_to_ras: has_matrix.then_some(matrix),
             order,
             count: Some(count).filter(|count| *count > 0),
         })
@@ -116,7 +115,7 @@ impl TrkHeader {
 }
 
 impl TrkHeader {
-    /// What the way back needs.
+    /// Returns the header record that the writer uses.
     pub(super) fn record(&self) -> Json {
         let letters = [["L", "R"], ["P", "A"], ["I", "S"]];
         let letter = |(axis, forwards): &(usize, bool)| {
@@ -131,8 +130,8 @@ impl TrkHeader {
     }
 }
 
-/// Axes of the world by letters: R, A and S run forwards along the first, second and third.
-fn axes_of(letters: &[u8]) -> Option<[(usize, bool); 3]> {
+/// Parses axes of the world by letters: R, A and S run forwards along the first, second and third.
+fn parse_order(letters: &[u8]) -> Option<[(usize, bool); 3]> {
     let letters = if letters.iter().all(|letter| *letter == 0) { b"LPS" } else { letters };
     let axis = |letter: &u8| match letter.to_ascii_uppercase() {
         b'L' => Some((0, false)),
@@ -144,18 +143,19 @@ fn axes_of(letters: &[u8]) -> Option<[(usize, bool); 3]> {
         _ => None,
     };
     let axes: Vec<(usize, bool)> = letters.iter().map(axis).collect::<Option<_>>()?;
-    let all = (0..3).all(|axis| axes.iter().any(|(of, _)| *of == axis));
-    axes.try_into().ok().filter(|_| all)
+    let has_all = (0..3).all(|axis| axes.iter().any(|(other, _)| *other == axis));
+    axes.try_into().ok().filter(|_| has_all)
 }
 
-/// The header, its numbers in one of the byte orders.
+/// The bytes of a header, with their byte order.
 struct Fields<'a> {
-    raw: &'a [u8; SIZE],
+    raw: &'a [u8; HEADER_BYTES],
     big_endian: bool,
 }
 
 impl Fields<'_> {
-    fn at<const N: usize>(&self, at: usize) -> [u8; N] {
+    /// Returns the bytes of a number at offset `at`, little-endian.
+    fn bytes_at<const N: usize>(&self, at: usize) -> [u8; N] {
         let mut bytes: [u8; N] =
             self.raw.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N]);
         if self.big_endian {
@@ -165,44 +165,49 @@ impl Fields<'_> {
     }
 
     fn i16(&self, at: usize) -> i16 {
-        i16::from_le_bytes(self.at(at))
+        i16::from_le_bytes(self.bytes_at(at))
     }
 
     fn i32(&self, at: usize) -> i32 {
-        i32::from_le_bytes(self.at(at))
+        i32::from_le_bytes(self.bytes_at(at))
     }
 
     fn f32(&self, at: usize) -> f32 {
-        f32::from_le_bytes(self.at(at))
+        f32::from_le_bytes(self.bytes_at(at))
     }
 
-    /// Names for `values` values; those without one are called `rest` together.
-    fn names(&self, start: usize, values: u32, rest: &str) -> Option<Vec<(String, u32)>> {
+    /// Parses the names of `values` values; the values without a name get `rest_name` together.
+    fn parse_names(
+        &self,
+        start: usize,
+        values: u32,
+        rest_name: &str,
+    ) -> Option<Vec<(String, u32)>> {
         let mut names: Vec<(String, u32)> = Vec::new();
-        let mut left = values;
-        for raw in self.raw.get(start..)?.chunks_exact(NAME).take(NAMES) {
-            let end = raw.iter().position(|byte| *byte == 0).unwrap_or(NAME);
+        let mut unnamed = values;
+        for raw in self.raw.get(start..)?.chunks_exact(NAME_BYTES).take(MAX_NAMES) {
+            let end = raw.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
             let (name, after) = raw.split_at_checked(end)?;
-            if name.is_empty() || left == 0 {
+            if name.is_empty() || unnamed == 0 {
                 break;
             }
-            let width = width(after);
-            left = left.checked_sub(width)?;
+            let width = parse_width(after);
+            unnamed = unnamed.checked_sub(width)?;
             names.push((String::from_utf8_lossy(name).into_owned(), width));
         }
-        if left > 0 {
-            names.push((rest.to_owned(), left));
+        if unnamed > 0 {
+            names.push((rest_name.to_owned(), unnamed));
         }
-        let twice = names
+        let has_duplicate = names
             .iter()
             .enumerate()
             .any(|(at, (name, _))| names.iter().take(at).any(|(other, _)| other == name));
-        (!twice).then_some(names)
+        (!has_duplicate).then_some(names)
     }
 }
 
-/// How many values a name stands for, by what comes after it.
-fn width(after: &[u8]) -> u32 {
+/// Parses the number of values of a name from the bytes after it.
+fn parse_width(after: &[u8]) -> u32 {
     let text: Vec<u8> = after.iter().copied().filter(|byte| *byte != 0).collect();
     let digits = std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
     match (digits, text.as_slice()) {
@@ -212,9 +217,9 @@ fn width(after: &[u8]) -> u32 {
     }
 }
 
-const SIZE: usize = 1000;
-const EXPECTED_SIZE: i32 = 1000;
-/// Bytes of a name.
-const NAME: usize = 20;
-/// Names of scalars, and of properties.
-const NAMES: usize = 10;
+const HEADER_BYTES: usize = 1000;
+const EXPECTED_HDR_SIZE: i32 = 1000;
+/// Bytes of the field of a name.
+const NAME_BYTES: usize = 20;
+/// Most names of scalars, and of properties.
+const MAX_NAMES: usize = 10;

@@ -1,4 +1,4 @@
-//! TRK: streamlines of `TrackVis`.
+//! Reader of TRK: streamlines of `TrackVis`.
 //!
 //! ```text
 //! header              1000 bytes: see `header`
@@ -6,9 +6,9 @@
 //! …                   n_count of them, or up to the end where that is 0
 //! ```
 //!
-//! Positions become those of the world, in mm, with axes to the right, to the front and up; scalars are
+//! Positions are converted to the world, in mm, with axes to the right, to the front and up; scalars are
 //! attributes of vertices, properties of objects. Object `k` is streamline `k`. A long streamline may
-//! come in several parts.
+//! have several parts.
 
 mod header;
 pub(crate) mod world;
@@ -21,7 +21,7 @@ use zvf_model::{Kind, ObjectId};
 use self::header::TrkHeader;
 use self::world::World;
 use super::input::Bytes;
-use super::record::{Vertices, block};
+use super::record::{Vertices, block_rows};
 use super::roles::axes;
 use super::values::{NamedValues, Values, empty_all, take_all};
 use super::{Header, Piece, ReadOptions, Reader, Space};
@@ -29,30 +29,30 @@ use crate::ConvertError;
 use crate::error::Place;
 
 pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
-    let said = TrkHeader::read(&mut bytes)?;
+    let trk_header = TrkHeader::read(&mut bytes)?;
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if kind.has_links() || kind == Kind::Line {
         let place = Place::Named("the file".to_owned());
         let expected = "streamline, polyline or point_cloud";
         return Err(bytes.bad(Class::Unsupported, place, expected, kind.to_string()).into());
     }
-    let Some(world) = World::from_header(&said) else {
+    let Some(world) = World::from_header(&trk_header) else {
         let place = Place::Named("vox_to_ras".to_owned());
         let expected = "a matrix with three directions";
         return Err(bytes.bad(Class::BadShape, place, expected, "a flat one").into());
     };
-    let order = Dtype { big_endian: said.big_endian, ..Dtype::FLOAT32 };
-    let named = |names: &[(String, u32)]| {
-        let named = names.iter();
-        named
-            .map(|(name, width)| NamedValues::new(name.as_str(), order, *width))
+    let float32 = Dtype { big_endian: trk_header.big_endian, ..Dtype::FLOAT32 };
+    let named_values = |names: &[(String, u32)]| {
+        let values = names.iter();
+        values
+            .map(|(name, width)| NamedValues::new(name.as_str(), float32, *width))
             .collect::<Vec<_>>()
     };
-    let mut vertices =
-        Vertices::new(kind, Values::new(Dtype::FLOAT32, 3), named(&said.scalars), true);
-    let properties = named(&said.properties);
+    let scalars = named_values(&trk_header.scalars);
+    let mut vertices = Vertices::new(kind, Values::new(Dtype::FLOAT32, 3), scalars, true);
+    let properties = named_values(&trk_header.properties);
     let mut left_out = Vec::new();
-    if said.vox_to_ras.is_none() {
+    if trk_header.vox_to_ras.is_none() {
         left_out.push("no matrix is recorded: voxels are taken for mm of the world".to_owned());
     }
     let header = Header {
@@ -61,33 +61,33 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
         ..vertices.header(axes(3))?.with_unit("millimeter")
     };
     let mut header = header;
-    header.records.push(("trk".to_owned(), said.record()));
+    header.records.push(("trk".to_owned(), trk_header.record()));
     let is_applied = options.apply_space;
     header.space = Some(Space { name: None, affine: Some(world.to_matrix()), is_applied });
     let world = if is_applied { world } else { World::identity() };
-    let widths = |names: &[(String, u32)]| {
+    let row_bytes = |names: &[(String, u32)]| {
         let sum = names.iter().map(|(_, width)| usize_from_u32(*width)).sum::<usize>();
         sum * 4
     };
     let mut pieces = Pieces {
         bytes,
-        stride: widths(&said.scalars) + POSITION,
-        property_bytes: widths(&said.properties),
-        big_endian: said.big_endian,
+        stride: row_bytes(&trk_header.scalars) + POSITION_BYTES,
+        property_bytes: row_bytes(&trk_header.properties),
+        big_endian: trk_header.big_endian,
         world,
         vertices,
         ids: Vec::new(),
         properties,
-        count: said.count,
+        count: trk_header.count,
         current: 0,
-        left: None,
+        remaining_points: None,
         batch_rows: options.batch_rows.max(1),
-        ended: false,
+        is_at_end: false,
     };
-    Ok(Reader::from_steps(header, move || pieces.step()))
+    Ok(Reader::from_steps(header, move || pieces.next_piece()))
 }
 
-/// A file in the course of being read.
+/// The pieces of a file.
 struct Pieces {
     bytes: Bytes,
     stride: usize,         // bytes of a point with its scalars
@@ -95,25 +95,25 @@ struct Pieces {
     big_endian: bool,
     world: World,
     vertices: Vertices,
-    ids: Vec<ObjectId>, // streamlines that are complete, since the last piece of them
+    ids: Vec<ObjectId>, // streamlines completed since the last piece of objects
     properties: Vec<NamedValues>,
     count: Option<u64>,
-    current: u64,      // the streamline that is read
-    left: Option<u64>, // its points that are not read, once it began
+    current: u64,                  // the current streamline
+    remaining_points: Option<u64>, // of the current streamline, once it began
     batch_rows: usize,
-    ended: bool,
+    is_at_end: bool,
 }
 
 impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
-        while !self.ended
+    fn next_piece(&mut self) -> Result<Option<Piece>, ConvertError> {
+        while !self.is_at_end
             && self.vertices.rows() < self.batch_rows
             && self.ids.len() < self.batch_rows
         {
-            match self.left {
-                None => self.begin()?,
-                Some(0) => self.end()?,
-                Some(left) => self.points(left)?,
+            match self.remaining_points {
+                None => self.begin_streamline()?,
+                Some(0) => self.end_streamline()?,
+                Some(remaining) => self.read_points(remaining)?,
             }
         }
         if self.vertices.rows() > 0 {
@@ -127,30 +127,30 @@ impl Pieces {
     }
 
     /// Begins a streamline, or ends the file.
-    fn begin(&mut self) -> Result<(), ConvertError> {
+    fn begin_streamline(&mut self) -> Result<(), ConvertError> {
         let at = self.bytes.at();
-        let none = self.bytes.peek()?.is_empty();
+        let is_empty = self.bytes.peek()?.is_empty();
         let bad = |class, expected: String, found: &str| {
             Err(self.bytes.bad(class, Place::Byte(at), expected, found).into())
         };
         match self.count {
             Some(count) if self.current >= count => {
-                if !none {
+                if !is_empty {
                     return bad(
                         Class::Trailing,
                         format!("the end after {count} streamlines"),
                         "more",
                     );
                 }
-                self.ended = true;
+                self.is_at_end = true;
                 return Ok(());
             }
-            Some(count) if none => {
+            Some(count) if is_empty => {
                 let found = self.current.to_string();
                 return bad(Class::Truncated, format!("{count} streamlines"), &found);
             }
-            None if none => {
-                self.ended = true;
+            None if is_empty => {
+                self.is_at_end = true;
                 return Ok(());
             }
             _ => {}
@@ -167,19 +167,20 @@ impl Pieces {
                 .bad(Class::Negative, Place::Byte(at), expected, number.to_string())
                 .into());
         };
-        self.left = Some(points);
+        self.remaining_points = Some(points);
         Ok(())
     }
 
-    fn points(&mut self, left: u64) -> Result<(), ConvertError> {
+    fn read_points(&mut self, remaining: u64) -> Result<(), ConvertError> {
         let room = self.batch_rows.saturating_sub(self.vertices.rows());
-        let most = block(self.stride, room);
-        let rows = usize::try_from(left).unwrap_or(usize::MAX).min(most);
+        let max_rows = block_rows(self.stride, room);
+        let rows = usize::try_from(remaining).unwrap_or(usize::MAX).min(max_rows);
         let mut points = vec![0; rows * self.stride];
         self.bytes.read(&mut points, "the points of a streamline")?;
         let object = i64::try_from(self.current).unwrap_or(i64::MAX);
         for point in points.chunks_exact(self.stride) {
-            let (position, mut scalars) = point.split_at_checked(POSITION).unwrap_or((point, &[]));
+            let (position, mut scalars) =
+                point.split_at_checked(POSITION_BYTES).unwrap_or((point, &[]));
             let [x, y, z] = [0, 1, 2].map(|axis| self.float(position, axis));
             for value in self.world.apply([x, y, z]) {
                 self.vertices.positions.push_bytes(&value.to_le_bytes());
@@ -192,7 +193,7 @@ impl Pieces {
             }
             self.vertices.end_row(Some(ObjectId(object)), 0);
         }
-        self.left = Some(left - to_u64(rows));
+        self.remaining_points = Some(remaining - to_u64(rows));
         Ok(())
     }
 
@@ -205,7 +206,7 @@ impl Pieces {
     }
 
     /// Ends a streamline with its properties.
-    fn end(&mut self) -> Result<(), ConvertError> {
+    fn end_streamline(&mut self) -> Result<(), ConvertError> {
         let mut values = vec![0; self.property_bytes];
         self.bytes.read(&mut values, "the properties of a streamline")?;
         let mut rest = values.as_slice();
@@ -216,13 +217,13 @@ impl Pieces {
         }
         self.ids.push(ObjectId(i64::try_from(self.current).unwrap_or(i64::MAX)));
         self.current += 1;
-        self.left = None;
+        self.remaining_points = None;
         Ok(())
     }
 }
 
 /// Bytes of a position.
-const POSITION: usize = 12;
+const POSITION_BYTES: usize = 12;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Streamlines in either byte order, and files that are none.
+//! Tests of the TRK reader: streamlines in either byte order, and malformed files.
 
 use zvf_model::Kind;
 
@@ -64,16 +64,16 @@ fn good(big_endian: bool, count: u8) -> Vec<u8> {
 }
 
 #[test]
-fn streamlines_of_both_byte_orders() {
+fn reads_streamlines_of_both_byte_orders() {
     let small = |batch_rows| ReadOptions { batch_rows, ..ReadOptions::default() };
-    let said = "streamline of float32, fa float32, md float32, pair float32, length float32\n";
+    let fields = "streamline of float32, fa float32, md float32, pair float32, length float32\n";
     for big_endian in [false, true] {
         for count in [0, 3] {
             let file = good(big_endian, count);
             assert_eq!(
                 dump(Format::Trk, &file, &small(100)).unwrap(),
                 format!(
-                    "{said}x,y,z,fa,md,part,object\n0.5,1.5,2.5,0.5,7,0,0\n3.5,4.5,5.5,0.25,8,0,0\n\
+                    "{fields}x,y,z,fa,md,part,object\n0.5,1.5,2.5,0.5,7,0,0\n3.5,4.5,5.5,0.25,8,0,0\n\
                      -0.5,-0.5,-0.5,0.125,9,1,2\nid,pair_0,pair_1,length\n0,10,11,12\n1,13,14,15\n\
                      2,16,17,18\n"
                 )
@@ -82,7 +82,7 @@ fn streamlines_of_both_byte_orders() {
             let dumped = dump(Format::Trk, &file, &small(1)).unwrap();
             assert!(
                 dumped.starts_with(&format!(
-                    "{said}{names}0.5,1.5,2.5,0.5,7,0,0\n{names}3.5,4.5,5.5,0.25,8,0,0\n\
+                    "{fields}{names}0.5,1.5,2.5,0.5,7,0,0\n{names}3.5,4.5,5.5,0.25,8,0,0\n\
                  id,pair_0,pair_1,length\n0,10,11,12\nid,"
                 )),
                 "{dumped}"
@@ -95,7 +95,7 @@ fn streamlines_of_both_byte_orders() {
 }
 
 #[test]
-fn names_and_how_many_values_they_stand_for() {
+fn reads_names_of_several_values() {
     let mut last = [0; 20];
     last[0] = b'v';
     last[19] = 3;
@@ -123,7 +123,7 @@ fn names_and_how_many_values_they_stand_for() {
 }
 
 #[test]
-fn files_that_are_none() {
+fn refuses_malformed_files() {
     let short = good(false, 3)[..1050].to_vec();
     let more = [good(false, 3), vec![0]].concat();
     let two = [good(false, 2)].concat();

@@ -1,8 +1,8 @@
-//! From the coordinates of a TRK file to those of the world.
+//! Transform from the coordinates of a TRK file to those of the world.
 //!
 //! A point is in mm from the corner of the first voxel. Divided by the size of a voxel, less half of
-//! one, it is in voxels from the centre of the first; axes that run otherwise than those of the matrix
-//! are turned; the matrix takes it from there.
+//! one, it is in voxels from the centre of the first. Axes whose direction differs from that of the matrix
+//! are flipped, and then the matrix is applied.
 
 use super::header::TrkHeader;
 
@@ -11,24 +11,24 @@ use super::header::TrkHeader;
 pub(crate) struct World([[f64; 4]; 3]);
 
 impl World {
-    /// The map of a file; nothing where its matrix does not tell which axis is which.
+    /// Returns the map of a file; `None` where its matrix does not determine the axes.
     pub(super) fn from_header(header: &TrkHeader) -> Option<Self> {
         let matrix = match header.vox_to_ras {
             Some(rows) => rows.map(|row| row.map(f64::from)),
             None => IDENTITY,
         };
         let [x, y, z, _] = matrix;
-        let columns = axes([x, y, z])?;
+        let columns = closest_axes([x, y, z])?;
         let mut map = [[0.0; 4]; 3];
         for (axis, (along, forwards)) in header.order.into_iter().enumerate() {
             // The voxels of the matrix that run along the same axis of the world.
-            let column = columns.iter().position(|(of, _)| *of == along)?;
-            let flipped = columns.get(column).is_some_and(|(_, same)| *same != forwards);
+            let column = columns.iter().position(|(axis, _)| *axis == along)?;
+            let is_flipped = columns.get(column).is_some_and(|(_, same)| *same != forwards);
             let size = f64::from(*header.voxel_size.get(axis)?);
             let last = f64::from(*header.dim.get(axis)?) - 1.0;
             // voxel = p / size - 1/2, or counted from the other end
             let (scale, shift) =
-                if flipped { (-1.0 / size, last + 0.5) } else { (1.0 / size, -0.5) };
+                if is_flipped { (-1.0 / size, last + 0.5) } else { (1.0 / size, -0.5) };
             for (row, from) in map.iter_mut().zip([x, y, z]) {
                 let weight = *from.get(column)?;
                 *row.get_mut(axis)? += weight * scale;
@@ -41,19 +41,19 @@ impl World {
         Some(Self(map))
     }
 
-    /// The map that changes nothing.
+    /// Returns the identity.
     pub(crate) const fn identity() -> Self {
         let [x, y, z, _] = IDENTITY;
         Self([x, y, z])
     }
 
-    /// As a matrix of four rows.
+    /// Returns the map as a matrix of four rows.
     pub(crate) const fn to_matrix(self) -> [[f64; 4]; 4] {
         let [x, y, z] = self.0;
         [x, y, z, [0.0, 0.0, 0.0, 1.0]]
     }
 
-    /// Where a point is in the world.
+    /// Converts a point to the world.
     pub(crate) fn apply(&self, point: [f32; 3]) -> [f32; 3] {
         let [x, y, z] = point.map(f64::from);
         self.0.map(|[a, b, c, d]| to_f32(a * x + b * y + c * z + d))
@@ -65,47 +65,47 @@ const fn to_f32(x: f64) -> f32 {
     x as f32
 }
 
-/// For each column of the matrix, the axis of the world it runs along most, and whether forwards: each
-/// axis once, strong columns first. Stretching and shearing are taken out first.
-pub(crate) fn axes(matrix: [[f64; 4]; 3]) -> Option<[(usize, bool); 3]> {
-    let mut turn = matrix.map(|[a, b, c, _]| [a, b, c]);
+/// Returns the axis of the world that is closest to each column of the matrix, and whether the column runs forwards:
+/// each axis once, strong columns first. Stretching and shearing are removed before.
+pub(crate) fn closest_axes(matrix: [[f64; 4]; 3]) -> Option<[(usize, bool); 3]> {
+    let mut rotation = matrix.map(|[a, b, c, _]| [a, b, c]);
     for column in 0..3 {
         let length =
-            turn.iter().filter_map(|row| row.get(column)).map(|x| x * x).sum::<f64>().sqrt();
-        for row in &mut turn {
+            rotation.iter().filter_map(|row| row.get(column)).map(|x| x * x).sum::<f64>().sqrt();
+        for row in &mut rotation {
             let value = row.get_mut(column)?;
             *value /= length;
         }
     }
-    // The nearest turn, by Newton's iteration: the mean with the transposed inverse.
+    // The nearest rotation (polar decomposition), by Newton's iteration: the mean with the transposed inverse.
     for _ in 0..ITERATIONS {
-        let other = transposed_inverse(turn)?;
-        for (row, other) in turn.iter_mut().zip(other) {
+        let other = transposed_inverse(rotation)?;
+        for (row, other) in rotation.iter_mut().zip(other) {
             for (value, other) in row.iter_mut().zip(other) {
                 *value = (*value + other) / 2.0;
             }
         }
     }
-    // The columns that run along an axis most decide first, as in nibabel: a weaker one takes what is left.
+    // Columns are assigned in the order of their largest component, as in nibabel.
     let strength = |column: usize| {
-        let squares = turn.iter().filter_map(|row| row.get(column)).map(|x| x * x);
+        let squares = rotation.iter().filter_map(|row| row.get(column)).map(|x| x * x);
         squares.fold(0.0, f64::max)
     };
     let mut order = [0, 1, 2];
     order.sort_by(|a, b| strength(*b).total_cmp(&strength(*a)));
-    let mut found = [(0, true); 3];
+    let mut directions = [(0, true); 3];
     for column in order {
-        let most =
-            turn.iter().enumerate().filter_map(|(axis, row)| Some((axis, *row.get(column)?)));
-        // The first of equal ones.
-        let (axis, value) = most.rev().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
+        let values =
+            rotation.iter().enumerate().filter_map(|(axis, row)| Some((axis, *row.get(column)?)));
+        // Of equal values the first is chosen.
+        let (axis, value) = values.rev().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
         if !value.is_finite() || value == 0.0 {
             return None;
         }
-        *found.get_mut(column)? = (axis, value > 0.0);
-        *turn.get_mut(axis)? = [0.0; 3]; // an axis is taken once
+        *directions.get_mut(column)? = (axis, value > 0.0);
+        *rotation.get_mut(axis)? = [0.0; 3]; // an axis is assigned once
     }
-    Some(found)
+    Some(directions)
 }
 
 pub(crate) fn transposed_inverse([a, b, c]: [[f64; 3]; 3]) -> Option<[[f64; 3]; 3]> {
@@ -120,9 +120,9 @@ pub(crate) fn transposed_inverse([a, b, c]: [[f64; 3]; 3]) -> Option<[[f64; 3]; 
 
 const IDENTITY: [[f64; 4]; 4] =
     [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]];
-/// Steps until nothing changes; each doubles the digits.
+/// Iterations until convergence, which is quadratic.
 const ITERATIONS: usize = 24;
-/// Below this volume three directions are taken to lie in a plane.
+/// Below this volume three directions count as coplanar.
 const MIN_VOLUME: f64 = 1e-9;
 
 #[cfg(test)]

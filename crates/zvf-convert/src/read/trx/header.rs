@@ -1,4 +1,4 @@
-//! The counts and the image that a TRX says it has: `header.json`.
+//! Parser of `header.json`: the counts and the image of a TRX.
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
@@ -7,15 +7,15 @@ use super::members::{HEADER, Members, bad};
 use crate::ConvertError;
 use crate::error::Place;
 
-/// What `header.json` says.
+/// The contents of `header.json`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TrxHeader {
     pub(super) vertices: u64,
     pub(super) streamlines: u64,
-    /// Of the image that the streamlines belong to; positions are in mm of the world already.
+    /// The matrix of the image of the streamlines; positions are in mm of the world already.
     pub(super) affine: Option<[[f64; 4]; 4]>,
     pub(super) dimensions: Option<Json>,
-    /// Keys that are not known.
+    /// Unknown keys.
     pub(super) others: Vec<(String, Json)>,
 }
 
@@ -28,13 +28,13 @@ impl TrxHeader {
                 bad(Class::NotFound, Place::Named("the file".into()), expected, "none").into()
             );
         };
-        let text = bytes.read_all(MAX_BYTES)?;
+        let text = bytes.read_all(MAX_HEADER_BYTES)?;
         let json: Result<serde_json::Map<String, Json>, _> = serde_json::from_slice(&text);
         let json = json.map_err(|error| {
             let at = Place::Named(format!("{HEADER}, line {}", error.line()));
             bad(Class::Encoding, at, "a JSON object", error.to_string())
         })?;
-        let (mut header, mut counts) = (
+        let (mut header, mut has_counts) = (
             Self {
                 vertices: 0,
                 streamlines: 0,
@@ -53,12 +53,12 @@ impl TrxHeader {
                             bad(Class::Encoding, place(&key), expected, value.to_string()).into()
                         );
                     };
-                    let which = usize::from(key == "NB_STREAMLINES");
-                    counts[which] = true;
-                    *[&mut header.vertices, &mut header.streamlines][which] = count;
+                    let index = usize::from(key == "NB_STREAMLINES");
+                    has_counts[index] = true;
+                    *[&mut header.vertices, &mut header.streamlines][index] = count;
                 }
                 "VOXEL_TO_RASMM" => {
-                    let Some(matrix) = matrix(&value) else {
+                    let Some(matrix) = parse_matrix(&value) else {
                         let expected = "4 x 4 numbers";
                         let found: String = value.to_string().chars().take(60).collect();
                         return Err(bad(Class::BadShape, place(&key), expected, found).into());
@@ -70,14 +70,14 @@ impl TrxHeader {
             }
         }
         if let Some(missing) =
-            ["NB_VERTICES", "NB_STREAMLINES"].iter().zip(counts).find(|(_, is)| !is)
+            ["NB_VERTICES", "NB_STREAMLINES"].iter().zip(has_counts).find(|(_, has)| !has)
         {
             return Err(bad(Class::NotFound, place(missing.0), "a count", "none").into());
         }
         Ok(header)
     }
 
-    /// What the way back needs.
+    /// Returns the header record that the writer uses.
     pub(super) fn record(&self) -> Json {
         let others: serde_json::Map<String, Json> = self.others.iter().cloned().collect();
         json!({
@@ -88,8 +88,8 @@ impl TrxHeader {
     }
 }
 
-/// A matrix, nested or flat.
-fn matrix(value: &Json) -> Option<[[f64; 4]; 4]> {
+/// Parses a matrix, nested or flat.
+fn parse_matrix(value: &Json) -> Option<[[f64; 4]; 4]> {
     let flat =
         |row: &Json| -> Option<Vec<f64>> { row.as_array()?.iter().map(Json::as_f64).collect() };
     let rows: Vec<f64> = match flat(value) {
@@ -100,4 +100,4 @@ fn matrix(value: &Json) -> Option<[[f64; 4]; 4]> {
     <[[f64; 4]; 4]>::try_from(rows.to_vec()).ok().filter(|_| rest.is_empty())
 }
 
-const MAX_BYTES: u64 = 16 << 20;
+const MAX_HEADER_BYTES: u64 = 16 << 20;

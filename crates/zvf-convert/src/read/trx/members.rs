@@ -1,4 +1,4 @@
-//! The members of a TRX, in a zip or in a folder: which there are, of which type, and their bytes.
+//! The members of a TRX, in a zip or in a folder: their names, types and bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::error::{BadInput, Place};
 use crate::read::zip::Archive;
 use crate::read::{Bytes, Format};
 
-/// Where the members are.
+/// The members, in a zip or in a folder.
 pub(super) enum Members {
     Zip(Archive),
     Folder(PathBuf, Vec<(String, u64)>),
@@ -20,27 +20,27 @@ pub(super) enum Members {
 /// An array, by the name of its member.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ArrayMember {
-    /// The whole name.
+    /// The full name.
     pub(super) path: String,
-    /// The folder it is in: none, `dpv`, `dps`, `groups`, `dpg/GROUP`.
+    /// The folder of the member: none, `dpv`, `dps`, `groups`, `dpg/GROUP`.
     pub(super) folder: String,
     /// The name of the array.
     pub(super) name: String,
     pub(super) dtype: Dtype,
     pub(super) width: u32,
-    /// Bytes.
+    /// The size in bytes.
     pub(super) size: u64,
 }
 
 impl ArrayMember {
-    /// Rows of it, where its bytes are a whole number of them.
+    /// Returns the number of rows, where the size is a multiple of a row.
     pub(super) fn rows(&self) -> Option<u64> {
         let row = u64::from(self.width).checked_mul(self.dtype.size)?;
         (row > 0 && self.size.is_multiple_of(row)).then(|| self.size / row)
     }
 
-    /// The same without rows, where it has the one byte that stands for nothing in a folder.
-    fn or_nothing(self) -> Self {
+    /// Sets the size of an empty array to 0: in a folder its file has one byte.
+    fn without_padding(self) -> Self {
         let size = if self.size == 1 && self.rows().is_none() { 0 } else { self.size };
         Self { size, ..self }
     }
@@ -51,7 +51,7 @@ impl Members {
         if !is_folder {
             return Ok(Self::Zip(Archive::open(path, Format::Trx)?));
         }
-        let mut found = Vec::new();
+        let mut files = Vec::new();
         let mut open = vec![(path.to_owned(), String::new(), 0)];
         while let Some((folder, prefix, depth)) = open.pop() {
             for entry in fs::read_dir(folder).map_err(ConvertError::Read)? {
@@ -60,12 +60,12 @@ impl Members {
                     let place = Place::Named(name.to_string_lossy().into_owned());
                     bad(Class::Encoding, place, "a name of UTF-8", "other bytes")
                 })?;
-                let about = entry.metadata().map_err(ConvertError::Read)?; // of links themselves
+                let metadata = entry.metadata().map_err(ConvertError::Read)?; // of a link itself
                 let path = format!("{prefix}{name}");
-                if about.is_dir() && depth < MAX_DEPTH {
+                if metadata.is_dir() && depth < MAX_DEPTH {
                     open.push((entry.path(), format!("{path}/"), depth + 1));
-                } else if about.is_file() {
-                    found.push((path, about.len()));
+                } else if metadata.is_file() {
+                    files.push((path, metadata.len()));
                 } else {
                     let expected = "a file, or a folder of files";
                     let found = "a link, or something else";
@@ -73,11 +73,11 @@ impl Members {
                 }
             }
         }
-        found.sort();
-        Ok(Self::Folder(path.to_owned(), found))
+        files.sort();
+        Ok(Self::Folder(path.to_owned(), files))
     }
 
-    /// Names and sizes.
+    /// Returns the names and the sizes.
     fn list(&self) -> Vec<(String, u64)> {
         match self {
             Self::Zip(archive) => {
@@ -88,7 +88,7 @@ impl Members {
         }
     }
 
-    /// All arrays, and the names of what is none.
+    /// Returns all arrays, and the names of the other members.
     pub(super) fn arrays(&self) -> Result<(Vec<ArrayMember>, Vec<String>), ConvertError> {
         let (mut arrays, mut others): (Vec<ArrayMember>, Vec<String>) = (Vec::new(), Vec::new());
         for (path, size) in self.list() {
@@ -116,13 +116,13 @@ impl Members {
                 }
                 _ => (name, None, ""),
             };
-            let known = if dtype == "bit" {
+            let dtype = if dtype == "bit" {
                 Some("bool")
             } else {
                 DTYPES.iter().copied().find(|d| *d == dtype)
             };
-            let known = known.and_then(|name| name.parse::<Dtype>().ok());
-            let (Some(width), Some(dtype), false) = (width, known, name.is_empty()) else {
+            let dtype = dtype.and_then(|name| name.parse::<Dtype>().ok());
+            let (Some(width), Some(dtype), false) = (width, dtype, name.is_empty()) else {
                 let expected = "NAME.TYPE or NAME.WIDTH.TYPE, of a type of numbers";
                 return Err(bad(Class::BadTag, place(), expected, format!("{path:?}")).into());
             };
@@ -146,12 +146,13 @@ impl Members {
                 )
                 .into());
             }
-            arrays.push(if matches!(self, Self::Folder(..)) { array.or_nothing() } else { array });
+            let is_folder = matches!(self, Self::Folder(..));
+            arrays.push(if is_folder { array.without_padding() } else { array });
         }
         Ok((arrays, others))
     }
 
-    /// The bytes of a member, by its whole name; nothing where there is none.
+    /// Opens a member by its full name; `None` where it does not exist.
     pub(super) fn read(&self, path: &str) -> Result<Option<Bytes>, ConvertError> {
         match self {
             Self::Zip(archive) => {
@@ -163,7 +164,7 @@ impl Members {
                     return Ok(None);
                 }
                 let mut bytes = Bytes::open(&folder.join(path))?;
-                bytes.is(Format::Trx);
+                bytes.set_format(Format::Trx);
                 Ok(Some(bytes))
             }
         }
@@ -181,7 +182,7 @@ pub(super) fn bad(
 
 pub(super) const HEADER: &str = "header.json";
 const MAX_DEPTH: u32 = 3;
-/// Values of a row, so that a batch of rows is never much larger than the file.
+/// Most values of a row, so that a batch of rows is never much larger than the file.
 const MAX_WIDTH: u32 = 4096;
 const DTYPES: [&str; 11] = [
     "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16",

@@ -1,4 +1,4 @@
-//! TRX: streamlines with attributes and groups, arrays of numbers in a zip or a folder.
+//! Reader of TRX: streamlines with attributes and groups, arrays of numbers in a zip or a folder.
 //!
 //! ```text
 //! header.json              counts, and the matrix of an image
@@ -10,8 +10,8 @@
 //! dpg/GROUP/NAME[.W].TYPE  attributes of a group, one row
 //! ```
 //!
-//! Object `k` is streamline `k`. The matrix is that of an image: it is recorded and not applied. Counts and sizes
-//! must agree before any member is read, so a member that inflates to more is refused unread.
+//! Object `k` is streamline `k`. The matrix is that of an image: it is recorded but not applied. Counts and sizes
+//! are compared before any member is read, so a member that inflates to more is refused unread.
 
 mod header;
 mod members;
@@ -41,7 +41,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         return Err(bad(Class::Unsupported, place, expected, kind.to_string()).into());
     }
     let members = Members::open(path, bytes.is_folder())?;
-    let said = TrxHeader::read(&members)?;
+    let trx_header = TrxHeader::read(&members)?;
     let (arrays, others) = members.arrays()?;
     let notes = Notes::default();
     let find =
@@ -53,35 +53,36 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
                 let expected = "positions.3.float16, float32 or float64";
                 return Err(bad(Class::BadShape, place, expected, array.path.clone()).into());
             }
-            check_rows(array, said.vertices, "NB_VERTICES")?;
+            check_rows(array, trx_header.vertices, "NB_VERTICES")?;
             array.clone()
         }
-        None if said.vertices == 0 => empty_member("positions", Dtype::FLOAT32, 3),
+        None if trx_header.vertices == 0 => empty_member("positions", Dtype::FLOAT32, 3),
         None => {
             let place = Place::Named("the file".to_owned());
             return Err(bad(Class::NotFound, place, "a member positions.3.TYPE", "none").into());
         }
     };
-    let offsets = offsets(&members, find("offsets"), &said, options.memory, &notes)?;
-    let of = |folder: &str| -> Vec<ArrayMember> {
+    let offsets = read_offsets(&members, find("offsets"), &trx_header, options.memory, &notes)?;
+    let arrays_in = |folder: &str| -> Vec<ArrayMember> {
         arrays.iter().filter(|array| array.folder == folder).cloned().collect()
     };
-    let (dpv, dps) = (of("dpv"), of("dps"));
+    let (dpv, dps) = (arrays_in("dpv"), arrays_in("dps"));
     for array in &dpv {
-        check_rows(array, said.vertices, "NB_VERTICES")?;
+        check_rows(array, trx_header.vertices, "NB_VERTICES")?;
     }
     for array in &dps {
-        check_rows(array, said.streamlines, "NB_STREAMLINES")?;
+        check_rows(array, trx_header.streamlines, "NB_STREAMLINES")?;
     }
-    let (groups, group_fields, absent) = groups(&members, &arrays, &said, options.memory)?;
-    let mut record = said.record();
+    let (groups, group_fields, absent) =
+        read_groups(&members, &arrays, &trx_header, options.memory)?;
+    let mut record = trx_header.record();
     if let (Some(record), false) = (record.as_object_mut(), absent.is_empty()) {
         record.insert("absent".to_owned(), absent.into());
     }
     let mut header = Header::new(kind, axes(3), column(positions.dtype, 3, Vec::new())?);
     header = header.with_unit("millimeter");
     header.space =
-        Some(Space { name: Some("RASMM".into()), affine: said.affine, is_applied: false });
+        Some(Space { name: Some("RASMM".into()), affine: trx_header.affine, is_applied: false });
     header.records.push(("trx".to_owned(), record));
     header.fields = empty_fields(&dpv)?;
     header.object_fields = empty_fields(&dps)?;
@@ -89,7 +90,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     header.groups = !groups.is_empty();
     header.group_fields =
         group_fields.iter().map(|f| f.with_column(f.column.slice(0..0))).collect();
-    header.vertices = Some(said.vertices);
+    header.vertices = Some(trx_header.vertices);
     header.left_out.extend(others.into_iter().map(|name| format!("the member {name}")));
     for array in arrays.iter().filter(|array| array.folder.is_empty()) {
         if !["positions", "offsets"].contains(&array.name.as_str()) {
@@ -108,20 +109,20 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         groups: (!groups.is_empty()).then_some((groups, group_fields)),
         streamline: 0,
         vertex: 0,
-        declared: 0,
+        next_object: 0,
         batch_rows: options.batch_rows.max(1) as u64,
     };
-    Ok(Reader::from_steps(header, move || pieces.step()).with_notes(notes))
+    Ok(Reader::from_steps(header, move || pieces.next_piece()).with_notes(notes))
 }
 
-/// Refuses an array that is not as long as the header says.
+/// Refuses an array whose size differs from the counts of the header.
 fn check_rows(array: &ArrayMember, rows: u64, count: &str) -> Result<(), ConvertError> {
-    let wanted = u128::from(rows) * u128::from(array.width) * u128::from(array.dtype.size);
-    if wanted == u128::from(array.size) {
+    let size = u128::from(rows) * u128::from(array.width) * u128::from(array.dtype.size);
+    if size == u128::from(array.size) {
         return Ok(());
     }
     let place = Place::Named(array.path.clone());
-    let expected = format!("{wanted} bytes, as {count} of {HEADER} is {rows}");
+    let expected = format!("{size} bytes, as {count} of {HEADER} is {rows}");
     Err(bad(Class::CountMismatch, place, expected, array.size.to_string()).into())
 }
 
@@ -137,7 +138,7 @@ fn empty_fields(arrays: &[ArrayMember]) -> Result<Vec<Field>, ConvertError> {
     fields.collect()
 }
 
-/// All bytes of a small array.
+/// Reads all bytes of a small array.
 fn read_member(
     members: &Members,
     array: &ArrayMember,
@@ -161,11 +162,15 @@ fn read_member(
     Ok(found)
 }
 
-/// Whole numbers of an array of one column.
-fn numbers(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u64>, ConvertError> {
+/// Reads the integers of an array of one column.
+fn read_integers(
+    members: &Members,
+    array: &ArrayMember,
+    memory: u64,
+) -> Result<Vec<u64>, ConvertError> {
     let place = || Place::Named(array.path.clone());
-    let is_whole = matches!(array.dtype.kind, DtypeKind::Int | DtypeKind::UInt);
-    if !is_whole || array.width != 1 {
+    let is_integer = matches!(array.dtype.kind, DtypeKind::Int | DtypeKind::UInt);
+    if !is_integer || array.width != 1 {
         let expected = "one column of whole numbers";
         return Err(bad(Class::BadShape, place(), expected, array.path.clone()).into());
     }
@@ -185,32 +190,32 @@ fn numbers(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u6
     (0..column.len()).map(number).collect()
 }
 
-/// The first vertex of each streamline, and one past the last.
-fn offsets(
+/// Reads the first vertex of each streamline, and one past the last.
+fn read_offsets(
     members: &Members,
     array: Option<&ArrayMember>,
-    said: &TrxHeader,
+    header: &TrxHeader,
     memory: u64,
     notes: &Notes,
 ) -> Result<Vec<u64>, ConvertError> {
     let Some(array) = array else {
-        if said.streamlines == 0 && said.vertices == 0 {
+        if header.streamlines == 0 && header.vertices == 0 {
             return Ok(vec![0]);
         }
         let place = Place::Named("the file".to_owned());
         return Err(bad(Class::NotFound, place, "a member offsets.uint32", "none").into());
     };
     let place = |row: usize| Place::Named(format!("{}, value {row}", array.path));
-    let mut offsets = numbers(members, array, memory)?;
+    let mut offsets = read_integers(members, array, memory)?;
     let found = offsets.len() as u64;
-    if found == said.streamlines && found > 0 {
-        offsets.push(said.vertices);
+    if found == header.streamlines && found > 0 {
+        offsets.push(header.vertices);
         notes.push(format!("{} lacks its last value: it is taken for NB_VERTICES", array.path));
-    } else if found.checked_sub(1) != Some(said.streamlines)
-        && !(found == 0 && said.streamlines == 0)
+    } else if found.checked_sub(1) != Some(header.streamlines)
+        && !(found == 0 && header.streamlines == 0)
     {
-        let expected =
-            format!("{} values, one more than NB_STREAMLINES", said.streamlines.saturating_add(1));
+        let count = header.streamlines.saturating_add(1);
+        let expected = format!("{count} values, one more than NB_STREAMLINES");
         let named = Place::Named(array.path.clone());
         return Err(bad(Class::CountMismatch, named, expected, found.to_string()).into());
     }
@@ -222,8 +227,8 @@ fn offsets(
         return Err(bad(Class::OutOfBounds, place(0), "0", found).into());
     }
     for (row, pair) in offsets.windows(2).enumerate() {
-        if pair[1] > said.vertices {
-            let expected = format!("at most NB_VERTICES, {}", said.vertices);
+        if pair[1] > header.vertices {
+            let expected = format!("at most NB_VERTICES, {}", header.vertices);
             return Err(
                 bad(Class::OutOfBounds, place(row + 1), expected, pair[1].to_string()).into()
             );
@@ -236,8 +241,8 @@ fn offsets(
         }
     }
     let last = offsets.last().copied().unwrap_or(0);
-    if last != said.vertices {
-        let expected = format!("NB_VERTICES, {}", said.vertices);
+    if last != header.vertices {
+        let expected = format!("NB_VERTICES, {}", header.vertices);
         return Err(bad(
             Class::CountMismatch,
             place(offsets.len() - 1),
@@ -249,42 +254,42 @@ fn offsets(
     Ok(offsets)
 }
 
-/// All groups by name, their attributes as columns, and which group lacks which whole number.
+/// Reads all groups by name, their attributes as columns, and the pairs of a group and an attribute that it lacks.
 #[expect(clippy::type_complexity, reason = "read once, at one place")]
-fn groups(
+fn read_groups(
     members: &Members,
     arrays: &[ArrayMember],
-    said: &TrxHeader,
+    header: &TrxHeader,
     memory: u64,
 ) -> Result<(Vec<Group>, Vec<Field>, Vec<serde_json::Value>), ConvertError> {
     let mut groups = Vec::new();
     for array in arrays.iter().filter(|array| array.folder == "groups") {
         let mut ids = Vec::new();
-        for (row, member) in numbers(members, array, memory)?.into_iter().enumerate() {
-            if member >= said.streamlines {
+        for (row, member) in read_integers(members, array, memory)?.into_iter().enumerate() {
+            if member >= header.streamlines {
                 let place = Place::Named(format!("{}, value {row}", array.path));
-                let expected = format!("a streamline below {}", said.streamlines);
+                let expected = format!("a streamline below {}", header.streamlines);
                 return Err(bad(Class::OutOfBounds, place, expected, member.to_string()).into());
             }
             ids.push(ObjectId(i64::try_from(member).unwrap_or(i64::MAX)));
         }
         groups.push(Group { name: Some(array.name.clone()), members: ids });
     }
-    let mut keys: Vec<&ArrayMember> = Vec::new(); // of each name one
-    let of_groups = || arrays.iter().filter_map(|a| Some((a.folder.strip_prefix("dpg/")?, a)));
-    for (group, array) in of_groups() {
-        if !groups.iter().any(|known| known.name.as_deref() == Some(group)) {
+    let mut keys: Vec<&ArrayMember> = Vec::new(); // one for each name
+    let group_arrays = || arrays.iter().filter_map(|a| Some((a.folder.strip_prefix("dpg/")?, a)));
+    for (group, array) in group_arrays() {
+        if !groups.iter().any(|other| other.name.as_deref() == Some(group)) {
             let place = Place::Named(array.path.clone());
             let expected = format!("a member groups/{group}.uint32");
             return Err(bad(Class::NotFound, place, expected, "none").into());
         }
         check_rows(array, 1, "a group has one row; the count")?;
-        match keys.iter().find(|known| known.name == array.name) {
+        match keys.iter().find(|key| key.name == array.name) {
             None => keys.push(array),
-            Some(known) if (known.dtype, known.width) == (array.dtype, array.width) => {}
-            Some(known) => {
+            Some(key) if (key.dtype, key.width) == (array.dtype, array.width) => {}
+            Some(key) => {
                 let place = Place::Named(array.path.clone());
-                let expected = format!("the type of {}", known.path);
+                let expected = format!("the type of {}", key.path);
                 return Err(bad(Class::Unsupported, place, expected, array.path.clone()).into());
             }
         }
@@ -295,7 +300,8 @@ fn groups(
         let mut bytes = Vec::new();
         for group in &groups {
             let name = group.name.as_deref().unwrap_or_default();
-            let own = of_groups().find(|(of, array)| *of == name && array.name == key.name);
+            let own =
+                group_arrays().find(|(group, array)| *group == name && array.name == key.name);
             match own {
                 Some((_, array)) => bytes.extend(read_member(members, array, memory)?),
                 None => {
@@ -315,7 +321,7 @@ fn groups(
     Ok((groups, fields, absent))
 }
 
-/// An array that is read row by row.
+/// A reader of the rows of an array.
 struct Stream {
     array: ArrayMember,
     bytes: Option<Bytes>,
@@ -327,8 +333,8 @@ impl Stream {
         Ok(Self { array, bytes })
     }
 
-    /// The next rows.
-    fn take(&mut self, rows: u64) -> Result<zvf_model::Column, ConvertError> {
+    /// Reads the next rows.
+    fn take_column(&mut self, rows: u64) -> Result<zvf_model::Column, ConvertError> {
         let stride = self.array.width as usize * self.array.dtype.size as usize;
         let mut buffer = vec![0; rows as usize * stride];
         if let Some(bytes) = self.bytes.as_mut().filter(|_| rows > 0) {
@@ -338,12 +344,12 @@ impl Stream {
     }
 
     fn take_field(&mut self, rows: u64) -> Result<Field, ConvertError> {
-        let column = self.take(rows)?;
+        let column = self.take_column(rows)?;
         Ok(Field::new(self.array.name.as_str(), column))
     }
 }
 
-/// A file in the course of being read.
+/// The pieces of a file.
 struct Pieces {
     kind: Kind,
     positions: Stream,
@@ -351,33 +357,33 @@ struct Pieces {
     object_fields: Vec<Stream>,
     offsets: Vec<u64>, // never descending, at least one; the last is the number of vertices
     groups: Option<(Vec<Group>, Vec<Field>)>,
-    streamline: usize, // the one that the next vertex is of
-    vertex: u64,       // the next one
-    declared: usize,   // streamlines that were declared
+    streamline: usize,  // of the next vertex
+    vertex: u64,        // the next vertex
+    next_object: usize, // the next streamline without a piece of objects
     batch_rows: u64,
 }
 
 impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn next_piece(&mut self) -> Result<Option<Piece>, ConvertError> {
         let streamlines = self.offsets.len() - 1;
-        if self.declared < self.streamline {
-            let ids = self.declared..self.streamline;
+        if self.next_object < self.streamline {
+            let ids = self.next_object..self.streamline;
             let rows = ids.len() as u64;
-            self.declared = self.streamline;
+            self.next_object = self.streamline;
             let fields: Result<Vec<_>, _> =
                 self.object_fields.iter_mut().map(|stream| stream.take_field(rows)).collect();
             let ids = ids.map(|id| ObjectId(i64::try_from(id).unwrap_or(i64::MAX))).collect();
             return Ok(Some(Piece::Objects { ids, fields: fields? }));
         }
         if self.streamline < streamlines {
-            return self.vertices().map(Some);
+            return self.read_vertices().map(Some);
         }
         let groups = self.groups.take();
         Ok(groups.map(|(groups, fields)| Piece::Groups { groups, fields }))
     }
 
-    /// Vertices of the next streamlines, or some of one that is long.
-    fn vertices(&mut self) -> Result<Piece, ConvertError> {
+    /// Reads the vertices of the next streamlines, or a part of a long one.
+    fn read_vertices(&mut self) -> Result<Piece, ConvertError> {
         let start = self.vertex;
         let (mut ends, mut objects) = (vec![0], Vec::new());
         while let Some(end) = self.offsets.get(self.streamline + 1).copied() {
@@ -386,7 +392,7 @@ impl Pieces {
             ends.push(usize::try_from(end - start).unwrap_or(usize::MAX));
             objects.push(ObjectId(i64::try_from(self.streamline).unwrap_or(i64::MAX)));
             if self.offsets[self.streamline + 1] > end {
-                break; // cut: the next batch goes on with it
+                break; // the next batch continues the streamline
             }
             self.streamline += 1;
             if end - start >= self.batch_rows || objects.len() as u64 >= self.batch_rows {
@@ -394,7 +400,7 @@ impl Pieces {
             }
         }
         let rows = self.vertex - start;
-        let mut batch = Batch::new(self.kind, self.positions.take(rows)?);
+        let mut batch = Batch::new(self.kind, self.positions.take_column(rows)?);
         for stream in &mut self.fields {
             batch = batch.with_field(stream.take_field(rows)?).map_err(no_batch)?;
         }

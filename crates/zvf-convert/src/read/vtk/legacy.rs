@@ -1,11 +1,11 @@
-//! The old form: a line of version, a title, `ASCII` or `BINARY` (big-endian), then sections by keywords.
+//! Parser of the legacy format: a line of version, a title, `ASCII` or `BINARY` (big-endian), then sections by keywords.
 //!
 //! ```text
 //! POINTS n type                       3 n numbers
 //! LINES n size                        before version 5: for each its count and its points, `size` numbers in all
 //! LINES n m, OFFSETS t, CONNECTIVITY t   from version 5: n - 1 lines
 //! POINT_DATA n, CELL_DATA n           SCALARS, COLOR_SCALARS, VECTORS, NORMALS, TENSORS, TEXTURE_COORDINATES, FIELD
-//! METADATA                            up to an empty line; left out
+//! METADATA                            up to an empty line; skipped
 //! ```
 
 use serde_json::Value as Json;
@@ -13,7 +13,7 @@ use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field};
 
-use super::{Cells, PolyData, as_json};
+use super::{Cells, PolyData, to_json};
 use crate::ConvertError;
 use crate::read::geometry::{UINT8, WholeFile, dtype, text_field};
 use crate::read::values::{Values, column};
@@ -33,7 +33,7 @@ struct Parser<'a> {
     data: PolyData,
 }
 
-/// Where attributes go.
+/// The owner of attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Points,
@@ -55,8 +55,8 @@ impl<'a> Parser<'a> {
         self.file.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// The next line without its end; nothing at the end of the file.
-    fn line(&mut self) -> Option<&'a str> {
+    /// Reads the next line without its end; `None` at the end of the file.
+    fn read_line(&mut self) -> Option<&'a str> {
         let rest = self.rest();
         if rest.is_empty() {
             return None;
@@ -67,10 +67,10 @@ impl<'a> Parser<'a> {
         Some(std::str::from_utf8(line).unwrap_or("\u{fffd}").trim())
     }
 
-    /// The words of the next line that is not empty.
-    fn words(&mut self) -> Option<Vec<&'a str>> {
+    /// Reads the words of the next line that is not empty.
+    fn read_words(&mut self) -> Option<Vec<&'a str>> {
         loop {
-            let line = self.line()?;
+            let line = self.read_line()?;
             if !line.is_empty() {
                 return Some(line.split_ascii_whitespace().collect());
             }
@@ -78,7 +78,7 @@ impl<'a> Parser<'a> {
     }
 
     fn read_head(&mut self) -> Result<(), ConvertError> {
-        let first = self.line().unwrap_or_default();
+        let first = self.read_line().unwrap_or_default();
         let Some(version) = first.strip_prefix("# vtk DataFile Version ") else {
             let found: String = first.chars().take(40).collect();
             let expected = "# vtk DataFile Version";
@@ -93,14 +93,14 @@ impl<'a> Parser<'a> {
                 return Err(self.file.bad_at(Class::UnsupportedVersion, 23, expected, found));
             }
         };
-        self.data.title = self.line().filter(|title| !title.is_empty()).map(str::to_owned);
-        let form = self.line().unwrap_or_default();
-        self.is_binary = match form.to_ascii_uppercase().as_str() {
+        self.data.title = self.read_line().filter(|title| !title.is_empty()).map(str::to_owned);
+        let encoding = self.read_line().unwrap_or_default();
+        self.is_binary = match encoding.to_ascii_uppercase().as_str() {
             "ASCII" => false,
             "BINARY" => true,
-            _ => return Err(self.bad(Class::BadTag, "ASCII or BINARY", format!("{form:?}"))),
+            _ => return Err(self.bad(Class::BadTag, "ASCII or BINARY", format!("{encoding:?}"))),
         };
-        let Some(words) = self.words() else {
+        let Some(words) = self.read_words() else {
             return Err(self.bad(Class::Truncated, "DATASET POLYDATA", "the end of the file"));
         };
         match words[..] {
@@ -118,11 +118,11 @@ impl<'a> Parser<'a> {
     fn read_sections(&mut self) -> Result<(), ConvertError> {
         let mut scope = Scope::Fields;
         let mut rows = 0;
-        while let Some(words) = self.words() {
+        while let Some(words) = self.read_words() {
             let keyword = words.first().copied().unwrap_or_default().to_ascii_uppercase();
             match (keyword.as_str(), &words[1..]) {
                 ("POINTS", [count, kind]) => {
-                    let count = self.count(count)?;
+                    let count = self.parse_count(count)?;
                     self.data.points = self.read_array(count, 3, kind)?;
                     if self.data.points.dtype().kind != DtypeKind::Float {
                         let found = self.data.points.dtype().to_string();
@@ -130,7 +130,7 @@ impl<'a> Parser<'a> {
                     }
                 }
                 ("VERTICES" | "LINES" | "POLYGONS" | "TRIANGLE_STRIPS", [count, size]) => {
-                    let (count, size) = (self.count(count)?, self.count(size)?);
+                    let (count, size) = (self.parse_count(count)?, self.parse_count(size)?);
                     let cells = self.read_cells(count, size)?;
                     *match keyword.as_str() {
                         "VERTICES" => &mut self.data.verts,
@@ -140,16 +140,16 @@ impl<'a> Parser<'a> {
                     } = cells;
                 }
                 ("POINT_DATA", [count]) => {
-                    (scope, rows) = (Scope::Points, self.count(count)?);
-                    self.data.claimed[0] = Some(rows);
+                    (scope, rows) = (Scope::Points, self.parse_count(count)?);
+                    self.data.declared_rows[0] = Some(rows);
                 }
                 ("CELL_DATA", [count]) => {
-                    (scope, rows) = (Scope::Cells, self.count(count)?);
-                    self.data.claimed[1] = Some(rows);
+                    (scope, rows) = (Scope::Cells, self.parse_count(count)?);
+                    self.data.declared_rows[1] = Some(rows);
                 }
                 ("METADATA", _) => self.skip_metadata(),
                 ("FIELD", [_, count]) => {
-                    let count = self.count(count)?;
+                    let count = self.parse_count(count)?;
                     self.read_fields(count, scope)?;
                 }
                 (_, arguments) => self.read_attribute(&keyword, arguments, scope, rows)?,
@@ -158,12 +158,12 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn count(&self, word: &str) -> Result<usize, ConvertError> {
+    fn parse_count(&self, word: &str) -> Result<usize, ConvertError> {
         word.parse().map_err(|_no_number| self.bad(Class::Encoding, "a count", format!("{word:?}")))
     }
 
     fn skip_metadata(&mut self) {
-        while self.line().is_some_and(|line| !line.is_empty()) {}
+        while self.read_line().is_some_and(|line| !line.is_empty()) {}
     }
 
     fn read_attribute(
@@ -175,16 +175,16 @@ impl<'a> Parser<'a> {
     ) -> Result<(), ConvertError> {
         let (name, values) = match (keyword, words) {
             ("SCALARS", [name, kind, width @ ..]) => {
-                let width = width.first().map_or(Ok(1), |width| self.count(width))?;
+                let width = width.first().map_or(Ok(1), |width| self.parse_count(width))?;
                 let before = self.at;
-                match self.words().as_deref() {
+                match self.read_words().as_deref() {
                     Some([first, ..]) if first.eq_ignore_ascii_case("LOOKUP_TABLE") => {}
                     _ => self.at = before,
                 }
                 (name, self.read_array(rows, width, kind)?)
             }
             ("COLOR_SCALARS", [name, width]) => {
-                let width = self.count(width)?;
+                let width = self.parse_count(width)?;
                 (name, self.read_colours(rows, width)?)
             }
             ("VECTORS" | "NORMALS", [name, kind]) => (name, self.read_array(rows, 3, kind)?),
@@ -194,11 +194,11 @@ impl<'a> Parser<'a> {
                 (name, self.read_array(rows, 1, kind)?)
             }
             ("TEXTURE_COORDINATES", [name, width, kind]) => {
-                let width = self.count(width)?;
+                let width = self.parse_count(width)?;
                 (name, self.read_array(rows, width, kind)?)
             }
             ("LOOKUP_TABLE", [name, size]) => {
-                let size = self.count(size)?;
+                let size = self.parse_count(size)?;
                 let kind = if self.is_binary { "unsigned_char" } else { "float" };
                 self.read_array(size, 4, kind)?;
                 self.data.left_out.push(format!("the colours of {name}"));
@@ -218,31 +218,31 @@ impl<'a> Parser<'a> {
             Scope::Points => self.data.point_data.push(field),
             Scope::Cells => self.data.cell_data.push(field),
             Scope::Fields => {
-                let values = as_json(&field.column);
+                let values = to_json(&field.column);
                 self.data.field_data.push((field.name.to_string(), values));
             }
         }
     }
 
     fn read_fields(&mut self, count: usize, scope: Scope) -> Result<(), ConvertError> {
-        let mut left = count;
-        while left > 0 {
-            let Some(words) = self.words() else {
-                let expected = format!("{left} arrays more");
+        let mut remaining = count;
+        while remaining > 0 {
+            let Some(words) = self.read_words() else {
+                let expected = format!("{remaining} arrays more");
                 return Err(self.bad(Class::Truncated, expected, "the end of the file"));
             };
             match words[..] {
                 [only] if only.eq_ignore_ascii_case("METADATA") => self.skip_metadata(),
                 [name, width, rows, kind] => {
-                    let (width, rows) = (self.count(width)?, self.count(rows)?);
+                    let (width, rows) = (self.parse_count(width)?, self.parse_count(rows)?);
                     if kind.eq_ignore_ascii_case("string") {
-                        // Too large: more than the file has.
+                        // A product that saturates is more than the file has, and is refused below.
                         self.read_strings(name, width.saturating_mul(rows), scope)?;
                     } else {
                         let values = self.read_array(rows, width, kind)?;
                         self.push_field(scope, Field::new(decode_name(name), values));
                     }
-                    left -= 1;
+                    remaining -= 1;
                 }
                 _ => {
                     let found = format!("{:?}", words.join(" "));
@@ -254,7 +254,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `rows` rows of `width` numbers.
+    /// Reads `rows` rows of `width` numbers.
     fn read_array(
         &mut self,
         rows: usize,
@@ -262,17 +262,17 @@ impl<'a> Parser<'a> {
         kind: &str,
     ) -> Result<Column, ConvertError> {
         let lower = kind.to_ascii_lowercase();
-        let Some((_, stored, kept)) = TYPES.iter().find(|(name, ..)| *name == lower) else {
+        let Some((_, stored, target)) = TYPES.iter().find(|(name, ..)| *name == lower) else {
             return Err(self.bad(Class::BadTag, "a type of numbers", format!("{kind:?}")));
         };
         if width == 0 || width > MAX_WIDTH {
             let expected = format!("1 to {MAX_WIDTH} numbers a row");
             return Err(self.bad(Class::BadShape, expected, width.to_string()));
         }
-        let values = rows.saturating_mul(width); // too large: more than the file has
+        let values = rows.saturating_mul(width); // a product that saturates is refused below
         let columns = u32::try_from(width).unwrap_or(1);
         if !self.is_binary {
-            return column(*kept, columns, self.read_text(values, *kept)?);
+            return column(*target, columns, self.read_text(values, *target)?);
         }
         if lower == "bit" {
             let bits = self.take(values.div_ceil(8))?;
@@ -281,26 +281,26 @@ impl<'a> Parser<'a> {
         }
         let size = usize::try_from(stored.size).unwrap_or(1);
         let bytes = self.take(values.saturating_mul(size))?;
-        if stored.size == kept.size {
+        if stored.size == target.size {
             return column(Dtype { big_endian: true, ..*stored }, columns, bytes.to_vec());
         }
         let widened = bytes.as_chunks::<4>().0.iter();
         let widened = widened.flat_map(|four| i64::from(i32::from_be_bytes(*four)).to_le_bytes());
-        column(*kept, columns, widened.collect())
+        column(*target, columns, widened.collect())
     }
 
     fn take(&mut self, size: usize) -> Result<&'a [u8], ConvertError> {
         let rest = self.rest();
-        let Some(taken) = rest.get(..size) else {
+        let Some(bytes) = rest.get(..size) else {
             let expected = format!("{size} bytes of an array");
             return Err(self.bad(Class::Truncated, expected, rest.len().to_string()));
         };
         self.at += size;
-        Ok(taken)
+        Ok(bytes)
     }
 
-    /// The next word of text.
-    fn word(&mut self) -> Result<&'a str, ConvertError> {
+    /// Reads the next word of text.
+    fn read_word(&mut self) -> Result<&'a str, ConvertError> {
         let rest = self.rest();
         let white = rest.len() - rest.trim_ascii_start().len();
         let rest = rest.get(white..).unwrap_or_default();
@@ -316,14 +316,14 @@ impl<'a> Parser<'a> {
     }
 
     fn read_text(&mut self, values: usize, dtype: Dtype) -> Result<Vec<u8>, ConvertError> {
-        let most = self.rest().len();
-        if values > most {
+        let available = self.rest().len();
+        if values > available {
             let expected = format!("{values} numbers");
-            return Err(self.bad(Class::Truncated, expected, format!("{most} bytes")));
+            return Err(self.bad(Class::Truncated, expected, format!("{available} bytes")));
         }
         let mut all = Values::new(dtype, 1);
         for _ in 0..values {
-            let word = self.word()?;
+            let word = self.read_word()?;
             if !all.push_text(word) {
                 let shown: String = word.chars().take(40).collect();
                 let expected = dtype.to_string();
@@ -333,7 +333,7 @@ impl<'a> Parser<'a> {
         Ok(all.take()?.bytes().to_vec())
     }
 
-    /// Colours are bytes; in text they are fractions.
+    /// Reads colours: bytes, or fractions in text.
     fn read_colours(&mut self, rows: usize, width: usize) -> Result<Column, ConvertError> {
         if self.is_binary {
             return self.read_array(rows, width, "unsigned_char");
@@ -348,11 +348,11 @@ impl<'a> Parser<'a> {
         let mut texts = Vec::new();
         for _ in 0..count {
             if self.is_binary {
-                let length = self.string_length()?;
+                let length = self.read_string_length()?;
                 let bytes = self.take(length)?;
                 texts.push(String::from_utf8_lossy(bytes).into_owned());
             } else {
-                let Some(line) = self.line() else {
+                let Some(line) = self.read_line() else {
                     return Err(self.bad(
                         Class::Truncated,
                         "a line of text",
@@ -375,8 +375,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A length of 1, 2, 4 or 8 bytes, as its two highest bits say.
-    fn string_length(&mut self) -> Result<usize, ConvertError> {
+    /// Reads a length of 1, 2, 4 or 8 bytes, according to its two highest bits.
+    fn read_string_length(&mut self) -> Result<usize, ConvertError> {
         let class = self.rest().first().map_or(3, |first| first >> 6);
         let size = match class {
             3 => 1,
@@ -400,7 +400,7 @@ impl<'a> Parser<'a> {
         for (array, (keyword, rows)) in
             arrays.iter_mut().zip([("OFFSETS", count), ("CONNECTIVITY", size)])
         {
-            let words = self.words().unwrap_or_default();
+            let words = self.read_words().unwrap_or_default();
             let [found, kind] = words[..] else {
                 let found = format!("{:?}", words.join(" "));
                 return Err(self.bad(Class::BadTag, keyword, found));
@@ -411,8 +411,8 @@ impl<'a> Parser<'a> {
             *array = to_integers(&self.read_array(rows, 1, kind)?);
         }
         let [offsets, ids] = arrays;
-        let sorted = offsets.is_sorted() && offsets.first().is_none_or(|first| *first == 0);
-        if !sorted {
+        let is_ascending = offsets.is_sorted() && offsets.first().is_none_or(|first| *first == 0);
+        if !is_ascending {
             return Err(self.bad(Class::NotMonotonic, "offsets from 0 that ascend", "others"));
         }
         let end = i64::try_from(ids.len()).unwrap_or(i64::MAX);
@@ -425,7 +425,7 @@ impl<'a> Parser<'a> {
         Ok(Cells { offsets: offsets.collect(), ids })
     }
 
-    /// Cells from counts that stand before their points.
+    /// Divides numbers into cells, each a count and its points.
     fn split_cells(&self, count: usize, values: &[i64]) -> Result<Cells, ConvertError> {
         let mut cells = Cells::default();
         let mut rest = values;
@@ -463,13 +463,13 @@ fn to_integers(values: &Column) -> Vec<i64> {
     (0..values.len()).map(value).collect()
 }
 
-/// A fraction of 255, rounded.
+/// Converts a fraction to a byte, rounded.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded before")]
 fn to_byte(fraction: f64) -> u8 {
     (fraction * 255.0 + 0.5).clamp(0.0, 255.0) as u8
 }
 
-/// A name with `%20` and its like replaced.
+/// Decodes percent escapes in a name.
 fn decode_name(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();
@@ -482,7 +482,7 @@ fn decode_name(name: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Names of types, how they are stored in binary files, and as what they are kept.
+/// Names of types, the type in binary files, and the type in memory.
 const TYPES: [(&str, Dtype, Dtype); 17] = [
     ("bit", UINT8, UINT8),
     ("unsigned_char", UINT8, UINT8),
@@ -510,7 +510,7 @@ const UINT32: Dtype = dtype(DtypeKind::UInt, 4);
 const UINT64: Dtype = dtype(DtypeKind::UInt, 8);
 const FLOAT64: Dtype = dtype(DtypeKind::Float, 8);
 
-/// Numbers of a row.
+/// Most numbers of a row.
 const MAX_WIDTH: usize = 1 << 20;
 const MAX_LINE_BYTES: usize = 1 << 16;
 
@@ -519,7 +519,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_decoded() {
+    fn decodes_percent_escapes() {
         assert_eq!(decode_name("two%20words%C3%A4"), "two words\u{e4}");
         assert_eq!(decode_name("100%"), "100%");
     }

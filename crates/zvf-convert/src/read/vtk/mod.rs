@@ -1,4 +1,4 @@
-//! Data of VTK: points with cells, in text or binary of the old form, or in XML.
+//! Reader of VTK poly data: points with cells, in the legacy format (text or binary), or in XML.
 //!
 //! ```text
 //! verts, lines, polys, strips   cells, in this order in all arrays of cell data
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! One kind is read at a time, and [`Header::other_kinds`](super::Header::other_kinds) names the others: polygons
-//! and strips make a mesh, lines of two points a graph, longer ones polylines (an object each), points without
-//! cells or with verts a point cloud. Cell data go with them: to faces, edges or objects. A cell array `object_id`
-//! of whole numbers gives the ids. Strips are divided into triangles, every second one turned.
+//! and strips are a mesh, lines of two points a graph, longer ones polylines (an object each), points without
+//! cells or with verts a point cloud. Cell data become attributes of faces, edges or objects. An integer array
+//! `object_id` of cells gives the ids. Strips are divided into triangles, of which every second one is flipped.
 
 mod legacy;
 mod vtp;
@@ -62,7 +62,7 @@ impl Cells {
     }
 }
 
-/// A data set as it is.
+/// The contents of a data set.
 #[derive(Debug)]
 struct PolyData {
     points: Column,
@@ -74,8 +74,8 @@ struct PolyData {
     cell_data: Vec<Field>,
     field_data: Vec<(String, Json)>,
     title: Option<String>,
-    /// The rows that sections of data claim, of points and of cells.
-    claimed: [Option<usize>; 2],
+    /// The declared rows of the sections of point data and of cell data.
+    declared_rows: [Option<usize>; 2],
     left_out: Vec<String>,
 }
 
@@ -91,12 +91,12 @@ impl PolyData {
             cell_data: Vec::new(),
             field_data: Vec::new(),
             title: None,
-            claimed: [None; 2],
+            declared_rows: [None; 2],
             left_out: Vec::new(),
         })
     }
 
-    /// Checks that cells name points that are there and that data have a row each.
+    /// Checks that cells name existing points, and that data have a row for each point or cell.
     fn check(&self, file: &WholeFile) -> Result<(), ConvertError> {
         let points = i64::try_from(self.points.len()).unwrap_or(i64::MAX);
         let sorts = [
@@ -113,13 +113,13 @@ impl PolyData {
             }
         }
         let cells = sorts.iter().map(|(_, cells)| cells.len()).sum();
-        let [points, cell_rows] = self.claimed;
-        for (scope, fields, rows, claimed) in [
+        let [points, cell_rows] = self.declared_rows;
+        for (scope, fields, rows, declared) in [
             ("POINT_DATA", &self.point_data, self.points.len(), points),
             ("CELL_DATA", &self.cell_data, cells, cell_rows),
         ] {
-            if let Some(claimed) = claimed.filter(|claimed| *claimed != rows) {
-                let (expected, found) = (format!("{rows} rows"), claimed.to_string());
+            if let Some(declared) = declared.filter(|declared| *declared != rows) {
+                let (expected, found) = (format!("{rows} rows"), declared.to_string());
                 return Err(file.bad_in(Class::CountMismatch, scope, expected, found));
             }
             for field in fields {
@@ -134,21 +134,21 @@ impl PolyData {
         Ok(())
     }
 
-    /// Whether it holds neither points nor cells.
+    /// Returns whether the data set has neither points nor cells.
     fn is_empty(&self) -> bool {
         let cells = [&self.verts, &self.lines, &self.polys, &self.strips];
         self.points.len() == 0 && cells.into_iter().all(|cells| cells.len() == 0)
     }
 
-    /// The kinds there are, the first of them the one that is read unless another is asked for.
+    /// Returns the kinds of the data set, the default first.
     fn kinds(&self) -> Vec<Kind> {
         let mut kinds = Vec::new();
         if self.polys.len() + self.strips.len() > 0 {
             kinds.push(Kind::Mesh);
         }
         if self.lines.len() > 0 {
-            let edges = self.lines.iter().all(|line| line.len() == 2);
-            kinds.push(if edges { Kind::Graph } else { Kind::Polyline });
+            let are_edges = self.lines.iter().all(|line| line.len() == 2);
+            kinds.push(if are_edges { Kind::Graph } else { Kind::Polyline });
         }
         if self.verts.len() > 0 || kinds.is_empty() {
             kinds.push(Kind::PointCloud);
@@ -165,19 +165,19 @@ impl PolyData {
         let mut kinds = self.kinds();
         let kind = options.kind.or(kinds.first().copied()).unwrap_or(Kind::PointCloud);
         if self.is_empty() {
-            kinds = vec![kind]; // nothing at all is nothing of any kind
+            kinds = vec![kind]; // an empty data set can be of any kind
         }
         let lacks = |what: &str| {
             let expected = format!("{what} of a {kind}");
             file.bad_in(Class::InvalidArgument, "the file", expected, "none")
         };
         let mut geometry = match kind {
-            Kind::Mesh if kinds.contains(&Kind::Mesh) => self.mesh(file, options)?,
+            Kind::Mesh if kinds.contains(&Kind::Mesh) => self.build_mesh(file, options)?,
             Kind::Mesh => return Err(lacks("polygons")),
-            Kind::PointCloud => self.point_cloud(),
+            Kind::PointCloud => self.build_point_cloud(),
             _ if self.lines.len() == 0 && !self.is_empty() => return Err(lacks("lines")),
-            Kind::Graph | Kind::Skeleton => self.graph(kind)?,
-            _ => self.chains(kind)?,
+            Kind::Graph | Kind::Skeleton => self.build_graph(kind)?,
+            _ => self.build_chains(kind)?,
         };
         geometry.other_kinds = kinds.into_iter().filter(|other| *other != kind).collect();
         if !self.field_data.is_empty() || self.title.is_some() {
@@ -189,7 +189,7 @@ impl PolyData {
         Ok(geometry)
     }
 
-    fn point_cloud(&self) -> Geometry {
+    fn build_point_cloud(&self) -> Geometry {
         let mut geometry = Geometry::new(Kind::PointCloud, self.points.clone());
         geometry.fields.clone_from(&self.point_data);
         if self.verts.len() > 0 && !self.cell_data.is_empty() {
@@ -202,7 +202,11 @@ impl PolyData {
         geometry
     }
 
-    fn mesh(&self, file: &WholeFile, options: &ReadOptions) -> Result<Geometry, ConvertError> {
+    fn build_mesh(
+        &self,
+        file: &WholeFile,
+        options: &ReadOptions,
+    ) -> Result<Geometry, ConvertError> {
         let mut geometry = Geometry::new(Kind::Mesh, self.points.clone());
         geometry.fields.clone_from(&self.point_data);
         let first = self.verts.len() + self.lines.len();
@@ -216,9 +220,9 @@ impl PolyData {
                 crate::error::BadInput::new(class, file.format, place, expected, found)
             };
             let count = to_u64(face.len());
-            corners.face(count).map_err(|refusal| refusal.at(bad))?;
+            corners.check_face(count).map_err(|refusal| refusal.into_error(bad))?;
             for id in face {
-                corners.push(*id, points).map_err(|refusal| refusal.at(bad))?;
+                corners.push(*id, points).map_err(|refusal| refusal.into_error(bad))?;
             }
             sources.extend(std::iter::repeat_n(row, corners.end()));
             Ok(())
@@ -238,7 +242,7 @@ impl PolyData {
         } else {
             rows
         };
-        let mut fields = gather(&self.cell_data, &sources);
+        let mut fields = gather_fields(&self.cell_data, &sources);
         if let Some((at, ids)) = find_ids(&fields)
             && let Some(owners) = owners_of_faces(&rows, &ids, self.points.len())
         {
@@ -249,7 +253,7 @@ impl PolyData {
         Ok(geometry)
     }
 
-    fn graph(&self, kind: Kind) -> Result<Geometry, ConvertError> {
+    fn build_graph(&self, kind: Kind) -> Result<Geometry, ConvertError> {
         let mut geometry = Geometry::new(kind, self.points.clone());
         geometry.fields.clone_from(&self.point_data);
         if let Some((at, ids)) = find_ids(&geometry.fields) {
@@ -265,30 +269,30 @@ impl PolyData {
             }
         }
         let rows = numbers(Dtype::INT64, 2, &edges, |id| id.to_le_bytes())?;
-        geometry.elements = Some((rows, gather(&self.cell_data, &sources)));
+        geometry.elements = Some((rows, gather_fields(&self.cell_data, &sources)));
         Ok(geometry)
     }
 
-    fn chains(&self, kind: Kind) -> Result<Geometry, ConvertError> {
+    fn build_chains(&self, kind: Kind) -> Result<Geometry, ConvertError> {
         let rows: Vec<usize> =
             self.lines.ids.iter().filter_map(|id| usize::try_from(*id).ok()).collect();
-        let identity =
+        let is_identity =
             rows.len() == self.points.len() && rows.iter().enumerate().all(|(at, id)| at == *id);
         let positions =
-            if identity { self.points.clone() } else { gather_column(&self.points, &rows) };
+            if is_identity { self.points.clone() } else { gather_column(&self.points, &rows) };
         let mut geometry = Geometry::new(kind, positions);
         let used: std::collections::HashSet<usize> = rows.iter().copied().collect();
         if used.len() < self.points.len() && self.verts.len() == 0 {
             let unused = self.points.len() - used.len();
             geometry.left_out.push(format!("{unused} points that no cell names"));
         }
-        geometry.fields = match identity {
+        geometry.fields = match is_identity {
             true => self.point_data.clone(),
-            false => gather(&self.point_data, &rows),
+            false => gather_fields(&self.point_data, &rows),
         };
         let first = self.verts.len();
         let cells: Vec<usize> = (first..first + self.lines.len()).collect();
-        let mut fields = gather(&self.cell_data, &cells);
+        let mut fields = gather_fields(&self.cell_data, &cells);
         let count = i64::try_from(self.lines.len()).unwrap_or(i64::MAX);
         let mut objects: Vec<ObjectId> = (0..count).map(ObjectId).collect();
         if let Some((at, ids)) = find_ids(&fields) {
@@ -299,8 +303,8 @@ impl PolyData {
         offsets.extend_from_slice(&self.lines.offsets);
         let parts = Parts::new(offsets, objects.clone()).map_err(no_batch)?;
         geometry.owners = VertexOwners::Runs(parts);
-        let mut known = std::collections::HashSet::new();
-        if objects.iter().all(|id| known.insert(*id)) {
+        let mut unique = std::collections::HashSet::new();
+        if objects.iter().all(|id| unique.insert(*id)) {
             geometry.objects = objects;
             geometry.object_fields = fields;
         } else if !fields.is_empty() {
@@ -310,12 +314,12 @@ impl PolyData {
     }
 }
 
-/// The ids in an array `object_id` of whole numbers, and which it is.
+/// Returns the index of an integer array `object_id`, and its ids.
 fn find_ids(fields: &[Field]) -> Option<(usize, Vec<ObjectId>)> {
     let at = fields.iter().position(|field| &*field.name == "object_id")?;
     let column = &fields.get(at)?.column;
-    let whole = matches!(column.dtype().kind, DtypeKind::Int | DtypeKind::UInt);
-    if !whole || column.width() != 1 {
+    let is_integer = matches!(column.dtype().kind, DtypeKind::Int | DtypeKind::UInt);
+    if !is_integer || column.width() != 1 {
         return None;
     }
     let id = |row| match column.value(row, 0) {
@@ -327,7 +331,7 @@ fn find_ids(fields: &[Field]) -> Option<(usize, Vec<ObjectId>)> {
     Some((at, ids?))
 }
 
-/// The object of each vertex, where faces of several objects share none.
+/// Returns the object of each vertex, or `None` where objects share a vertex.
 fn owners_of_faces(
     rows: &Column,
     ids: &[ObjectId],
@@ -339,7 +343,7 @@ fn owners_of_faces(
         for c in 0..width {
             let Value::Int(vertex) = rows.value(row, c) else { return None };
             let owner = owners.get_mut(usize::try_from(vertex).ok()?)?;
-            if owner.is_some_and(|known| known != *id) {
+            if owner.is_some_and(|other| other != *id) {
                 return None;
             }
             *owner = Some(*id);
@@ -348,7 +352,7 @@ fn owners_of_faces(
     Some(owners)
 }
 
-fn gather(fields: &[Field], rows: &[usize]) -> Vec<Field> {
+fn gather_fields(fields: &[Field], rows: &[usize]) -> Vec<Field> {
     fields.iter().map(|field| field.with_column(gather_column(&field.column, rows))).collect()
 }
 
@@ -359,8 +363,8 @@ fn gather_column(column: &Column, rows: &[usize]) -> Column {
     builder.finish()
 }
 
-/// A row of an array as JSON, for the record.
-fn as_json(column: &Column) -> Json {
+/// Converts an array to JSON, for the header record.
+fn to_json(column: &Column) -> Json {
     let value = |row, c| match column.value(row, c) {
         Value::Null => Json::Null,
         Value::Bool(flag) => json!(flag),
@@ -378,7 +382,7 @@ fn as_json(column: &Column) -> Json {
     .collect()
 }
 
-/// Rows of field data that are kept.
+/// Most rows of an array of field data in the header record.
 const MAX_RECORD_ROWS: usize = 1000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tests of VTK files.
+//! Tests of the VTK reader.
 
 use serde_json::Value as Json;
 
@@ -9,7 +9,7 @@ use crate::read::golden::{self, Gathered};
 fn parse(path: &std::path::Path) -> Result<(PolyData, WholeFile), ConvertError> {
     let mut bytes = Bytes::open(path)?;
     let is_xml = path.extension().is_some_and(|extension| extension == "vtp");
-    bytes.is(if is_xml { Format::Vtp } else { Format::Vtk });
+    bytes.set_format(if is_xml { Format::Vtp } else { Format::Vtk });
     let file = WholeFile::read(bytes, &ReadOptions::default())?;
     let data = if is_xml { vtp::parse(&file)? } else { legacy::parse(&file)? };
     data.check(&file)?;
@@ -62,7 +62,7 @@ fn compare(name: &str, data: &PolyData, facts: &Json) {
     }
     for column in facts["field_data"].as_array().unwrap() {
         let wanted = column["name"].as_str().unwrap();
-        let found = data.field_data.iter().find(|(known, _)| known == wanted);
+        let found = data.field_data.iter().find(|(key, _)| key == wanted);
         let (_, found) = found.unwrap_or_else(|| panic!("{name}: no {wanted}"));
         if column["values"].is_array() {
             assert_eq!(&column["values"], found, "{name}: {wanted}");
@@ -71,7 +71,7 @@ fn compare(name: &str, data: &PolyData, facts: &Json) {
 }
 
 #[test]
-fn each_kind_of_a_file_is_read_by_itself() {
+fn reads_each_kind_of_a_file() {
     let path = golden::folder("vtk_polydata").join("binary51.vtk");
     let read = |kind, polygons| {
         let options = ReadOptions { kind: Some(kind), polygons, ..ReadOptions::default() };
@@ -98,7 +98,7 @@ fn each_kind_of_a_file_is_read_by_itself() {
 }
 
 #[test]
-fn numbers_of_xml_that_are_none_are_refused() {
+fn refuses_malformed_numbers_in_xml() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.vtp");
     #[rustfmt::skip]

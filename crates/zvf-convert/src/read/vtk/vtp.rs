@@ -1,20 +1,20 @@
-//! The form in XML: arrays as text, base64 or behind the XML, whole or in compressed blocks.
+//! Parser of the XML format: arrays as text, base64 or behind the XML, plain or in compressed blocks.
 //!
 //! ```text
 //! VTKFile > PolyData > Piece > PointData, CellData, Points, Verts, Lines, Strips, Polys > DataArray
-//! whole        count of bytes, bytes                                       one base64
-//! compressed   blocks, size, size of the last or 0, compressed sizes       a base64 of its own; then all blocks
+//! plain        count of bytes, bytes                                       one base64
+//! compressed   blocks, size, size of the last or 0, compressed sizes       a separate base64; then all blocks
 //! ```
 //!
-//! Counts have 4 or 8 bytes (`header_type`). The point numbers of each piece begin at 0. What stands behind `_` of
-//! `AppendedData` need not be XML, so that only the part before it is parsed as such.
+//! Counts have 4 or 8 bytes (`header_type`). The point numbers of each piece begin at 0. The bytes after `_` of
+//! `AppendedData` need not be XML, so that only the part before it is parsed as XML.
 
 use serde_json::Value as Json;
 use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field};
 
-use super::{PolyData, as_json};
+use super::{PolyData, to_json};
 use crate::ConvertError;
 use crate::read::geometry::{UINT8, UINT16, WholeFile, dtype, text_field};
 use crate::read::packed::{PackedFault, decode_base64, inflate, unpack_lz4, unpack_xz};
@@ -43,19 +43,19 @@ pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
             format!("{kind:?}"),
         ));
     }
-    let form = Form::new(file, &element, appended)?;
+    let decoder = ArrayDecoder::new(file, &element, appended)?;
     let mut data = PolyData::new()?;
-    let mut first = true;
+    let mut is_first = true;
     loop {
         match xml.next()? {
             Node::Start(element) if element.name == "FieldData" => {
                 for array in read_arrays(&mut xml, "FieldData")? {
-                    form.push_field_data(&mut data, &array)?;
+                    decoder.push_field_data(&mut data, &array)?;
                 }
             }
             Node::Start(element) if element.name == "Piece" => {
-                let piece = Piece::read(&mut xml, &form, &element)?;
-                piece.join(file, &mut data, std::mem::take(&mut first))?;
+                let piece = Piece::read(&mut xml, &decoder, &element)?;
+                piece.join(file, &mut data, std::mem::take(&mut is_first))?;
             }
             Node::End(end) if end == "PolyData" => return Ok(data),
             Node::Start(_) | Node::Text(_) | Node::End(_) => {}
@@ -64,7 +64,7 @@ pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
     }
 }
 
-/// The XML before the data, and the data behind `_` with whether they are base64.
+/// Splits the file into the XML before the appended data, and the data after `_`.
 fn split_appended(file: &WholeFile) -> Result<(&str, Option<Appended<'_>>), ConvertError> {
     let mark = b"<AppendedData";
     let start = file.bytes.windows(mark.len()).position(|bytes| bytes == mark);
@@ -90,8 +90,8 @@ struct Appended<'a> {
     is_base64: bool,
 }
 
-/// How numbers are stored in a file.
-struct Form<'a> {
+/// A decoder of the arrays of a file.
+struct ArrayDecoder<'a> {
     file: &'a WholeFile,
     appended: Option<Appended<'a>>,
     big_endian: bool,
@@ -106,7 +106,7 @@ enum Compressor {
     Xz,
 }
 
-impl<'a> Form<'a> {
+impl<'a> ArrayDecoder<'a> {
     fn new(
         file: &'a WholeFile,
         element: &Element,
@@ -143,7 +143,7 @@ impl<'a> Form<'a> {
         self.file.bad_in(fault.class, array.place(), fault.expected, fault.found)
     }
 
-    /// The numbers of `array`; `rows` of them where that is known.
+    /// Decodes the numbers of `array`, and checks that there are `rows` of them where the number is known.
     fn read(&self, array: &Array, rows: Option<usize>) -> Result<Column, ConvertError> {
         let kind = array.element.get("type").unwrap_or_default();
         let Some((_, dtype)) = TYPES.iter().find(|(name, _)| *name == kind) else {
@@ -158,7 +158,7 @@ impl<'a> Form<'a> {
             return Err(self.bad(array, Class::BadShape, expected, found));
         };
         let stride = usize::try_from(u64::from(width) * dtype.size).unwrap_or(usize::MAX);
-        let size = rows.map(|rows| rows.saturating_mul(stride)); // too large: no data are that long
+        let size = rows.map(|rows| rows.saturating_mul(stride)); // a saturated size is refused below
         if array.element.get("format") == Some("ascii") {
             let bytes = self.read_text(array, *dtype)?;
             self.check_size(array, bytes.len(), size, stride)?;
@@ -200,8 +200,8 @@ impl<'a> Form<'a> {
         let inline: Vec<u8>;
         let mut packed = match array.element.get("format") {
             Some("binary") => {
-                let white = |byte: &u8| !byte.is_ascii_whitespace();
-                inline = array.text.bytes().filter(white).collect();
+                let is_digit = |byte: &u8| !byte.is_ascii_whitespace();
+                inline = array.text.bytes().filter(is_digit).collect();
                 Packed { rest: &inline, is_base64: true }
             }
             Some("appended") => self.find_appended(array)?,
@@ -232,7 +232,7 @@ impl<'a> Form<'a> {
         Ok(Packed { rest, is_base64: appended.is_base64 })
     }
 
-    fn count(&self, bytes: &[u8]) -> Option<usize> {
+    fn parse_count(&self, bytes: &[u8]) -> Option<usize> {
         let bytes = bytes.get(..self.count_bytes)?;
         let fold = |sum: u64, byte: &u8| (sum << 8) | u64::from(*byte);
         let value = match self.big_endian {
@@ -248,12 +248,12 @@ impl<'a> Form<'a> {
         size: Option<usize>,
     ) -> Result<Vec<u8>, PackedFault> {
         let head = packed.peek()?;
-        let Some(count) = self.count(&head) else { return Ok(Vec::new()) };
+        let Some(count) = self.parse_count(&head) else { return Ok(Vec::new()) };
         if let Some(size) = size.filter(|size| *size != count) {
             let found = format!("a count of {count}");
             return Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found));
         }
-        let total = count.saturating_add(self.count_bytes); // too large: more than there is
+        let total = count.saturating_add(self.count_bytes); // a sum that saturates is refused below
         let mut bytes = packed.take(total)?;
         Ok(bytes.split_off(self.count_bytes.min(bytes.len())))
     }
@@ -265,7 +265,7 @@ impl<'a> Form<'a> {
         compressor: Compressor,
     ) -> Result<Vec<u8>, PackedFault> {
         let head = packed.peek()?;
-        let blocks = self.count(&head).unwrap_or(0);
+        let blocks = self.parse_count(&head).unwrap_or(0);
         if blocks == 0 {
             return match size {
                 None | Some(0) => Ok(Vec::new()),
@@ -275,9 +275,10 @@ impl<'a> Form<'a> {
             };
         }
         let header = blocks.checked_add(3).and_then(|words| words.checked_mul(self.count_bytes));
-        let header = packed.take(header.unwrap_or(usize::MAX))?; // more than there is
-        // All words are whole.
-        let mut words = header.chunks(self.count_bytes).map(|bytes| self.count(bytes).unwrap_or(0));
+        let header = packed.take(header.unwrap_or(usize::MAX))?; // an overflow is refused
+        // The header has complete words only.
+        let words = header.chunks(self.count_bytes);
+        let mut words = words.map(|bytes| self.parse_count(bytes).unwrap_or(0));
         let (_, block, last) = (words.next(), words.next().unwrap_or(0), words.next().unwrap_or(0));
         let last = if last == 0 { block } else { last };
         let total = block.checked_mul(blocks - 1).and_then(|sum| sum.checked_add(last));
@@ -289,15 +290,15 @@ impl<'a> Form<'a> {
         let mut all = Vec::new();
         let sizes: Vec<usize> = words.collect();
         let compressed = sizes.iter().try_fold(0_usize, |sum, size| sum.checked_add(*size));
-        let stream = packed.take(compressed.unwrap_or(usize::MAX))?; // more than there is
+        let stream = packed.take(compressed.unwrap_or(usize::MAX))?; // an overflow is refused
         let mut rest = stream.as_slice();
         for (at, size) in sizes.iter().enumerate() {
-            let (one, after) = rest.split_at_checked(*size).unwrap_or((rest, &[]));
-            let wanted = if at + 1 == blocks { last } else { block };
+            let (bytes, after) = rest.split_at_checked(*size).unwrap_or((rest, &[]));
+            let block_bytes = if at + 1 == blocks { last } else { block };
             all.extend_from_slice(&match compressor {
-                Compressor::Zlib => inflate(one, wanted)?,
-                Compressor::Lz4 => unpack_lz4(one, wanted)?,
-                Compressor::Xz => unpack_xz(one, wanted)?,
+                Compressor::Zlib => inflate(bytes, block_bytes)?,
+                Compressor::Lz4 => unpack_lz4(bytes, block_bytes)?,
+                Compressor::Xz => unpack_xz(bytes, block_bytes)?,
             });
             rest = after;
         }
@@ -338,45 +339,45 @@ impl<'a> Form<'a> {
                     self.bad(array, Class::Encoding, expected, quote_start(text))
                 })
             });
-            as_json(&self.read(array, rows.transpose()?)?)
+            to_json(&self.read(array, rows.transpose()?)?)
         };
         data.field_data.push((name, values));
         Ok(())
     }
 }
 
-/// Bytes from the front of base64 or of plain bytes.
+/// A cursor over base64 or plain bytes.
 struct Packed<'a> {
     rest: &'a [u8],
     is_base64: bool,
 }
 
 impl Packed<'_> {
-    /// The first twelve bytes, or fewer at the end.
+    /// Returns the next twelve bytes, or fewer at the end.
     fn peek(&self) -> Result<Vec<u8>, PackedFault> {
         if !self.is_base64 {
             return Ok(self.rest.get(..self.rest.len().min(12)).unwrap_or_default().to_vec());
         }
         let head = self.rest.get(..self.rest.len().min(16)).unwrap_or_default();
-        // What is behind padding is another text.
+        // The text after padding is another base64.
         let padded = head.iter().position(|byte| *byte == b'=').map(|at| at / 4 * 4 + 4);
         decode_base64(head.get(..padded.unwrap_or(head.len())).unwrap_or(head))
     }
 
     fn take(&mut self, size: usize) -> Result<Vec<u8>, PackedFault> {
-        let short = |held: usize| {
-            PackedFault::new(Class::Truncated, format!("{size} bytes"), format!("{held}"))
+        let truncated = |available: usize| {
+            PackedFault::new(Class::Truncated, format!("{size} bytes"), format!("{available}"))
         };
         let length = if self.is_base64 { size.div_ceil(3).checked_mul(4) } else { Some(size) };
-        let taken = length.and_then(|length| self.rest.split_at_checked(length));
-        let Some((taken, rest)) = taken else { return Err(short(self.rest.len())) };
+        let split = length.and_then(|length| self.rest.split_at_checked(length));
+        let Some((head, rest)) = split else { return Err(truncated(self.rest.len())) };
         self.rest = rest;
         if !self.is_base64 {
-            return Ok(taken.to_vec());
+            return Ok(head.to_vec());
         }
-        let mut bytes = decode_base64(taken)?;
+        let mut bytes = decode_base64(head)?;
         if bytes.len() < size {
-            return Err(short(bytes.len()));
+            return Err(truncated(bytes.len()));
         }
         bytes.truncate(size);
         Ok(bytes)
@@ -399,7 +400,7 @@ impl Array {
     }
 }
 
-/// All arrays up to the end of the element `name`.
+/// Reads all arrays up to the end of the element `name`.
 fn read_arrays(xml: &mut Xml<'_>, name: &str) -> Result<Vec<Array>, ConvertError> {
     let mut all = Vec::new();
     loop {
@@ -415,18 +416,22 @@ fn read_arrays(xml: &mut Xml<'_>, name: &str) -> Result<Vec<Array>, ConvertError
     }
 }
 
-/// Points and cells of a part of a file.
+/// The points and cells of a part of a file.
 struct Piece {
     data: PolyData,
 }
 
 impl Piece {
-    fn read(xml: &mut Xml<'_>, form: &Form<'_>, element: &Element) -> Result<Self, ConvertError> {
+    fn read(
+        xml: &mut Xml<'_>,
+        decoder: &ArrayDecoder<'_>,
+        element: &Element,
+    ) -> Result<Self, ConvertError> {
         let count = |name: &str| -> Result<usize, ConvertError> {
             let text = element.get(name).unwrap_or("0");
             text.trim().parse().map_err(|_no_number| {
                 let place = format!("Piece {name}");
-                form.file.bad_in(Class::Encoding, place, "a count", format!("{text:?}"))
+                decoder.file.bad_in(Class::Encoding, place, "a count", format!("{text:?}"))
             })
         };
         let points = count("NumberOfPoints")?;
@@ -443,22 +448,22 @@ impl Piece {
                 Node::Start(section) => {
                     let arrays = read_arrays(xml, &section.name)?;
                     match &*section.name {
-                        "PointData" => data.point_data = read_fields(form, &arrays, points)?,
+                        "PointData" => data.point_data = read_fields(decoder, &arrays, points)?,
                         "CellData" => {
-                            let rows = cells.unwrap_or(usize::MAX); // too large: refused
-                            data.cell_data = read_fields(form, &arrays, rows)?;
+                            let rows = cells.unwrap_or(usize::MAX); // an overflow is refused
+                            data.cell_data = read_fields(decoder, &arrays, rows)?;
                         }
                         "Points" => {
                             if let Some(array) = arrays.first() {
-                                data.points = form.read(array, Some(points))?;
-                                check_points(form, array, &data.points)?;
+                                data.points = decoder.read(array, Some(points))?;
+                                check_points(decoder, array, &data.points)?;
                             }
                         }
                         name => {
-                            let at = ["Verts", "Lines", "Polys", "Strips"];
-                            let at = at.iter().position(|known| *known == name);
+                            let sorts = ["Verts", "Lines", "Polys", "Strips"];
+                            let at = sorts.iter().position(|sort| *sort == name);
                             if let Some(at) = at {
-                                read_cells(form, &mut data, at, &arrays, counts[at])?;
+                                read_cells(decoder, &mut data, at, &arrays, counts[at])?;
                             }
                         }
                     }
@@ -471,20 +476,20 @@ impl Piece {
         if data.points.len() != points {
             let found = format!("{} of them", data.points.len());
             let expected = format!("{points} points");
-            return Err(form.file.bad_in(Class::CountMismatch, "Piece", expected, found));
+            return Err(decoder.file.bad_in(Class::CountMismatch, "Piece", expected, found));
         }
         let sorts = [&data.verts, &data.lines, &data.polys, &data.strips];
         for (cells, wanted) in sorts.iter().zip(counts) {
             if cells.len() != wanted {
                 let (expected, found) = (format!("{wanted} cells"), cells.len().to_string());
-                return Err(form.file.bad_in(Class::CountMismatch, "Piece", expected, found));
+                return Err(decoder.file.bad_in(Class::CountMismatch, "Piece", expected, found));
             }
         }
-        data.check(form.file)?;
+        data.check(decoder.file)?;
         Ok(Self { data })
     }
 
-    /// Adds it to what came before.
+    /// Appends the piece to the pieces before.
     fn join(self, file: &WholeFile, to: &mut PolyData, is_first: bool) -> Result<(), ConvertError> {
         let new = self.data;
         if is_first {
@@ -497,12 +502,12 @@ impl Piece {
         };
         let first = i64::try_from(to.points.len()).unwrap_or(i64::MAX);
         let (old_cells, new_cells) = (sections(to), sections(&new));
-        to.points = append(file, "Points", &to.points, &new.points)?;
-        to.point_data = append_all(file, &to.point_data, &new.point_data, |old, new| {
-            append(file, "PointData", old, new)
+        to.points = join_rows(file, "Points", &to.points, &new.points)?;
+        to.point_data = join_fields(file, &to.point_data, &new.point_data, |old, new| {
+            join_rows(file, "PointData", old, new)
         })?;
-        to.cell_data = append_all(file, &to.cell_data, &new.cell_data, |old, new| {
-            interleave(file, old, old_cells, new, new_cells)
+        to.cell_data = join_fields(file, &to.cell_data, &new.cell_data, |old, new| {
+            join_cell_data(file, old, old_cells, new, new_cells)
         })?;
         to.verts.extend(&new.verts.offsets, &new.verts.ids, first);
         to.lines.extend(&new.lines.offsets, &new.lines.ids, first);
@@ -512,26 +517,34 @@ impl Piece {
     }
 }
 
-fn check_points(form: &Form<'_>, array: &Array, points: &Column) -> Result<(), ConvertError> {
+fn check_points(
+    decoder: &ArrayDecoder<'_>,
+    array: &Array,
+    points: &Column,
+) -> Result<(), ConvertError> {
     if points.width() == 3 && points.dtype().kind == DtypeKind::Float {
         return Ok(());
     }
     let found = format!("{} of {}", points.width(), points.dtype());
-    Err(form.bad(array, Class::BadShape, "three floats a point".to_owned(), found))
+    Err(decoder.bad(array, Class::BadShape, "three floats a point".to_owned(), found))
 }
 
-fn read_fields(form: &Form<'_>, arrays: &[Array], rows: usize) -> Result<Vec<Field>, ConvertError> {
+fn read_fields(
+    decoder: &ArrayDecoder<'_>,
+    arrays: &[Array],
+    rows: usize,
+) -> Result<Vec<Field>, ConvertError> {
     arrays
         .iter()
         .map(|array| match array.element.get("type") {
-            Some("String") => text_field(&array.name(), &form.read_strings(array)?),
-            _ => Ok(Field::new(array.name(), form.read(array, Some(rows))?)),
+            Some("String") => text_field(&array.name(), &decoder.read_strings(array)?),
+            _ => Ok(Field::new(array.name(), decoder.read(array, Some(rows))?)),
         })
         .collect()
 }
 
 fn read_cells(
-    form: &Form<'_>,
+    decoder: &ArrayDecoder<'_>,
     data: &mut PolyData,
     sort: usize,
     arrays: &[Array],
@@ -539,15 +552,15 @@ fn read_cells(
 ) -> Result<(), ConvertError> {
     let find = |name: &str| arrays.iter().find(|array| array.name() == name);
     let (Some(offsets), Some(ids)) = (find("offsets"), find("connectivity")) else {
-        return Ok(()); // the count of cells is compared later
+        return Ok(()); // the counts of cells are compared later
     };
-    let ends = as_integers(&form.read(offsets, Some(count))?);
+    let ends = to_integers(&decoder.read(offsets, Some(count))?);
     if !ends.is_sorted() || ends.first().is_some_and(|first| *first < 0) {
         let expected = "offsets that ascend".to_owned();
-        return Err(form.bad(offsets, Class::NotMonotonic, expected, "others".to_owned()));
+        return Err(decoder.bad(offsets, Class::NotMonotonic, expected, "others".to_owned()));
     }
     let ends: Vec<usize> = ends.iter().filter_map(|end| usize::try_from(*end).ok()).collect();
-    let ids = as_integers(&form.read(ids, Some(ends.last().copied().unwrap_or(0)))?);
+    let ids = to_integers(&decoder.read(ids, Some(ends.last().copied().unwrap_or(0)))?);
     let cells = match sort {
         0 => &mut data.verts,
         1 => &mut data.lines,
@@ -558,7 +571,7 @@ fn read_cells(
     Ok(())
 }
 
-fn as_integers(values: &Column) -> Vec<i64> {
+fn to_integers(values: &Column) -> Vec<i64> {
     let value = |row| match values.value(row, 0) {
         zvf_model::Value::Int(n) => n,
         zvf_model::Value::UInt(n) => i64::try_from(n).unwrap_or(-1),
@@ -567,7 +580,7 @@ fn as_integers(values: &Column) -> Vec<i64> {
     (0..values.len()).map(value).collect()
 }
 
-fn append(
+fn join_rows(
     file: &WholeFile,
     place: &str,
     old: &Column,
@@ -581,8 +594,8 @@ fn append(
     column(old.dtype(), old.width(), [&old.bytes()[..], new.bytes()].concat())
 }
 
-/// Cell data of two pieces, each sort of cells of both together.
-fn interleave(
+/// Joins the cell data of two pieces, so that the cells of each sort are contiguous.
+fn join_cell_data(
     file: &WholeFile,
     old: &Column,
     old_cells: [usize; 4],
@@ -591,18 +604,18 @@ fn interleave(
 ) -> Result<Column, ConvertError> {
     let (mut joined, mut a, mut b) = (old.slice(0..0), 0, 0);
     for (old_count, new_count) in old_cells.into_iter().zip(new_cells) {
-        joined = append(file, "CellData", &joined, &old.slice(a..a + old_count))?;
-        joined = append(file, "CellData", &joined, &new.slice(b..b + new_count))?;
+        joined = join_rows(file, "CellData", &joined, &old.slice(a..a + old_count))?;
+        joined = join_rows(file, "CellData", &joined, &new.slice(b..b + new_count))?;
         (a, b) = (a + old_count, b + new_count);
     }
     Ok(joined)
 }
 
-fn append_all(
+fn join_fields(
     file: &WholeFile,
     old: &[Field],
     new: &[Field],
-    append: impl Fn(&Column, &Column) -> Result<Column, ConvertError>,
+    join: impl Fn(&Column, &Column) -> Result<Column, ConvertError>,
 ) -> Result<Vec<Field>, ConvertError> {
     let names = |fields: &[Field]| fields.iter().map(|f| f.name.to_string()).collect::<Vec<_>>();
     if names(old) != names(new) {
@@ -611,7 +624,7 @@ fn append_all(
     }
     old.iter()
         .zip(new)
-        .map(|(old, new)| Ok(old.with_column(append(&old.column, &new.column)?)))
+        .map(|(old, new)| Ok(old.with_column(join(&old.column, &new.column)?)))
         .collect()
 }
 
@@ -627,5 +640,5 @@ const TYPES: [(&str, Dtype); 10] = [
     ("Float32", Dtype::FLOAT32),
     ("Float64", dtype(DtypeKind::Float, 8)),
 ];
-/// Numbers of a row.
+/// Most numbers of a row.
 const MAX_WIDTH: u32 = 1 << 20;

@@ -1,4 +1,4 @@
-//! Points to the chunks of LAZ, and the table of them.
+//! Compressor of points to the chunks of LAZ, with the chunk table.
 
 use laz::laszip::{ChunkTable, ChunkTableEntry, LazItemRecordBuilder, LazVlr, LazVlrBuilder};
 use laz::record::{
@@ -10,26 +10,26 @@ use crate::read::las::header::RECORD_BYTES;
 use crate::{ConvertError, isolate};
 use zvf_format::num::to_u64;
 
-/// Points on their way to chunks.
+/// A LAZ compressor that cuts points into chunks.
 pub(super) struct Chunks {
     vlr: LazVlr,
     layered: bool,
     table: ChunkTable,
-    waiting: Vec<u8>,
+    buffer: Vec<u8>,
     chunk_bytes: usize,
     record_bytes: usize,
 }
 
 impl Chunks {
-    /// Chunks of the usual size, or of any where they `vary`.
-    pub(super) fn new(schema: &Schema, vary: bool) -> Result<Self, ConvertError> {
+    /// Creates a compressor of chunks of the usual size, or of any size where `is_variable` is set.
+    pub(super) fn new(schema: &Schema, is_variable: bool) -> Result<Self, ConvertError> {
         let standard = RECORD_BYTES.get(usize::from(schema.point_format)).copied().unwrap_or(0);
         let extra = schema.record_bytes.saturating_sub(usize::from(standard));
         let extra = u16::try_from(extra).unwrap_or(u16::MAX);
         let items = LazItemRecordBuilder::default_for_point_format_id(schema.point_format, extra);
         let items = items.map_err(|error| refuse(error.to_string()))?;
         let vlr = LazVlrBuilder::new(items);
-        let vlr = if vary {
+        let vlr = if is_variable {
             vlr.with_variable_chunk_size().build()
         } else {
             vlr.with_fixed_chunk_size(CHUNK_POINTS).build()
@@ -39,40 +39,40 @@ impl Chunks {
             vlr,
             layered: schema.point_format > 5,
             table: ChunkTable::default(),
-            waiting: Vec::new(),
+            buffer: Vec::new(),
             chunk_bytes: points * schema.record_bytes,
             record_bytes: schema.record_bytes,
         })
     }
 
-    /// The record that says how points are compressed.
+    /// Returns the data of the VLR that describes the compression.
     pub(super) fn record(&self) -> Result<Vec<u8>, ConvertError> {
         let mut data = Vec::new();
         self.vlr.write_to(&mut data)?;
         Ok(data)
     }
 
-    /// Adds points; the chunks that are full with them.
+    /// Adds points, and returns the chunks that are now full.
     pub(super) fn push(&mut self, records: &[u8]) -> Result<Vec<u8>, ConvertError> {
-        self.waiting.extend_from_slice(records);
+        self.buffer.extend_from_slice(records);
         let mut full = Vec::new();
-        while self.waiting.len() >= self.chunk_bytes {
-            let rest = self.waiting.split_off(self.chunk_bytes);
-            let chunk = std::mem::replace(&mut self.waiting, rest);
+        while self.buffer.len() >= self.chunk_bytes {
+            let rest = self.buffer.split_off(self.chunk_bytes);
+            let chunk = std::mem::replace(&mut self.buffer, rest);
             full.extend(self.compress(&chunk)?);
         }
         Ok(full)
     }
 
-    /// One chunk of all `records`.
+    /// Compresses all `records` to one chunk.
     pub(super) fn compress(&mut self, records: &[u8]) -> Result<Vec<u8>, ConvertError> {
         let mut compressor: Box<dyn RecordCompressor<Vec<u8>>> = if self.layered {
             Box::new(LayeredPointRecordCompressor::new(Vec::new()))
         } else {
             Box::new(SequentialPointRecordCompressor::new(Vec::new()))
         };
-        let known = compressor.set_fields_from(self.vlr.items());
-        known.map_err(|error| refuse(error.to_string()))?;
+        let result = compressor.set_fields_from(self.vlr.items());
+        result.map_err(|error| refuse(error.to_string()))?;
         let done = isolate::catch(|| {
             compressor.compress_many(records)?;
             compressor.done()?;
@@ -87,9 +87,9 @@ impl Chunks {
         Ok(bytes)
     }
 
-    /// The last chunk, and the table of all.
+    /// Returns the last chunk and the chunk table.
     pub(super) fn finish(&mut self) -> Result<(Vec<u8>, Vec<u8>), ConvertError> {
-        let rest = std::mem::take(&mut self.waiting);
+        let rest = std::mem::take(&mut self.buffer);
         let last = if rest.is_empty() { Vec::new() } else { self.compress(&rest)? };
         let mut table = Vec::new();
         self.table.write_to(&mut table, &self.vlr)?;
@@ -97,5 +97,5 @@ impl Chunks {
     }
 }
 
-/// Points of a chunk, as `LASzip` has them.
+/// Points of a chunk, as in `LASzip`.
 const CHUNK_POINTS: u32 = 50_000;

@@ -1,9 +1,9 @@
-//! Rows to the records of points, and what they say together.
+//! Encoder of rows as point records, with a summary for the header.
 
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Value};
 
-use super::schema::{Schema, Slot, put, refuse};
+use super::schema::{Schema, Slot, put_bytes, refuse};
 use crate::ConvertError;
 use crate::read::las::layout::Form;
 
@@ -14,16 +14,17 @@ pub(super) struct Grid {
     pub(super) offsets: [f64; 3],
 }
 
-/// What a header says of all points.
+/// The statistics of all points, for the header.
 #[derive(Clone, Debug)]
 pub(super) struct Summary {
     pub(super) count: u64,
     pub(super) by_return: [u64; 15],
     pub(super) min: [f64; 3],
     pub(super) max: [f64; 3],
-    /// Coordinates that are not what they were, and by how much at most.
-    pub(super) moved: u64,
-    pub(super) furthest: f64,
+    /// Coordinates that rounding to the grid changed.
+    pub(super) moved_coordinates: u64,
+    /// The largest change of a coordinate.
+    pub(super) max_shift: f64,
 }
 
 impl Summary {
@@ -33,15 +34,15 @@ impl Summary {
             by_return: [0; 15],
             min: [f64::INFINITY; 3],
             max: [f64::NEG_INFINITY; 3],
-            moved: 0,
-            furthest: 0.0,
+            moved_coordinates: 0,
+            max_shift: 0.0,
         }
     }
 }
 
 impl Grid {
-    /// The grid that holds these positions, if there is one: exactly where a power of ten makes it so, else as
-    /// finely as the numbers of a point allow.
+    /// Returns the grid that holds these positions: exactly where the scale can be a power of ten, otherwise as
+    /// finely as 32 bits allow. `None` where there is no such grid.
     pub(super) fn fit(batches: &[Batch], axes: usize) -> Option<Self> {
         let (mut scales, mut offsets) = ([1e-3; 3], [0.0; 3]);
         for (axis, (scale, offset)) in scales.iter_mut().zip(&mut offsets).enumerate().take(axes) {
@@ -55,7 +56,7 @@ impl Grid {
         Some(Self { scales, offsets })
     }
 
-    /// The stored number of a coordinate; none where it is out of reach.
+    /// Returns the stored integer of a coordinate and its rounded value; `None` where it is out of range.
     #[expect(
         clippy::as_conversions,
         clippy::cast_possible_truncation,
@@ -64,12 +65,12 @@ impl Grid {
     fn store(&self, axis: usize, value: f64) -> Option<(i32, f64)> {
         let (scale, offset) = (self.scales.get(axis)?, self.offsets.get(axis)?);
         let raw = ((value - offset) / scale).round();
-        let inside = raw >= f64::from(i32::MIN) && raw <= f64::from(i32::MAX);
-        inside.then(|| (raw as i32, f64::from(raw as i32) * scale + offset))
+        let is_inside = raw >= f64::from(i32::MIN) && raw <= f64::from(i32::MAX);
+        is_inside.then(|| (raw as i32, f64::from(raw as i32) * scale + offset))
     }
 }
 
-/// Scale and offset for the values of one axis.
+/// Returns the scale and the offset for the values of one axis.
 fn fit_axis<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Option<(f64, f64)> {
     let (min, max) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), value| {
         (min.min(value), max.max(value))
@@ -100,7 +101,7 @@ fn fit_axis<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Option<(f64, f64
     best.or_else(coarse)
 }
 
-/// The records of a batch.
+/// Encodes the records of a batch, and adds them to the summary.
 pub(super) fn encode(
     schema: &Schema,
     grid: &Grid,
@@ -116,7 +117,7 @@ pub(super) fn encode(
             let Some((raw, back)) = grid.store(axis, value) else {
                 return Err(coordinate_overflow(grid, axis, value));
             };
-            put(record, axis * 4, &raw.to_le_bytes());
+            put_bytes(record, axis * 4, &raw.to_le_bytes());
             summary.add(axis, value, back);
         }
         for (min, max) in summary.min.iter_mut().zip(&mut summary.max).skip(axes) {
@@ -130,7 +131,7 @@ pub(super) fn encode(
     if let Some(at) = schema.object_at {
         let owners = owners(batch);
         for (record, owner) in records.chunks_exact_mut(size).zip(owners) {
-            put(record, at, &owner.to_le_bytes());
+            put_bytes(record, at, &owner.to_le_bytes());
         }
     }
     let bits = if schema.point_format < 6 { 7 } else { 15 };
@@ -154,8 +155,8 @@ impl Summary {
             *max = max.max(back);
         }
         if value != back {
-            self.moved += 1;
-            self.furthest = self.furthest.max((value - back).abs());
+            self.moved_coordinates += 1;
+            self.max_shift = self.max_shift.max((value - back).abs());
         }
     }
 }
@@ -167,7 +168,7 @@ fn coordinate_overflow(grid: &Grid, axis: usize, value: f64) -> ConvertError {
     ConvertError::NoType { format: "LAS", what, advice }
 }
 
-/// The object of each vertex, -1 where there is none.
+/// Returns the object of each vertex, or -1.
 fn owners(batch: &Batch) -> Vec<i64> {
     if let Some(owners) = batch.vertex_objects() {
         return owners.iter().map(|owner| owner.map_or(-1, |id| id.0)).collect();
@@ -179,7 +180,7 @@ fn owners(batch: &Batch) -> Vec<i64> {
     owners
 }
 
-/// Puts the values of a column where they go.
+/// Writes the values of a column to the field of its slot.
 fn put_column(
     slot: &Slot,
     column: &Column,
@@ -197,7 +198,7 @@ fn put_column(
     if bits.is_none() && column.dtype() == own.stored {
         for (record, row) in records.chunks_exact_mut(size).zip(column.rows()) {
             let end = first + own.size();
-            put(record, own.offset, row.get(first..end).unwrap_or_default());
+            put_bytes(record, own.offset, row.get(first..end).unwrap_or_default());
         }
         return Ok(());
     }
@@ -207,7 +208,7 @@ fn put_column(
             let place = own.offset + at * (own.size() / width.max(1));
             match (bits, &value) {
                 (None, Value::Float(x)) => put_float(record, place, own.size() / width.max(1), *x),
-                _ => put_whole(slot, bits, record, place, &value)?,
+                _ => put_integer(slot, bits, record, place, &value)?,
             }
         }
     }
@@ -217,19 +218,19 @@ fn put_column(
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "half precision fits")]
 fn put_float(record: &mut [u8], place: usize, size: usize, x: f64) {
     match size {
-        4 => put(record, place, &(x as f32).to_le_bytes()),
-        _ => put(record, place, &x.to_le_bytes()),
+        4 => put_bytes(record, place, &(x as f32).to_le_bytes()),
+        _ => put_bytes(record, place, &x.to_le_bytes()),
     }
 }
 
-fn put_whole(
+fn put_integer(
     slot: &Slot,
     bits: Option<(u8, u8)>,
     record: &mut [u8],
     place: usize,
     value: &Value,
 ) -> Result<(), ConvertError> {
-    let whole = match value {
+    let integer = match value {
         Value::Int(n) => i128::from(*n),
         Value::UInt(n) => i128::from(*n),
         Value::Bool(flag) => i128::from(*flag),
@@ -237,26 +238,26 @@ fn put_whole(
     };
     let own = &slot.field;
     let size = own.size() / usize_from_u32(own.width).max(1);
-    let wide =
+    let value_bits =
         bits.map_or_else(|| u32::try_from(size.saturating_mul(8)).unwrap_or(64), |(_, n)| n.into());
-    let signed = own.stored.kind == zvf_metadata::DtypeKind::Int;
-    let (low, high) = if signed {
-        let half = 1_i128.checked_shl(wide.saturating_sub(1)).unwrap_or(0);
+    let is_signed = own.stored.kind == zvf_metadata::DtypeKind::Int;
+    let (low, high) = if is_signed {
+        let half = 1_i128.checked_shl(value_bits.saturating_sub(1)).unwrap_or(0);
         (-half, half.saturating_sub(1))
     } else {
-        (0, 1_i128.checked_shl(wide).unwrap_or(0).saturating_sub(1))
+        (0, 1_i128.checked_shl(value_bits).unwrap_or(0).saturating_sub(1))
     };
-    if whole < low || whole > high {
-        return Err(refuse(format!("{whole} in {:?}, which is from {low} to {high}", own.name)));
+    if integer < low || integer > high {
+        return Err(refuse(format!("{integer} in {:?}, which is from {low} to {high}", own.name)));
     }
-    let bytes = whole.to_le_bytes();
+    let bytes = integer.to_le_bytes();
     match bits {
         Some((shift, _)) => {
             let byte = bytes.first().copied().unwrap_or(0).checked_shl(shift.into()).unwrap_or(0);
             let old = record.get(place).copied().unwrap_or(0);
-            put(record, place, &[old | byte]);
+            put_bytes(record, place, &[old | byte]);
         }
-        None => put(record, place, bytes.get(..size).unwrap_or_default()),
+        None => put_bytes(record, place, bytes.get(..size).unwrap_or_default()),
     }
     Ok(())
 }

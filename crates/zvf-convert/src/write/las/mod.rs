@@ -1,13 +1,13 @@
-//! Points to LAS and LAZ, versions 1.2 to 1.4.
+//! Writer of LAS and LAZ, versions 1.2 to 1.4, and of COPC.
 //!
-//! Attributes with the names that laspy gives the standard fields go to these, all others to extra bytes. Where
-//! the points came from a LAS file its version, format, scale, offset and records are taken; otherwise the scale
-//! is the power of ten with which coordinates stay what they are, or the finest that holds the extent. For that
-//! the first points are kept, as many as memory allows; points beyond the reach of what was chosen are refused.
+//! Attributes with laspy's names of the standard fields go to these fields, all others to extra bytes. Where the
+//! input is a LAS file, its version, format, scale, offset and records are taken over. Otherwise the scale is the
+//! power of ten that keeps coordinates exact, or the finest that holds the extent. To choose it, the first points are
+//! buffered, as many as memory allows; later points out of range are refused.
 //!
-//! The header counts, so it is written last: a stream that cannot go back is collected first.
+//! The header has counts, so it is written last. A target that cannot seek is buffered in memory.
 //!
-//! COPC is the same with its points in the nodes of an octree, which takes all of them in memory.
+//! COPC has its points in the nodes of an octree, and its writer holds all of them in memory.
 
 mod chunks;
 mod encode;
@@ -24,10 +24,10 @@ use zvf_model::Batch;
 use self::chunks::Chunks;
 use self::encode::{Grid, Summary, encode};
 use self::head::{Head, OutRecord, header_bytes};
-use self::schema::{Schema, Wanted, number, refuse};
+use self::schema::{Schema, SchemaRequest, parse_u8, refuse};
 use super::{Loss, Report, SeekWrite, Target, WriteOptions, Writer, begin_once, count_u32};
 use crate::ConvertError;
-use crate::read::las::record::{bytes_of, record_of};
+use crate::read::las::record::{decode_hex, find_record};
 use crate::read::source::Numbers;
 use crate::read::{Header, Piece};
 
@@ -35,48 +35,48 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    LasWriter::boxed(target, options, Form::Plain)
+    LasWriter::open(target, options, Variant::Plain)
 }
 
 pub(crate) fn open_compressed<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    LasWriter::boxed(target, options, Form::Compressed)
+    LasWriter::open(target, options, Variant::Compressed)
 }
 
 pub(crate) fn open_octree<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
-    LasWriter::boxed(target, options, Form::Octree)
+    LasWriter::open(target, options, Variant::Octree)
 }
 
-/// What is written.
+/// The variant of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum Variant {
     Plain,
     Compressed,
     Octree,
 }
 
-/// A file in the making.
+/// A writer of one file.
 struct LasWriter<'a> {
     target: Target<'a>,
-    collected: Option<Cursor<Vec<u8>>>, // instead of a target that cannot go back
-    base: u64,                          // where the file begins in the target
+    buffer: Option<Cursor<Vec<u8>>>, // used instead of a target that cannot seek
+    base: u64,                       // where the file begins in the target
     options: WriteOptions,
-    form: Form,
-    begun: bool,
+    variant: Variant,
+    has_begun: bool,
     state: Option<State>,
 }
 
-/// What is known once the columns are.
+/// The state of a writer once it has the header of the input.
 struct State {
     schema: Schema,
     grid: Option<Grid>,
-    held: Vec<Batch>, // until the grid is known
-    held_bytes: u64,
+    pending_batches: Vec<Batch>, // until the grid is known
+    pending_bytes: u64,
     summary: Summary,
     encoding: u16,
     vlrs: Vec<OutRecord>,
@@ -84,35 +84,36 @@ struct State {
     chunks: Option<Chunks>,
     points_at: u64,
     losses: Vec<Loss>,
-    /// Records that wait for the octree.
+    /// All point records, for the octree.
     tree: Option<Vec<u8>>,
     octree: Option<(octree::Cube, u64, (f64, f64))>,
 }
 
 impl<'a> LasWriter<'a> {
-    fn boxed(
+    fn open(
         target: Target<'a>,
         options: &WriteOptions,
-        form: Form,
+        variant: Variant,
     ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
         let mut target = target.into_file("LAS")?;
         let base = if target.can_seek() { target.stream_position()? } else { 0 };
-        let collected = (!target.can_seek()).then(|| Cursor::new(Vec::new()));
+        let buffer = (!target.can_seek()).then(|| Cursor::new(Vec::new()));
         let options = options.clone();
-        Ok(Box::new(Self { target, collected, base, options, form, begun: false, state: None }))
+        let has_begun = false;
+        Ok(Box::new(Self { target, buffer, base, options, variant, has_begun, state: None }))
     }
 
     fn out(&mut self) -> &mut dyn SeekWrite {
-        match &mut self.collected {
-            Some(collected) => collected,
+        match &mut self.buffer {
+            Some(buffer) => buffer,
             None => &mut self.target,
         }
     }
 
-    /// Writes bytes; a stream keeps at most what memory allows.
+    /// Writes bytes, and refuses them where the buffer exceeds the memory limit.
     fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), ConvertError> {
-        if let Some(collected) = &self.collected {
-            let size = to_u64(collected.get_ref().len());
+        if let Some(buffer) = &self.buffer {
+            let size = to_u64(buffer.get_ref().len());
             if size > self.options.memory {
                 return Err(ConvertError::NoType {
                     format: "LAS",
@@ -124,7 +125,7 @@ impl<'a> LasWriter<'a> {
         Ok(self.out().write_all(bytes)?)
     }
 
-    /// Writes what is known before the points.
+    /// Reserves the header, and writes the records before the points.
     fn write_start(&mut self, state: &mut State) -> Result<(), ConvertError> {
         let records: Vec<u8> = state.vlrs.iter().flat_map(OutRecord::vlr).collect();
         let header = header_bytes(state.schema.minor);
@@ -138,16 +139,17 @@ impl<'a> LasWriter<'a> {
         Ok(())
     }
 
-    /// Writes what was held, once the grid is known.
-    fn release(&mut self, state: &mut State) -> Result<(), ConvertError> {
+    /// Chooses the grid where there is none, and writes the pending batches.
+    fn write_pending(&mut self, state: &mut State) -> Result<(), ConvertError> {
         if state.grid.is_none() {
-            let axes = state.held.first().map_or(3, |batch| batch.positions().width());
-            let fitting = Grid::fit(&state.held, usize::try_from(axes).unwrap_or(3));
-            let nowhere = || refuse("coordinates that are no numbers, or infinite".to_owned());
-            state.grid = Some(fitting.ok_or_else(nowhere)?);
+            let batches = &state.pending_batches;
+            let axes = batches.first().map_or(3, |batch| batch.positions().width());
+            let grid = Grid::fit(batches, usize::try_from(axes).unwrap_or(3));
+            let no_grid = || refuse("coordinates that are no numbers, or infinite".to_owned());
+            state.grid = Some(grid.ok_or_else(no_grid)?);
             self.write_start(state)?;
         }
-        for batch in std::mem::take(&mut state.held) {
+        for batch in std::mem::take(&mut state.pending_batches) {
             self.write_batch(state, &batch)?;
         }
         Ok(())
@@ -180,7 +182,7 @@ impl<'a> LasWriter<'a> {
     }
 
     fn end(&mut self, state: &mut State) -> Result<(), ConvertError> {
-        self.release(state)?;
+        self.write_pending(state)?;
         self.write_octree(state)?;
         if let Some(chunks) = &mut state.chunks {
             let (last, table) = chunks.finish()?;
@@ -201,8 +203,8 @@ impl<'a> LasWriter<'a> {
             }
         }
         if let Some((cube, len, times)) = state.octree {
-            let info = octree::info(cube, (evlrs.0 + 60, len), times);
-            let at = self.origin() + 429; // behind the header and the head of the first VLR
+            let info = octree::encode_info(cube, (evlrs.0 + 60, len), times);
+            let at = self.origin() + 429; // after the header of the file and that of the first VLR
             self.out().seek(SeekFrom::Start(at))?;
             self.out().write_all(&info)?;
             self.out().seek(SeekFrom::End(0))?;
@@ -213,7 +215,7 @@ impl<'a> LasWriter<'a> {
             grid,
             summary: &state.summary,
             encoding: state.encoding,
-            compressed: self.form != Form::Plain,
+            compressed: self.variant != Variant::Plain,
             vlrs: count_u32(state.vlrs.len(), "LAS", "records")?,
             points_at: count_u32(saturating_usize(state.points_at), "LAS", "bytes of records")?,
             evlrs,
@@ -223,26 +225,26 @@ impl<'a> LasWriter<'a> {
         self.out().seek(SeekFrom::Start(origin))?;
         self.out().write_all(&bytes)?;
         self.out().seek(SeekFrom::End(0))?;
-        if let Some(collected) = self.collected.take() {
-            self.target.write_all(collected.get_ref())?;
+        if let Some(buffer) = self.buffer.take() {
+            self.target.write_all(buffer.get_ref())?;
         }
         Ok(self.target.flush()?)
     }
 
-    /// Writes the nodes of the octree, a chunk each, and keeps their places for the records.
+    /// Writes each node of the octree as a chunk, and adds the record of the hierarchy.
     fn write_octree(&mut self, state: &mut State) -> Result<(), ConvertError> {
         let (Some(tree), Some(grid)) = (state.tree.take(), state.grid) else { return Ok(()) };
         let size = state.schema.record_bytes;
         let cube = octree::Cube::around(state.summary.min, state.summary.max);
         let mut page = Vec::new();
         let record = |row: usize| tree.get(row * size..(row + 1) * size).unwrap_or_default();
-        for node in octree::divide(&tree, size, &grid, cube) {
+        for node in octree::build_nodes(&tree, size, &grid, cube) {
             let points: Vec<u8> = node.rows.iter().flat_map(|row| record(*row)).copied().collect();
             let Some(chunks) = &mut state.chunks else { return Ok(()) };
             let bytes = chunks.compress(&points)?;
             let at = self.out().stream_position()? - self.origin();
             self.write_bytes(&bytes)?;
-            page.extend(octree::entry(node.key, at, bytes.len(), node.rows.len())?);
+            page.extend(octree::encode_entry(node.key, at, bytes.len(), node.rows.len())?);
         }
         let times = tree.chunks_exact(size.max(1)).map(|record| Numbers(record).f64(22));
         let times = times.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), time| {
@@ -256,14 +258,14 @@ impl<'a> LasWriter<'a> {
     }
 
     const fn origin(&self) -> u64 {
-        if self.collected.is_some() { 0 } else { self.base }
+        if self.buffer.is_some() { 0 } else { self.base }
     }
 }
 
 impl Writer for LasWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.begun, "LAS")?;
-        let mut state = State::new(header, &self.options, self.form)?;
+        begin_once(&mut self.has_begun, "LAS")?;
+        let mut state = State::new(header, &self.options, self.variant)?;
         if state.grid.is_some() {
             self.write_start(&mut state)?;
         }
@@ -279,10 +281,10 @@ impl Writer for LasWriter<'_> {
         } else {
             let bytes = batch.fields().iter().map(|field| field.column.bytes().len());
             let bytes = batch.positions().bytes().len() + bytes.sum::<usize>();
-            state.held_bytes += to_u64(bytes);
-            state.held.push(batch);
-            if state.held_bytes > self.options.memory / 2 {
-                self.release(&mut state)?;
+            state.pending_bytes += to_u64(bytes);
+            state.pending_batches.push(batch);
+            if state.pending_bytes > self.options.memory / 2 {
+                self.write_pending(&mut state)?;
             }
         }
         self.state = Some(state);
@@ -294,11 +296,11 @@ impl Writer for LasWriter<'_> {
             return Err(refuse("a file of nothing".to_owned()));
         };
         self.end(&mut state)?;
-        if state.summary.moved > 0 {
+        if state.summary.moved_coordinates > 0 {
             state.losses.push(Loss::new(format!(
                 "{} coordinates move by up to {:e}: LAS stores whole numbers times {:?}",
-                state.summary.moved,
-                state.summary.furthest,
+                state.summary.moved_coordinates,
+                state.summary.max_shift,
                 state.grid.map_or([0.0; 3], |grid| grid.scales)
             )));
         }
@@ -307,38 +309,42 @@ impl Writer for LasWriter<'_> {
 }
 
 impl State {
-    fn new(header: &Header, options: &WriteOptions, form: Form) -> Result<Self, ConvertError> {
-        let record = record_of(header);
+    fn new(
+        header: &Header,
+        options: &WriteOptions,
+        variant: Variant,
+    ) -> Result<Self, ConvertError> {
+        let record = find_record(header);
         let extra = &options.extra;
         let version = |text: Option<&Json>| {
             text.and_then(Json::as_str)?
                 .strip_prefix("1.")
                 .and_then(|minor| minor.parse::<u8>().ok())
         };
-        let wanted = Wanted {
-            point_format: number(extra.get("las.point_format"))
-                .or_else(|| number(record.and_then(|record| record.get("point_format")))),
+        let request = SchemaRequest {
+            point_format: parse_u8(extra.get("las.point_format"))
+                .or_else(|| parse_u8(record.and_then(|record| record.get("point_format")))),
             minor: version(extra.get("las.version"))
                 .or_else(|| version(record.and_then(|record| record.get("version")))),
-            compressed: form != Form::Plain,
-            octree: form == Form::Octree,
+            compressed: variant != Variant::Plain,
+            octree: variant == Variant::Octree,
         };
-        let schema = Schema::new(header, wanted)?;
-        let chunks = (form != Form::Plain)
-            .then(|| Chunks::new(&schema, form == Form::Octree))
+        let schema = Schema::new(header, request)?;
+        let chunks = (variant != Variant::Plain)
+            .then(|| Chunks::new(&schema, variant == Variant::Octree))
             .transpose()?;
         let (mut vlrs, mut evlrs, mut losses) = (Vec::new(), Vec::new(), Vec::new());
-        if form == Form::Octree {
+        if variant == Variant::Octree {
             vlrs.push(OutRecord::new("copc", 1, "COPC info", vec![0; 160])); // filled in at the end
         }
-        for kept in record
+        for json in record
             .and_then(|record| record.get("vlrs"))
             .and_then(Json::as_array)
             .into_iter()
             .flatten()
         {
-            let (out, extended) = kept_record(kept)?;
-            if extended && schema.minor == 4 { evlrs.push(out) } else { vlrs.push(out) }
+            let (out, is_evlr) = parse_record(json)?;
+            if is_evlr && schema.minor == 4 { evlrs.push(out) } else { vlrs.push(out) }
         }
         let mut encoding = record
             .and_then(|record| record.get("global_encoding"))
@@ -371,10 +377,10 @@ impl State {
             ));
         }
         Ok(Self {
-            grid: given_grid(extra.get("las.scale"), record),
+            grid: find_grid(extra.get("las.scale"), record),
             schema,
-            held: Vec::new(),
-            held_bytes: 0,
+            pending_batches: Vec::new(),
+            pending_bytes: 0,
             summary: Summary::new(),
             encoding,
             vlrs,
@@ -382,25 +388,25 @@ impl State {
             chunks,
             points_at: 0,
             losses,
-            tree: (form == Form::Octree).then(Vec::new),
+            tree: (variant == Variant::Octree).then(Vec::new),
             octree: None,
         })
     }
 }
 
-/// A record that a reader kept, and whether it was behind the points.
-fn kept_record(kept: &Json) -> Result<(OutRecord, bool), ConvertError> {
-    let text = |name: &str| kept.get(name).and_then(Json::as_str).unwrap_or_default();
-    let id = kept.get("record_id").and_then(Json::as_u64).and_then(|id| u16::try_from(id).ok());
+/// Parses a record of the header of the input, and returns whether it is an EVLR.
+fn parse_record(json: &Json) -> Result<(OutRecord, bool), ConvertError> {
+    let text = |name: &str| json.get(name).and_then(Json::as_str).unwrap_or_default();
+    let id = json.get("record_id").and_then(Json::as_u64).and_then(|id| u16::try_from(id).ok());
     let id = id.ok_or_else(|| refuse("a record without an id of 16 bits".to_owned()))?;
-    let extended = kept.get("extended").and_then(Json::as_bool).unwrap_or(false);
-    let data = bytes_of(text("hex"));
-    let extended = extended || data.len() > usize::from(u16::MAX);
-    Ok((OutRecord::new(text("user_id"), id, text("description"), data), extended))
+    let is_evlr = json.get("extended").and_then(Json::as_bool).unwrap_or(false);
+    let data = decode_hex(text("hex"));
+    let is_evlr = is_evlr || data.len() > usize::from(u16::MAX);
+    Ok((OutRecord::new(text("user_id"), id, text("description"), data), is_evlr))
 }
 
-/// The grid that was asked for, or that of the file that the points came from.
-fn given_grid(scale: Option<&Json>, record: Option<&Json>) -> Option<Grid> {
+/// Returns the grid of the options, or else that of the header record of the input.
+fn find_grid(scale: Option<&Json>, record: Option<&Json>) -> Option<Grid> {
     let three = |value: Option<&Json>| {
         let values: Option<Vec<f64>> = value?.as_array()?.iter().map(Json::as_f64).collect();
         <[f64; 3]>::try_from(values?).ok()
@@ -410,8 +416,8 @@ fn given_grid(scale: Option<&Json>, record: Option<&Json>) -> Option<Grid> {
         Some(scale) => scale.as_f64().map(|scale| [scale; 3]).or_else(|| three(Some(scale)))?,
         None => three(record.and_then(|record| record.get("scales")))?,
     };
-    let good = scales.iter().all(|scale| scale.is_finite() && *scale > 0.0);
-    good.then(|| Grid { scales, offsets: offsets.unwrap_or([0.0; 3]) })
+    let is_valid = scales.iter().all(|scale| scale.is_finite() && *scale > 0.0);
+    is_valid.then(|| Grid { scales, offsets: offsets.unwrap_or([0.0; 3]) })
 }
 
 #[cfg(test)]

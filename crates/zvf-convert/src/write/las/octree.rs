@@ -1,23 +1,23 @@
-//! Points to the nodes of an octree: COPC.
+//! Octree of COPC: divides points into nodes.
 //!
-//! A node has a grid of 128 places a side; of the points in one place the first stays, the others go down, so that
-//! each level is an even sample. A node of few points keeps them all. Points of one place end at the deepest level.
-//! All points are in memory; `las.memory` is that of the writer.
+//! A node has a grid of 128 cells a side. The first point of a cell stays in the node and the others go to a child, so
+//! that each level is an even sample. A node of at most [`LEAF_POINTS`] points keeps all of them, as does a node of the
+//! deepest level. All points are in memory.
 
 use super::encode::Grid;
-use super::schema::{put, refuse};
+use super::schema::{put_bytes, refuse};
 use crate::ConvertError;
 use crate::read::source::Numbers;
 
-/// Points of a cell of the octree.
+/// A node of the octree with its points.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) key: [i32; 4], // level, x, y, z
-    /// Records, in the order in which they came.
+    /// Records, in input order.
     pub(super) rows: Vec<usize>,
 }
 
-/// The cube that all cells divide.
+/// The cube of the root node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cube {
     pub(super) corner: [f64; 3],
@@ -25,7 +25,7 @@ pub(super) struct Cube {
 }
 
 impl Cube {
-    /// The cube around these bounds.
+    /// Returns the cube around these bounds.
     pub(super) fn around(min: [f64; 3], max: [f64; 3]) -> Self {
         if min.iter().zip(&max).any(|(min, max)| min > max) {
             return Self { corner: [0.0; 3], side: 1.0 };
@@ -44,7 +44,7 @@ impl Cube {
     }
 
     pub(super) fn spacing(&self) -> f64 {
-        self.side / PLACES_PER_SIDE
+        self.side / GRID_CELLS_PER_SIDE
     }
 }
 
@@ -53,7 +53,7 @@ fn truncate(x: f64) -> i32 {
     x as i32
 }
 
-/// The position of a record.
+/// Returns the position of a record.
 fn position(record: &[u8], grid: &Grid) -> [f64; 3] {
     let mut position = [0.0; 3];
     for (axis, ((to, scale), offset)) in
@@ -64,8 +64,8 @@ fn position(record: &[u8], grid: &Grid) -> [f64; 3] {
     position
 }
 
-/// All nodes with points, from the root down, level by level.
-pub(super) fn divide(records: &[u8], size: usize, grid: &Grid, cube: Cube) -> Vec<Node> {
+/// Builds the octree, and returns its nodes with points, level by level.
+pub(super) fn build_nodes(records: &[u8], size: usize, grid: &Grid, cube: Cube) -> Vec<Node> {
     let count = records.len().checked_div(size).unwrap_or(0);
     let record = |row: usize| records.get(row * size..(row + 1) * size).unwrap_or_default();
     let mut open = vec![Node { key: [0; 4], rows: (0..count).collect() }];
@@ -79,11 +79,11 @@ pub(super) fn divide(records: &[u8], size: usize, grid: &Grid, cube: Cube) -> Ve
             continue;
         }
         let cells = 2_f64.powi(level);
-        let mut taken = std::collections::HashSet::new();
-        let mut down: [Vec<usize>; 8] = Default::default();
+        let mut occupied = std::collections::HashSet::new();
+        let mut children: [Vec<usize>; 8] = Default::default();
         node.rows.retain(|row| {
             let at = position(record(*row), grid);
-            if taken.insert(cube.cell(at, cells * PLACES_PER_SIDE)) {
+            if occupied.insert(cube.cell(at, cells * GRID_CELLS_PER_SIDE)) {
                 return true;
             }
             let child = cube.cell(at, cells * 2.0);
@@ -91,13 +91,13 @@ pub(super) fn divide(records: &[u8], size: usize, grid: &Grid, cube: Cube) -> Ve
                 .iter()
                 .enumerate()
                 .fold(0, |index, (axis, cell)| index | usize::from(cell & 1 == 1) << axis);
-            if let Some(child) = down.get_mut(index) {
+            if let Some(child) = children.get_mut(index) {
                 child.push(*row);
             }
             false
         });
         let [_, x, y, z] = node.key;
-        for (index, rows) in (0..8).zip(down) {
+        for (index, rows) in (0..8).zip(children) {
             let half = |cell: i32, axis: i32| cell * 2 + (index >> axis & 1);
             let key = [level + 1, half(x, 0), half(y, 1), half(z, 2)];
             if !rows.is_empty() {
@@ -110,28 +110,28 @@ pub(super) fn divide(records: &[u8], size: usize, grid: &Grid, cube: Cube) -> Ve
     done
 }
 
-/// The record of COPC, once places are known.
-pub(super) fn info(cube: Cube, root: (u64, u64), times: (f64, f64)) -> Vec<u8> {
+/// Encodes the info record of COPC.
+pub(super) fn encode_info(cube: Cube, root: (u64, u64), times: (f64, f64)) -> Vec<u8> {
     let mut raw = vec![0; 160];
     let half = cube.side / 2.0;
     for (at, low) in (0..).step_by(8).zip(cube.corner) {
-        put(&mut raw, at, &(low + half).to_le_bytes());
+        put_bytes(&mut raw, at, &(low + half).to_le_bytes());
     }
-    put(&mut raw, 24, &half.to_le_bytes());
-    put(&mut raw, 32, &cube.spacing().to_le_bytes());
-    put(&mut raw, 40, &root.0.to_le_bytes());
-    put(&mut raw, 48, &root.1.to_le_bytes());
-    put(&mut raw, 56, &times.0.to_le_bytes());
-    put(&mut raw, 64, &times.1.to_le_bytes());
+    put_bytes(&mut raw, 24, &half.to_le_bytes());
+    put_bytes(&mut raw, 32, &cube.spacing().to_le_bytes());
+    put_bytes(&mut raw, 40, &root.0.to_le_bytes());
+    put_bytes(&mut raw, 48, &root.1.to_le_bytes());
+    put_bytes(&mut raw, 56, &times.0.to_le_bytes());
+    put_bytes(&mut raw, 64, &times.1.to_le_bytes());
     raw
 }
 
-/// An entry of a page.
+/// Encodes an entry of a hierarchy page.
 ///
 /// # Errors
 ///
 /// When it has more bytes or points than 31 bits count.
-pub(super) fn entry(
+pub(super) fn encode_entry(
     key: [i32; 4],
     at: u64,
     bytes: usize,
@@ -148,8 +148,8 @@ pub(super) fn entry(
     Ok(raw)
 }
 
-/// Places along a side of a node.
-const PLACES_PER_SIDE: f64 = 128.0;
-/// Points that a node keeps without a sample of them.
+/// Grid cells along a side of a node.
+const GRID_CELLS_PER_SIDE: f64 = 128.0;
+/// Largest number of points of a node that is not divided.
 const LEAF_POINTS: usize = 50_000;
 const MAX_LEVEL: i32 = 16;

@@ -1,4 +1,4 @@
-//! Points written and read again.
+//! Tests of the LAS writer by round trips.
 
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
@@ -11,7 +11,7 @@ fn folder() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/las")
 }
 
-/// Positions and columns of all points, sorted where a tree reorders them.
+/// Reads the header, and the bytes of positions and columns of each point.
 fn rows(input: Input) -> (Header, Vec<Vec<u8>>) {
     let reader = open(input, None, &ReadOptions::default()).unwrap();
     let header = reader.header().clone();
@@ -27,7 +27,7 @@ fn rows(input: Input) -> (Header, Vec<Vec<u8>>) {
     (header, rows)
 }
 
-fn converted(input: Input, format: Format) -> Result<Vec<u8>, ConvertError> {
+fn convert(input: Input, format: Format) -> Result<Vec<u8>, ConvertError> {
     let reader = open(input, None, &ReadOptions::default())?;
     let mut file = std::io::Cursor::new(Vec::new());
     let writer = write::open(format, Target::file(&mut file), &WriteOptions::default())?;
@@ -36,7 +36,7 @@ fn converted(input: Input, format: Format) -> Result<Vec<u8>, ConvertError> {
 }
 
 #[test]
-fn files_of_others_survive_the_way_there_and_back() {
+fn files_of_other_programs_round_trip() {
     for name in [
         "f0.las",
         "f1.las",
@@ -60,7 +60,7 @@ fn files_of_others_survive_the_way_there_and_back() {
         let path = folder().join(name);
         let (header, wanted) = rows(Input::path(&path));
         for format in [Format::Las, Format::Laz] {
-            let bytes = converted(Input::path(&path), format).unwrap();
+            let bytes = convert(Input::path(&path), format).unwrap();
             let (read, found) = rows(Input::reader(std::io::Cursor::new(bytes)));
             assert_eq!(found.len(), wanted.len(), "{name} as {format}");
             let names = |header: &Header| {
@@ -88,7 +88,7 @@ fn files_of_others_survive_the_way_there_and_back() {
 fn an_octree_has_the_same_points() {
     for name in ["chunks.laz", "f6.laz", "extra7.las", "empty.laz"] {
         let path = folder().join(name);
-        let bytes = converted(Input::path(&path), Format::Copc).unwrap();
+        let bytes = convert(Input::path(&path), Format::Copc).unwrap();
         assert_eq!(Format::from_bytes(&bytes), Some(Format::Copc));
         let (_, mut wanted) = rows(Input::path(&path));
         let (_, mut found) = rows(Input::reader(std::io::Cursor::new(bytes)));
@@ -106,7 +106,10 @@ fn cloud(points: &[[f64; 3]]) -> Batch {
     )
 }
 
-fn written(batch: &Batch, options: &WriteOptions) -> Result<(Vec<u8>, Vec<String>), ConvertError> {
+fn write_cloud(
+    batch: &Batch,
+    options: &WriteOptions,
+) -> Result<(Vec<u8>, Vec<String>), ConvertError> {
     let empty = |field: &Field| field.with_column(field.column.slice(0..0));
     let header = Header {
         fields: batch.fields().iter().map(empty).collect(),
@@ -128,28 +131,28 @@ fn written(batch: &Batch, options: &WriteOptions) -> Result<(Vec<u8>, Vec<String
 #[test]
 fn the_scale_keeps_decimals() {
     let points = [[0.1, -2.25, 1000.001], [123.456, 7.0, 0.0]];
-    let (bytes, losses) = written(&cloud(&points), &WriteOptions::default()).unwrap();
+    let (bytes, losses) = write_cloud(&cloud(&points), &WriteOptions::default()).unwrap();
     let (_, rows) = rows(Input::reader(std::io::Cursor::new(bytes)));
     for (row, point) in rows.iter().zip(points) {
         assert_eq!(row[..24], *point.map(f64::to_le_bytes).concat());
     }
     assert!(losses.is_empty(), "{losses:?}");
     let (_, losses) =
-        written(&cloud(&[[std::f64::consts::PI, 0.0, 0.0]]), &WriteOptions::default()).unwrap();
+        write_cloud(&cloud(&[[std::f64::consts::PI, 0.0, 0.0]]), &WriteOptions::default()).unwrap();
     assert!(losses[0].starts_with("1 coordinates move by up to "), "{losses:?}");
 }
 
 #[test]
-fn what_a_point_cannot_hold_is_refused() {
-    let error = written(&cloud(&[[f64::NAN, 0.0, 0.0]]), &WriteOptions::default()).unwrap_err();
+fn refuses_values_that_a_point_cannot_hold() {
+    let error = write_cloud(&cloud(&[[f64::NAN, 0.0, 0.0]]), &WriteOptions::default()).unwrap_err();
     assert!(error.to_string().contains("LAS cannot hold"), "{error}");
     let mut options = WriteOptions::default();
     options.extra.insert("las.scale".into(), 0.001.into());
-    let error = written(&cloud(&[[1e9, 0.0, 0.0]]), &options).unwrap_err().to_string();
+    let error = write_cloud(&cloud(&[[1e9, 0.0, 0.0]]), &options).unwrap_err().to_string();
     assert!(error.contains("1000000000 on axis 0 with scale Some(0.001)"), "{error}");
     let column = Column::new("uint8".parse::<Dtype>().unwrap(), 1, vec![16].into()).unwrap();
     let batch = cloud(&[[0.0; 3]]).with_field(Field::new("return_number", column)).unwrap();
-    let error = written(&batch, &WriteOptions::default()).unwrap_err().to_string();
+    let error = write_cloud(&batch, &WriteOptions::default()).unwrap_err().to_string();
     assert!(error.contains("16 in \"return_number\", which is from 0 to 15"), "{error}");
 }
 
@@ -163,7 +166,7 @@ fn objects_and_any_columns_are_extra_bytes() {
         .unwrap()
         .with_vertex_objects(vec![Some(ObjectId(1 << 40)), None])
         .unwrap();
-    let (bytes, _) = written(&batch, &WriteOptions::default()).unwrap();
+    let (bytes, _) = write_cloud(&batch, &WriteOptions::default()).unwrap();
     let reader =
         open(Input::reader(std::io::Cursor::new(bytes)), None, &ReadOptions::default()).unwrap();
     let pieces: Vec<Piece> = reader.collect::<Result<_, _>>().unwrap();

@@ -1,13 +1,13 @@
-//! PLY, binary little-endian: vertices with properties, and edges or faces.
+//! Writer of PLY, binary little-endian: vertices with properties, and edges or faces.
 //!
 //! Positions are `x`, `y`, `z` (a third axis of 0 where there are two; more axes keep their names),
 //! attributes are properties with their names (with an index where a row has several values), `object`
 //! is the object. Chains become edges between neighbours; elements of two vertices are edges, of more
-//! are faces, and their attributes are properties of those. PLY has no integer of 64 bits: such a column is written in 32 where every value fits, as
-//! `double` where every value is exact in it, and refused otherwise. Text is refused.
+//! are faces, and their attributes are properties of those. PLY has no integer of 64 bits: such a column is written in
+//! 32 where every value fits, as `double` where every value is exact in it, and refused otherwise. Text is refused.
 //!
-//! The header counts before the first vertex: what comes piece by piece waits in files ([`stream`]). A batch at hand is
-//! counted already and waits nowhere; a test there has both write the same bytes.
+//! The header has counts, so the pieces of a stream are spooled to files first ([`stream`]). A single batch is written
+//! directly; a test in [`stream`] checks that both write the same bytes.
 
 mod stream;
 
@@ -23,7 +23,7 @@ use crate::table::{Scalar, Source, Table};
 
 pub(crate) use stream::open;
 
-/// Writes one batch, its axes called `axes` past the third.
+/// Writes one batch. `axes` are the names of the axes; those of the first three are fixed.
 ///
 /// ```
 /// use zvf_convert::write_ply;
@@ -40,7 +40,7 @@ pub(crate) use stream::open;
 ///
 /// # Errors
 ///
-/// When writing fails, a code stands for nothing, or a column has values that PLY cannot hold.
+/// When writing fails, a code has no category, or a column has values that PLY cannot hold.
 pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<(), ConvertError> {
     let table = Table::new(batch, axes);
     let columns: Vec<&Scalar<'_>> =
@@ -49,37 +49,37 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
         .iter()
         .map(|column| Property::infer(&table, column, batch.len()))
         .collect::<Result<_, _>>()?;
-    let flat = batch.positions().width() == 2;
+    let is_flat = batch.positions().width() == 2;
     let edges = edges(batch);
     let faces = batch.elements().filter(|elements| elements.width() > 2);
     let corners = u8::try_from(faces.map_or(0, zvf_model::Elements::width));
     let corners = corners.map_err(|_too_wide| too_many_corners())?;
     let rows = elements_as_rows(batch, 0)?;
-    let said = rows.as_ref().map(ElementTable::new).transpose()?;
+    let element_table = rows.as_ref().map(ElementTable::new).transpose()?;
 
     writeln!(out, "ply\nformat binary_little_endian 1.0\nelement vertex {}", batch.len())?;
     for (at, (column, property)) in columns.iter().zip(&properties).enumerate() {
         writeln!(out, "property {} {}", property.name(), property_name(column, at)?)?;
-        if flat && at == 1 {
+        if is_flat && at == 1 {
             writeln!(out, "property {} z", property.name())?;
         }
     }
     if let Some(faces) = faces {
         writeln!(out, "element face {}", faces.len())?;
         writeln!(out, "property list uchar int vertex_indices")?;
-        said.iter().try_for_each(|said| said.write_header(out))?;
+        element_table.iter().try_for_each(|table| table.write_header(out))?;
     }
     if let Some(edges) = &edges {
         writeln!(out, "element edge {}", edges.len())?;
         writeln!(out, "property int vertex1\nproperty int vertex2")?;
-        said.iter().try_for_each(|said| said.write_header(out))?;
+        element_table.iter().try_for_each(|table| table.write_header(out))?;
     }
     writeln!(out, "end_header")?;
 
     for row in 0..batch.len() {
         for (at, (column, property)) in columns.iter().zip(&properties).enumerate() {
             property.write(&table.value(column, row)?, out)?;
-            if flat && at == 1 {
+            if is_flat && at == 1 {
                 property.write(&Value::Int(0), out)?;
             }
         }
@@ -87,14 +87,14 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
     for (at, face) in faces.iter().flat_map(|faces| faces.iter()).enumerate() {
         out.write_all(&[corners])?;
         for row in face {
-            out.write_all(&vertex(to_u64(*row))?)?;
+            out.write_all(&encode_vertex(to_u64(*row))?)?;
         }
-        said.iter().try_for_each(|said| said.write_row(at, out))?;
+        element_table.iter().try_for_each(|table| table.write_row(at, out))?;
     }
     for (at, (from, to)) in edges.into_iter().flatten().enumerate() {
-        out.write_all(&vertex(to_u64(from))?)?;
-        out.write_all(&vertex(to_u64(to))?)?;
-        said.iter().try_for_each(|said| said.write_row(at, out))?;
+        out.write_all(&encode_vertex(to_u64(from))?)?;
+        out.write_all(&encode_vertex(to_u64(to))?)?;
+        element_table.iter().try_for_each(|table| table.write_row(at, out))?;
     }
     Ok(())
 }
@@ -107,12 +107,12 @@ fn too_many_corners() -> ConvertError {
 /// The attributes of edges or faces.
 struct ElementTable<'a> {
     table: Table<'a>,
-    properties: Vec<Property>, // of the columns behind the vertices
-    first: usize,              // of these columns
+    properties: Vec<Property>, // of the columns after those of the vertices
+    first: usize,              // the first of these columns
 }
 
 impl<'a> ElementTable<'a> {
-    /// The attributes in `rows`, whose positions are the vertices of elements.
+    /// Creates the table of the attributes of `rows`, whose positions are the vertices of elements.
     fn new(rows: &'a Batch) -> Result<Self, ConvertError> {
         let table = Table::new(rows, &[]);
         let own = |column: &&Scalar<'_>| matches!(column.source, Source::Field(..));
@@ -140,7 +140,7 @@ impl<'a> ElementTable<'a> {
     }
 }
 
-/// The edges a batch has: its elements of two, or the neighbours in each part.
+/// Returns the edges of a batch: its elements of two vertices, or the neighbours in each part.
 fn edges(batch: &Batch) -> Option<Vec<(usize, usize)>> {
     if let Some(elements) = batch.elements().filter(|elements| elements.width() == 2) {
         let pair = |row: &[usize]| match row {
@@ -155,7 +155,7 @@ fn edges(batch: &Batch) -> Option<Vec<(usize, usize)>> {
     })
 }
 
-fn vertex(row: u64) -> Result<[u8; 4], ConvertError> {
+fn encode_vertex(row: u64) -> Result<[u8; 4], ConvertError> {
     let number = i32::try_from(row).map_err(|_too_large| ConvertError::NoType {
         format: "PLY",
         what: format!("vertex number {row}"),
@@ -164,7 +164,7 @@ fn vertex(row: u64) -> Result<[u8; 4], ConvertError> {
     Ok(number.to_le_bytes())
 }
 
-/// The types of PLY.
+/// The type of a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Property {
     Char,
@@ -178,7 +178,7 @@ enum Property {
 }
 
 impl Property {
-    /// The type that holds every value of a column.
+    /// Returns the type that holds every value of a column.
     fn infer(table: &Table<'_>, column: &Scalar<'_>, rows: usize) -> Result<Self, ConvertError> {
         match Self::from_type(column) {
             Some(property) => Ok(property),
@@ -186,7 +186,7 @@ impl Property {
         }
     }
 
-    /// The type that holds every value of the type of a column, where there is one.
+    /// Returns the type that holds every value of the type of a column; `None` where that depends on the values.
     fn from_type(column: &Scalar<'_>) -> Option<Self> {
         let dtype = match column.source {
             Source::Axis(positions, _) => positions.dtype(),
@@ -211,16 +211,16 @@ impl Property {
         column: &Scalar<'_>,
         rows: usize,
     ) -> Result<Self, ConvertError> {
-        let mut wanted = Self::Int;
+        let mut property = Self::Int;
         for row in 0..rows {
-            if i32::try_from(whole_number(column, &table.value(column, row)?)?).is_err() {
-                wanted = Self::Double;
+            if i32::try_from(exact_integer(column, &table.value(column, row)?)?).is_err() {
+                property = Self::Double;
             }
         }
-        Ok(wanted)
+        Ok(property)
     }
 
-    /// How many bytes a value takes.
+    /// Returns the bytes of a value.
     const fn size(self) -> usize {
         match self {
             Self::Char | Self::UChar => 1,
@@ -243,10 +243,10 @@ impl Property {
         }
     }
 
-    /// Writes a value that is known to fit; what is missing is -1.
+    /// Writes a value that fits the type. A missing value is -1.
     #[expect(clippy::as_conversions, reason = "the column was chosen so that its values fit")]
     fn write(self, value: &Value, out: &mut dyn Write) -> Result<(), ConvertError> {
-        let (whole, real) = match value {
+        let (integer, real) = match value {
             Value::Bool(flag) => (i64::from(*flag), 0.0),
             Value::Int(n) => (*n, *n as f64),
             Value::UInt(n) => (n.cast_signed(), *n as f64),
@@ -254,9 +254,9 @@ impl Property {
             Value::Null | Value::Text(_) => (-1, -1.0),
         };
         match self {
-            Self::Char | Self::UChar => out.write_all(&(whole as u8).to_le_bytes())?,
-            Self::Short | Self::UShort => out.write_all(&(whole as u16).to_le_bytes())?,
-            Self::Int | Self::UInt => out.write_all(&(whole as u32).to_le_bytes())?,
+            Self::Char | Self::UChar => out.write_all(&(integer as u8).to_le_bytes())?,
+            Self::Short | Self::UShort => out.write_all(&(integer as u16).to_le_bytes())?,
+            Self::Int | Self::UInt => out.write_all(&(integer as u32).to_le_bytes())?,
             Self::Float => out.write_all(&(real as f32).to_le_bytes())?,
             Self::Double => out.write_all(&real.to_le_bytes())?,
         }
@@ -264,8 +264,8 @@ impl Property {
     }
 }
 
-/// A value that is exact in a double; what is missing is -1.
-fn whole_number(column: &Scalar<'_>, value: &Value) -> Result<i64, ConvertError> {
+/// Returns an integer that is exact in a double. A missing value is -1.
+fn exact_integer(column: &Scalar<'_>, value: &Value) -> Result<i64, ConvertError> {
     let number = match value {
         Value::Int(n) => i128::from(*n),
         Value::UInt(n) => i128::from(*n),
@@ -278,7 +278,7 @@ fn whole_number(column: &Scalar<'_>, value: &Value) -> Result<i64, ConvertError>
         }
     };
     match i64::try_from(number) {
-        Ok(exact) if number.unsigned_abs() <= EXACT_IN_DOUBLE => Ok(exact),
+        Ok(exact) if number.unsigned_abs() <= MAX_EXACT_IN_DOUBLE => Ok(exact),
         _ => {
             let what = format!("{number} in {:?}", column.name);
             let advice = "leave the column out, or write npy";
@@ -287,7 +287,7 @@ fn whole_number(column: &Scalar<'_>, value: &Value) -> Result<i64, ConvertError>
     }
 }
 
-/// The name of a property: what viewers look for on the first axes, words without blanks elsewhere.
+/// Returns the name of a property: `x`, `y`, `z` for the first axes, as viewers expect, otherwise that of the column.
 fn property_name(column: &Scalar<'_>, at: usize) -> Result<String, ConvertError> {
     let first = ["x", "y", "z"].get(at).filter(|_| matches!(column.source, Source::Axis(..)));
     let name = first.map_or(column.name.as_str(), |name| *name);
@@ -299,8 +299,8 @@ fn property_name(column: &Scalar<'_>, at: usize) -> Result<String, ConvertError>
     Ok(name.to_owned())
 }
 
-const EXACT_IN_DOUBLE: u128 = 1 << 53;
-/// The place of a column that is no axis.
+const MAX_EXACT_IN_DOUBLE: u128 = 1 << 53;
+/// The index of a column that is not an axis.
 const NO_AXIS: usize = usize::MAX;
 
 #[cfg(test)]
@@ -314,7 +314,7 @@ mod tests {
         Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
     }
 
-    fn written(batch: &Batch) -> (String, Vec<u8>) {
+    fn write_batch(batch: &Batch) -> (String, Vec<u8>) {
         let mut file = Vec::new();
         write_ply(batch, &[], &mut file).unwrap();
         let end = file.windows(11).position(|bytes| bytes == b"end_header\n").unwrap() + 11;
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn faces_of_more_corners_than_a_byte_counts_are_refused() {
+    fn refuses_faces_of_more_than_255_corners() {
         let faces = |width: usize| {
             let batch = Batch::new(Kind::Mesh, column("int8", 3, &[1, 2, 3]));
             let batch = batch.with_elements(Elements::new(width, vec![0; width]).unwrap()).unwrap();
@@ -340,7 +340,7 @@ mod tests {
             .unwrap()
             .with_elements(Elements::new(3, vec![0, 1, 2]).unwrap())
             .unwrap();
-        let (header, body) = written(&batch);
+        let (header, body) = write_batch(&batch);
         assert_eq!(
             header,
             "ply\nformat binary_little_endian 1.0\nelement vertex 3\nproperty char x\nproperty char y\n\
@@ -358,7 +358,7 @@ mod tests {
         let faces = faces.with_field(area(&[7])).unwrap().with_field(pair).unwrap();
         let points = || column("int8", 3, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let mesh = Batch::new(Kind::Mesh, points()).with_elements(faces).unwrap();
-        let (header, body) = written(&mesh);
+        let (header, body) = write_batch(&mesh);
         assert!(
             header.ends_with(
                 "element face 1\nproperty list uchar int vertex_indices\nproperty uchar area\n\
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(body[9..], *b"\x03\0\0\0\0\x01\0\0\0\x02\0\0\0\x07\x01\0\x02\0");
         let edges = Elements::new(2, vec![0, 1, 2, 1]).unwrap().with_field(area(&[8, 9])).unwrap();
         let graph = Batch::new(Kind::Graph, points()).with_elements(edges).unwrap();
-        let (header, body) = written(&graph);
+        let (header, body) = write_batch(&graph);
         assert!(
             header.ends_with(
                 "element edge 2\nproperty int vertex1\nproperty int vertex2\nproperty uchar area\n\
@@ -385,7 +385,7 @@ mod tests {
         let batch = Batch::new(Kind::Polyline, column("uint8", 2, &[1, 2, 3, 4, 5, 6]))
             .with_parts(Parts::new(vec![0, 2, 3], vec![ObjectId(7), ObjectId(-2)]).unwrap())
             .unwrap();
-        let (header, body) = written(&batch);
+        let (header, body) = write_batch(&batch);
         assert!(header.contains("property uchar y\nproperty uchar z\nproperty int object\n"));
         assert!(header.contains("element edge 1\n"));
         assert_eq!(body[..7], [1, 2, 0, 7, 0, 0, 0]);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ply_cannot_hold_is_refused() {
+    fn refuses_values_that_ply_cannot_hold() {
         let with = |field: Field| {
             let batch =
                 Batch::new(Kind::PointCloud, column("int8", 1, &[0])).with_field(field).unwrap();

@@ -1,24 +1,24 @@
-//! A file written piece by piece: rows wait in files until the header can count them.
+//! Writer of PLY piece by piece: rows are spooled to files until the header can have their counts.
 //!
 //! ```text
 //! vertices    axes and attributes of each, then its object where any has one
 //! elements    edges or faces, with their attributes
-//! neighbours  edges between the vertices of chains, taken where no elements came
+//! neighbours  edges between the vertices of chains, used where the input has no elements
 //! ```
 //!
-//! A column whose type depends on its values waits in 64 bits, and is narrowed when all were seen.
+//! A column whose type depends on its values is spooled in 64 bits, and narrowed when all values are known.
 
 use std::io::{Read, Write};
 
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Value};
 
-use super::{NO_AXIS, Property, edges, property_name, vertex};
+use super::{NO_AXIS, Property, edges, encode_vertex, property_name};
 use crate::ConvertError;
 use crate::elements::elements_as_rows;
 use crate::read::{Header, Piece};
 use crate::table::{Scalar, Source, Table};
-use crate::write::collect::no_batch;
+use crate::write::collect::from_bad_batch;
 use crate::write::spool::Spool;
 use crate::write::{Report, Target, WriteOptions, Writer, begin_once};
 
@@ -27,18 +27,18 @@ pub(crate) fn open<'a>(
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let out = target.into_file("PLY")?;
-    Ok(Box::new(PlyWriter { out, options: options.clone(), begun: false, file: None }))
+    Ok(Box::new(PlyWriter { out, options: options.clone(), has_begun: false, file: None }))
 }
 
 struct PlyWriter<'a> {
     out: Target<'a>,
     options: WriteOptions,
-    begun: bool,
-    file: Option<Waiting>,
+    has_begun: bool,
+    file: Option<PendingFile>,
 }
 
-/// What waits for the header.
-struct Waiting {
+/// The rows of a file whose header is not written yet.
+struct PendingFile {
     axes: Vec<String>,
     width: u32, // of positions
     kind: zvf_model::Kind,
@@ -53,27 +53,27 @@ struct Waiting {
 
 /// Rows of scalars.
 struct Rows {
-    columns: Vec<Waited>,
+    columns: Vec<PlyColumn>,
     spool: Spool,
     count: u64,
 }
 
-/// A column of rows that wait.
+/// A column of spooled rows.
 #[derive(Clone, Debug, PartialEq)]
-struct Waited {
+struct PlyColumn {
     name: String,
-    /// What values become; nothing where that depends on them.
+    /// The type of the column; `None` where it depends on the values.
     property: Option<Property>,
     /// Whether a value does not fit 32 bits.
     is_wide: bool,
-    /// The column whose values decide: a third axis that was added is as the second one.
+    /// The column whose values decide the type: an added third axis has the type of the second.
     decided_by: usize,
 }
 
 impl Writer for PlyWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
-        begin_once(&mut self.begun, "PLY")?;
-        self.file = Some(Waiting::new(header, &self.options)?);
+        begin_once(&mut self.has_begun, "PLY")?;
+        self.file = Some(PendingFile::new(header, &self.options)?);
         Ok(())
     }
 
@@ -89,17 +89,17 @@ impl Writer for PlyWriter<'_> {
     }
 }
 
-impl Waiting {
+impl PendingFile {
     fn new(header: &Header, options: &WriteOptions) -> Result<Self, ConvertError> {
         let empty = header.empty_batch()?;
         let table = Table::new(&empty, &header.axes);
-        let columns = columns_of(vertex_columns(&table), empty.positions().width() == 2)?;
-        // Four wait beside what the source holds; a spool that grows takes up to twice what it holds.
-        let held = usize::try_from(options.memory / 64).unwrap_or(usize::MAX);
-        let spool = || Spool::new(held, options.scratch.as_deref());
+        let columns = infer_columns(vertex_columns(&table), empty.positions().width() == 2)?;
+        // There are four spools, a growing one takes up to twice its length, and the source needs memory too.
+        let max_held = usize::try_from(options.memory / 64).unwrap_or(usize::MAX);
+        let spool = || Spool::new(max_held, options.scratch.as_deref());
         let rows = |columns| Rows { columns, spool: spool(), count: 0 };
         let name = "object".to_owned();
-        let object = Waited { name, property: None, is_wide: false, decided_by: 0 };
+        let object = PlyColumn { name, property: None, is_wide: false, decided_by: 0 };
         Ok(Self {
             axes: header.axes.clone(),
             width: header.positions.width(),
@@ -120,7 +120,7 @@ impl Waiting {
             Piece::Elements { rows, fields } => {
                 let mut batch = Batch::new(self.kind, rows);
                 for field in fields {
-                    batch = batch.with_field(field).map_err(no_batch)?;
+                    batch = batch.with_field(field).map_err(from_bad_batch)?;
                 }
                 self.push_elements(&batch)
             }
@@ -141,13 +141,13 @@ impl Waiting {
             return self.push_elements(&rows);
         }
         for (from, to) in edges(batch).into_iter().flatten() {
-            self.neighbours.write_all(&vertex(before + to_u64(from))?)?;
-            self.neighbours.write_all(&vertex(before + to_u64(to))?)?;
+            self.neighbours.write_all(&encode_vertex(before + to_u64(from))?)?;
+            self.neighbours.write_all(&encode_vertex(before + to_u64(to))?)?;
         }
         Ok(())
     }
 
-    /// The objects of vertices, from the first batch on that has any; those before it have none.
+    /// Adds the objects of vertices; vertices before the first batch with objects get none.
     fn push_objects(
         &mut self,
         table: &Table<'_>,
@@ -165,7 +165,7 @@ impl Waiting {
         self.objects.push(table, std::iter::once(object), false, len)
     }
 
-    /// Elements whose vertices stand in the place of positions.
+    /// Adds elements, whose vertices are the positions of `rows`.
     fn push_elements(&mut self, rows: &Batch) -> Result<(), ConvertError> {
         let corners = usize_from_u32(rows.positions().width());
         if self.corners != 0 && self.corners != corners {
@@ -176,7 +176,7 @@ impl Waiting {
         let columns = table.columns().iter().filter(own);
         if self.corners == 0 {
             self.corners = corners;
-            self.elements.columns = columns_of(columns.clone(), false)?;
+            self.elements.columns = infer_columns(columns.clone(), false)?;
         }
         let count = u8::try_from(corners);
         let count = count.map_err(|_too_wide| super::too_many_corners())?;
@@ -187,10 +187,10 @@ impl Waiting {
                 self.elements.spool.write_all(&[count])?;
             }
             for number in numbers {
-                let named = u64::try_from(*number)
+                let vertex = u64::try_from(*number)
                     .map_err(|_negative| other_columns("negative vertices"))?;
-                self.largest = self.largest.max(Some(named));
-                self.elements.spool.write_all(&vertex(named)?)?;
+                self.largest = self.largest.max(Some(vertex));
+                self.elements.spool.write_all(&encode_vertex(vertex)?)?;
             }
             self.elements.push_row(&table, columns.clone(), row)?;
         }
@@ -198,8 +198,8 @@ impl Waiting {
     }
 
     fn write_to(mut self, out: &mut dyn Write) -> Result<Report, ConvertError> {
-        let named = self.largest.filter(|row| *row >= self.vertices.count);
-        if let Some(row) = named {
+        let missing = self.largest.filter(|row| *row >= self.vertices.count);
+        if let Some(row) = missing {
             let what =
                 format!("an element of vertex {row}, where there are {}", self.vertices.count);
             let advice = "the input contradicts itself";
@@ -233,7 +233,7 @@ impl Waiting {
         let head = 4 * self.corners + usize::from(self.corners > 2);
         let elements = self.elements.count;
         self.elements.copy_to(head, out)?;
-        // Edges between neighbours are none of the input.
+        // The report counts the elements of the input, not the edges between neighbours.
         Ok(Report { vertices, elements, ..Report::default() })
     }
 }
@@ -246,8 +246,8 @@ impl Rows {
         is_flat: bool,
         len: usize,
     ) -> Result<(), ConvertError> {
-        let found = columns_of(columns.clone(), is_flat)?;
-        let same = |(own, other): (&Waited, &Waited)| {
+        let found = infer_columns(columns.clone(), is_flat)?;
+        let same = |(own, other): (&PlyColumn, &PlyColumn)| {
             (&own.name, own.property) == (&other.name, other.property)
         };
         if found.len() != self.columns.len() || !self.columns.iter().zip(&found).all(same) {
@@ -268,20 +268,20 @@ impl Rows {
         Ok(())
     }
 
-    /// One row, what stands before its columns already written.
+    /// Adds the columns of a row; the bytes before them are in the spool already.
     fn push_row<'a, 'b: 'a>(
         &mut self,
         table: &Table<'_>,
         columns: impl Iterator<Item = &'a Scalar<'b>>,
         row: usize,
     ) -> Result<(), ConvertError> {
-        let mut found = 0;
+        let mut width = 0;
         for column in columns {
-            self.push_value(found, column, &table.value(column, row)?)?;
-            found += 1;
+            self.push_value(width, column, &table.value(column, row)?)?;
+            width += 1;
         }
         self.count += 1;
-        if found == self.columns.len() { Ok(()) } else { Err(other_columns("element columns")) }
+        if width == self.columns.len() { Ok(()) } else { Err(other_columns("element columns")) }
     }
 
     fn push_value(
@@ -290,20 +290,20 @@ impl Rows {
         column: &Scalar<'_>,
         value: &Value,
     ) -> Result<(), ConvertError> {
-        let Some(waited) = self.columns.get_mut(at) else {
+        let Some(own) = self.columns.get_mut(at) else {
             return Err(other_columns("columns"));
         };
-        match waited.property {
+        match own.property {
             Some(property) => property.write(value, &mut self.spool),
             None => {
-                let number = super::whole_number(column, value)?;
-                waited.is_wide |= i32::try_from(number).is_err();
+                let number = super::exact_integer(column, value)?;
+                own.is_wide |= i32::try_from(number).is_err();
                 Ok(self.spool.write_all(&number.to_le_bytes())?)
             }
         }
     }
 
-    /// Rows of one column that has no value in them.
+    /// Adds rows of one column without values.
     fn push_nulls(&mut self, count: u64) -> Result<(), ConvertError> {
         for _ in 0..count {
             self.spool.write_all(&(-1_i64).to_le_bytes())?;
@@ -314,28 +314,28 @@ impl Rows {
 
     fn write_header(&self, out: &mut dyn Write) -> Result<(), ConvertError> {
         for column in &self.columns {
-            writeln!(out, "property {} {}", self.settle(column).name(), column.name)?;
+            writeln!(out, "property {} {}", self.final_property(column).name(), column.name)?;
         }
         Ok(())
     }
 
-    /// What a column is, now that all values were seen.
-    fn settle(&self, column: &Waited) -> Property {
-        let is_wide = self.columns.get(column.decided_by).is_some_and(|decides| decides.is_wide);
+    /// Returns the type of a column, when all values are known.
+    fn final_property(&self, column: &PlyColumn) -> Property {
+        let is_wide = self.columns.get(column.decided_by).is_some_and(|column| column.is_wide);
         column.property.unwrap_or(if is_wide { Property::Double } else { Property::Int })
     }
 
-    /// What is read of each column of a row, and what is written of it.
+    /// Returns the conversion of each column from the spool to the file.
     fn forms(&self) -> Vec<Form> {
-        let form = |column: &Waited| match column.property {
+        let form = |column: &PlyColumn| match column.property {
             Some(property) => Form::Same(property.size()),
-            None if self.settle(column) == Property::Double => Form::Double,
+            None if self.final_property(column) == Property::Double => Form::Double,
             None => Form::Int,
         };
         self.columns.iter().map(form).collect()
     }
 
-    /// Copies all rows, of which so many bytes stand before their columns.
+    /// Copies all rows, each with `head` bytes before its columns.
     fn copy_to(&mut self, head: usize, out: &mut dyn Write) -> Result<(), ConvertError> {
         let forms = self.forms();
         if forms.iter().all(|form| matches!(form, Form::Same(_))) {
@@ -351,16 +351,18 @@ impl Rows {
     }
 }
 
-/// How a value goes from what waited to the file.
+/// The conversion of a value from the spool to the file.
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    /// So many bytes, as they are.
+    /// Copies so many bytes.
     Same(usize),
+    /// Narrows an `i64` to 32 bits.
     Int,
+    /// Converts an `i64` to a double.
     Double,
 }
 
-/// Rows of vertices with their objects, where they have any.
+/// Writes the rows of vertices with their objects, where they have any.
 fn write_vertices(
     vertices: &mut Rows,
     objects: Option<&mut Rows>,
@@ -393,7 +395,7 @@ fn copy_row(forms: &[Form], from: &mut dyn Read, out: &mut dyn Write) -> Result<
     Ok(())
 }
 
-/// The axes and attributes of vertices.
+/// Returns the axes and attributes of vertices.
 fn vertex_columns<'a, 'b>(
     table: &'a Table<'b>,
 ) -> impl Iterator<Item = &'a Scalar<'b>> + Clone + use<'a, 'b> {
@@ -401,21 +403,22 @@ fn vertex_columns<'a, 'b>(
     table.columns().iter().filter(own)
 }
 
-/// Columns that wait; where there are two axes, a third one comes behind them.
-fn columns_of<'a, 'b: 'a>(
+/// Creates the columns of a spool; two axes get a third one.
+fn infer_columns<'a, 'b: 'a>(
     columns: impl Iterator<Item = &'a Scalar<'b>>,
     is_flat: bool,
-) -> Result<Vec<Waited>, ConvertError> {
-    let mut waited: Vec<Waited> = Vec::new();
+) -> Result<Vec<PlyColumn>, ConvertError> {
+    let mut inferred: Vec<PlyColumn> = Vec::new();
     for (at, column) in columns.enumerate() {
         let axis = if matches!(column.source, Source::Axis(..)) { at } else { NO_AXIS };
         let (name, property) = (property_name(column, axis)?, Property::from_type(column));
-        waited.push(Waited { name, property, is_wide: false, decided_by: waited.len() });
+        inferred.push(PlyColumn { name, property, is_wide: false, decided_by: inferred.len() });
         if is_flat && at == 1 {
-            waited.push(Waited { name: "z".to_owned(), property, is_wide: false, decided_by: 1 });
+            let name = "z".to_owned();
+            inferred.push(PlyColumn { name, property, is_wide: false, decided_by: 1 });
         }
     }
-    Ok(waited)
+    Ok(inferred)
 }
 
 fn other_columns(what: &str) -> ConvertError {
@@ -441,8 +444,8 @@ mod tests {
         column("int64", 1, &values.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>())
     }
 
-    /// What the writer makes of pieces, and what is made of all of them at once.
-    fn both(header: &Header, pieces: &[Piece], memory: u64) -> [Vec<u8>; 2] {
+    /// Writes the pieces as a stream, and all of them as one batch.
+    fn write_both_ways(header: &Header, pieces: &[Piece], memory: u64) -> [Vec<u8>; 2] {
         let options = WriteOptions { memory, ..WriteOptions::default() };
         let mut stream = Vec::new();
         let mut writer = open(Target::stream(&mut stream), &options).unwrap();
@@ -456,15 +459,15 @@ mod tests {
         let batch = collected.take_batch().unwrap();
         assert_eq!(report.vertices, batch.len() as u64);
         assert_eq!(report.elements, batch.elements().map_or(0, Elements::len) as u64);
-        let mut whole = Vec::new();
-        write_ply(&batch, &header.axes, &mut whole).unwrap();
-        [stream, whole]
+        let mut single = Vec::new();
+        write_ply(&batch, &header.axes, &mut single).unwrap();
+        [stream, single]
     }
 
-    fn same(header: &Header, pieces: &[Piece]) {
+    fn check_both_ways(header: &Header, pieces: &[Piece]) {
         for memory in [0, 1 << 20] {
-            let [stream, whole] = both(header, pieces, memory);
-            assert_eq!(stream, whole, "{}", String::from_utf8_lossy(&stream));
+            let [stream, single] = write_both_ways(header, pieces, memory);
+            assert_eq!(stream, single, "{}", String::from_utf8_lossy(&stream));
         }
     }
 
@@ -487,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_become_the_file_of_all_at_once() {
+    fn streaming_writes_the_same_bytes() {
         for large in [4, 1 << 40] {
             let [a, b] = [graph(Kind::Graph, 3, 1, 1), graph(Kind::Graph, 3, 40, large)];
             let sort = |values: &[i64]| vec![Field::new("sort", int64_column(values))];
@@ -500,8 +503,8 @@ mod tests {
             let owned = b.clone().with_vertex_objects(vec![Some(ObjectId(7)), None, None]).unwrap();
             for second in [b, owned] {
                 let (a, b) = (Piece::Vertices(a.clone()), Piece::Vertices(second));
-                same(&header, &[a.clone(), elements(&[0, 1], &[5]), b.clone()]);
-                same(&header, &[a, b, elements(&[0, 5, 4, 1], &[large, -9])]);
+                check_both_ways(&header, &[a.clone(), elements(&[0, 1], &[5]), b.clone()]);
+                check_both_ways(&header, &[a, b, elements(&[0, 5, 4, 1], &[large, -9])]);
             }
         }
     }
@@ -513,18 +516,18 @@ mod tests {
             graph(Kind::Polyline, 2, first, id).with_parts(parts).unwrap()
         };
         let [a, b] = [chain(0, 1), chain(9, 1 << 33)];
-        same(&header(&a, None), &[Piece::Vertices(a.clone()), Piece::Vertices(b)]);
-        same(&header(&a, None), &[]);
+        check_both_ways(&header(&a, None), &[Piece::Vertices(a.clone()), Piece::Vertices(b)]);
+        check_both_ways(&header(&a, None), &[]);
         let faces = |first| {
             let faces = Elements::new(3, vec![0, 1, 2, 2, 1, 0]).unwrap();
             graph(Kind::Mesh, 3, first, 1).with_elements(faces).unwrap()
         };
         let header = header(&faces(0), Some(ElementHeader { width: Some(3), fields: Vec::new() }));
-        same(&header, &[Piece::Vertices(faces(0)), Piece::Vertices(faces(50))]);
+        check_both_ways(&header, &[Piece::Vertices(faces(0)), Piece::Vertices(faces(50))]);
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn refuses_contradicting_input() {
         let batch = graph(Kind::Graph, 3, 1, 1);
         let about = ElementHeader { width: Some(2), fields: Vec::new() };
         let header = header(&batch, Some(about));

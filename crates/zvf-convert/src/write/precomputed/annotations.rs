@@ -1,8 +1,8 @@
-//! Annotations: points, lines and polylines with all their indexes.
+//! Writer of annotations: points, lines and polylines with all their indexes.
 //!
-//! The grid halves its longest side until no cell holds more than [`MAX_PER_CELL`]; a point is in one cell, what
-//! spans several is in each that its box meets. Cells are in the order of a hash of the id, which is random to a
-//! viewer and the same every time.
+//! The longest side of a cell is halved until no cell holds more than [`MAX_PER_CELL`] annotations. An annotation is in
+//! each cell that its box meets. The annotations of a cell are in the order of a hash of their ids, which is random to a
+//! viewer and deterministic.
 
 use std::collections::BTreeMap;
 
@@ -33,9 +33,9 @@ pub(super) fn write(
         _ => "POLYLINE",
     };
     check_lengths(objects)?;
-    let left = extra.as_ref().map(|extra| extra.field);
-    let properties = Property::from_fields(&objects.fields, left);
-    let related = relationships(objects, losses);
+    let extra_field = extra.as_ref().map(|extra| extra.field);
+    let properties = Property::from_fields(&objects.fields, extra_field);
+    let related = parse_relationships(objects, losses);
     let mut records = BTreeMap::new();
     let mut by_id = Index::new(folder, "by_id", sharding);
     for (id, rows) in objects.rows.clone() {
@@ -45,16 +45,16 @@ pub(super) fn write(
             record.extend_from_slice(&count.to_le_bytes());
         }
         for row in &rows {
-            objects.position(*row, &mut record);
+            objects.push_position(*row, &mut record);
         }
         if let Some(extra) = &extra {
             extra.push(objects, id, &mut record);
         }
-        let said = objects.said.get(&id).copied();
+        let object_row = objects.object_rows.get(&id).copied();
         for property in &properties {
             let field = &objects.fields[property.field];
             for at in property.values.clone() {
-                match said {
+                match object_row {
                     Some(row) => push_value(field, row, at, &mut objects.lengths, &mut record),
                     None => record.extend(std::iter::repeat_n(0, property.size)),
                 }
@@ -62,7 +62,7 @@ pub(super) fn write(
         }
         record.resize(record.len().next_multiple_of(4), 0);
         let mut single = record.clone();
-        for ids in related.values().map(|of| of.get(&id).map_or(&[][..], Vec::as_slice)) {
+        for ids in related.values().map(|by_id| by_id.get(&id).map_or(&[][..], Vec::as_slice)) {
             let count = count_u32(ids.len(), "precomputed", "related objects of one")?;
             single.extend_from_slice(&count.to_le_bytes());
             single.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
@@ -71,22 +71,22 @@ pub(super) fn write(
         records.insert(id, record);
     }
     let by_id = by_id.finish()?;
-    let mut said_relationships = Vec::new();
-    for (number, (name, of)) in related.iter().enumerate() {
+    let mut relationship_infos = Vec::new();
+    for (number, (name, related_by_id)) in related.iter().enumerate() {
         let key = format!("rel_{number}");
         let mut by_related: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        for (id, ids) in of {
+        for (id, ids) in related_by_id {
             for related in ids {
                 by_related.entry(*related).or_default().push(*id);
             }
         }
         let mut index = Index::new(folder, &key, sharding);
         for (related, ids) in by_related {
-            index.push(related, &related.to_string(), list(&ids, &records))?;
+            index.push(related, &related.to_string(), encode_list(&ids, &records))?;
         }
-        let mut said = index.finish()?;
-        said["id"] = name.as_str().into();
-        said_relationships.push(said);
+        let mut info = index.finish()?;
+        info["id"] = name.as_str().into();
+        relationship_infos.push(info);
     }
     let grid = Grid::new(objects, extra.as_ref());
     let (limit, mut spatial) = grid.write(Index::new(folder, "spatial0", sharding), &records)?;
@@ -97,12 +97,12 @@ pub(super) fn write(
     for (axis, name) in objects.header.axes.iter().enumerate() {
         let is_length = objects.lengths.is_known();
         let unit = objects.header.units.get(axis).and_then(Option::as_deref);
-        let said = match unit {
+        let dimension = match unit {
             Some("second") => json!([1, "s"]),
             _ if is_length => json!([1e-9, "m"]),
             _ => json!([1, ""]),
         };
-        dimensions.insert(name.clone(), said);
+        dimensions.insert(name.clone(), dimension);
     }
     let info = json!({
         "@type": "neuroglancer_annotations_v1",
@@ -111,21 +111,21 @@ pub(super) fn write(
         "upper_bound": grid.high,
         "annotation_type": kind,
         "properties": properties.iter().map(|p| p.describe(&objects.fields)).collect::<Vec<_>>(),
-        "relationships": said_relationships,
+        "relationships": relationship_infos,
         "by_id": by_id,
         "spatial": [spatial],
     });
     folder.write_json("info", &info)
 }
 
-/// Points have one vertex and lines two.
+/// Checks that points have one vertex and lines two.
 fn check_lengths(objects: &Objects) -> Result<(), ConvertError> {
-    let wanted = match objects.header.kind {
+    let length = match objects.header.kind {
         Kind::PointCloud => 1,
         Kind::Line => 2,
         _ => return Ok(()),
     };
-    match objects.rows.iter().find(|(_, rows)| rows.len() != wanted) {
+    match objects.rows.iter().find(|(_, rows)| rows.len() != length) {
         None => Ok(()),
         Some((id, rows)) => {
             let what = format!("an annotation of {} vertices, object {id}", rows.len());
@@ -155,9 +155,9 @@ impl Extra {
         named.map(|field| Self { field, is_box: &*objects.fields[field].name == "upper_corner" })
     }
 
-    /// A number of it as it is stored.
+    /// Returns a stored coordinate of the corner, or a stored radius.
     fn stored(&self, objects: &Objects, id: u64, axis: usize) -> f64 {
-        let row = objects.said.get(&id).copied().unwrap_or(usize::MAX);
+        let row = objects.object_rows.get(&id).copied().unwrap_or(usize::MAX);
         objects.lengths.stored(&objects.fields[self.field].column, row, axis)
     }
 
@@ -168,7 +168,7 @@ impl Extra {
         }
     }
 
-    /// Makes the box of an annotation as large as that is.
+    /// Extends the box of an annotation.
     fn grow(&self, objects: &Objects, id: u64, own: &mut [Vec<f64>; 2]) {
         for axis in 0..objects.header.axes.len() {
             let x = self.stored(objects, id, axis);
@@ -182,7 +182,7 @@ impl Extra {
     }
 }
 
-/// A property, and the values of a column that it has.
+/// A property of annotations, and its values in a column.
 struct Property {
     field: usize,
     values: std::ops::Range<usize>,
@@ -192,11 +192,11 @@ struct Property {
 }
 
 impl Property {
-    /// Those of all columns, the widest first.
-    fn from_fields(fields: &[Field], left: Option<usize>) -> Vec<Self> {
+    /// Returns the properties of all columns but that of [`Extra`], the widest first.
+    fn from_fields(fields: &[Field], extra_field: Option<usize>) -> Vec<Self> {
         let mut all = Vec::new();
         for (number, field) in fields.iter().enumerate() {
-            if left == Some(number) {
+            if extra_field == Some(number) {
                 continue;
             }
             let (kind, width) = (property_type(&field.column), field.column.width() as usize);
@@ -224,24 +224,27 @@ impl Property {
         all
     }
 
+    /// Returns the entry of the property in `info`.
     fn describe(&self, fields: &[Field]) -> Json {
-        let mut said = json!({"id": self.name, "type": self.kind});
+        let mut info = json!({"id": self.name, "type": self.kind});
         if let Some(categories) = &fields[self.field].categories {
             let labels = categories.values().iter().map(Value::to_string);
-            said["enum_labels"] = labels.collect::<Vec<_>>().into();
-            said["enum_values"] = (0..categories.values().len()).collect::<Vec<_>>().into();
+            info["enum_labels"] = labels.collect::<Vec<_>>().into();
+            info["enum_values"] = (0..categories.values().len()).collect::<Vec<_>>().into();
         }
-        said
+        info
     }
 }
 
-type Related = BTreeMap<u64, Vec<u64>>;
+/// The related ids of each annotation.
+type RelatedIds = BTreeMap<u64, Vec<u64>>;
 
-/// Groups whose names are a relationship and an id, by the relationship.
-fn relationships(objects: &Objects, losses: &mut Vec<Loss>) -> BTreeMap<String, Related> {
-    let mut all: BTreeMap<String, Related> = BTreeMap::new();
-    let said = super::known_info(&objects.header).and_then(|info| info.get("relationships"));
-    for name in said.and_then(Json::as_array).into_iter().flatten() {
+/// Returns the groups whose names are a relationship and an id, by relationship.
+fn parse_relationships(objects: &Objects, losses: &mut Vec<Loss>) -> BTreeMap<String, RelatedIds> {
+    let mut all: BTreeMap<String, RelatedIds> = BTreeMap::new();
+    let info = super::recorded_info(&objects.header);
+    let recorded = info.and_then(|info| info.get("relationships"));
+    for name in recorded.and_then(Json::as_array).into_iter().flatten() {
         if let Some(name) = name.get("id").and_then(Json::as_str) {
             all.entry(name.to_owned()).or_default();
         }
@@ -255,9 +258,9 @@ fn relationships(objects: &Objects, losses: &mut Vec<Loss>) -> BTreeMap<String, 
             lost += 1;
             continue;
         };
-        let of = all.entry(name.to_owned()).or_default();
+        let by_id = all.entry(name.to_owned()).or_default();
         for id in group.members.iter().filter_map(|object| objects.ids.get(object)) {
-            of.entry(*id).or_default().push(related);
+            by_id.entry(*id).or_default().push(related);
         }
     }
     if lost > 0 {
@@ -268,8 +271,8 @@ fn relationships(objects: &Objects, losses: &mut Vec<Loss>) -> BTreeMap<String, 
     all
 }
 
-/// Records one after another, and then their ids.
-fn list(ids: &[u64], records: &BTreeMap<u64, Vec<u8>>) -> Vec<u8> {
+/// Encodes the records of `ids`, and then the ids.
+fn encode_list(ids: &[u64], records: &BTreeMap<u64, Vec<u8>>) -> Vec<u8> {
     let mut bytes = (ids.len() as u64).to_le_bytes().to_vec();
     bytes.extend(ids.iter().filter_map(|id| records.get(id)).flatten());
     bytes.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
@@ -318,23 +321,23 @@ impl Grid {
             *high += ((*high - *low) * 1e-6).max(high.abs() * 1e-6).max(1e-3);
         }
         let mut grid = Self { shape: vec![1; axes], chunk: Vec::new(), low, high, boxes };
-        grid.divide();
+        grid.update_chunk_size();
         while grid.max_cell_length() > MAX_PER_CELL
             && grid.shape.iter().product::<u64>() < MAX_CELLS
         {
             let longest = (0..axes).max_by(|a, b| grid.chunk[*a].total_cmp(&grid.chunk[*b]));
             grid.shape[longest.unwrap_or(0)] *= 2;
-            grid.divide();
+            grid.update_chunk_size();
         }
         grid
     }
 
-    fn divide(&mut self) {
+    fn update_chunk_size(&mut self) {
         let sizes = self.low.iter().zip(&self.high).zip(&self.shape);
         self.chunk = sizes.map(|((low, high), cells)| (high - low) / *cells as f64).collect();
     }
 
-    /// The annotations of each cell.
+    /// Returns the annotations of each cell.
     fn cells(&self) -> BTreeMap<Vec<u64>, Vec<u64>> {
         let mut cells: BTreeMap<Vec<u64>, Vec<u64>> = BTreeMap::new();
         for (id, [low, high]) in &self.boxes {
@@ -363,7 +366,7 @@ impl Grid {
         self.cells().values().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// Writes all cells; how many annotations the largest has, and where they are.
+    /// Writes all cells, and returns the size of the largest cell and the entry of the index in `info`.
     fn write(
         &self,
         mut index: Index<'_>,
@@ -374,28 +377,28 @@ impl Grid {
             limit = limit.max(ids.len());
             ids.sort_by_key(|id| scatter(*id));
             let name: Vec<String> = cell.iter().map(u64::to_string).collect();
-            let code = morton(&cell, &self.shape);
-            index.push(code, &name.join("_"), list(&ids, records))?;
+            let code = compressed_morton(&cell, &self.shape);
+            index.push(code, &name.join("_"), encode_list(&ids, records))?;
         }
         Ok((limit, index.finish()?))
     }
 }
 
-/// One of the indexes of annotations: a file for each key, or shards by number.
+/// An index of annotations: a file for each key, or shards by number.
 struct Index<'a> {
     folder: &'a Folder,
     key: &'a str,
     shards: Option<Shards>,
-    said: Json,
+    info: Json, // the entry of the index in `info`
 }
 
 impl<'a> Index<'a> {
     fn new(folder: &'a Folder, key: &'a str, sharding: Option<Sharding>) -> Self {
-        let mut said = json!({"key": key});
+        let mut info = json!({"key": key});
         if let Some(sharding) = sharding {
-            said["sharding"] = sharding.to_json();
+            info["sharding"] = sharding.to_json();
         }
-        Self { folder, key, shards: sharding.map(Shards::new), said }
+        Self { folder, key, shards: sharding.map(Shards::new), info }
     }
 
     fn push(&mut self, number: u64, name: &str, bytes: Vec<u8>) -> Result<(), ConvertError> {
@@ -408,17 +411,17 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Writes shards; what `info` says of the index.
+    /// Writes the shards, and returns the entry of the index in `info`.
     fn finish(self) -> Result<Json, ConvertError> {
         if let Some(shards) = self.shards {
             shards.write(self.folder, Some(self.key))?;
         }
-        Ok(self.said)
+        Ok(self.info)
     }
 }
 
-/// The number of a cell among shards: the bits of its coordinates in turn, those alone that the grid needs.
-fn morton(cell: &[u64], shape: &[u64]) -> u64 {
+/// Returns the compressed Morton code of a cell: the interleaved bits of its coordinates that the grid needs.
+fn compressed_morton(cell: &[u64], shape: &[u64]) -> u64 {
     let (mut code, mut to) = (0, 0);
     for bit in 0..u64::BITS {
         for (at, cells) in cell.iter().zip(shape) {
@@ -431,7 +434,7 @@ fn morton(cell: &[u64], shape: &[u64]) -> u64 {
     code
 }
 
-/// Annotations of a cell, unless the grid would have too many cells.
+/// Most annotations of a cell, unless the grid reaches [`MAX_CELLS`].
 const MAX_PER_CELL: usize = 5000;
 const MAX_CELLS: u64 = 1 << 20;
 
@@ -440,11 +443,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_have_the_bits_that_the_grid_needs() {
+    fn morton_codes_have_only_the_bits_of_the_grid() {
         // Two bits of x, none of y, one of z: x0, z0, x1.
-        assert_eq!(morton(&[3, 0, 1], &[4, 1, 2]), 0b111);
-        assert_eq!(morton(&[2, 0, 0], &[4, 1, 2]), 0b100);
-        assert_eq!(morton(&[0, 0, 1], &[4, 1, 2]), 0b010);
-        assert_eq!(morton(&[2], &[3]), 0b10);
+        assert_eq!(compressed_morton(&[3, 0, 1], &[4, 1, 2]), 0b111);
+        assert_eq!(compressed_morton(&[2, 0, 0], &[4, 1, 2]), 0b100);
+        assert_eq!(compressed_morton(&[0, 0, 1], &[4, 1, 2]), 0b010);
+        assert_eq!(compressed_morton(&[2], &[3]), 0b10);
     }
 }

@@ -1,8 +1,8 @@
-//! Neuroglancer precomputed: annotations, skeletons or legacy meshes in a folder.
+//! Writer of Neuroglancer precomputed: annotations, skeletons or meshes in a folder.
 //!
 //! ```text
-//! skeleton, graph                skeletons: ID, u32 counts, positions, edges, attributes; in shards where
-//!                                `precomputed.shard_bits` says so
+//! skeleton, graph                skeletons: ID, u32 counts, positions, edges, attributes; in shards with
+//!                                `precomputed.shard_bits`
 //! mesh                           legacy meshes: ID:0 and one fragment each; with `precomputed.mesh` multilod, or in shards:
 //!                                ID.index and ID
 //! point_cloud, line, polyline    annotations: by_id/ID, rel_NAME/ID, spatial0/X_Y_Z, or shards of each
@@ -10,9 +10,9 @@
 //!
 //! Lengths are nanometres. The id of an object is its attribute `segment_id` or `annotation_id` where it has one,
 //! its number otherwise. Attributes of objects are segment properties, or the properties of annotations, sorted by
-//! width, because readers differ in whether that is the order of a record. Everything is held until the input ends.
+//! width, because some readers expect that order in a record. Everything is collected until the input ends.
 //!
-//! A mesh in that form may begin several times: each time with its next coarser level, whose header has the size of its
+//! A multilod mesh may begin several times: each time with its next coarser level, whose header has the size of its
 //! detail as the record [`LOD_SCALE`].
 //!
 //! Not here: octrees of fragments.
@@ -42,9 +42,9 @@ pub(crate) fn open<'a>(
     options: &WriteOptions,
 ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
     let folder = Folder(target.into_folder("precomputed")?);
-    let sharding = sharding(options)?;
+    let sharding = parse_sharding(options)?;
     let is_multilod = match options.extra.get("precomputed.mesh").map(Json::as_str) {
-        // There are no shards and no levels of legacy meshes.
+        // Legacy meshes have neither shards nor levels.
         None => sharding.is_some() || options.extra.contains_key("precomputed.lods"),
         Some(Some("multilod")) => true,
         Some(Some("legacy")) if sharding.is_none() => false,
@@ -59,46 +59,46 @@ pub(crate) fn open<'a>(
         sharding,
         is_multilod,
         memory: options.memory,
-        begun: false,
+        has_begun: false,
         collected: Vec::new(),
     }))
 }
 
-/// How objects are put into shards, where that is asked for.
-fn sharding(options: &WriteOptions) -> Result<Option<Sharding>, ConvertError> {
+/// Parses the options of shards; `None` without them.
+fn parse_sharding(options: &WriteOptions) -> Result<Option<Sharding>, ConvertError> {
     let bits = |name: &str| -> Result<Option<u32>, ConvertError> {
-        let Some(said) = options.extra.get(name) else { return Ok(None) };
-        let bits = said.as_u64().and_then(|bits| u32::try_from(bits).ok());
+        let Some(option) = options.extra.get(name) else { return Ok(None) };
+        let bits = option.as_u64().and_then(|bits| u32::try_from(bits).ok());
         bits.filter(|bits| *bits <= MAX_SHARD_BITS).map(Some).ok_or_else(|| {
-            let what = format!("{name} of {said}");
+            let what = format!("{name} of {option}");
             let advice = "give a number of bits from 0 to 16";
             ConvertError::NoType { format: "precomputed", what, advice }
         })
     };
     let shards = bits("precomputed.shard_bits")?;
-    let minishards = bits("precomputed.minishard_bits")?;
-    Ok(shards.map(|shards| Sharding::hashed(shards, minishards.unwrap_or(MINISHARD_BITS))))
+    let minishards = bits("precomputed.minishard_bits")?.unwrap_or(DEFAULT_MINISHARD_BITS);
+    Ok(shards.map(|shards| Sharding::from_bits(shards, minishards)))
 }
 
-/// The record of a header that says how far a level may lie from the finest one, in its own unit.
+/// Name of the header record of the largest distance of a level from the finest one, in the unit of the level.
 pub const LOD_SCALE: &str = "lod_scale";
-/// Files of shards, and entries of the table of each, stay few.
+/// Largest number of shard bits, and of minishard bits: it limits the number of files, and the table of each.
 const MAX_SHARD_BITS: u32 = 16;
-/// Minishards of a shard where nothing is said of them.
-const MINISHARD_BITS: u32 = 6;
+/// Default bits of the minishards of a shard.
+const DEFAULT_MINISHARD_BITS: u32 = 6;
 
 struct PrecomputedWriter {
     folder: Folder,
     sharding: Option<Sharding>,
     is_multilod: bool,
     memory: u64,
-    begun: bool,
-    /// What came, level by level of a mesh.
+    has_begun: bool,
+    /// The input, level by level of a mesh.
     collected: Vec<Collected>,
 }
 
-/// Where files go: a folder of the caller, who publishes it. The bytes of files are synced here; that the names of files and
-/// of folders survive a loss of power is for the publisher, which in the command is `zvf_publish::StagingDir`.
+/// The target folder, which the caller publishes. The contents of files are synced here; directories are synced by the
+/// publisher, in the command `zvf_publish::StagingDir`.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -117,17 +117,17 @@ impl Folder {
     }
 }
 
-/// All there is, object by object.
+/// The complete input of one level, by object.
 struct Objects {
     header: Header,
     batch: Batch,
     rows: BTreeMap<u64, Vec<usize>>, // of vertices, by id
     ids: BTreeMap<ObjectId, u64>,
-    fields: Vec<Field>,         // of objects, without the id
-    said: BTreeMap<u64, usize>, // rows of `fields`, by id
+    fields: Vec<Field>,                // of objects, without the id
+    object_rows: BTreeMap<u64, usize>, // rows of `fields`, by id
     groups: Vec<Group>,
     lengths: Millimeters,
-    unowned: usize, // vertices without an object, where others have one
+    unowned_vertices: usize, // where other vertices have an object
 }
 
 impl Writer for PrecomputedWriter {
@@ -135,9 +135,9 @@ impl Writer for PrecomputedWriter {
         let is_mesh = |collected: &Collected| collected.header.kind == Kind::Mesh;
         let is_next_level = self.is_multilod && header.kind == Kind::Mesh;
         if !is_next_level || !self.collected.iter().all(is_mesh) {
-            begin_once(&mut self.begun, "precomputed")?;
+            begin_once(&mut self.has_begun, "precomputed")?;
         }
-        self.begun = true;
+        self.has_begun = true;
         self.collected.push(Collected::new(header, self.memory, "precomputed"));
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Writer for PrecomputedWriter {
             None => return Ok(Report::default()),
         };
         let mut report = Report {
-            vertices: to_u64(objects.batch.len() - objects.unowned),
+            vertices: to_u64(objects.batch.len() - objects.unowned_vertices),
             objects: to_u64(objects.rows.len()),
             elements: to_u64(objects.count_owned_elements()),
             losses: Vec::new(),
@@ -176,10 +176,11 @@ impl Writer for PrecomputedWriter {
             }
         }
         report.losses.extend(objects.lengths.losses("coordinates and attributes"));
-        let unowned: usize = [&*objects].into_iter().chain(coarser).map(|all| all.unowned).sum();
-        if unowned > 0 {
+        let levels = [&*objects].into_iter().chain(coarser);
+        let dropped: usize = levels.map(|level| level.unowned_vertices).sum();
+        if dropped > 0 {
             report.losses.push(Loss::new(format!(
-                "{unowned} vertices without an object are dropped: precomputed holds objects only"
+                "{dropped} vertices without an object are dropped: precomputed holds objects only"
             )));
         }
         Ok(report)
@@ -194,7 +195,7 @@ impl Objects {
         let id_field = header.id_field.as_deref();
         let id_column = fields.iter().find(|field| Some(&*field.name) == id_field);
         let mut ids = BTreeMap::new();
-        let mut said = BTreeMap::new();
+        let mut object_rows = BTreeMap::new();
         for (row, object) in objects.iter().enumerate() {
             let id = match id_column.map(|field| field.column.value(row, 0)) {
                 Some(Value::UInt(id)) => id,
@@ -202,13 +203,14 @@ impl Objects {
                 _ => to_id(object.0)?,
             };
             ids.insert(*object, id);
-            if said.insert(id, row).is_some() {
+            if object_rows.insert(id, row).is_some() {
                 let what = format!("two objects of the id {id}");
                 let advice = "ids have to differ: leave the column of ids out";
                 return Err(ConvertError::NoType { format: "precomputed", what, advice });
             }
         }
-        let mut rows: BTreeMap<u64, Vec<usize>> = said.keys().map(|id| (*id, Vec::new())).collect();
+        let mut rows: BTreeMap<u64, Vec<usize>> =
+            object_rows.keys().map(|id| (*id, Vec::new())).collect();
         let is_chain = header.kind.is_chain();
         let points = header.kind == Kind::PointCloud && !header.objects;
         let mut add = |object: ObjectId, row: usize| -> Result<(), ConvertError> {
@@ -224,15 +226,15 @@ impl Objects {
                 add(part.object, row)?;
             }
         }
-        let mut unowned = 0;
+        let mut unowned_vertices = 0;
         if batch.parts().is_empty() {
             let owners = batch.vertex_objects().unwrap_or_default();
             let has_owners = owners.iter().any(Option::is_some);
             for (row, number) in (0..batch.len()).zip(0_i64..) {
                 match owners.get(row).copied().flatten() {
                     Some(owner) => add(owner, row)?,
-                    // An id made up for it could be that of an object.
-                    None if has_owners => unowned += 1,
+                    // A generated id could be that of another object.
+                    None if has_owners => unowned_vertices += 1,
                     None if points => add(ObjectId(number), row)?,
                     None if is_chain => add(ObjectId(number / 2), row)?,
                     None => add(ObjectId(0), row)?,
@@ -243,13 +245,23 @@ impl Objects {
             fields.into_iter().filter(|field| Some(&*field.name) != header.id_field.as_deref());
         let fields = fields.filter(|f| f.column.dtype().kind != DtypeKind::Text).collect();
         let lengths = Millimeters::nanometers(&header);
-        Ok(Self { header, batch, rows, ids, fields, said, groups, lengths, unowned })
+        Ok(Self {
+            header,
+            batch,
+            rows,
+            ids,
+            fields,
+            object_rows,
+            groups,
+            lengths,
+            unowned_vertices,
+        })
     }
 
-    /// The number of edges or faces whose vertices belong to objects.
+    /// Counts the edges or faces whose vertices belong to objects.
     fn count_owned_elements(&self) -> usize {
         let Some(elements) = self.batch.elements() else { return 0 };
-        if self.unowned == 0 {
+        if self.unowned_vertices == 0 {
             return elements.len();
         }
         let owners = self.batch.vertex_objects().unwrap_or_default();
@@ -257,21 +269,21 @@ impl Objects {
         elements.iter().filter(|element| element.first().is_some_and(has_owner)).count()
     }
 
-    /// A coordinate of a vertex in nanometres.
-    fn place(&self, row: usize, axis: usize) -> f64 {
+    /// Returns a coordinate of a vertex in nanometres.
+    fn coordinate(&self, row: usize, axis: usize) -> f64 {
         let has_axis = axis < self.batch.positions().width() as usize;
         if has_axis { self.lengths.scaled(self.batch.positions(), row, axis) } else { 0.0 }
     }
 
-    /// How far this level may lie from the finest one, in nanometres.
+    /// Returns the largest distance of this level from the finest one, in nanometres.
     fn lod_scale(&self) -> f64 {
         let record = self.header.records.iter().find(|(name, _)| name == LOD_SCALE);
-        let scale = record.and_then(|(_, scale)| scale.as_f64()).unwrap_or(0.0); // 0 where nothing is said
+        let scale = record.and_then(|(_, scale)| scale.as_f64()).unwrap_or(0.0);
         self.lengths.length(scale)
     }
 
-    /// The position of a vertex as it is stored.
-    fn position(&mut self, row: usize, to: &mut Vec<u8>) {
+    /// Appends the stored position of a vertex.
+    fn push_position(&mut self, row: usize, to: &mut Vec<u8>) {
         let width = self.batch.positions().width() as usize;
         for axis in 0..width {
             let x = self.lengths.scaled(self.batch.positions(), row, axis);
@@ -287,17 +299,17 @@ fn to_id(id: i64) -> Result<u64, ConvertError> {
     })
 }
 
-/// The type of a property that keeps a column, or `float32`.
+/// Returns the type of the property of a column: its own where the format has it, otherwise `float32`.
 fn property_type(column: &Column) -> &'static str {
-    let known = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "float32"];
+    let types = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "float32"];
     let name = column.dtype().to_string();
     if column.dtype().kind == DtypeKind::Bool {
         return "uint8";
     }
-    known.into_iter().find(|known| *known == name).unwrap_or("float32")
+    types.into_iter().find(|dtype| *dtype == name).unwrap_or("float32")
 }
 
-/// Adds a value in the type of a property.
+/// Appends a value in the type of its property.
 fn push_value(field: &Field, row: usize, at: usize, lengths: &mut Millimeters, to: &mut Vec<u8>) {
     let (column, dtype) = (&field.column, field.column.dtype());
     let size = dtype.size as usize;
@@ -309,13 +321,13 @@ fn push_value(field: &Field, row: usize, at: usize, lengths: &mut Millimeters, t
     to.extend_from_slice(&lengths.round_to_f32(wide).to_le_bytes());
 }
 
-/// The record of the input's `info`, if it was of this kind.
-fn known_info(header: &Header) -> Option<&Json> {
+/// Returns the `info` of the input, where it is precomputed too.
+fn recorded_info(header: &Header) -> Option<&Json> {
     let record = header.records.iter().find(|(name, _)| name == "precomputed");
     record.and_then(|(_, record)| record.get("info"))
 }
 
-/// What is said of segments, in a folder of its own; whether there is anything.
+/// Writes the segment properties to a folder of their own, and returns whether there are any.
 fn write_segment_properties(folder: &Folder, objects: &Objects) -> Result<bool, ConvertError> {
     if objects.fields.is_empty() {
         return Ok(false);
@@ -328,7 +340,7 @@ fn write_segment_properties(folder: &Folder, objects: &Objects) -> Result<bool, 
             let name =
                 if width == 1 { field.name.to_string() } else { format!("{}_{at}", field.name) };
             let values = objects.rows.keys().map(|id| {
-                let row = objects.said.get(id)?;
+                let row = objects.object_rows.get(id)?;
                 field.value(*row, at).ok()
             });
             properties.push(if field.categories.is_some() {

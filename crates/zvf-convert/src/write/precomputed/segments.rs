@@ -1,4 +1,4 @@
-//! Skeletons and meshes: one file, or two, for each object, or shards of them.
+//! Writer of skeletons and meshes: one or two files for each object, or shards.
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -48,7 +48,7 @@ pub(super) fn write_skeletons(
         bytes.extend_from_slice(&count_u32(rows.len())?.to_le_bytes());
         bytes.extend_from_slice(&count_u32(own.len() / 2)?.to_le_bytes());
         for row in &rows {
-            objects.position(*row, &mut bytes);
+            objects.push_position(*row, &mut bytes);
         }
         bytes.extend(own.iter().flat_map(|end| end.to_le_bytes()));
         for field in &fields {
@@ -79,7 +79,7 @@ pub(super) fn write_meshes(folder: &Folder, objects: &mut Objects) -> Result<(),
     for (id, rows) in objects.rows.clone() {
         let mut bytes = count_u32(rows.len())?.to_le_bytes().to_vec();
         for row in &rows {
-            objects.position(*row, &mut bytes);
+            objects.push_position(*row, &mut bytes);
         }
         let own = faces.get(&id).map_or(&[][..], Vec::as_slice);
         let corners = own.chunks(width).flat_map(triangulate_fan).flatten();
@@ -91,7 +91,7 @@ pub(super) fn write_meshes(folder: &Folder, objects: &mut Objects) -> Result<(),
     folder.write_json("info", &info)
 }
 
-/// Meshes of several resolutions: a manifest and Draco streams for each object.
+/// Writes meshes of several resolutions: a manifest and Draco streams for each object.
 pub(super) fn write_multilod(
     folder: &Folder,
     sharding: Option<Sharding>,
@@ -116,7 +116,7 @@ pub(super) fn write_multilod(
         .map(|level| Ok((level, elements_by_object(level)?)))
         .collect::<Result<_, ConvertError>>()?;
     for id in objects.rows.keys() {
-        let lods = lods_of(*id, &levels);
+        let lods = collect_lods(*id, &levels);
         let encoded = encode_multilod(&lods).map_err(|error| ConvertError::NoType {
             format: "precomputed",
             what: format!("the mesh of object {id}, {}", join_causes(&error, error.source())),
@@ -136,21 +136,21 @@ pub(super) fn write_multilod(
     folder.write_json("info", &info)
 }
 
-/// The resolutions of an object, the finest first; a coarser level may have lost it.
-fn lods_of(id: u64, levels: &[(&Objects, HashMap<u64, Vec<u32>>)]) -> Vec<LodMesh> {
+/// Returns the resolutions of an object, the finest first; a coarser level may lack the object.
+fn collect_lods(id: u64, levels: &[(&Objects, HashMap<u64, Vec<u32>>)]) -> Vec<LodMesh> {
     let mut lods: Vec<LodMesh> = Vec::new();
     for (level, faces) in levels {
         let Some(rows) = level.rows.get(&id) else { continue };
         let width = level.batch.elements().map_or(3, zvf_model::Elements::width);
         let own = faces.get(&id).map_or(&[][..], Vec::as_slice);
-        let place = |row| [0, 1, 2].map(|axis| level.place(row, axis));
+        let position = |row| [0, 1, 2].map(|axis| level.coordinate(row, axis));
         lods.push(LodMesh {
-            positions: rows.iter().flat_map(|row| place(*row)).collect(),
+            positions: rows.iter().flat_map(|row| position(*row)).collect(),
             faces: own.chunks(width).flat_map(triangulate_fan).collect(),
             scale: level.lod_scale(),
         });
     }
-    // The finest one is drawn where a third of the next one's detail would be seen.
+    // The viewer shows the finest level where a third of the detail of the next level is visible.
     let finest = lods.get(1).map_or(1.0, |next| next.scale / 3.0);
     if let Some(first) = lods.first_mut() {
         first.scale = finest;
@@ -158,13 +158,13 @@ fn lods_of(id: u64, levels: &[(&Objects, HashMap<u64, Vec<u32>>)]) -> Vec<LodMes
     lods
 }
 
-/// The triangles of a face.
+/// Divides a face into triangles.
 fn triangulate_fan(face: &[u32]) -> Vec<[u32; 3]> {
     let Some((first, rest)) = face.split_first() else { return Vec::new() };
     rest.array_windows().map(|[second, third]| [*first, *second, *third]).collect()
 }
 
-/// Edges or faces of each object, by the numbers of its own vertices.
+/// Returns the edges or faces of each object, by the numbers of its own vertices.
 fn elements_by_object(objects: &Objects) -> Result<HashMap<u64, Vec<u32>>, ConvertError> {
     let mut own: Vec<Option<(u64, u32)>> = vec![None; objects.batch.len()];
     for (id, rows) in &objects.rows {

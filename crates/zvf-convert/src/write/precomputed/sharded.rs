@@ -1,11 +1,11 @@
-//! Many small files in few: the shards of a folder, not compressed.
+//! Writer of uncompressed shards.
 //!
 //! ```text
 //! HEX.shard    2^minishard_bits x (start, end) u64, from the end of this table on; data; the index of each minishard
-//! index        u64[3][n]: ids as differences, starts as differences from the end before, sizes
+//! index        u64[3][n]: delta-encoded ids, starts as differences from the previous end, sizes
 //! ```
 //!
-//! Not here: the hash that leads to a shard ([`crate::read::precomputed::shards`]).
+//! Not here: the hash of an id to its shard ([`crate::read::precomputed::shards`]).
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use super::Folder;
 use crate::ConvertError;
 use crate::read::precomputed::shards::Sharding;
 
-/// What lies in a minishard: ids, their bytes, and what lies before those without being found by itself.
+/// The entries of a minishard: an id, its bytes, and the bytes before them that have no entry of their own.
 type Minishard = Vec<(u64, Vec<u8>, Vec<u8>)>;
 
-/// What goes into the shards of a folder, by shard and minishard.
+/// The entries of the shards of a folder, by shard and minishard.
 pub(super) struct Shards {
     sharding: Sharding,
     shards: BTreeMap<u64, BTreeMap<u64, Minishard>>,
@@ -27,22 +27,22 @@ impl Shards {
         Self { sharding, shards: BTreeMap::new() }
     }
 
-    /// Adds what belongs to `id`.
+    /// Adds the bytes of `id`.
     pub(super) fn push(&mut self, id: u64, bytes: Vec<u8>) {
         self.push_behind(id, bytes, Vec::new());
     }
 
-    /// Adds what belongs to `id`, directly behind `before`, which is found by its size: the fragments of a manifest.
+    /// Adds the bytes of `id`, directly after `before`: a manifest after its fragments, which readers find by their size.
     pub(super) fn push_behind(&mut self, id: u64, bytes: Vec<u8>, before: Vec<u8>) {
         let (shard, minishard) = self.sharding.locate(id);
-        let of_shard = self.shards.entry(shard).or_default();
-        of_shard.entry(minishard).or_default().push((id, bytes, before));
+        let minishards = self.shards.entry(shard).or_default();
+        minishards.entry(minishard).or_default().push((id, bytes, before));
     }
 
-    /// Writes all files below a key of the folder, or below the folder itself.
+    /// Writes all shards below a key of the folder, or directly below the folder.
     pub(super) fn write(self, folder: &Folder, below: Option<&str>) -> Result<(), ConvertError> {
         for (shard, minishards) in self.shards {
-            let bytes = encode(self.sharding.minishards(), minishards);
+            let bytes = encode_shard(self.sharding.minishard_count(), minishards);
             let name = self.sharding.file_name(shard);
             let key = below.map_or_else(|| name.clone(), |below| format!("{below}/{name}"));
             folder.write(&key, &bytes)?;
@@ -51,7 +51,7 @@ impl Shards {
     }
 }
 
-fn encode(count: u64, minishards: BTreeMap<u64, Minishard>) -> Vec<u8> {
+fn encode_shard(count: u64, minishards: BTreeMap<u64, Minishard>) -> Vec<u8> {
     let mut data: Vec<u8> = Vec::new();
     let mut indexes = BTreeMap::new();
     for (minishard, mut entries) in minishards {

@@ -1,4 +1,4 @@
-//! Polylines, streamlines and lines: objects that changed are built again.
+//! Polylines, streamlines and lines: a refresh rebuilds the changed objects.
 
 use serde_json::{Value as Json, json};
 use zvf_model::{Batch, Field, Kind, ObjectId, Parts};
@@ -9,7 +9,7 @@ use zvf_write::Writer;
 use super::points::{cells, edit_points, points};
 use super::{Pair, Random, SIDE, assert_partial, column, schema, small_moves_of};
 
-/// Walks over 3 by 3 chunks, one object each; the last has the largest error.
+/// Creates random walks over 3 by 3 chunks, one object each. The last has the largest error.
 fn walks(random: &mut Random, kind: Kind, count: usize, first: i64) -> Batch {
     let (mut at, mut offsets) = (Vec::new(), vec![0]);
     for walk in 0..count {
@@ -35,7 +35,7 @@ fn walks(random: &mut Random, kind: Kind, count: usize, first: i64) -> Batch {
         .unwrap()
 }
 
-/// What is done to some chains.
+/// Returns random edits of chains.
 fn edit_chains(random: &mut Random, kind: Kind, count: u64) -> Vec<Json> {
     let id = random.below(count);
     let (x, y) = (random.within(0.0, SIDE), random.within(0.0, SIDE));
@@ -74,7 +74,7 @@ pub(super) fn with_mass(writer: &mut Writer, count: usize) {
 }
 
 #[test]
-fn chains_are_built_again_by_objects() {
+fn chains_are_refreshed_by_objects() {
     let of = |method, size: Option<f64>, sparsity| Options {
         method: Some(method),
         size,
@@ -127,7 +127,7 @@ fn chains_are_built_again_by_objects() {
 }
 
 #[test]
-fn a_line_that_is_turned_round_leaves_levels_behind() {
+fn reversing_a_line_makes_levels_stale() {
     let batch = walks(&mut Random(2), Kind::Line, 6, 0);
     let options = Options {
         method: Some(Method::Keep),
@@ -148,7 +148,7 @@ fn a_line_that_is_turned_round_leaves_levels_behind() {
 }
 
 #[test]
-fn kinds_of_a_store_are_built_again_each_by_itself() {
+fn kinds_of_a_store_are_refreshed_independently() {
     let mut random = Random(5);
     let (dots, lines) = (points(&mut random, "float32"), walks(&mut random, Kind::Polyline, 12, 0));
     let both = schema(Kind::PointCloud).and(Kind::Polyline).unwrap();

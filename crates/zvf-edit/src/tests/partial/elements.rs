@@ -1,4 +1,4 @@
-//! Graphs, skeletons and meshes: objects that changed are built again, where objects are apart.
+//! Graphs, skeletons and meshes: a refresh rebuilds the changed objects, unless links join objects.
 
 use serde_json::{Value as Json, json};
 use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
@@ -8,18 +8,18 @@ use zvf_write::{Schema, Writer};
 
 use super::chains::with_mass;
 use super::{
-    Pair, Random, SIDE, assert_partial, assert_whole, axes_of, column, schema, small_moves_of,
+    Pair, Random, SIDE, assert_full, assert_partial, axes_of, column, schema, small_moves_of,
 };
 
-/// Vertices and elements of objects, while they are made up.
-struct Drawn {
+/// A builder of objects with vertices and elements.
+struct ObjectBuilder {
     kind: Kind,
     at: Vec<f64>,
     owners: Vec<Option<ObjectId>>,
     rows: Vec<usize>,
 }
 
-impl Drawn {
+impl ObjectBuilder {
     fn new(kind: Kind) -> Self {
         Self { kind, at: Vec::new(), owners: Vec::new(), rows: Vec::new() }
     }
@@ -30,7 +30,7 @@ impl Drawn {
         self.owners.len() - 1
     }
 
-    /// A batch with attributes of vertices, and of links where there are some.
+    /// Builds a batch with attributes of vertices, and of links if `weighs`.
     fn batch(self, dtype: &str, weighs: bool) -> Batch {
         let Self { kind, at, owners, rows } = self;
         let count = owners.len();
@@ -61,72 +61,72 @@ impl Drawn {
     }
 }
 
-/// Objects of any kind over 3 by 3 chunks, most of them in several.
-fn drawn(random: &mut Random, kind: Kind, count: i64) -> Drawn {
-    let mut drawn = Drawn::new(kind);
+/// Draws objects of a kind over 3 by 3 chunks, most of them in several.
+fn draw_objects(random: &mut Random, kind: Kind, count: i64) -> ObjectBuilder {
+    let mut builder = ObjectBuilder::new(kind);
     for id in 0..count {
         match kind {
-            Kind::Skeleton => draw_tree(random, &mut drawn, id),
-            Kind::Graph => draw_web(random, &mut drawn, id),
-            _ => draw_patch(random, &mut drawn, id),
+            Kind::Skeleton => draw_tree(random, &mut builder, id),
+            Kind::Graph => draw_web(random, &mut builder, id),
+            _ => draw_patch(random, &mut builder, id),
         }
     }
-    drawn
+    builder
 }
 
-/// A tree that goes to and fro between chunks, with two tips that are alike.
-fn draw_tree(random: &mut Random, drawn: &mut Drawn, id: i64) {
+/// Draws a tree that crosses chunks repeatedly, with two equal tips.
+fn draw_tree(random: &mut Random, builder: &mut ObjectBuilder, id: i64) {
     let mut places = vec![(random.within(10.0, 25), random.within(10.0, 25))];
-    let first = drawn.push(id, places[0].0, places[0].1, 0.0);
+    let first = builder.push(id, places[0].0, places[0].1, 0.0);
     for node in 1..10 + random.below(12) as usize {
         let above = node - 1 - random.below(node.min(5) as u64) as usize;
         let (x, y) = places[above];
         places.push((x + random.within(-5.0, 10), y + random.within(-5.0, 10)));
-        let row = drawn.push(id, places[node].0, places[node].1, 0.0);
-        drawn.rows.extend([row, first + above]);
+        let row = builder.push(id, places[node].0, places[node].1, 0.0);
+        builder.rows.extend([row, first + above]);
     }
     for _ in 0..2 {
-        let row = drawn.push(id, 33.0, 24.0, 0.0);
-        drawn.rows.extend([row, first + 1]);
+        let row = builder.push(id, 33.0, 24.0, 0.0);
+        builder.rows.extend([row, first + 1]);
     }
 }
 
-/// A graph in two pieces, with a loop, a double edge and a lone node.
-fn draw_web(random: &mut Random, drawn: &mut Drawn, id: i64) {
+/// Draws a graph of two components, with a loop, a double edge and an isolated node.
+fn draw_web(random: &mut Random, builder: &mut ObjectBuilder, id: i64) {
     let (x, y) = (random.within(10.0, 25), random.within(10.0, 25));
     let count = 10 + random.below(12) as usize;
     let place = |random: &mut Random| (x + random.within(-8.0, 16), y + random.within(-8.0, 16));
     let (a, b) = place(random);
-    let first = drawn.push(id, a, b, 0.0);
+    let first = builder.push(id, a, b, 0.0);
     for node in 1..count {
         let (a, b) = place(random);
-        let row = drawn.push(id, a, b, 0.0);
+        let row = builder.push(id, a, b, 0.0);
         if node != count / 2 && node + 1 < count {
             let other = first + node - 1 - random.below(node.min(4) as u64) as usize;
-            drawn.rows.extend(if random.below(2) == 0 { [row, other] } else { [other, row] });
+            builder.rows.extend(if random.below(2) == 0 { [row, other] } else { [other, row] });
         }
     }
-    drawn.rows.extend([first, first, first + 1, first + 2, first + 2, first + 1]);
+    builder.rows.extend([first, first, first + 1, first + 2, first + 2, first + 1]);
 }
 
-/// A bent sheet of triangles.
-fn draw_patch(random: &mut Random, drawn: &mut Drawn, id: i64) {
+/// Draws a bent sheet of triangles.
+fn draw_patch(random: &mut Random, builder: &mut ObjectBuilder, id: i64) {
     let (x, y) = (random.within(2.0, 28), random.within(2.0, 28));
     let side = 5 + random.below(2) as usize;
-    let first = drawn.owners.len();
+    let first = builder.owners.len();
     for i in 0..side * side {
         let (a, b) = ((i / side) as f64 * 1.9, (i % side) as f64 * 2.3);
-        drawn.push(id, x + a, y + b, 4.0 + (a * 0.7).sin() * (b * 0.4 + id as f64).cos());
+        builder.push(id, x + a, y + b, 4.0 + (a * 0.7).sin() * (b * 0.4 + id as f64).cos());
     }
     for i in 0..side - 1 {
         for j in 0..side - 1 {
             let at = first + i * side + j;
-            drawn.rows.extend([at, at + side, at + side + 1, at, at + side + 1, at + 1]);
+            builder.rows.extend([at, at + side, at + side + 1, at, at + side + 1, at + 1]);
         }
     }
 }
 
-/// What is done to some objects.
+/// Returns random edits of objects.
 fn edit_objects(random: &mut Random, kind: Kind, count: u64, weighs: bool) -> Vec<Json> {
     let id = random.below(count);
     let (x, y) = (random.within(0.0, SIDE), random.within(0.0, SIDE));
@@ -177,7 +177,7 @@ fn edit_objects(random: &mut Random, kind: Kind, count: u64, weighs: bool) -> Ve
     (0..=random.below(2)).map(|_| all[random.below(all.len() as u64) as usize].clone()).collect()
 }
 
-/// Merges and removes objects which no other edit names.
+/// Returns a merge and a removal of objects that no other edit names.
 fn regroup(kind: Kind, count: i64) -> Vec<Json> {
     let [a, b, c] = [count - 1, count - 2, count - 3];
     let merge = if kind == Kind::Skeleton {
@@ -201,7 +201,7 @@ fn sharded(kind: Kind) -> Schema {
 }
 
 #[test]
-fn skeletons_are_built_again_by_objects() {
+fn skeletons_are_refreshed_by_objects() {
     let three = Options { levels: Some(3), ..options_of(Method::Simplify, Some(1.5)) };
     let pruned = Options { prune: Some(6.0), ..options_of(Method::Simplify, Some(1.0)) };
     let sums = vec![("zeta".to_owned(), Aggregation::Sum)];
@@ -218,7 +218,7 @@ fn skeletons_are_built_again_by_objects() {
 }
 
 #[test]
-fn graphs_are_built_again_by_objects() {
+fn graphs_are_refreshed_by_objects() {
     let (kind, three) =
         (Kind::Graph, Options { levels: Some(3), ..options_of(Method::Cluster, Some(3.0)) });
     let sums = vec![("weight".to_owned(), Aggregation::Sum)];
@@ -234,7 +234,7 @@ fn graphs_are_built_again_by_objects() {
 }
 
 #[test]
-fn meshes_are_built_again_by_objects() {
+fn meshes_are_refreshed_by_objects() {
     let kind = Kind::Mesh;
     let halved = Options { keep: Some(0.5), ..options_of(Method::Collapse, None) };
     let fewer = Options { sparsity: 1.3, ..options_of(Method::Cluster, Some(3.0)) };
@@ -247,11 +247,11 @@ fn meshes_are_built_again_by_objects() {
     }
 }
 
-/// Random edits of a store of objects of one kind, each followed by a refresh.
+/// Runs random edits of a store of one kind, each followed by a refresh.
 fn check(what: &str, kind: Kind, (schema, dtype, weighs): (Schema, &str, bool), options: &Options) {
     let what = format!("{kind} {what}");
     let (mut random, count) = (Random(17), 10);
-    let batch = drawn(&mut random, kind, count).batch(dtype, weighs);
+    let batch = draw_objects(&mut random, kind, count).batch(dtype, weighs);
     let fill = |writer: &mut Writer| {
         with_mass(writer, count as usize);
         writer.push(&batch).unwrap();
@@ -270,8 +270,8 @@ fn check(what: &str, kind: Kind, (schema, dtype, weighs): (Schema, &str, bool), 
 }
 
 #[test]
-fn an_edit_of_links_alone_leaves_levels_behind() {
-    let batch = drawn(&mut Random(5), Kind::Graph, 8).batch("float32", true);
+fn edits_of_links_make_levels_stale() {
+    let batch = draw_objects(&mut Random(5), Kind::Graph, 8).batch("float32", true);
     let fill = |writer: &mut Writer| writer.push(&batch).unwrap();
     let pair = Pair::new(schema(Kind::Graph), fill, &options_of(Method::Cluster, Some(2.0)));
     let ends = |a: u64, b: u64| json!([{"object": 3, "index": [a]}, {"object": 3, "index": [b]}]);
@@ -287,24 +287,24 @@ fn an_edit_of_links_alone_leaves_levels_behind() {
 }
 
 #[test]
-fn objects_that_are_not_apart_are_built_as_a_whole() {
+fn linked_objects_are_rebuilt_fully() {
     let first =
         json!({"op": "vertex.move", "vertices": {"object": 1, "index": [0]}, "by": [0.25, 0.0]});
     let pair = |is_joined: bool| {
-        let mut drawn = drawn(&mut Random(5), Kind::Graph, 8);
+        let mut builder = draw_objects(&mut Random(5), Kind::Graph, 8);
         if is_joined {
-            drawn.rows.extend([0, drawn.owners.len() - 1]);
+            builder.rows.extend([0, builder.owners.len() - 1]);
         }
-        let batch = drawn.batch("float32", false);
+        let batch = builder.batch("float32", false);
         let fill = |writer: &mut Writer| writer.push(&batch).unwrap();
         Pair::new(schema(Kind::Graph), fill, &options_of(Method::Cluster, Some(2.0)))
     };
     let reason = "edges or faces join objects";
-    assert_whole(reason, &pair(true).edit(reason, std::slice::from_ref(&first)), reason);
-    // An edge that comes between two objects joins them, and they are apart when it is gone.
+    assert_full(reason, &pair(true).edit(reason, std::slice::from_ref(&first)), reason);
+    // A new edge joins two objects, until it is removed.
     let pair = pair(false);
     let whole = |what: &str, line: &Json, reason: &str| {
-        assert_whole(what, &pair.edit(what, std::slice::from_ref(line)), reason);
+        assert_full(what, &pair.edit(what, std::slice::from_ref(line)), reason);
     };
     let between = json!([[{"object": 2, "index": [3]}, {"object": 6, "index": [1]}]]);
     whole("joined", &json!({"op": "link.add", "links": between}), reason);
@@ -315,11 +315,12 @@ fn objects_that_are_not_apart_are_built_as_a_whole() {
 }
 
 #[test]
-fn trees_and_surfaces_of_one_store_are_built_again_each_by_itself() {
+fn trees_and_graphs_of_a_store_are_refreshed_independently() {
     let mut random = Random(23);
-    let trees = Drawn { kind: Kind::Skeleton, ..drawn(&mut random, Kind::Skeleton, 9) };
-    let webs = drawn(&mut random, Kind::Graph, 9);
-    let webs = Drawn {
+    let trees = draw_objects(&mut random, Kind::Skeleton, 9);
+    let trees = ObjectBuilder { kind: Kind::Skeleton, ..trees };
+    let webs = draw_objects(&mut random, Kind::Graph, 9);
+    let webs = ObjectBuilder {
         owners: webs.owners.iter().map(|id| Some(ObjectId(id.unwrap().0 + 50))).collect(),
         ..webs
     };

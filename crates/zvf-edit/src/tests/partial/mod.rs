@@ -1,6 +1,6 @@
-//! Levels of which only a part is built again: they have the bytes of levels built anew, and documents that say the same.
+//! Tests of partial refreshes of levels: they have the bytes and documents of a full build.
 //!
-//! Stores are small here, and edits few: `torture edit-model --levels` makes many more of them.
+//! Stores are small here, and edits few: `torture edit-model --levels` runs many more of them.
 
 mod chains;
 mod elements;
@@ -22,7 +22,7 @@ use crate::medium::wait;
 use crate::options::{CommitOptions, Refresh};
 use crate::refresh;
 
-/// Numbers that look random.
+/// A linear congruential generator of pseudorandom numbers.
 struct Random(u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
         (self.0 >> 33) % end
     }
 
-    /// A multiple of 1/16 from `low` to `low + span`.
+    /// Returns a multiple of 1/16 from `low` to `low + span`.
     fn within(&mut self, low: f64, span: u64) -> f64 {
         low + self.below(span * 16) as f64 / 16.0
     }
@@ -52,7 +52,7 @@ fn column(dtype: &str, width: u32, values: impl IntoIterator<Item = f64>) -> Col
     Column::new(dtype, width, bytes.into()).unwrap()
 }
 
-/// A store in a folder that goes, and a place for its twin.
+/// A store in a temporary folder, and a path for its twin.
 struct Pair {
     _folder: tempfile::TempDir,
     store: PathBuf,
@@ -77,7 +77,7 @@ impl Pair {
         Self { _folder: folder, store, twin, options }
     }
 
-    /// Edits the store, refreshes it, and compares it with a twin whose levels are built anew; says what was built again.
+    /// Edits the store, refreshes it, and compares it with a twin whose levels are fully rebuilt. Returns the rebuilt shares.
     fn edit(&self, what: &str, lines: &[Json]) -> Vec<Json> {
         run(&self.store, lines).unwrap_or_else(|error| panic!("{what}: {error}"));
         let _none_yet = std::fs::remove_dir_all(&self.twin);
@@ -88,19 +88,19 @@ impl Pair {
         }
         let own = refresh(&self.store, Refresh::Stale, &CommitOptions::default()).unwrap();
         build_levels(&self.twin, &self.options);
-        let (found, wanted) = (files(&self.store), files(&self.twin));
-        for key in found.keys().chain(wanted.keys()) {
-            let (found, wanted) = (found.get(key), wanted.get(key));
+        let (found, expected) = (files(&self.store), files(&self.twin));
+        for key in found.keys().chain(expected.keys()) {
+            let (found, expected) = (found.get(key), expected.get(key));
             assert!(
-                found == wanted,
-                "{what}: {key}: found {found:?}, expected {wanted:?}; {lines:?} {own}"
+                found == expected,
+                "{what}: {key}: found {found:?}, expected {expected:?}; {lines:?} {own}"
             );
         }
         own["commits"][0]["levels_rebuilt"].as_array().cloned().unwrap_or_default()
     }
 }
 
-/// The files of a store, and of documents what they say; of the root not the state of the journal.
+/// Reads the files of a store, with documents parsed, and the root without the state of the journal.
 fn files(store: &Path) -> BTreeMap<String, (Json, Vec<u8>)> {
     let parsed = |(name, bytes): (String, Vec<u8>)| {
         if !name.ends_with("zarr.json") {
@@ -115,14 +115,14 @@ fn files(store: &Path) -> BTreeMap<String, (Json, Vec<u8>)> {
     archives::tree(store).into_iter().map(parsed).collect()
 }
 
-/// Gives a store levels, in place of those it has; how many.
+/// Builds the levels of a store, and returns their number.
 fn build_levels(store: &Path, options: &Options) -> u32 {
-    let how = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
-    let made = wait(build(store.to_str().unwrap(), options, &how, |_level| {})).unwrap();
-    made.len() as u32
+    let build_options = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
+    let levels = wait(build(store.to_str().unwrap(), options, &build_options, |_level| {}));
+    levels.unwrap().len() as u32
 }
 
-/// Whether only a part of a level was built again. What held its largest error may be built again, and then all of it is.
+/// Whether only a part of a level was rebuilt. If the place of its largest error is rebuilt, so is all of the level.
 fn is_partial(one: &Json) -> bool {
     let (built, all) = (one["built"].as_u64().unwrap(), one["all"].as_u64().unwrap());
     let reason = "the place of the largest error changed";
@@ -130,8 +130,8 @@ fn is_partial(one: &Json) -> bool {
     one["reason"].is_null() && built < all
 }
 
-/// Edits single places, which leave most of a level: each level is built in part once or more often. Gives what was built
-/// of the first level by the first edit that left most of it.
+/// Makes local edits, and checks that each level is partially rebuilt at least once. Returns the rebuilt share of the
+/// first level by the first edit with a partial rebuild.
 fn assert_partial(what: &str, pair: &Pair, edits: &[Json]) -> Json {
     let each = edits.iter().map(|edit| pair.edit(what, std::slice::from_ref(edit)));
     let each: Vec<Vec<Json>> = each.collect();
@@ -144,7 +144,7 @@ fn assert_partial(what: &str, pair: &Pair, edits: &[Json]) -> Json {
     each.iter().map(|rebuilt| &rebuilt[0]).find(|one| is_partial(one)).cloned().unwrap()
 }
 
-/// Moves the first vertices of some objects a little.
+/// Returns small moves of the first vertices of some objects.
 fn small_moves_of(kind: Kind) -> Vec<Json> {
     let moved = |id: i64| {
         let first = json!({"kind": kind.token(), "object": id, "index": [0]});
@@ -154,24 +154,24 @@ fn small_moves_of(kind: Kind) -> Vec<Json> {
     (2..4).map(moved).collect()
 }
 
-fn assert_whole(what: &str, rebuilt: &[Json], reason: &str) {
+fn assert_full(what: &str, rebuilt: &[Json], reason: &str) {
     for one in rebuilt {
         assert_eq!(one["built"], one["all"], "{what}: {rebuilt:?}");
     }
     assert_eq!(rebuilt[0]["reason"], reason, "{what}: {rebuilt:?}");
 }
 
-/// About the side of a store.
+/// The approximate side length of a store.
 const SIDE: u64 = 40;
 
-/// Chunks are large where objects are built again and not they: each is a file of each array.
+/// Returns the schema of a kind. Chunks are larger where objects are rebuilt rather than chunks, to have fewer files.
 fn schema(kind: Kind) -> Schema {
     let side = if kind == Kind::PointCloud { 10.0 } else { 16.0 };
     let chunk = ChunkShape::new(&vec![side; axes_of(kind)]).unwrap();
     Schema::new(kind, Axis::spatial(axes_of(kind)).unwrap(), chunk).unwrap()
 }
 
-/// Surfaces lie in space, all else in a plane.
+/// Returns the number of axes: 3 for meshes, 2 for other kinds.
 fn axes_of(kind: Kind) -> usize {
     if kind == Kind::Mesh { 3 } else { 2 }
 }

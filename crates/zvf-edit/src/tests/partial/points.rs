@@ -1,4 +1,4 @@
-//! Points: chunks that changed are built again.
+//! Points: a refresh rebuilds the changed chunks.
 
 use serde_json::{Value as Json, json};
 use zvf_metadata::CrossLevelStorage;
@@ -6,9 +6,9 @@ use zvf_model::{Batch, Field, Kind, ObjectId};
 use zvf_pyramid::{Method, Options};
 use zvf_store::CodecPipeline;
 
-use super::{Pair, Random, SIDE, assert_partial, assert_whole, column, run, schema};
+use super::{Pair, Random, SIDE, assert_full, assert_partial, column, run, schema};
 
-/// Points over 5 by 5 chunks, some of them the same; the one in the last chunk is far from others.
+/// Creates points over 5 by 5 chunks, some of them equal. The one in the last chunk is far from the others.
 pub(super) fn points(random: &mut Random, dtype: &str) -> Batch {
     let mut at = Vec::new();
     for _ in 0..300 {
@@ -25,7 +25,7 @@ pub(super) fn points(random: &mut Random, dtype: &str) -> Batch {
         .unwrap()
 }
 
-/// Moves the points of small boxes far apart from each other.
+/// Returns moves of the points of small boxes that are far apart.
 fn small_moves() -> Vec<Json> {
     let corners = [[3, 31], [31, 4]];
     let moved = corners.map(|[x, y]| {
@@ -34,7 +34,7 @@ fn small_moves() -> Vec<Json> {
     moved.to_vec()
 }
 
-/// A corner of three chunks somewhere, and what is done to its points.
+/// Returns random edits of the points of a random box.
 pub(super) fn edit_points(random: &mut Random, object: Option<i64>) -> Vec<Json> {
     let (x, y) = (random.within(0.0, SIDE), random.within(0.0, SIDE));
     let corner = json!({"box": [[x, y], [x + 8.0, y + 8.0]]});
@@ -60,7 +60,7 @@ pub(super) fn cells(levels: u32, size: f64) -> Options {
 }
 
 #[test]
-fn points_by_cells_are_built_again_by_chunks() {
+fn clustered_points_are_refreshed_by_chunks() {
     let zstd = || CodecPipeline::zstd(1);
     for (what, schema, dtype, options) in [
         ("plain", schema(Kind::PointCloud), "float32", cells(3, 2.5)),
@@ -86,13 +86,13 @@ fn points_by_cells_are_built_again_by_chunks() {
         assert_eq!(rebuilt["unit"], "chunks", "{what}");
         assert!(rebuilt["built"].as_u64().unwrap() <= 4, "{what}: {rebuilt:?}");
         pair.edit(what, &edit_points(&mut random, None));
-        // The store grows above its highest corner and below its lowest.
+        // The store grows beyond its highest and its lowest corner.
         let above = json!({
             "op": "vertex.add", "positions": [[67, 80]], "attributes": {"zeta": [1], "class": [2]},
         });
         let below = json!({"op": "vertex.move", "vertices": {"box": [[0, 0], [9, 9]]}, "by": [-40.0, -3.0]});
         pair.edit(what, &[above, below]);
-        // What goes leaves nothing of its chunks.
+        // Removing all points of chunks removes the chunks.
         pair.edit(
             what,
             &[json!({"op": "vertex.remove", "vertices": {"box": [[-50, -50], [25, 25]]}})],
@@ -101,7 +101,7 @@ fn points_by_cells_are_built_again_by_chunks() {
 }
 
 #[test]
-fn points_of_objects_are_built_again_by_chunks() {
+fn points_of_objects_are_refreshed_by_chunks() {
     for sparsity in [1.0, 1.5] {
         let mut random = Random(3);
         let batch = points(&mut random, "float32");
@@ -117,13 +117,13 @@ fn points_of_objects_are_built_again_by_chunks() {
         let object = json!({
             "op": "object.add", "positions": [[1, 1], [12, 3]], "attributes": {"zeta": [0.5, 0.75], "class": [1, 2]},
         });
-        let gone = json!({"op": "object.remove", "objects": [4]});
-        pair.edit(&what, &[gone, object]);
+        let removal = json!({"op": "object.remove", "objects": [4]});
+        pair.edit(&what, &[removal, object]);
     }
 }
 
 #[test]
-fn points_that_cannot_be_built_in_part_are_built_as_a_whole() {
+fn points_are_rebuilt_fully_where_parts_depend_on_each_other() {
     let corner =
         json!({"op": "vertex.move", "vertices": {"box": [[0, 0], [3, 3]]}, "by": [0.5, 0.5]});
     let links = Options { links: CrossLevelStorage::Explicit, depth: -1, ..cells(2, 2.5) };
@@ -136,22 +136,22 @@ fn points_that_cannot_be_built_in_part_are_built_as_a_whole() {
         let batch = points(&mut Random(9), "float32");
         let pair =
             Pair::new(schema(Kind::PointCloud), |writer| writer.push(&batch).unwrap(), &options);
-        assert_whole(reason, &pair.edit(reason, std::slice::from_ref(&corner)), reason);
+        assert_full(reason, &pair.edit(reason, std::slice::from_ref(&corner)), reason);
     }
     let batch = points(&mut Random(9), "float32");
     let pair =
         Pair::new(schema(Kind::PointCloud), |writer| writer.push(&batch).unwrap(), &cells(2, 2.5));
-    // The vertex that is farthest from what stands for it goes; what differs is known all the same.
+    // Removing the vertex with the largest error rebuilds the level, but not all of the next one.
     let level: Json =
         serde_json::from_slice(&std::fs::read(pair.store.join("1/zarr.json")).unwrap()).unwrap();
     let recipe = &level["attributes"]["zarr_vectors_level"]["zvf.coarsening"];
     let at = &recipe["farthest"]["vertex"];
     let rebuilt =
         pair.edit("farthest", &[json!({"op": "vertex.remove", "vertices": {"box": [at, at]}})]);
-    assert_whole("farthest", &rebuilt[..1], "the place of the largest error changed");
+    assert_full("farthest", &rebuilt[..1], "the place of the largest error changed");
     assert!(rebuilt[1]["reason"] != "all of the level below was built again", "{rebuilt:?}");
     assert_partial("again", &pair, &small_moves());
-    // A column that went and came again has other values everywhere.
+    // A column that was dropped and added again has new values everywhere.
     let columns = [
         json!({"op": "column.drop", "scope": "vertex", "name": "zeta"}),
         json!({"op": "column.add", "scope": "vertex", "name": "zeta", "dtype": "float32", "fill": 7}),

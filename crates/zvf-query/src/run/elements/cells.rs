@@ -1,4 +1,4 @@
-//! Which link cells can matter: those whose chunks reach the region, or have objects that are asked for.
+//! Selection of the link cells that can matter: those whose chunks reach the region or hold selected objects.
 
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
@@ -9,7 +9,7 @@ use crate::error::QueryError;
 use crate::run::Context;
 
 impl Context {
-    /// The family of the elements.
+    /// Opens the link family of the elements.
     pub(in crate::run) async fn family(&self) -> Result<Option<LinkFamily>, QueryError> {
         let family = self.warm.level.links(Delta::SAME).await?;
         Ok(match (family, &self.reach) {
@@ -27,7 +27,7 @@ impl Context {
         Ok(self.family().await?.is_none_or(|family| family.is_complete()))
     }
 
-    /// The link cells that can matter: those whose chunks reach the region.
+    /// Finds the link cells whose chunks reach the region.
     pub(in crate::run) async fn link_cells(
         &self,
         family: &LinkFamily,
@@ -36,7 +36,7 @@ impl Context {
         let mut found = Vec::new();
         for (number, segment) in family.segments().iter().enumerate() {
             let cells = match segment.cells().await {
-                // Cells that nothing names cannot be found; the answer says that it is not complete.
+                // Unlisted cells cannot be found; the answer is marked as incomplete.
                 Err(error) if !family.is_complete() && error.class() == Class::Unsupported => {
                     continue;
                 }
@@ -80,7 +80,7 @@ impl Context {
         Ok(found)
     }
 
-    /// Whether records between these chunks can matter.
+    /// Returns whether records between these chunks can matter.
     fn cell_matters(&self, between: &[ChunkKey], chunks: &[u32]) -> bool {
         let axes = self.warm.level.axes();
         if let Some((_, range)) = &self.reach {

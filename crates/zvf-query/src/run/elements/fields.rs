@@ -1,11 +1,11 @@
-//! Values of edges and faces, conditions on them, and values at cuts.
+//! Attributes of edges and faces, conditions on them, and values of the vertices of cuts.
 
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, LinkAttribute, LinkRecords};
 use zvf_store::Caching;
 
 use super::Part;
-use super::kept::Kept;
+use super::kept::KeptElements;
 use crate::error::{BadQuery, QueryError};
 use crate::run::Context;
 use crate::run::joined_columns::{NullRow, null_value};
@@ -13,7 +13,7 @@ use crate::select::faces::blended;
 use crate::select::held::Held;
 
 impl Context {
-    /// Says of each record for which the conditions on links do not hold that it is not wanted.
+    /// Marks the records that do not pass the conditions on links as dropped.
     pub(super) async fn drop_records(
         &self,
         parts: &mut [Part],
@@ -40,7 +40,7 @@ impl Context {
         Ok(())
     }
 
-    /// The values of the records of each part; none where the part has none.
+    /// Reads the values of the records of each part; `None` for parts without values.
     async fn link_values(
         &self,
         attribute: &LinkAttribute,
@@ -59,14 +59,13 @@ impl Context {
         Ok(columns)
     }
 
-    /// The elements with the attributes of the records they are. An element that is no record, or whose
-    /// record has no value, has NaN; where the type has none, an attribute that was not asked for by name is
-    /// left out.
+    /// Adds the attributes of their records to the elements. An element without a record or a value has NaN; if
+    /// the type has no NaN, the attribute is left out, or refused if the query names it.
     pub(super) async fn with_link_fields(
         &self,
         mut elements: Elements,
         parts: &[Part],
-        from: &[Option<(u32, u32)>],
+        records: &[Option<(u32, u32)>],
         caching: Caching,
     ) -> Result<Elements, QueryError> {
         for attribute in self.link_fields() {
@@ -75,7 +74,7 @@ impl Context {
                 Column::empty(attribute.dtype(), attribute.width()).map_err(QueryError::column)?;
             let mut null = NullRow::new(empty.dtype(), empty.width());
             let mut values = ColumnBuilder::like(&empty);
-            for source in from {
+            for source in records {
                 let stored = source.and_then(|(part, record)| {
                     Some((columns.get(usize_from_u32(part))?.as_ref()?, record))
                 });
@@ -88,7 +87,7 @@ impl Context {
                     }
                 }
             }
-            if values.len() == from.len() {
+            if values.len() == records.len() {
                 elements = elements.with_field(Field::new(attribute.name(), values.finish()))?;
             } else if self.chosen.links_named {
                 let name = format!("link.{}", attribute.name());
@@ -98,8 +97,8 @@ impl Context {
         Ok(elements)
     }
 
-    /// The attributes of links that are returned. Where some elements are no records, an attribute whose type
-    /// has nothing that says so comes only when it is asked for by name.
+    /// Returns the attributes of links of the answer. If some elements are implied, an attribute whose type has
+    /// no null value is included only if the query names it.
     fn link_fields(&self) -> impl Iterator<Item = &LinkAttribute> {
         let some_are_implied = self.implies_parents();
         self.chosen.link.iter().filter(move |attribute| {
@@ -108,7 +107,7 @@ impl Context {
         })
     }
 
-    /// No elements, with the columns that some would have.
+    /// Returns an empty list of elements with the columns of the answer.
     pub(in crate::run) fn no_elements(&self) -> Result<Elements, QueryError> {
         let mut elements = Elements::new(self.element_width, Vec::new())?;
         for attribute in self.link_fields() {
@@ -119,11 +118,11 @@ impl Context {
         Ok(elements)
     }
 
-    /// The batch with the vertices of cuts behind the stored ones.
-    pub(super) fn with_cuts(
+    /// Appends the vertices of cuts to the stored vertices of a batch.
+    pub(super) fn append_cuts(
         &self,
         batch: Batch,
-        kept: &Kept,
+        kept: &KeptElements,
         positions: &[Held],
         columns: &[Vec<Held>],
     ) -> Result<Batch, QueryError> {

@@ -1,4 +1,4 @@
-//! The elements that are left: each held against the region, and kept whole, cut, or left out.
+//! Selection of elements: tests each against the region, and keeps it, clips it, or drops it.
 
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::LinksConvention;
@@ -17,37 +17,37 @@ use crate::select::held::Held;
 use crate::select::inside::position;
 use crate::select::pieces::Piece;
 
-/// The elements that are left.
+/// The elements of the answer.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct KeptElements {
     pub(super) ends: Vec<Place>,
-    /// Where the ends of each element end.
+    /// For each element, one past its last end in `ends`.
     stops: Vec<usize>,
-    /// Part and record of each; none for implied edges.
-    pub(super) from: Vec<Option<(u32, u32)>>,
+    /// Part and record of each element; `None` for implied edges.
+    pub(super) records: Vec<Option<(u32, u32)>>,
     /// Vertices between stored ones, numbered after these.
     pub(super) cuts: Vec<Blend>,
 }
 
-impl Kept {
-    /// Room for so many elements of so many ends each.
+impl KeptElements {
+    /// Reserves memory for `elements` elements of `width` ends.
     fn with_capacity(elements: usize, width: usize) -> Self {
         Self {
             ends: Vec::with_capacity(elements * width), // of records that are in memory
             stops: Vec::with_capacity(elements),
-            from: Vec::with_capacity(elements),
+            records: Vec::with_capacity(elements),
             cuts: Vec::new(),
         }
     }
 
-    fn push(&mut self, ends: impl IntoIterator<Item = Place>, from: Option<(u32, u32)>) {
+    fn push(&mut self, ends: impl IntoIterator<Item = Place>, record: Option<(u32, u32)>) {
         self.ends.extend(ends);
         self.stops.push(self.ends.len());
-        self.from.push(from);
+        self.records.push(record);
     }
 
-    /// The stored rows that cuts are made of.
-    pub(super) fn sources(&self) -> impl Iterator<Item = Piece> + '_ {
+    /// Returns the stored rows that the vertices of cuts are interpolated from.
+    pub(super) fn cut_sources(&self) -> impl Iterator<Item = Piece> + '_ {
         let places = self.cuts.iter().flat_map(|cut| cut.weights.iter());
         places.map(|(Place { cell, row }, _)| Piece {
             cell: *cell,
@@ -57,8 +57,8 @@ impl Kept {
         })
     }
 
-    /// For each cut the stored row that has the largest share in it, and its fragment.
-    pub(super) fn nearest(&self, chunks: &[Chunk]) -> Vec<Piece> {
+    /// Returns for each cut the stored row with the largest weight, and its fragment.
+    pub(super) fn nearest_rows(&self, chunks: &[Chunk]) -> Vec<Piece> {
         let fragment = |place: &Place| {
             let runs =
                 chunks.get(usize_from_u32(place.cell)).map(|chunk| chunk.runs.list.as_slice());
@@ -66,42 +66,43 @@ impl Kept {
             let run = runs.find(|run| (run.start..run.end()).contains(&place.row));
             run.map_or(0, |run| run.fragment)
         };
-        let most = self.cuts.iter().filter_map(|cut| {
+        let nearest = self.cuts.iter().filter_map(|cut| {
             let (place, _) = cut.weights.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
             Some(Piece { cell: place.cell, start: place.row, len: 1, fragment: fragment(place) })
         });
-        most.collect()
+        nearest.collect()
     }
 
-    /// Without the elements that touch the chunks that are `lost`.
-    pub(super) fn without_lost(&self, lost: &[bool]) -> Self {
+    /// Drops the elements with vertices in chunks that are `lost`.
+    pub(super) fn drop_lost(&self, lost: &[bool]) -> Self {
         let is_lost = |place: &Place| lost.get(usize_from_u32(place.cell)) == Some(&true);
         let cut = |place: &Place| {
             if place.cell == CUT { self.cuts.get(usize_from_u32(place.row)) } else { None }
         };
-        let (mut left, mut start) = (Self::default(), 0);
-        for (stop, from) in self.stops.iter().zip(&self.from) {
+        let (mut retained, mut start) = (Self::default(), 0);
+        for (stop, record) in self.stops.iter().zip(&self.records) {
             let ends = self.ends.get(start..*stop).unwrap_or_default();
             start = *stop;
-            let gone = |end: &Place| match cut(end) {
+            let has_lost = |end: &Place| match cut(end) {
                 Some(cut) => cut.weights.iter().any(|(place, _)| is_lost(place)),
                 None => is_lost(end),
             };
-            if ends.iter().any(gone) {
+            if ends.iter().any(has_lost) {
                 continue;
             }
             let mut own = Vec::with_capacity(ends.len());
             for end in ends {
                 own.push(match cut(end) {
-                    Some(cut) => left.add_cut(cut.clone()),
+                    Some(cut) => retained.add_cut(cut.clone()),
                     None => *end,
                 });
             }
-            left.push(own, *from);
+            retained.push(own, *record);
         }
-        left
+        retained
     }
 
+    /// Adds a vertex of a cut; returns its place.
     fn add_cut(&mut self, cut: Blend) -> Place {
         let row = saturating_u32(to_u64(self.cuts.len()));
         self.cuts.push(cut);
@@ -110,8 +111,8 @@ impl Kept {
 }
 
 impl Context {
-    /// The elements that are asked for; the vertices that count by themselves are marked.
-    pub(super) fn kept(
+    /// Selects the elements of the answer; marks the vertices that are in it without an element.
+    pub(super) fn keep_elements(
         &self,
         family: Option<&LinkFamily>,
         parts: &[Part],
@@ -119,17 +120,28 @@ impl Context {
         chunks: &[Chunk],
         positions: &[Held],
         marks: &mut Marks,
-    ) -> Result<Kept, QueryError> {
+    ) -> Result<KeptElements, QueryError> {
         let region = self.query.region.as_ref().filter(|_| self.mode != Mode::Cells);
-        marks.inside(chunks, positions, region);
+        marks.mark_inside(chunks, positions, region);
         let axes = self.warm.level.axes();
         let kept = match region {
-            // About all of them are kept: growing by doubling would take three times their bytes.
-            None => Kept::with_capacity(self.estimate_elements(parts, chunks), self.element_width),
-            Some(_) => Kept::default(),
+            // Nearly all elements are kept; growing by doubling would take three times their bytes.
+            None => {
+                let elements = self.estimate_elements(parts, chunks);
+                KeptElements::with_capacity(elements, self.element_width)
+            }
+            Some(_) => KeptElements::default(),
         };
-        let mut test =
-            Test { mode: self.mode, kind: self.kind, axes, region, chunks, positions, marks, kept };
+        let mut test = ElementTest {
+            mode: self.mode,
+            kind: self.kind,
+            axes,
+            region,
+            chunks,
+            positions,
+            marks,
+            kept,
+        };
         let directed = family.is_some_and(|family| family.policy().is_directed());
         let first_rows = if directed && self.follows_rows() {
             FirstRows::new(chunks)
@@ -137,7 +149,7 @@ impl Context {
             FirstRows::default()
         };
         // In a directed family a record takes no implied edge away.
-        let mut children = Children::new(chunks);
+        let mut children = ChildBitmaps::new(chunks);
         let mut ends = Vec::new();
         let is_parent = std::iter::repeat_n(false, parts.len()).chain(std::iter::repeat(true));
         for ((number, part), is_parent) in
@@ -149,10 +161,10 @@ impl Context {
             });
             if !self.follows_rows() {
                 if is_parent {
-                    continue; // it says nothing of edges that are stored
+                    continue; // it does not affect stored edges
                 }
-                if region.is_none() && test.all_own(part) {
-                    test.elements_inside(part, number);
+                if region.is_none() && test.owns_all_chunks(part) {
+                    test.keep_marked_elements(part, number);
                     continue;
                 }
             }
@@ -167,46 +179,46 @@ impl Context {
                 }));
                 if self.follows_rows() {
                     if directed {
-                        child_first(&mut ends, &first_rows, across);
+                        move_child_first(&mut ends, &first_rows, across);
                     } else {
                         ends.first().into_iter().for_each(|child| children.insert(*child));
                     }
                 }
                 if !is_parent && part.dropped.get(i) != Some(&true) {
-                    test.element(&ends, Some((number, saturating_u32(to_u64(i)))))?;
+                    test.test_element(&ends, Some((number, saturating_u32(to_u64(i)))))?;
                 }
             }
         }
         if self.implies_parents() {
-            implied(chunks, &children, &mut test)?;
+            test_implied_edges(chunks, &children, &mut test)?;
         }
         Ok(test.kept)
     }
 
-    /// How many elements there are at most: records that lead, and the edges that the order of rows implies.
+    /// Returns an upper bound of the number of elements: leading records, and edges that the order of rows implies.
     fn estimate_elements(&self, parts: &[Part], chunks: &[Chunk]) -> usize {
         let records: usize = parts.iter().map(|part| part.records.len()).sum();
         if !self.implies_parents() {
             return records;
         }
-        // Rows that were read: what fragments say of others is only a claim.
+        // Count only rows that were read; fragments may claim more.
         let own = chunks.iter().filter(|chunk| chunk.own && !chunk.absent);
         records + saturating_usize(own.map(|chunk| chunk.rows.min(chunk.runs.rows)).sum())
     }
 
-    /// Whether rows of a fragment follow each other as children and parents, and such edges are asked for.
+    /// Returns whether the order of rows implies edges, and the conditions on links accept them.
     pub(super) fn implies_parents(&self) -> bool {
         self.follows_rows() && self.conditions.link_holds(&[], 0)
     }
 
-    /// Whether the convention says that rows of a fragment follow each other, but for those that a record
-    /// gives another parent.
+    /// Returns whether the parent of a row is by convention the row before it in its fragment, unless a record
+    /// gives it another one.
     pub(in crate::run) fn follows_rows(&self) -> bool {
         let convention = self.warm.level.links_convention().known();
         if self.kind == Kind::Skeleton {
             return convention != Some(LinksConvention::Explicit);
         }
-        // Without a word about it, a graph has the edges that are stored.
+        // By default, a graph has only stored edges.
         self.kind == Kind::Graph
             && convention == Some(LinksConvention::ImplicitSequentialWithBranches)
     }
@@ -234,18 +246,18 @@ impl FirstRows {
     }
 }
 
-/// The rows that records give a parent, a bit each, of chunks whose rows imply edges; no bits where there is none.
-struct Children<'a> {
+/// Bitmaps of the rows to which records give a parent, by chunk; empty for chunks without such rows.
+struct ChildBitmaps<'a> {
     chunks: &'a [Chunk],
     words: Vec<Vec<u64>>,
 }
 
-impl<'a> Children<'a> {
+impl<'a> ChildBitmaps<'a> {
     fn new(chunks: &'a [Chunk]) -> Self {
         Self { chunks, words: vec![Vec::new(); chunks.len()] }
     }
 
-    /// Adds a row; one that its chunk does not have implies nothing.
+    /// Adds a row; ignores rows that their chunk does not have.
     fn insert(&mut self, place: Place) {
         let cell = usize_from_u32(place.cell);
         let (Some(chunk), Some(words)) = (self.chunks.get(cell), self.words.get_mut(cell)) else {
@@ -255,7 +267,7 @@ impl<'a> Children<'a> {
             return;
         }
         if words.is_empty() {
-            // Rows that were read.
+            // The rows were read, so this is no claim.
             words.resize(saturating_usize(chunk.rows).div_ceil(WORD_ROWS), 0);
         }
         let row = usize_from_u32(place.row);
@@ -272,9 +284,9 @@ impl<'a> Children<'a> {
     }
 }
 
-/// Puts the child of a directed record in front: the end that is the first row of a fragment. Where both or
-/// neither are, it is the second end of a record across chunks, and the first of one within a chunk.
-fn child_first(ends: &mut [Place], first_rows: &FirstRows, across: bool) {
+/// Moves the child of a directed record to the front: the end that is the first row of a fragment. If both or
+/// neither are, the child is the second end of a record across chunks, and the first end of one within a chunk.
+fn move_child_first(ends: &mut [Place], first_rows: &FirstRows, across: bool) {
     let [a, b] = ends else { return };
     let swapped = match (first_rows.contains(*a), first_rows.contains(*b)) {
         (true, false) => false,
@@ -286,15 +298,15 @@ fn child_first(ends: &mut [Place], first_rows: &FirstRows, across: bool) {
     }
 }
 
-/// Tests the edges that the order of rows implies: from each row of a fragment to the one before it, where
-/// no record says otherwise.
-fn implied(
+/// Tests the edges that the order of rows implies: from each row of a fragment to the one before it, unless a
+/// record gives the row another parent.
+fn test_implied_edges(
     chunks: &[Chunk],
-    children: &Children<'_>,
-    test: &mut Test<'_>,
+    children: &ChildBitmaps<'_>,
+    test: &mut ElementTest<'_>,
 ) -> Result<(), QueryError> {
-    let known = |(_, chunk): &(u32, &Chunk)| chunk.own && !chunk.absent;
-    for (cell, chunk) in (0_u32..).zip(chunks).filter(known) {
+    let is_known = |(_, chunk): &(u32, &Chunk)| chunk.own && !chunk.absent;
+    for (cell, chunk) in (0_u32..).zip(chunks).filter(is_known) {
         let mut before: Option<(Place, u32)> = None;
         for run in &chunk.runs.list {
             for row in run.start..run.end() {
@@ -304,7 +316,7 @@ fn implied(
                     && test.marks.is_allowed(child)
                     && !children.contains(child)
                 {
-                    test.element(&[child, parent], None)?;
+                    test.test_element(&[child, parent], None)?;
                 }
                 before = Some((child, run.fragment));
             }
@@ -313,8 +325,8 @@ fn implied(
     Ok(())
 }
 
-/// Elements held against the region.
-struct Test<'a> {
+/// A test of elements against the region.
+struct ElementTest<'a> {
     mode: Mode,
     kind: Kind,
     axes: usize,
@@ -322,20 +334,20 @@ struct Test<'a> {
     chunks: &'a [Chunk],
     positions: &'a [Held],
     marks: &'a Marks,
-    kept: Kept,
+    kept: KeptElements,
 }
 
-impl Test<'_> {
-    /// Whether the vertices of all chunks of a part count by themselves.
-    fn all_own(&self, part: &Part) -> bool {
+impl ElementTest<'_> {
+    /// Returns whether all chunks of a part are own chunks of this work.
+    fn owns_all_chunks(&self, part: &Part) -> bool {
         let own =
             |cell: &u32| self.chunks.get(usize_from_u32(*cell)).is_some_and(|chunk| chunk.own);
         part.chunks.iter().all(own)
     }
 
-    /// Keeps the elements of a part, all of whose chunks are own, where no region is asked for: those whose vertices are
-    /// all in the answer by themselves, which none is that may not be.
-    fn elements_inside(&mut self, part: &Part, number: u32) {
+    /// Keeps the elements of a part whose vertices are all marked. For queries without a region and parts with own chunks
+    /// only, whose marked vertices are all allowed.
+    fn keep_marked_elements(&mut self, part: &Part, number: u32) {
         let marks: Vec<&[bool]> = part.chunks.iter().map(|cell| self.marks.rows(*cell)).collect();
         let is_inside = |(place, row): (usize, u64)| {
             let rows = marks.get(place);
@@ -356,30 +368,36 @@ impl Test<'_> {
         }
     }
 
-    /// Keeps one element, whole or cut, when it is asked for.
-    fn element(&mut self, ends: &[Place], from: Option<(u32, u32)>) -> Result<(), QueryError> {
+    /// Tests one element and keeps it, or its clipped pieces.
+    fn test_element(
+        &mut self,
+        ends: &[Place],
+        record: Option<(u32, u32)>,
+    ) -> Result<(), QueryError> {
         if !ends.iter().all(|end| self.marks.is_allowed(*end)) {
             return Ok(());
         }
         let keep = match (self.mode, self.region) {
-            (Mode::Touch, Some(region)) => meets(region, self.load(ends)?.points(), self.axes),
-            (Mode::Clip, Some(region)) => return self.clip(region, ends, from),
+            (Mode::Touch, Some(region)) => {
+                meets_element(region, self.load(ends)?.points(), self.axes)
+            }
+            (Mode::Clip, Some(region)) => return self.clip(region, ends, record),
             (Mode::Inside | Mode::Crop | Mode::Cells, _) | (_, None) => {
-                let mut all = true;
+                let mut are_all_inside = true;
                 for end in ends {
-                    all = all && self.counts(*end)?;
+                    are_all_inside = are_all_inside && self.is_in_answer(*end)?;
                 }
-                all
+                are_all_inside
             }
         };
         if keep {
-            self.kept.push(ends.iter().copied(), from);
+            self.kept.push(ends.iter().copied(), record);
         }
         Ok(())
     }
 
-    /// Whether a vertex is in the answer by itself, in this work or in other work.
-    fn counts(&self, end: Place) -> Result<bool, QueryError> {
+    /// Returns whether a vertex is in the answer without an element, in this work or in other work.
+    fn is_in_answer(&self, end: Place) -> Result<bool, QueryError> {
         match (self.chunks.get(usize_from_u32(end.cell)), self.region) {
             (Some(chunk), _) if chunk.own => Ok(self.marks.is_inside(end)),
             (Some(chunk), Some(region)) if chunk.counts => {
@@ -392,17 +410,17 @@ impl Test<'_> {
         }
     }
 
-    /// What of the element is in the region.
+    /// Clips an element at the region and keeps the pieces inside.
     fn clip(
         &mut self,
         region: &Region,
         ends: &[Place],
-        from: Option<(u32, u32)>,
+        record: Option<(u32, u32)>,
     ) -> Result<(), QueryError> {
         let points = self.load(ends)?;
         let points: Vec<&[f64]> =
             points.points().iter().filter_map(|point| point.get(..self.axes)).collect();
-        if !boxes_meet(region, &points) {
+        if !meets_box(region, &points) {
             return Ok(());
         }
         let mut pieces: Vec<Vec<Blend>> = Vec::new();
@@ -419,12 +437,12 @@ impl Test<'_> {
                     None => self.kept.add_cut(corner),
                 });
             }
-            self.kept.push(own, from);
+            self.kept.push(own, record);
         }
         Ok(())
     }
 
-    /// The positions of `ends`.
+    /// Loads the positions of `ends`.
     fn load(&self, ends: &[Place]) -> Result<Corners, QueryError> {
         let mut corners = Corners { points: [[0.0; Bounds::MAX_AXES]; MAX_ENDS], len: ends.len() };
         for (end, point) in ends.iter().zip(&mut corners.points) {
@@ -453,27 +471,27 @@ impl Corners {
     }
 }
 
-/// Ends that an element may have.
+/// Maximum ends of an element.
 const MAX_ENDS: usize = zvf_format::key::MAX_WIDTH;
 
-/// Whether the element with these corners has a point in the region.
-fn meets(region: &Region, corners: &[Point], axes: usize) -> bool {
+/// Returns whether the element with these corners has a point in the region.
+fn meets_element(region: &Region, corners: &[Point], axes: usize) -> bool {
     let mut refs: [&[f64]; MAX_ENDS] = [&[]; MAX_ENDS];
     for (to, from) in refs.iter_mut().zip(corners) {
         *to = from.get(..axes).unwrap_or(from);
     }
     let refs = refs.get(..corners.len()).unwrap_or_default();
-    boxes_meet(region, refs) && region.meets_face(refs)
+    meets_box(region, refs) && region.meets_face(refs)
 }
 
-/// Whether the box around some corners meets the box around the region.
-fn boxes_meet(region: &Region, corners: &[&[f64]]) -> bool {
+/// Returns whether the bounding box of the corners meets that of the region.
+fn meets_box(region: &Region, corners: &[&[f64]]) -> bool {
     let hull = region.hull();
     let mut sides = hull.low().iter().zip(hull.high()).enumerate();
     sides.all(|(axis, (low, high))| {
-        let at = corners.iter().filter_map(|corner| corner.get(axis));
-        let least = at.clone().fold(f64::INFINITY, |least, x| least.min(*x));
-        let most = at.fold(f64::NEG_INFINITY, |most, x| most.max(*x));
-        least <= *high && most >= *low
+        let coordinates = corners.iter().filter_map(|corner| corner.get(axis));
+        let min = coordinates.clone().fold(f64::INFINITY, |min, x| min.min(*x));
+        let max = coordinates.fold(f64::NEG_INFINITY, |max, x| max.max(*x));
+        min <= *high && max >= *low
     })
 }

@@ -1,4 +1,4 @@
-//! Which rows of which chunks are in the answer, and their numbers there.
+//! Marks of the rows that are in the answer, and their numbers there.
 
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 
@@ -9,13 +9,13 @@ use crate::select::held::Held;
 use crate::select::inside;
 use crate::select::pieces::{Piece, Pieces};
 
-/// Which rows of which chunks are in the answer.
+/// Marks of the rows of each chunk that are in the answer.
 pub(super) struct Marks {
-    /// Rows that are in it by themselves.
+    /// Rows that are in the answer without an element.
     inside: Vec<Vec<bool>>,
-    /// Rows that are allowed; all where there is no restriction.
+    /// Rows that may be in the answer; `None` allows all.
     allowed: Option<Vec<Vec<bool>>>,
-    /// Chunks of which nothing is known.
+    /// Chunks whose data is missing.
     absent: Vec<bool>,
 }
 
@@ -41,9 +41,14 @@ impl Marks {
         Self { inside: chunks.iter().zip(positions).map(rows).collect(), allowed, absent }
     }
 
-    /// Marks the vertices that count by themselves: those in the region.
-    pub(super) fn inside(&mut self, chunks: &[Chunk], positions: &[Held], region: Option<&Region>) {
-        let Some(region) = region else { return self.all_allowed(chunks, positions) };
+    /// Marks the allowed vertices in the region; without a region, all allowed vertices.
+    pub(super) fn mark_inside(
+        &mut self,
+        chunks: &[Chunk],
+        positions: &[Held],
+        region: Option<&Region>,
+    ) {
+        let Some(region) = region else { return self.mark_allowed(chunks, positions) };
         let test = inside::Test::new(region);
         let mut hits = Pieces::default();
         for (cell, (chunk, held)) in (0_u32..).zip(chunks.iter().zip(positions)) {
@@ -65,8 +70,8 @@ impl Marks {
         }
     }
 
-    /// Marks all vertices that may count.
-    fn all_allowed(&mut self, chunks: &[Chunk], positions: &[Held]) {
+    /// Marks all allowed vertices.
+    fn mark_allowed(&mut self, chunks: &[Chunk], positions: &[Held]) {
         for (cell, (chunk, held)) in chunks.iter().zip(positions).enumerate() {
             let known = self.absent.get(cell) == Some(&false);
             let Some(marks) = self.inside.get_mut(cell) else { continue };
@@ -88,7 +93,7 @@ impl Marks {
         }
     }
 
-    /// The marks of the rows of a chunk.
+    /// Returns the marks of the rows of a chunk.
     pub(super) fn rows(&self, cell: u32) -> &[bool] {
         self.inside.get(usize_from_u32(cell)).map_or(&[], |rows| rows)
     }
@@ -107,16 +112,16 @@ impl Marks {
         rows.and_then(|rows| rows.get(usize_from_u32(place.row))).copied().unwrap_or(false)
     }
 
-    /// Leaves out all rows of the chunks that are `lost`.
-    pub(super) fn forget(&mut self, lost: &[bool]) {
+    /// Clears the marks of the chunks that are `lost`.
+    pub(super) fn clear_lost(&mut self, lost: &[bool]) {
         for (rows, _) in self.inside.iter_mut().zip(lost).filter(|(_, lost)| **lost) {
             rows.fill(false);
         }
     }
 
-    /// The rows in the answer, those of `ends` among them, in storage order, and their numbers. A row that
-    /// several fragments name comes once.
-    pub(super) fn numbered(&self, chunks: &[Chunk], ends: &[Place]) -> (Pieces, Vec<Numbers>) {
+    /// Numbers the rows of the answer, including those of `ends`, in storage order; returns the rows and their
+    /// numbers. A row that several fragments name is numbered once.
+    pub(super) fn number_rows(&self, chunks: &[Chunk], ends: &[Place]) -> (Pieces, Vec<Numbers>) {
         let mut marks = self.inside.clone();
         for end in ends.iter().filter(|end| end.cell != CUT) {
             let rows = marks.get_mut(usize_from_u32(end.cell));

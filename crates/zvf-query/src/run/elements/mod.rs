@@ -3,13 +3,12 @@
 //! ```text
 //! link cells whose chunks reach the region  ->  records
 //! chunks of these, and of the region        ->  fragments, positions
-//! each element                              ->  kept, cut or left out
-//! vertices that are left                    ->  numbered in storage order, gathered
+//! each element                              ->  kept, clipped or dropped
+//! vertices of the answer                    ->  numbered in storage order, gathered
 //! ```
 //!
-//! An isolated vertex is geometry as well: those in the region come along in every mode. Elements come
-//! in the order of their family; those of a skeleton in the order of their children, each as (child,
-//! parent), implied ones among them.
+//! Isolated vertices in the region are in the answer in every mode. Elements are in the order of their family;
+//! those of a skeleton, including implied ones, in the order of their children, each as (child, parent).
 
 mod cells;
 mod fields;
@@ -24,16 +23,16 @@ use zvf_store::Caching;
 
 use super::Context;
 use super::asked::is_owned;
-use super::fetch::{Need, Of};
+use super::fetch::{Need, RowSource};
 use super::vertices::check_end;
 use crate::error::QueryError;
 use crate::select::held::Held;
 use crate::select::pieces::{Piece, Pieces, not_held, ranges};
 use crate::select::runs::{Runs, runs};
-use kept::Kept;
+use kept::KeptElements;
 use marks::{Marks, NONE};
 
-/// Link cells of one family, and chunks whose vertices count.
+/// Link cells of one family, and the chunks whose vertices belong to this work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Work {
     /// Chunks by their place in the table of the level, ascending.
@@ -44,13 +43,13 @@ pub(crate) struct Work {
     pub(crate) parent_cells: Vec<(usize, usize)>,
 }
 
-/// An answer whose vertices and elements can be distinguished from those of other answers.
-pub(crate) struct Keyed {
+/// An answer with the identities of its vertices and elements, by which answers can be merged.
+pub(crate) struct KeyedElements {
     pub(crate) batch: Batch,
-    /// Where the vertices are stored, in their order: the place of the chunk in the upper 32 bits, the row in
-    /// the lower ones. The vertices of cuts come behind these and have none.
+    /// The places of the stored vertices: that of the chunk in the upper 32 bits, the row in the lower ones. The
+    /// vertices of cuts follow them and have no places.
     pub(crate) places: Vec<u64>,
-    /// Segment, cell and record of each element; those that are no records come behind.
+    /// Segment, cell and record of each element; implied elements are last.
     pub(crate) elements: Vec<(u64, u64, u64)>,
 }
 
@@ -59,15 +58,15 @@ struct Part {
     segment: usize,
     place: usize,
     records: LinkRecords,
-    /// The number of each of its chunks in the query; [`CUT`] for one that does not matter.
+    /// The number of each of its chunks in this work; [`CUT`] for one that does not matter.
     chunks: Vec<u32>,
     /// The records that conditions leave out; empty without conditions.
     dropped: Vec<bool>,
 }
 
-/// How many rows are known to be there: all of a chunk that is held whole, and as far as ranges were read
-/// of others.
-fn rows_present(held: &Held) -> u64 {
+/// Returns how many rows of a chunk are known to exist: all rows if it is held whole, else those up to the last
+/// range that was read.
+fn count_known_rows(held: &Held) -> u64 {
     match held {
         Held::Nothing => 0,
         Held::Whole(column) => to_u64(column.len()),
@@ -79,7 +78,7 @@ fn rows_present(held: &Held) -> u64 {
     }
 }
 
-/// Refuses records that end at rows that are not there, whichever way was asked.
+/// Refuses records with ends at rows that do not exist.
 fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
     let known = |cell: &u32| {
         let chunk = chunks.get(usize_from_u32(*cell)).filter(|chunk| !chunk.absent)?;
@@ -100,21 +99,21 @@ fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
     Ok(())
 }
 
-/// One chunk of the query.
+/// One chunk of the work.
 struct Chunk {
     key: ChunkKey,
-    /// Whether its vertices count by themselves.
+    /// Whether its vertices belong to this work.
     own: bool,
-    /// Whether they do in this work or in other work.
+    /// Whether its vertices belong to this work or to other work.
     counts: bool,
-    /// The rows that fragments name; where objects are asked for and nothing is lost by it, of their fragments alone.
+    /// The rows that fragments name; only of the fragments of selected objects, if that does not change the answer.
     runs: Runs,
-    /// The row behind the last one that any fragment names.
+    /// One past the last row that any fragment names.
     end: u64,
     rows: u64,
     /// Whether its fragments are known to cover its rows once and in order.
     tiled: bool,
-    /// Whether something that makes its vertices is missing: then nothing is known of it.
+    /// Whether data of its vertices is missing.
     absent: bool,
 }
 
@@ -122,41 +121,41 @@ struct Chunk {
 const CUT: u32 = u32::MAX;
 
 impl Context {
-    /// The answer to some of the cells.
+    /// Answers a unit of work.
     pub(super) async fn elements(&self, work: &Work) -> Result<Batch, QueryError> {
-        Ok(self.elements_keyed(work, false).await?.batch)
+        Ok(self.keyed_elements(work, false).await?.batch)
     }
 
-    /// The same, with the identity of its elements and vertices where `with_keys` asks for it.
-    pub(super) async fn elements_keyed(
+    /// Answers a unit of work, with the identities of its elements and vertices if `with_keys`.
+    pub(super) async fn keyed_elements(
         &self,
         work: &Work,
         with_keys: bool,
-    ) -> Result<Keyed, QueryError> {
+    ) -> Result<KeyedElements, QueryError> {
         let family = self.family().await?;
         let rows = work.chunks.len() + work.cells.len();
         let caching = if rows > MAX_CACHED_CELLS { Caching::Once } else { self.caching(0) };
         let (mut parts, mut parent_cells) = match &family {
             Some(family) => (
-                self.records(family, &work.cells, caching).await?,
-                self.records(family, &work.parent_cells, caching).await?,
+                self.read_records(family, &work.cells, caching).await?,
+                self.read_records(family, &work.parent_cells, caching).await?,
             ),
             None => (Vec::new(), Vec::new()),
         };
         let mut chunks = self.gather_chunks(&mut parts, &mut parent_cells, &work.chunks).await?;
-        let asked_owners = self.retain_asked(&mut chunks).await?;
+        let owners = self.retain_selected(&mut chunks).await?;
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
-        let asked = extents.iter().fold(0_u64, |sum, rows| sum.saturating_add(*rows)); // claims
-        self.count(keys.len() + parts.len(), asked);
+        let rows = extents.iter().fold(0_u64, |sum, rows| sum.saturating_add(*rows)); // claims
+        self.count(keys.len() + parts.len(), rows);
 
-        let of = Of::Positions(&self.warm.level);
-        let needs = ends_needed(of, &chunks, &parts);
-        let wanted: Vec<bool> = needs.iter().map(|need| *need != Need::Nothing).collect();
-        let positions = self.read(of, &keys, needs, caching).await?;
-        for ((chunk, held), wanted) in chunks.iter_mut().zip(&positions).zip(wanted) {
-            chunk.absent |= wanted && matches!(held, Held::Nothing);
-            chunk.rows = rows_present(held);
+        let source = RowSource::Positions(&self.warm.level);
+        let needs = plan_position_needs(source, &chunks, &parts);
+        let is_read: Vec<bool> = needs.iter().map(|need| *need != Need::Nothing).collect();
+        let positions = self.read(source, &keys, needs, caching).await?;
+        for ((chunk, held), is_read) in chunks.iter_mut().zip(&positions).zip(is_read) {
+            chunk.absent |= is_read && matches!(held, Held::Nothing);
+            chunk.rows = count_known_rows(held);
             if let Held::Whole(_) = held {
                 check_end(&chunk.key, chunk.end, chunk.rows)?;
             }
@@ -165,57 +164,66 @@ impl Context {
             check_ends(part, &chunks)?;
         }
         let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
-        let allowed = asked_owners.map(|owners| allowed(&chunks, &owners));
+        let allowed = owners.map(|owners| mark_owned_rows(&chunks, &owners));
         let known = (keys.as_slice(), extents.as_slice(), positions.as_slice());
         let allowed = self.filter_rows(&chunks, &parts, known, allowed, caching).await?;
         self.drop_records(&mut parts, caching).await?;
         let mut marks = Marks::new(&chunks, &positions, allowed);
-        let mut kept =
-            self.kept(family.as_ref(), &parts, &parent_cells, &chunks, &positions, &mut marks)?;
+        let mut kept = self.keep_elements(
+            family.as_ref(),
+            &parts,
+            &parent_cells,
+            &chunks,
+            &positions,
+            &mut marks,
+        )?;
 
         let (pieces, numbers, columns) = loop {
-            let (pieces, numbers) = marks.numbered(&chunks, &kept.ends);
+            let (pieces, numbers) = marks.number_rows(&chunks, &kept.ends);
             if pieces.rows >= usize_from_u32(NONE) {
                 let (cap, found) = (u64::from(NONE) - 1, to_u64(pieces.rows));
                 return Err(QueryError::limit("vertices of elements", cap, found));
             }
             let mut read = pieces.clone();
-            kept.sources().for_each(|source| read.push_apart(source));
+            kept.cut_sources().for_each(|source| read.push_apart(source));
             let columns = self.columns(&keys, &extents, &read, caching).await?;
             let lost = find_lost(&read, &columns, keys.len());
             if !lost.contains(&true) {
                 break (pieces, numbers, columns);
             }
-            // Without a value there is no vertex: what is left is numbered anew.
-            kept = kept.without_lost(&lost);
-            marks.forget(&lost);
+            // Vertices without values are dropped; the others are numbered again.
+            kept = kept.drop_lost(&lost);
+            marks.clear_lost(&lost);
         };
-        let batch = self.gathered(&pieces, &positions, &columns)?;
-        let batch = self.with_cuts(batch, &kept, &positions, &columns)?;
+        let batch = self.gather_rows(&pieces, &positions, &columns)?;
+        let batch = self.append_cuts(batch, &kept, &positions, &columns)?;
         drop((positions, columns));
         let places = if with_keys { self.vertex_places(&keys, &pieces)? } else { Vec::new() };
         let rows = pieces.rows;
         let mut all = pieces.list;
-        all.extend(kept.nearest(&chunks));
+        all.extend(kept.nearest_rows(&chunks));
         let batch = self.join_columns(batch, &keys, &all, None).await?;
         drop(all);
 
         let width = self.element_width;
-        let (rows, from) = numbered(kept, width, &numbers, rows);
+        let (rows, records) = number_elements(kept, width, &numbers, rows);
         drop(numbers);
-        let (rows, from) =
-            if self.kind == Kind::Skeleton { by_child(rows, from) } else { (rows, from) };
+        let (rows, records) = if self.kind == Kind::Skeleton {
+            sort_by_child(rows, records)
+        } else {
+            (rows, records)
+        };
         let elements = Elements::new(width, rows)?;
-        let elements = self.with_link_fields(elements, &parts, &from, caching).await?;
-        let keys = if with_keys { element_keys(&parts, &from) } else { Vec::new() };
-        Ok(Keyed { batch: batch.with_elements(elements)?, places, elements: keys })
+        let elements = self.with_link_fields(elements, &parts, &records, caching).await?;
+        let keys = if with_keys { element_keys(&parts, &records) } else { Vec::new() };
+        Ok(KeyedElements { batch: batch.with_elements(elements)?, places, elements: keys })
     }
 
-    /// Where the vertices of `pieces` are stored.
+    /// Returns the places of the vertices of `pieces`.
     fn vertex_places(&self, keys: &[ChunkKey], pieces: &Pieces) -> Result<Vec<u64>, QueryError> {
         let mut places = Vec::with_capacity(pieces.rows);
         for piece in &pieces.list {
-            // A chunk that records name and the presence list does not comes with no place.
+            // A chunk that records name has no place if the presence list does not name it.
             let place = keys.get(usize_from_u32(piece.cell)).and_then(|key| self.chunks.find(key));
             let place = place.ok_or_else(not_held)?;
             let first = to_u64(place) << 32 | u64::from(piece.start);
@@ -224,8 +232,8 @@ impl Context {
         Ok(places)
     }
 
-    /// The records of `cells`, each cell a part.
-    async fn records(
+    /// Reads the records of `cells`, each cell as a part.
+    async fn read_records(
         &self,
         family: &LinkFamily,
         cells: &[(usize, usize)],
@@ -255,8 +263,8 @@ impl Context {
         Ok(parts)
     }
 
-    /// The chunks of `parts` and those at `own`, with their rows; `parts` and `parent_cells` learn the numbers of
-    /// theirs.
+    /// Collects the chunks of `parts` and those at `own`, with their rows; stores the numbers of their chunks in
+    /// `parts` and `parent_cells`.
     async fn gather_chunks(
         &self,
         parts: &mut [Part],
@@ -276,8 +284,8 @@ impl Context {
             };
             part.chunks = part.records.chunks().iter().map(number).collect();
         }
-        let only: Vec<ChunkKey> = keys.iter().map(|(key, _)| *key).collect();
-        let found = self.warm.level.fragments(&only).await;
+        let chunk_keys: Vec<ChunkKey> = keys.iter().map(|(key, _)| *key).collect();
+        let found = self.warm.level.fragments(&chunk_keys).await;
         let mut chunks = Vec::with_capacity(keys.len());
         for ((key, own), fragments) in keys.into_iter().zip(found) {
             let fragments = self.allow_missing(fragments)?;
@@ -299,27 +307,27 @@ impl Context {
         Ok(chunks)
     }
 
-    /// For each chunk the fragments of the objects that are asked for, of which alone the rows are kept; `None` when
-    /// nothing is asked of objects.
+    /// Retains the runs of selected objects; returns for each chunk the fragments of these objects, or `None` if the query
+    /// selects all objects.
     ///
-    /// Where a row is in several fragments, those of other objects say where fragments begin: then all rows stay. Conditions
-    /// on rows read the values of all rows that matter.
-    async fn retain_asked(
+    /// Retains all runs of chunks whose fragments share rows, because those of other objects determine where fragments
+    /// begin, and all runs if there are conditions on rows, which read the values of all relevant rows.
+    async fn retain_selected(
         &self,
         chunks: &mut [Chunk],
     ) -> Result<Option<Vec<Vec<Owner>>>, QueryError> {
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
-        let Some(asked) = self.owners_asked(&keys).await? else { return Ok(None) };
+        let Some(selected) = self.find_owners(&keys).await? else { return Ok(None) };
         if self.conditions.rows.is_empty() {
             for (at, chunk) in chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.tiled) {
-                let owners = asked.get(at).map(Vec::as_slice).unwrap_or_default();
+                let owners = selected.get(at).map(Vec::as_slice).unwrap_or_default();
                 chunk.runs.retain(|fragment| is_owned(owners, fragment));
             }
         }
-        Ok(Some(asked))
+        Ok(Some(selected))
     }
 
-    /// As `allowed`, without the rows for which the conditions on rows do not hold.
+    /// Restricts `allowed` to the rows that pass the conditions on rows.
     async fn filter_rows(
         &self,
         chunks: &[Chunk],
@@ -331,7 +339,7 @@ impl Context {
         if self.conditions.rows.is_empty() {
             return Ok(allowed);
         }
-        let all = rows_that_matter(chunks, parts);
+        let all = relevant_rows(chunks, parts);
         let Some(test) = self.row_test(keys, rows, &all, positions, caching).await? else {
             return Ok(allowed);
         };
@@ -352,10 +360,10 @@ impl Context {
     }
 }
 
-/// The rows of each chunk that belong to the objects asked for.
-fn allowed(chunks: &[Chunk], asked: &[Vec<Owner>]) -> Vec<Vec<bool>> {
+/// Marks the rows of each chunk that belong to selected objects.
+fn mark_owned_rows(chunks: &[Chunk], selected: &[Vec<Owner>]) -> Vec<Vec<bool>> {
     let each = chunks.iter().enumerate().map(|(at, chunk)| {
-        let owners = asked.get(at).map(Vec::as_slice).unwrap_or_default();
+        let owners = selected.get(at).map(Vec::as_slice).unwrap_or_default();
         let mut allowed = vec![false; saturating_usize(chunk.rows)];
         for run in &chunk.runs.list {
             let end = usize_from_u32(run.end()).min(allowed.len()); // no end of a record is behind it
@@ -369,8 +377,8 @@ fn allowed(chunks: &[Chunk], asked: &[Vec<Owner>]) -> Vec<Vec<bool>> {
     each.collect()
 }
 
-/// All rows of chunks whose vertices count, and of the others those that records end at.
-fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
+/// Returns all rows of own chunks, and of other chunks the rows at which records end.
+fn relevant_rows(chunks: &[Chunk], parts: &[Part]) -> Pieces {
     let mut ends: Vec<Vec<bool>> =
         chunks.iter().map(|chunk| vec![chunk.own; saturating_usize(chunk.rows)]).collect();
     for part in parts {
@@ -404,7 +412,7 @@ fn rows_that_matter(chunks: &[Chunk], parts: &[Part]) -> Pieces {
     all
 }
 
-/// The chunks of which a column that was read is missing.
+/// Finds the chunks of which a column is missing.
 fn find_lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
     let mut lost = vec![false; cells];
     for piece in &read.list {
@@ -417,19 +425,19 @@ fn find_lost(read: &Pieces, columns: &[Vec<Held>], cells: usize) -> Vec<bool> {
     lost
 }
 
-/// The identity of the elements that came `from` these records of `parts`.
-fn element_keys(parts: &[Part], from: &[Option<(u32, u32)>]) -> Vec<(u64, u64, u64)> {
+/// Returns the identities of the elements with these `records` of `parts`.
+fn element_keys(parts: &[Part], records: &[Option<(u32, u32)>]) -> Vec<(u64, u64, u64)> {
     let key = |source: &Option<(u32, u32)>| {
         let (part, record) = (*source)?;
         let part = parts.get(usize_from_u32(part))?;
         Some((to_u64(part.segment), to_u64(part.place), u64::from(record)))
     };
-    from.iter().map(|source| key(source).unwrap_or((u64::MAX, 0, 0))).collect()
+    records.iter().map(|source| key(source).unwrap_or((u64::MAX, 0, 0))).collect()
 }
 
-/// The elements as rows of the answer, and the records they are.
-fn numbered(
-    kept: Kept,
+/// Converts the elements to rows of the answer; returns these and the records of the elements.
+fn number_elements(
+    kept: KeptElements,
     width: usize,
     numbers: &[Vec<u32>],
     stored: usize,
@@ -442,9 +450,9 @@ fn numbered(
         number.filter(|n| *n != NONE).map(usize_from_u32)
     };
     let mut rows = Vec::with_capacity(kept.ends.len());
-    let mut from = kept.from;
+    let mut records = kept.records;
     let mut elements = kept.ends.chunks(width.max(1));
-    from.retain(|_| {
+    records.retain(|_| {
         let ends = elements.next().unwrap_or_default();
         let before = rows.len();
         rows.extend(ends.iter().map_while(number));
@@ -455,24 +463,24 @@ fn numbered(
         }
         is_numbered
     });
-    (rows, from)
+    (rows, records)
 }
 
-/// The elements in the order of their first vertices.
-fn by_child(
+/// Sorts the elements by their first vertices.
+fn sort_by_child(
     rows: Vec<usize>,
-    from: Vec<Option<(u32, u32)>>,
+    records: Vec<Option<(u32, u32)>>,
 ) -> (Vec<usize>, Vec<Option<(u32, u32)>>) {
-    let mut order: Vec<usize> = (0..from.len()).collect();
+    let mut order: Vec<usize> = (0..records.len()).collect();
     let pairs = rows.as_chunks::<2>().0;
     order.sort_by_key(|at| pairs.get(*at).map(|[child, _]| *child));
     let sorted = order.iter().filter_map(|at| pairs.get(*at)).flatten().copied().collect();
-    let sources = order.iter().filter_map(|at| from.get(*at).copied()).collect();
+    let sources = order.iter().filter_map(|at| records.get(*at).copied()).collect();
     (sorted, sources)
 }
 
-/// What to read of the positions of each chunk: all where its vertices count, else the ends of records.
-fn ends_needed(of: Of<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
+/// Plans what to read of the positions of each chunk: all of own chunks, else the ends of records.
+fn plan_position_needs(source: RowSource<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
     let mut ends: Vec<Vec<Piece>> = vec![Vec::new(); chunks.len()];
     let is_own = |cell: &u32| chunks.get(usize_from_u32(*cell)).is_some_and(|chunk| chunk.own);
     // Chunks that are read whole need no list of the ends in them.
@@ -482,7 +490,7 @@ fn ends_needed(of: Of<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
                 let cell = part.chunks.get(place).copied().unwrap_or(CUT);
                 let foreign = chunks.get(usize_from_u32(cell)).is_some_and(|chunk| !chunk.own);
                 if foreign && let Some(ends) = ends.get_mut(usize_from_u32(cell)) {
-                    // A row that 32 bits do not hold is there in no chunk: reading this one shows that.
+                    // No chunk has a row beyond 32 bits; reading the last one detects that.
                     ends.push(Piece {
                         cell,
                         start: saturating_u32(row).min(u32::MAX - 1),
@@ -497,10 +505,12 @@ fn ends_needed(of: Of<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
         if chunk.own {
             return if chunk.rows == 0 { Need::Nothing } else { Need::Whole };
         }
-        of.need(chunk.rows, to_u64(ends.len()), |gap| ranges(ends.iter(), gap, &mut Vec::new()))
+        source.plan_need(chunk.rows, to_u64(ends.len()), |gap| {
+            ranges(ends.iter(), gap, &mut Vec::new())
+        })
     });
     each.collect()
 }
 
-/// Cells that are not kept with the handle.
+/// Maximum cells of a work unit that are cached with the handle.
 const MAX_CACHED_CELLS: usize = 512;

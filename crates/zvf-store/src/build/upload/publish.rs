@@ -9,7 +9,9 @@ use zvf_publish::Disk;
 
 use super::super::check::check_uploads;
 use super::super::claim::Claim;
-use super::{INTENT, LIST_PAUSE, MAX_LIST_ATTEMPTS, Uploads, is_of_a_store, taken, write_down};
+use super::{
+    INTENT, LIST_PAUSE, MAX_LIST_ATTEMPTS, Uploads, is_of_a_store, store_exists_error, write_down,
+};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::source::remote::Created;
@@ -23,7 +25,7 @@ impl Uploads {
         nodes: &BTreeSet<Key>,
     ) -> Result<Created, StoreError> {
         self.flush().await?;
-        let Some(claim) = &self.claim else { return Err(taken()) };
+        let Some(claim) = &self.claim else { return Err(store_exists_error()) };
         claim.verify().await?;
         if !self.is_shared() {
             self.check_objects().await?;
@@ -65,7 +67,7 @@ impl Uploads {
         let confirmed = match claim.verify().await {
             Ok(()) if created == Created::Looked => match self.remote.read(key).await {
                 Ok(Some(found)) if found == *root => Ok(()),
-                Ok(_) => Err(taken()),
+                Ok(_) => Err(store_exists_error()),
                 Err(error) => Err(error),
             },
             // Who asks for nothing else cannot have lost it.

@@ -44,7 +44,7 @@ impl Maps {
     }
 
     /// The file under `key`, when it is mapped already.
-    pub(super) fn known(&self, key: &Key) -> Option<Mapped> {
+    pub(super) fn get(&self, key: &Key) -> Option<Mapped> {
         self.files().get(key).cloned()
     }
 

@@ -175,12 +175,15 @@ impl Local {
                 }
             }
         }
-        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(stopped(Op::Read)))).collect()
+        answers
+            .into_iter()
+            .map(|answer| answer.unwrap_or_else(|| Err(runtime_stopped_error(Op::Read))))
+            .collect()
     }
 
     /// Reads `objects`, split over threads when there are many; afterwards, one by one, those for which
     /// there was no room at first.
-    async fn read_objects(&self, objects: Vec<Object>) -> Vec<Done> {
+    async fn read_objects(&self, objects: Vec<Object>) -> Vec<ObjectOutcome> {
         let parts = (objects.len() / MIN_FILES_PER_THREAD).clamp(1, self.0.threads);
         let tried = match Handle::try_current() {
             Ok(runtime) => self.read_on(&runtime, objects, parts).await,
@@ -189,14 +192,21 @@ impl Local {
         let mut done = Vec::with_capacity(tried.len());
         for tried in tried {
             match tried {
-                Tried::Done(object) => done.push(object),
-                Tried::NoRoom(object, bytes) => done.extend(self.read_waiting(object, bytes).await),
+                ReadAttempt::Done(object) => done.push(object),
+                ReadAttempt::NoRoom(object, bytes) => {
+                    done.extend(self.read_waiting(object, bytes).await);
+                }
             }
         }
         done
     }
 
-    async fn read_on(&self, runtime: &Handle, objects: Vec<Object>, parts: usize) -> Vec<Tried> {
+    async fn read_on(
+        &self,
+        runtime: &Handle,
+        objects: Vec<Object>,
+        parts: usize,
+    ) -> Vec<ReadAttempt> {
         let hops = split(objects, parts).into_iter().map(|part| {
             let shared = Arc::clone(&self.0);
             let runtime = runtime.clone();
@@ -204,18 +214,18 @@ impl Local {
                 let permit = shared.budget.request().await;
                 let work = move || {
                     let tried = part.into_iter().map(|o| shared.read(o, None));
-                    let tried: Vec<Tried> = tried.collect();
+                    let tried: Vec<ReadAttempt> = tried.collect();
                     drop(permit);
                     tried
                 };
                 // What has no answer is a fault in the end.
-                joined(runtime.spawn_blocking(work).await, Op::Read).unwrap_or_default()
+                propagate_panic(runtime.spawn_blocking(work).await, Op::Read).unwrap_or_default()
             }
         });
         futures_util::future::join_all(hops).await.into_iter().flatten().collect()
     }
 
-    fn read_inline(&self, objects: Vec<Object>, parts: usize) -> Vec<Tried> {
+    fn read_inline(&self, objects: Vec<Object>, parts: usize) -> Vec<ReadAttempt> {
         let shared = &*self.0;
         if parts == 1 {
             return objects.into_iter().map(|o| shared.read(o, None)).collect();
@@ -227,10 +237,10 @@ impl Local {
             let mut parts = split(objects, parts).into_iter();
             let own = parts.next().map(work);
             let others: Vec<_> = parts.map(|part| scope.spawn(work(part))).collect();
-            let mut tried: Vec<Tried> = own.map_or_else(Vec::new, |work| work());
+            let mut tried: Vec<ReadAttempt> = own.map_or_else(Vec::new, |work| work());
             for other in others {
                 match other.join() {
-                    Ok(more) => tried.extend::<Vec<Tried>>(more),
+                    Ok(more) => tried.extend::<Vec<ReadAttempt>>(more),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
@@ -239,17 +249,17 @@ impl Local {
     }
 
     /// Reads `object` once `bytes` of the budget are free; nothing when the runtime goes down meanwhile.
-    async fn read_waiting(&self, mut object: Object, mut bytes: u64) -> Option<Done> {
+    async fn read_waiting(&self, mut object: Object, mut bytes: u64) -> Option<ObjectOutcome> {
         loop {
             let room = match self.0.budget.reserve(bytes).await {
                 Ok(held) => Room { bytes, _held: held },
-                Err(error) => return Some(failed(object, &error)),
+                Err(error) => return Some(fail_all(object, &error)),
             };
             let shared = Arc::clone(&self.0);
             match hop(Op::Read, move || shared.read(object, Some(room))).await.ok()? {
-                Tried::Done(done) => return Some(done),
+                ReadAttempt::Done(done) => return Some(done),
                 // It has grown since.
-                Tried::NoRoom(again, more) => (object, bytes) = (again, more.max(bytes)),
+                ReadAttempt::NoRoom(again, more) => (object, bytes) = (again, more.max(bytes)),
             }
         }
     }
@@ -260,14 +270,13 @@ impl Local {
 
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
         let (shared, from) = (Arc::clone(&self.0), prefix.clone());
-        let listed =
-            hop(Op::List, move || shared.listed(dir::children(&shared.dir, &from))).await?;
-        listed.map_err(|e| e.with_key(prefix))
+        let list = move || shared.check_not_replaced(dir::children(&shared.dir, &from));
+        hop(Op::List, list).await?.map_err(|e| e.with_key(prefix))
     }
 
     pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
         let (shared, from) = (Arc::clone(&self.0), prefix.clone());
-        let listed = hop(Op::List, move || shared.listed(shared.list(&from))).await?;
+        let listed = hop(Op::List, move || shared.check_not_replaced(shared.list(&from))).await?;
         listed.map_err(|e| e.with_key(prefix))
     }
 
@@ -281,11 +290,11 @@ impl Local {
 }
 
 /// An object with the outcome of each of its pieces.
-type Done = (Object, Vec<Result<Option<Read>, StoreError>>);
+type ObjectOutcome = (Object, Vec<Result<Option<Read>, StoreError>>);
 
-/// The outcome of an object.
-enum Tried {
-    Done(Done),
+/// An attempt to read an object.
+enum ReadAttempt {
+    Done(ObjectOutcome),
     /// So many bytes of it had to be read at once, and others hold what the budget lacks for that.
     NoRoom(Object, u64),
 }
@@ -308,8 +317,8 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// `object`, nothing of which can be read.
-fn failed(object: Object, error: &StoreError) -> Done {
+/// Returns `object` with the error as the outcome of each piece.
+fn fail_all(object: Object, error: &StoreError) -> ObjectOutcome {
     let outcomes = object.pieces.iter().map(|_| Err(error.clone())).collect();
     (object, outcomes)
 }
@@ -344,11 +353,11 @@ impl Shared {
         })
     }
 
-    fn read(&self, object: Object, room: Option<Room>) -> Tried {
+    fn read(&self, object: Object, room: Option<Room>) -> ReadAttempt {
         match self.outcomes(&object, room.as_ref()) {
-            Ok(outcomes) => Tried::Done((object, outcomes)),
-            Err(Fault::NoRoom(bytes)) => Tried::NoRoom(object, bytes),
-            Err(Fault::Error(error)) => Tried::Done(failed(object, &error)),
+            Ok(outcomes) => ReadAttempt::Done((object, outcomes)),
+            Err(Fault::NoRoom(bytes)) => ReadAttempt::NoRoom(object, bytes),
+            Err(Fault::Error(error)) => ReadAttempt::Done(fail_all(object, &error)),
         }
     }
 
@@ -360,8 +369,8 @@ impl Shared {
     ) -> Result<Vec<Result<Option<Read>, StoreError>>, Fault> {
         let ranges = object.pieces.iter().map(|piece| piece.range);
         #[cfg(all(unix, feature = "map"))]
-        if let Some(mapped) = self.maps.as_ref().and_then(|maps| maps.known(&object.key)) {
-            return Ok(ranges.map(|range| self.mapped(&mapped, range).map(Some)).collect());
+        if let Some(mapped) = self.maps.as_ref().and_then(|maps| maps.get(&object.key)) {
+            return Ok(ranges.map(|range| self.read_mapped(&mapped, range).map(Some)).collect());
         }
         self.opened.fetch_add(1, Ordering::Relaxed);
         let Some(file) = self.dir.file(&object.key)? else {
@@ -371,7 +380,7 @@ impl Shared {
         if let Some(maps) = &self.maps
             && let Some(mapped) = maps.map(&object.key, &file)?
         {
-            return Ok(ranges.map(|range| self.mapped(&mapped, range).map(Some)).collect());
+            return Ok(ranges.map(|range| self.read_mapped(&mapped, range).map(Some)).collect());
         }
         let outcome = |range| match self.piece(&file, range, object.pooled, room) {
             Ok(read) => Ok(Ok(Some(read))),
@@ -408,8 +417,8 @@ impl Shared {
         Ok(Read { bytes, start, size, version: file.version() })
     }
 
-    /// `found`, unless the directory that it was found in may be half removed.
-    fn listed<T>(&self, found: Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Returns `found`, unless the directory that it was found in may be half removed.
+    fn check_not_replaced<T>(&self, found: Result<T, StoreError>) -> Result<T, StoreError> {
         if self.dir.is_replaced(&self.path) {
             return Err(StoreError::changed(Change::Store));
         }
@@ -430,9 +439,9 @@ impl Shared {
         Ok(Bytes::from(file.read(start, len)?))
     }
 
-    /// The part of `range` that a mapped file has.
+    /// Returns the part of `range` that a mapped file has.
     #[cfg(all(unix, feature = "map"))]
-    fn mapped(&self, mapped: &maps::Mapped, range: ByteRange) -> Result<Read, StoreError> {
+    fn read_mapped(&self, mapped: &maps::Mapped, range: ByteRange) -> Result<Read, StoreError> {
         let size = mapped.size();
         let (start, len) = part(range, size);
         self.budget.check(len)?;
@@ -478,21 +487,21 @@ pub(crate) async fn hop<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {
     match Handle::try_current() {
-        Ok(runtime) => joined(runtime.spawn_blocking(work).await, op),
+        Ok(runtime) => propagate_panic(runtime.spawn_blocking(work).await, op),
         Err(_) => Ok(work()),
     }
 }
 
-/// What a blocking thread returned; its panic, if it had one, goes on here.
-fn joined<T>(result: Result<T, tokio::task::JoinError>, op: Op) -> Result<T, StoreError> {
+/// Returns the result of a blocking thread, and resumes its panic on this thread.
+fn propagate_panic<T>(result: Result<T, tokio::task::JoinError>, op: Op) -> Result<T, StoreError> {
     result.map_err(|error| match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => stopped(op),
+        Err(_) => runtime_stopped_error(op),
     })
 }
 
-/// The runtime dropped the work before it was done.
-fn stopped(op: Op) -> StoreError {
+/// The error for work that the runtime dropped before it was done.
+fn runtime_stopped_error(op: Op) -> StoreError {
     let expected = Expected::Rule("one that runs until the answer is there");
     StoreError::refused(Class::Cancelled, op, "runtime", expected, "shutting down")
 }

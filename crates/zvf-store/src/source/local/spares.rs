@@ -11,11 +11,11 @@ use zvf_format::num::saturating_usize;
 #[derive(Debug)]
 pub(super) struct BufferPool {
     max_bytes: usize, // of all of them
-    kept: Mutex<Kept>,
+    free: Mutex<FreeBuffers>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct FreeBuffers {
     buffers: Vec<Vec<u8>>, // in the order they came back
     bytes: usize,          // of all of them
 }
@@ -35,7 +35,7 @@ impl Default for BufferPool {
 impl BufferPool {
     /// A pool that keeps no more than `max_bytes`, and no more than is useful.
     pub(super) fn new(max_bytes: u64) -> Self {
-        Self { max_bytes: saturating_usize(max_bytes).min(MAX_SPARE_BYTES), kept: Mutex::default() }
+        Self { max_bytes: saturating_usize(max_bytes).min(MAX_SPARE_BYTES), free: Mutex::default() }
     }
 
     /// A buffer of `wanted` bytes, with whatever was in it, or with zeros; `None` for sizes that are not pooled.
@@ -43,12 +43,12 @@ impl BufferPool {
         if !(MIN_POOLED_BYTES..=MAX_POOLED_BYTES.min(self.max_bytes)).contains(&wanted) {
             return None;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |buffer: &Vec<u8>| (wanted..=wanted + wanted / 4).contains(&buffer.len());
-        let bytes = match kept.buffers.iter().rposition(fits) {
+        let bytes = match free.buffers.iter().rposition(fits) {
             Some(found) => {
-                let bytes = kept.buffers.swap_remove(found);
-                kept.bytes -= bytes.len();
+                let bytes = free.buffers.swap_remove(found);
+                free.bytes -= bytes.len();
                 bytes
             }
             None => vec![0; wanted.next_multiple_of(SIZE_CLASS_BYTES)],
@@ -79,11 +79,11 @@ impl AsRef<[u8]> for Spare {
 impl Drop for Spare {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        let mut kept = self.home.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let more = kept.bytes + bytes.len();
+        let mut free = self.home.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = free.bytes + bytes.len();
         if more <= self.home.max_bytes {
-            kept.bytes = more;
-            kept.buffers.push(bytes);
+            free.bytes = more;
+            free.buffers.push(bytes);
         }
     }
 }
@@ -125,7 +125,7 @@ mod tests {
         let small = Arc::new(BufferPool::new(100_000));
         assert!(small.take(100_001).is_none());
         drop([60_000, 60_000].map(|len| small.take(len).unwrap()));
-        assert_eq!(small.kept.lock().unwrap().buffers.len(), 1);
+        assert_eq!(small.free.lock().unwrap().buffers.len(), 1);
     }
 
     #[test]
@@ -133,9 +133,9 @@ mod tests {
         let spares = Arc::new(BufferPool::default());
         let many: Vec<Spare> = (0..6).map(|_| spares.take(MAX_POOLED_BYTES).unwrap()).collect();
         drop(many);
-        let kept = spares.kept.lock().unwrap();
+        let free = spares.free.lock().unwrap();
         assert_eq!(
-            (kept.buffers.len(), kept.bytes),
+            (free.buffers.len(), free.bytes),
             (MAX_SPARE_BYTES / MAX_POOLED_BYTES, MAX_SPARE_BYTES)
         );
     }

@@ -102,15 +102,15 @@ impl HttpService for SharedClient {
     }
 }
 
-/// A client that is at hand, with the time when it was made.
-struct Known {
+/// A client of the pool, with the time when it was made.
+struct PooledClient {
     terms: Terms,
     client: HttpClient,
     made: Instant,
 }
 
-/// The clients at hand, those used last at the end.
-struct Clients(Vec<Known>);
+/// The pool of clients, in the order of their last use.
+struct Clients(Vec<PooledClient>);
 
 static CLIENTS: Mutex<Clients> = Mutex::new(Clients(Vec::new()));
 
@@ -126,28 +126,28 @@ fn get_client(options: &ClientOptions, terms: &Terms) -> object_store::Result<Ht
 
 impl Clients {
     fn find(&mut self, terms: &Terms, now: Instant) -> Option<HttpClient> {
-        self.0.retain(|known| now.duration_since(known.made) < MAX_AGE);
-        let at = self.0.iter().position(|known| known.terms == *terms)?;
-        let known = self.0.remove(at);
-        let client = known.client.clone();
-        self.0.push(known);
+        self.0.retain(|pooled| now.duration_since(pooled.made) < MAX_AGE);
+        let at = self.0.iter().position(|pooled| pooled.terms == *terms)?;
+        let pooled = self.0.remove(at);
+        let client = pooled.client.clone();
+        self.0.push(pooled);
         Some(client)
     }
 
     /// Keeps `client` for others, unless one was made meanwhile: that one then.
     fn keep(&mut self, terms: &Terms, client: HttpClient, now: Instant) -> HttpClient {
-        if let Some(known) = self.find(terms, now) {
-            return known;
+        if let Some(pooled) = self.find(terms, now) {
+            return pooled;
         }
         if self.0.len() >= MAX_CLIENTS {
             self.0.remove(0);
         }
-        self.0.push(Known { terms: terms.clone(), client: client.clone(), made: now });
+        self.0.push(PooledClient { terms: terms.clone(), client: client.clone(), made: now });
         client
     }
 }
 
-/// Clients at hand at most; handles keep theirs as long as they live.
+/// Limit of the pool; handles keep their clients as long as they live.
 const MAX_CLIENTS: usize = 16;
 /// How long a client is given to new handles: certificates and proxies of the system change now and then.
 const MAX_AGE: Duration = Duration::from_secs(600);

@@ -19,14 +19,14 @@ fn server(replies: Vec<String>) -> (String, mpsc::Receiver<String>) {
             let (mut stream, _) = listener.accept().unwrap();
             let lines = BufReader::new(stream.try_clone().unwrap()).lines();
             let lines = lines.map(Result::unwrap).take_while(|line| !line.is_empty());
-            let told = |line: &String| {
+            let is_reported = |line: &String| {
                 let line = line.to_ascii_lowercase();
                 ["get ", "head ", "range:", "if-match:"].iter().any(|name| line.starts_with(name))
             };
-            let mut told: Vec<String> = lines.filter(told).collect();
-            told.sort_unstable(); // the request line is in capitals and stays first
-            let told = told.iter().map(|line| line.trim_end_matches(" HTTP/1.1"));
-            send.send(told.map(|line| [line, ";"].concat()).collect()).unwrap();
+            let mut reported: Vec<String> = lines.filter(is_reported).collect();
+            reported.sort_unstable(); // the request line is in capitals and stays first
+            let reported = reported.iter().map(|line| line.trim_end_matches(" HTTP/1.1"));
+            send.send(reported.map(|line| [line, ";"].concat()).collect()).unwrap();
             stream.write_all(reply.as_bytes()).unwrap();
         }
     });

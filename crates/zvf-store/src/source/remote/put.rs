@@ -158,13 +158,13 @@ impl Remote {
     async fn create_once(&self, key: &Key, bytes: &Bytes) -> Result<Created, StoreError> {
         let parts = std::slice::from_ref(bytes);
         if self.read(key).await?.is_some() {
-            return Err(taken());
+            return Err(store_exists_error());
         }
         let mut tries = Tries::new(&self.0, Op::Publish, key, None);
         let mut open = false; // whether an earlier try may have arrived
         loop {
             let miss = match self.0.send(key, parts, PutMode::Create, &tries).await {
-                Ok(()) => return Ok(self.guarded(key, parts, &mut tries).await),
+                Ok(()) => return Ok(self.check_create_guard(key, parts, &mut tries).await),
                 Err(miss) if miss.class() == Some(Class::Unsupported) => break,
                 Err(miss) => miss,
             };
@@ -175,7 +175,7 @@ impl Remote {
             open |= !there;
             match self.read(key).await {
                 Ok(Some(found)) if open && found == *bytes => return Ok(Created::Guarded),
-                Ok(Some(_)) => return Err(taken()),
+                Ok(Some(_)) => return Err(store_exists_error()),
                 Ok(None) => {}
                 Err(_unreadable) => return Err(StoreError::unknown(miss.judge(Op::Publish).0)),
             }
@@ -185,7 +185,7 @@ impl Remote {
             again.map_err(|error| if open { StoreError::unknown(error) } else { error })?;
         }
         if self.read(key).await?.is_some() {
-            return Err(taken());
+            return Err(store_exists_error());
         }
         self.put(key, parts).await.map(|()| Created::Looked)
     }
@@ -193,12 +193,12 @@ impl Remote {
     /// Whether the store refuses to create what is there, the same bytes.
     pub(crate) async fn probe(&self, key: &Key, bytes: &Bytes) -> Created {
         let mut tries = Tries::new(&self.0, Op::Write, key, None);
-        self.guarded(key, std::slice::from_ref(bytes), &mut tries).await
+        self.check_create_guard(key, std::slice::from_ref(bytes), &mut tries).await
     }
 
-    /// Whether the store saw to it that an object was created and not replaced: it refuses to create the
-    /// same again. One that takes the condition and ignores it does not, and no harm is done by the same bytes.
-    async fn guarded(&self, key: &Key, parts: &[Bytes], tries: &mut Tries) -> Created {
+    /// Checks whether the store honours create-only writes: one that does refuses to create the same object again. For
+    /// one that ignores the condition, writing the same bytes again does no harm.
+    async fn check_create_guard(&self, key: &Key, parts: &[Bytes], tries: &mut Tries) -> Created {
         loop {
             match self.0.send(key, parts, PutMode::Create, tries).await {
                 Ok(()) => return Created::Looked,
@@ -313,7 +313,7 @@ impl Miss {
     }
 }
 
-fn taken() -> StoreError {
+fn store_exists_error() -> StoreError {
     let expected = Expected::Rule("none yet");
     StoreError::refused(Class::AlreadyExists, Op::Publish, "store", expected, "another one")
 }

@@ -125,7 +125,7 @@ async fn each_fault_ends_in_the_right_bytes_or_a_typed_error() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_stays_broken_is_given_up() {
     use Fault::*;
-    for (timeouts, fault, message, requests, least, most) in [
+    for (timeouts, fault, message, requests, min_secs, max_secs) in [
         (Timeouts::INTERACTIVE, Status(503), "Unavailable in a, the store answered 503", 4, 0, 1),
         (Timeouts::INTERACTIVE, Status(429), "Throttled in a, the store answered 429", 4, 0, 1),
         (Timeouts::INTERACTIVE, Status(408), "Timeout in a, the store answered 408", 4, 0, 1),
@@ -152,7 +152,7 @@ async fn a_store_that_stays_broken_is_given_up() {
         let (text, took) = (error.to_string(), start.elapsed().as_secs());
         assert!(text.starts_with(message), "{fault:?}: {text}");
         assert_eq!(store.asked().len(), requests, "{timeouts:?} {fault:?}");
-        assert!((least..=most).contains(&took), "{timeouts:?} {fault:?}: {took} s");
+        assert!((min_secs..=max_secs).contains(&took), "{timeouts:?} {fault:?}: {took} s");
         assert_eq!(error.retryable(), error.class() != Class::FileChanged, "{fault:?}");
         let sent_again = u64::try_from(requests - 1).unwrap();
         assert_eq!(remote.stats().retries, sent_again, "{fault:?}");
@@ -187,21 +187,22 @@ async fn a_batch_is_given_up_when_nothing_arrives_for_as_long_as_one_request_may
 async fn slow_requests_are_reported_every_five_seconds() {
     let store = stored().await;
     store.always(Some(Fault::StalledBody(4)));
-    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let list = Arc::clone(&told);
+    let messages = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let list = Arc::clone(&messages);
     let hook = crate::RetryHook::new(move |retrying: &crate::Retrying| {
         list.lock().unwrap().push(retrying.to_string());
     });
     let options = OpenOptions { on_retry: Some(hook), ..OpenOptions::default() };
     one(&remote(&store, &options), Get::object(key("a"))).await.unwrap_err();
-    assert_eq!(*told.lock().unwrap(), ["a was asked for 1 time in 10 s (Timeout): trying again"]);
+    let expected = ["a was asked for 1 time in 10 s (Timeout): trying again"];
+    assert_eq!(*messages.lock().unwrap(), expected);
 
     // What is answered soon is not worth a word.
-    told.lock().unwrap().clear();
+    messages.lock().unwrap().clear();
     let store = stored().await;
     store.plan(0, Fault::Status(503));
     one(&remote(&store, &options), Get::object(key("a"))).await.unwrap();
-    assert!(told.lock().unwrap().is_empty());
+    assert!(messages.lock().unwrap().is_empty());
 }
 
 #[test]
@@ -329,7 +330,7 @@ async fn requests_wait_for_their_turn() {
         gets.push(Get::object(key(&i.to_string())));
     }
     store.always(Some(Fault::Delay(Duration::from_millis(50))));
-    for (requests_in_flight, most) in [(1, 1), (3, 3), (64, 40)] {
+    for (requests_in_flight, max_in_flight) in [(1, 1), (3, 3), (64, 40)] {
         store.forget();
         let options = OpenOptions { requests_in_flight, ..OpenOptions::default() };
         let remote = remote(&store, &options);
@@ -337,7 +338,7 @@ async fn requests_wait_for_their_turn() {
         for (i, answer) in answers.into_iter().enumerate() {
             assert_eq!(answer.unwrap().unwrap().bytes, vec![i as u8; 1000]);
         }
-        assert_eq!(store.most_in_flight(), most);
+        assert_eq!(store.most_in_flight(), max_in_flight);
     }
 }
 

@@ -111,12 +111,12 @@ fn rows_without_a_cell_are_lints() {
 }
 
 /// Coordinates and row count.
-type Given<'c> = (&'c [i64], u64);
+type CellSpan<'c> = (&'c [i64], u64);
 
 #[test]
 fn only_tables_in_order_are_written() {
     #[rustfmt::skip]
-    let table: [(usize, &[Given<'_>], &str); 5] = [
+    let table: [(usize, &[CellSpan<'_>], &str); 5] = [
         (1, &[(&[1, 2], 1)], "InvalidArgument in pack, coordinates at byte 0: expected 1, found 2"),
         (0, &[(&[], 1)], "InvalidArgument in pack, coordinates at byte 0: expected 1, found 0"),
         (1, &[(&[1], 1), (&[1], 1)], "NotMonotonic in pack, coordinates at byte 24: expected coordinates after those before, found others"),

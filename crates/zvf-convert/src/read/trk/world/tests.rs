@@ -1,4 +1,4 @@
-//! Orientations, against values that nibabel gives where it is right.
+//! Tests of orientations against values of nibabel, where those are right.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn header(order: &str, matrix: Option<[[f32; 4]; 3]>, size: [f32; 3], dim: [i16;
 }
 
 #[test]
-fn points_get_to_where_they_are() {
+fn converts_points_to_the_world() {
     let twice = [[2.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 2.0, 0.0]];
     let mirrored = [[-2.0, 0.0, 0.0, 90.0], [0.0, 2.0, 0.0, -126.0], [0.0, 0.0, 2.0, -72.0]];
     let sheared = [[1.9, 0.3, 0.0, 5.0], [-0.3, 2.9, 0.2, 6.0], [0.1, -0.2, 1.0, 7.0]];
@@ -66,11 +66,11 @@ fn strong_columns_choose_their_axis_first() {
         [1.98, -1.032, -0.665, -64.321],
         [-0.347, -1.042, 1.62, -12.82],
     ];
-    assert_eq!(axes(oblique), Some([(1, true), (0, false), (2, true)]));
+    assert_eq!(closest_axes(oblique), Some([(1, true), (0, false), (2, true)]));
 }
 
 #[test]
-fn a_flat_matrix_is_none() {
+fn refuses_a_flat_matrix() {
     for matrix in [
         [[0.0; 4]; 3],
         [[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]],
