@@ -32,7 +32,7 @@ pub(crate) enum End {
     /// A vertex of level 0.
     Vertex(Vid),
     /// A row of another level, or one whose new number is known.
-    At(Chunk, u64),
+    Row(Chunk, u64),
     /// A row that was removed.
     Removed,
 }
