@@ -5,7 +5,7 @@
 //! levels      three coarser ones
 //! validate    with everything that is usual
 //! boxes       a thousand, each with about a thousand vertices; objects: a thousand
-//! stream      all vertices into one file, beside `cat` of the cells
+//! stream      all vertices into one file, beside `cat` of the cells into one
 //! pictures    the coarsest level, the finest that fits a screen, a small box of level 0
 //! SQL         five statements on points and two on streamlines: in one process, on one executor and on three
 //! ```
@@ -31,7 +31,6 @@ use anyhow::{Context as _, ensure};
 use zvf_model::ObjectId;
 use zvf_query::{Columns, Query};
 
-use crate::discard::{discard, remove_discarded};
 use crate::limit;
 use crate::page::{Page, Part};
 use crate::parts::made::{boxes, open, text, within};
@@ -96,7 +95,6 @@ pub(crate) fn run(bench: &Bench, extent: Extent, file: Option<&Path>) -> anyhow:
             trial.end()?;
         }
     }
-    remove_discarded()?;
     println!("{}", page.tables_of(&PART));
     let Some(file) = file else { return Ok(()) };
     page.table(PART.name, pictures.concat());
@@ -119,8 +117,9 @@ impl<'a> Trial<'a> {
         Self { page, data, vertices, folder, store }
     }
 
+    /// Removes the store at once: set aside, it would take the room of the next one, and it has few files.
     fn end(self) -> anyhow::Result<()> {
-        discard(&self.store)
+        Ok(fs::remove_dir_all(&self.store)?)
     }
 
     /// From a file to a validated store with levels.
@@ -221,16 +220,13 @@ impl<'a> Trial<'a> {
             self.measured(zvf()?, &["query", &store, "-o", &out])?;
         fs::remove_file(all)?;
         let cells = limit::files(&self.store.join("0"))?;
-        let begun = Instant::now();
-        // A command line has no room for all names.
-        for names in cells.chunks(NAMES_AT_ONCE) {
-            let status = Command::new("cat").args(names).stdout(Stdio::null()).status()?;
-            ensure!(status.success(), "cat: {status}");
-        }
-        let cat = Turn::from_seconds(begun.elapsed().as_secs_f64());
+        let copy = self.folder.join("cells");
+        let (file, read) = (cat(&cells, Some(&copy))?, cat(&cells, None)?);
+        fs::remove_file(copy)?;
         let sides = vec![
             side("zvf", Role::Zvf, Ok(turn_of(seconds, &stats))),
-            side("cat of the cells", Role::Limit, Ok(cat)),
+            side("cat of the cells into a file", Role::Limit, Ok(file)),
+            side("cat of the cells, only read", Role::Variant, Ok(read)),
         ];
         self.add("all vertices to npy", sides);
         Ok(())
@@ -270,6 +266,25 @@ impl<'a> Trial<'a> {
         self.page.grown(&row, &work, amount);
         self.page.row(row);
     }
+}
+
+/// Concatenates files, into a file that is synced as `zvf` does it, or into nothing.
+fn cat(files: &[PathBuf], target: Option<&Path>) -> anyhow::Result<Turn> {
+    let target = target.map(fs::File::create).transpose()?;
+    let begun = Instant::now();
+    // A command line has no room for all names.
+    for names in files.chunks(NAMES_AT_ONCE) {
+        let output = match &target {
+            Some(file) => Stdio::from(file.try_clone()?),
+            None => Stdio::null(),
+        };
+        let status = Command::new("cat").args(names).stdout(output).status()?;
+        ensure!(status.success(), "cat: {status}");
+    }
+    if let Some(file) = target {
+        file.sync_all()?;
+    }
+    Ok(Turn::from_seconds(begun.elapsed().as_secs_f64()))
 }
 
 fn side(name: &str, role: Role, result: Result<Turn, String>) -> Side {

@@ -2,7 +2,11 @@
 //!
 //! Ids need not ascend, whatever the attributes say: the table is made from the ids themselves. Where
 //! they do ascend, they are their own index; otherwise rows are kept in the order of their ids beside
-//! them. Ids that are too many for memory are looked for in one pass over the column.
+//! them.
+//!
+//! Ids that are too many for memory are read once. Where they ascend strictly, what is kept is the first id and row of each
+//! run of consecutive ids, or, where those are too many, the first id of each block of rows: a search then reads one block.
+//! Where they do not, each search is a pass over the column.
 
 use std::collections::BTreeMap;
 
@@ -96,6 +100,102 @@ impl IdTable {
     }
 }
 
+/// An index of ids that ascend strictly, smaller than the ids.
+#[derive(Debug)]
+pub(super) enum SparseIndex {
+    /// The first row and id of each run of consecutive ids.
+    Runs(Vec<(u64, i64)>),
+    /// The first id of each [`BLOCK_ROWS`] rows.
+    Blocks(Vec<i64>),
+}
+
+impl SparseIndex {
+    /// Reads a column of `slots` ids once; `None` where they do not ascend strictly. Runs take at most `max_bytes`.
+    pub(super) async fn read(
+        column: &DenseArray,
+        slots: u64,
+        max_bytes: u64,
+    ) -> Result<Option<Self>, ModelError> {
+        let max_runs = saturating_usize(max_bytes / to_u64(size_of::<(u64, i64)>()));
+        let (mut runs, mut blocks) = (Vec::new(), Vec::new());
+        let (mut last, mut start) = (None, 0);
+        while start < slots {
+            let end = start.saturating_add(BATCH).min(slots); // the last batch ends with the column
+            let bytes = column.rows(start..end).await?;
+            for (row, id) in (start..).zip(i64s_from_le(&bytes)) {
+                if last.is_some_and(|last| last >= id) {
+                    return Ok(None);
+                }
+                let is_next = last.is_some_and(|last| id - 1 == last); // above `last`, so not the least
+                if !is_next && runs.len() <= max_runs {
+                    runs.push((row, id));
+                }
+                if row % BLOCK_ROWS == 0 {
+                    blocks.push(id);
+                }
+                last = Some(id);
+            }
+            start = end;
+        }
+        let few = runs.len() <= max_runs;
+        Ok(Some(if few { Self::Runs(runs) } else { Self::Blocks(blocks) }))
+    }
+
+    /// Finds the rows of `ids` in the column that was read, which has `slots` rows.
+    pub(super) async fn find(
+        &self,
+        column: &DenseArray,
+        slots: u64,
+        ids: &[ObjectId],
+    ) -> Result<Vec<FoundRow>, ModelError> {
+        let firsts = match self {
+            Self::Runs(runs) => {
+                let find = |id: &ObjectId| Ok(find_in_runs(runs, slots, id.0));
+                return Ok(ids.iter().map(find).collect());
+            }
+            Self::Blocks(firsts) => firsts,
+        };
+        let block = |id: &ObjectId| firsts.partition_point(|first| *first <= id.0).checked_sub(1);
+        let mut by_block: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (place, id) in ids.iter().enumerate() {
+            if let Some(block) = block(id) {
+                by_block.entry(block).or_default().push(place);
+            }
+        }
+        let mut found = vec![Ok(None); ids.len()];
+        for (block, places) in by_block {
+            let start = to_u64(block) * BLOCK_ROWS;
+            let bytes = column.rows(start..(start + BLOCK_ROWS).min(slots)).await?;
+            let numbers: Vec<i64> = i64s_from_le(&bytes).collect();
+            for place in places {
+                let row = numbers.binary_search(&ids[place].0).ok();
+                found[place] = Ok(row.map(|row| start + to_u64(row)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The ids of `rows`, where they follow from what is kept.
+    pub(super) fn ids(&self, rows: &[u64]) -> Option<Vec<ObjectId>> {
+        let Self::Runs(runs) = self else { return None };
+        let id = |row: &u64| {
+            let at = runs.partition_point(|(first, _)| first <= row).checked_sub(1)?;
+            let (first, id) = runs[at];
+            id.checked_add_unsigned(row - first).map(ObjectId)
+        };
+        rows.iter().map(id).collect()
+    }
+}
+
+/// The row of an id, by the first row and id of each run of consecutive ids in `slots` rows.
+fn find_in_runs(runs: &[(u64, i64)], slots: u64, id: i64) -> Option<u64> {
+    let at = runs.partition_point(|(_, first)| *first <= id).checked_sub(1)?;
+    let (start, first) = runs[at];
+    let end = runs.get(at + 1).map_or(slots, |(row, _)| *row);
+    let row = start.checked_add(id.abs_diff(first))?;
+    (row < end).then_some(row)
+}
+
 /// The rows of `ids` in a column of `slots`, by reading all of it.
 pub(super) async fn search(
     column: &DenseArray,
@@ -123,6 +223,8 @@ pub(super) async fn search(
 
 /// Ids read at a time.
 const BATCH: u64 = 1 << 20;
+/// Rows of a block of a sparse index: a search reads so many ids.
+const BLOCK_ROWS: u64 = 1 << 14;
 
 #[cfg(test)]
 mod tests {
@@ -148,5 +250,22 @@ mod tests {
             let found: Vec<i64> = table.duplicates().iter().map(|id| id.0).collect();
             assert_eq!(found, twice);
         }
+    }
+
+    #[test]
+    fn runs_of_consecutive_ids_find_their_rows() {
+        let runs = [(0, -2), (3, 5), (4, i64::MAX - 1)]; // -2, -1, 0, 5, MAX - 1, MAX
+        #[rustfmt::skip]
+        let table = [
+            (-3, None), (-2, Some(0)), (0, Some(2)), (1, None), (4, None), (5, Some(3)), (6, None),
+            (i64::MAX - 1, Some(4)), (i64::MAX, Some(5)), (i64::MIN, None),
+        ];
+        for (id, row) in table {
+            assert_eq!(find_in_runs(&runs, 6, id), row, "{id}");
+        }
+        assert_eq!(find_in_runs(&[], 0, 0), None);
+        let index = SparseIndex::Runs(runs.to_vec());
+        let ids = [-2, -1, 0, 5, i64::MAX - 1, i64::MAX].map(ObjectId);
+        assert_eq!(index.ids(&[0, 1, 2, 3, 4, 5]), Some(ids.to_vec()));
     }
 }

@@ -37,7 +37,7 @@ pub use manifest::ObjectManifest;
 pub(crate) use manifest::chunk_key;
 
 use crate::{ModelError, ObjectId};
-use ids::IdTable;
+use ids::{IdTable, SparseIndex};
 
 /// The objects of a level; cheap to clone.
 ///
@@ -81,8 +81,12 @@ enum Form {
 enum Ids {
     /// The id is the row.
     Row,
-    /// Or stands in a column. No table where it would be too large.
-    Column { ids: DenseArray, table: OnceCell<Option<IdTable>> },
+    /// Or stands in a column. No table where it would be too large, and no sparse index where ids do not ascend.
+    Column {
+        ids: DenseArray,
+        table: OnceCell<Option<IdTable>>,
+        sparse: OnceCell<Option<SparseIndex>>,
+    },
 }
 
 impl ObjectIndex {
@@ -125,9 +129,14 @@ impl ObjectIndex {
         self.check_rows(rows)?;
         match &self.inner.ids {
             Ids::Row => rows.iter().map(|row| self.as_id(*row)).collect(),
-            Ids::Column { ids, table } => {
+            Ids::Column { ids, table, sparse } => {
                 if let Some(Some(table)) = table.get() {
                     return Ok(rows.iter().filter_map(|row| table.id(*row)).collect());
+                }
+                if let Some(Some(sparse)) = sparse.get()
+                    && let Some(ids) = sparse.ids(rows)
+                {
+                    return Ok(ids);
                 }
                 let bytes = ids.take(rows).await?;
                 Ok(i64s_from_le(&bytes).map(ObjectId).collect())
@@ -150,7 +159,10 @@ impl ObjectIndex {
             }
             Ids::Column { ids: column, .. } => match self.table().await? {
                 Some(table) => ids.iter().map(|id| table.find(*id)).collect(),
-                None => ids::search(column, self.slots(), ids).await?,
+                None => match self.sparse_index().await? {
+                    Some(index) => index.find(column, self.slots(), ids).await?,
+                    None => ids::search(column, self.slots(), ids).await?,
+                },
             },
         };
         let rows = found.into_iter().zip(ids).map(|(found, id)| {
@@ -176,6 +188,7 @@ impl ObjectIndex {
         }
         match self.table().await? {
             Some(table) => Ok(table.duplicates()),
+            None if self.sparse_index().await?.is_some() => Ok(Vec::new()), // they ascend strictly
             None => {
                 let (what, expected) =
                     ("bytes of all ids", Expected::AtMost(self.inner.cap.into()));
@@ -259,7 +272,7 @@ impl ObjectIndex {
 
     /// The ids by value, made once; `None` where they are too many.
     async fn table(&self) -> Result<Option<&IdTable>, ModelError> {
-        let Ids::Column { ids, table } = &self.inner.ids else { return Ok(None) };
+        let Ids::Column { ids, table, .. } = &self.inner.ids else { return Ok(None) };
         let table = table.get_or_try_init(|| async {
             if self.slots().saturating_mul(IdTable::BYTES) > self.inner.cap {
                 return Ok(None);
@@ -268,6 +281,13 @@ impl ObjectIndex {
             Ok::<_, ModelError>(IdTable::new(bytes))
         });
         Ok(table.await?.as_ref())
+    }
+
+    /// The sparse index of ids that are too many for a table, made once; `None` where they do not ascend.
+    async fn sparse_index(&self) -> Result<Option<&SparseIndex>, ModelError> {
+        let Ids::Column { ids, sparse, .. } = &self.inner.ids else { return Ok(None) };
+        let read = || SparseIndex::read(ids, self.slots(), self.inner.cap);
+        Ok(sparse.get_or_try_init(read).await?.as_ref())
     }
 
     fn as_id(&self, row: u64) -> Result<ObjectId, ModelError> {

@@ -50,7 +50,7 @@ impl ObjectIndex {
                 let ids = level.node().dense(OBJECT_IDS).await?;
                 let ids = ids.ok_or_else(|| missing(&path, "object_ids"))?;
                 dense::check_shape(&ids, &[Some(slots)])?;
-                Ids::Column { ids, table: OnceCell::new() }
+                Ids::Column { ids, table: OnceCell::new(), sparse: OnceCell::new() }
             }
         };
         // Whoever goes through all objects takes time by their number, which nothing stored bears out.
