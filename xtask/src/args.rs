@@ -57,7 +57,7 @@ impl Args {
     }
 
     /// Returns all remaining arguments.
-    pub(crate) fn rest(self) -> impl Iterator<Item = OsString> {
+    pub(crate) fn into_words(self) -> impl Iterator<Item = OsString> {
         self.words.into_iter()
     }
 
@@ -81,7 +81,7 @@ mod tests {
         assert!(args.flag("--check") && !args.flag("--check"));
         assert_eq!(args.number("--seconds").unwrap(), Some(9));
         assert_eq!(args.number("--seconds").unwrap(), None);
-        assert_eq!(args.rest().collect::<Vec<_>>(), ["frag", "-x"]);
+        assert_eq!(args.into_words().collect::<Vec<_>>(), ["frag", "-x"]);
     }
 
     #[test]

@@ -29,14 +29,14 @@ struct Step {
 }
 
 fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    let names: Vec<_> = args.rest().collect();
-    let wanted = |step: &Step| names.is_empty() || names.iter().any(|name| name == step.name);
+    let names: Vec<_> = args.into_words().collect();
+    let is_selected = |step: &Step| names.is_empty() || names.iter().any(|name| name == step.name);
     if let Some(name) = names.iter().find(|name| STEPS.iter().all(|step| *name != step.name)) {
         bail!("no step {}: `cargo xtask ci --help`", name.display());
     }
     let mut times = Vec::new();
     let mut verdict = Ok(());
-    for step in STEPS.iter().filter(|step| wanted(step)) {
+    for step in STEPS.iter().filter(|step| is_selected(step)) {
         say(&format!("\n== {}", step.name));
         let start = Instant::now();
         verdict = (step.run)(house);
@@ -45,7 +45,7 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
             break;
         }
     }
-    summary(&times, STEPS.iter().filter(|step| wanted(step)));
+    summary(&times, STEPS.iter().filter(|step| is_selected(step)));
     verdict
 }
 

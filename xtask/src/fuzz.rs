@@ -24,7 +24,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let targets = targets(house)?;
     let mut chosen = Vec::new();
     let mut options = Vec::new();
-    for word in args.rest().map(|word| word.to_string_lossy().into_owned()) {
+    for word in args.into_words().map(|word| word.to_string_lossy().into_owned()) {
         if word.starts_with('-') {
             options.push(word);
         } else {

@@ -91,7 +91,7 @@ impl Program {
 
     /// Adds the remaining arguments of the command.
     pub(crate) fn forward(mut self, args: crate::args::Args) -> Self {
-        self.0.args(args.rest());
+        self.0.args(args.into_words());
         self
     }
 
@@ -114,17 +114,17 @@ impl Program {
         self.0.stdout(Stdio::piped());
         let mut child =
             self.0.spawn().with_context(|| format!("could not start {}", self.name()))?;
-        let mut kept = Vec::new();
+        let mut lines = Vec::new();
         for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
             let line = line?;
             writeln!(io::stdout(), "{line}")?;
             if keep(&line) {
-                kept.push(line);
+                lines.push(line);
             }
         }
         let status = child.wait()?;
         ensure!(status.success(), "{} failed: {status}", self.name());
-        Ok(kept)
+        Ok(lines)
     }
 
     /// Runs it, and ends it after `limit`.

@@ -18,7 +18,7 @@ The crates are compiled with the locks and atomics of the checker; what they dep
 };
 
 fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    let words: Vec<_> = args.rest().collect();
+    let words: Vec<_> = args.into_words().collect();
     for package in PACKAGES {
         let built = house
             .cargo(&["rustc", "-p", package, "--lib", "--profile", "test"])

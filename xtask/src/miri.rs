@@ -33,7 +33,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if unsafe_only {
         return args.end();
     }
-    let words: Vec<_> = args.rest().collect();
+    let words: Vec<_> = args.into_words().collect();
     for target in [None, Some("s390x-unknown-linux-gnu")] {
         let mut miri = house.nightly("", &["miri", "test", "--lib"]).args(&PACKAGES);
         miri = miri.args(&["--all-features"]);

@@ -43,24 +43,25 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 
 /// Returns the published crates, each after its dependencies; by name where the order is free.
 fn order(members: &[Member]) -> anyhow::Result<Vec<&str>> {
-    let mut left: Vec<&Member> = members.iter().filter(|member| member.published).collect();
-    let mut order = Vec::with_capacity(left.len());
-    while !left.is_empty() {
+    let mut unordered: Vec<&Member> = members.iter().filter(|member| member.published).collect();
+    let mut order = Vec::with_capacity(unordered.len());
+    while !unordered.is_empty() {
         let waits = |member: &Member| {
             let needed = member.dependencies.iter().chain(&member.dev_dependencies);
             let needed = needed.filter(|entry| !entry.line.contains("path = ")); // left out of packages
             needed
                 .map(|entry| &entry.name)
-                .any(|name| *name != member.name && left.iter().any(|other| other.name == *name))
+                .filter(|name| **name != member.name)
+                .any(|name| unordered.iter().any(|other| other.name == *name))
         };
         let (waiting, ready): (Vec<&Member>, Vec<&Member>) =
-            left.iter().copied().partition(|member| waits(member));
+            unordered.iter().copied().partition(|member| waits(member));
         if ready.is_empty() {
             let names: Vec<&str> = waiting.iter().map(|member| member.name.as_str()).collect();
             bail!("none of these can be published first: {}", names.join(", "));
         }
         order.extend(ready.iter().map(|member| member.name.as_str()));
-        left = waiting;
+        unordered = waiting;
     }
     Ok(order)
 }

@@ -156,7 +156,7 @@ fn files_in(folder: &Path, ending: &str) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|own| own == ending) {
+        if path.extension().is_some_and(|found| found == ending) {
             found.push(path.display().to_string());
         }
     }
@@ -169,15 +169,15 @@ fn files_in(folder: &Path, ending: &str) -> anyhow::Result<Vec<String>> {
 pub(crate) fn environment(house: &House, name: &str, tools: &[&str]) -> anyhow::Result<PathBuf> {
     let folder = house.target().join(name);
     let (python, ready) = (folder.join("bin/python"), folder.join("ready"));
-    let wanted = tools.join("\n");
-    if std::fs::read_to_string(&ready).ok().is_none_or(|found| found != wanted) {
+    let requirements = tools.join("\n");
+    if std::fs::read_to_string(&ready).ok().is_none_or(|found| found != requirements) {
         if !python.exists() {
             let folder = folder.display().to_string();
             house.program("python3").args(&["-m", "venv", &folder]).run()?;
         }
         let install = ["-m", "pip", "install", "--quiet"];
         house.program(&python).args(&install).args(tools).run()?;
-        std::fs::write(&ready, wanted)?;
+        std::fs::write(&ready, requirements)?;
     }
     Ok(python)
 }
@@ -259,7 +259,7 @@ fn newest(folder: &str, ending: &str) -> anyhow::Result<PathBuf> {
     let mut found: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|own| own == ending) {
+        if path.extension().is_some_and(|found| found == ending) {
             found.push((path.metadata()?.modified()?, path));
         }
     }

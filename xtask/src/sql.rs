@@ -21,7 +21,7 @@ use crate::python::environment;
 
 /// Runs all steps.
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    let named: Vec<PathBuf> = args.rest().map(PathBuf::from).collect();
+    let stores: Vec<PathBuf> = args.into_words().map(PathBuf::from).collect();
     let packages = packages();
     let strict = ["--lib", "--bins", "--all-features", "--", "-D", "warnings"];
     house.cargo(&["clippy"]).args(&packages).args(&strict).run()?;
@@ -35,7 +35,7 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     fs::create_dir_all(&folder)?;
     let demo = folder.join("demo");
     house.program(programs.join("zvf")).args(&["demo", "--quiet"]).args(&[&demo]).run()?;
-    let stores = std::iter::once(&demo).chain(&named);
+    let stores = std::iter::once(&demo).chain(&stores);
     house.program(programs.join("examples/agreement")).args(&stores.collect::<Vec<_>>()).run()?;
     duckdb(house, &programs, &demo)?;
     run_sql_pages(house)

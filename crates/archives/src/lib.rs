@@ -49,7 +49,12 @@ pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
 
 /// Returns the files of the store `first`, with level 0 of the store `other` added as geometry of `kind`: in a group of
 /// the level that has the form of a level. Its objects, if any, get ids from `first_id` on.
-pub fn with_beside(first: &str, kind: &str, other: &str, first_id: i64) -> Vec<(String, Vec<u8>)> {
+pub fn files_with_extra_kind(
+    first: &str,
+    kind: &str,
+    other: &str,
+    first_id: i64,
+) -> Vec<(String, Vec<u8>)> {
     let (mut all, mut other) = (files(first), files(other));
     let document = |files: &[(String, Vec<u8>)], path: &str| -> Value {
         let (_, bytes) = files.iter().find(|(name, _)| name == path).unwrap();
@@ -171,14 +176,17 @@ pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Returns the files of an archive below a folder, by their relative path.
-fn read_below(archive: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<(String, Vec<u8>)>> {
+fn read_below(
+    archive: &Path,
+    is_selected: impl Fn(&str) -> bool,
+) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut archive = tar::Archive::new(zstd::Decoder::new(File::open(archive)?)?);
     let mut files = Vec::new();
     for entry in archive.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.to_string_lossy().into_owned();
         let Some((folder, path)) = path.split_once('/') else { continue };
-        if wanted(folder) && entry.header().entry_type().is_file() {
+        if is_selected(folder) && entry.header().entry_type().is_file() {
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes)?;
             files.push((path.to_owned(), bytes));
@@ -191,11 +199,11 @@ fn read_below(archive: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<(
 /// are slow at those. The environment may name another place.
 pub fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
-    let made = match env::var_os("TMPDIR") {
+    let dir = match env::var_os("TMPDIR") {
         None if memory.is_dir() => TempDir::new_in(memory).or_else(|_| TempDir::new()),
         _ => TempDir::new(),
     };
-    made.unwrap()
+    dir.unwrap()
 }
 
 /// A store in a temporary directory, with its siblings.
@@ -209,15 +217,15 @@ impl Unpacked {
     /// Unpacks the archived store `id`.
     pub fn new(id: &str) -> Self {
         let name = id.rsplit('/').next().unwrap_or(id);
-        Self::named(name, &files(id))
+        Self::with_name(name, &files(id))
     }
 
     /// Writes a store of these files.
     pub fn from_files(files: &[(String, Vec<u8>)]) -> Self {
-        Self::named("store", files)
+        Self::with_name("store", files)
     }
 
-    fn named(name: &str, files: &[(String, Vec<u8>)]) -> Self {
+    fn with_name(name: &str, files: &[(String, Vec<u8>)]) -> Self {
         let dir = scratch();
         let path = dir.path().join(format!("{name}.zarrvectors"));
         write(&path, files);
@@ -244,7 +252,7 @@ pub async fn open(path: &Path) -> Store {
 /// than most tests.
 ///
 /// The folder is named after the contents of the archive, and is renamed when it is complete.
-pub fn kept(folder: &Path, id: &str) -> PathBuf {
+pub fn unpack_cached(folder: &Path, id: &str) -> PathBuf {
     let archive = fs::read(self::folder().join(format!("{id}.tar.zst"))).unwrap();
     let name = id.replace('/', "-");
     let path = folder.join(format!("{name}-{:016x}", digest(&archive)));

@@ -43,11 +43,11 @@ impl S3 {
     /// When it cannot listen.
     pub fn start() -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let own = Self { address: listener.local_addr()?, objects: Arc::default() };
-        let server = own.clone();
+        let server = Self { address: listener.local_addr()?, objects: Arc::default() };
+        let shared = server.clone();
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let server = server.clone();
+                let server = shared.clone();
                 thread::spawn(move || {
                     // An answer of two small writes would wait for an acknowledgement.
                     let _ = stream.set_nodelay(true);
@@ -61,7 +61,7 @@ impl S3 {
                 });
             }
         });
-        Ok(own)
+        Ok(server)
     }
 
     /// Returns the storage options of a client: names and values; upper-case names are those of the environment.
@@ -147,7 +147,7 @@ impl Objects {
         }
         let Some(from) = request.header("x-amz-copy-source") else {
             let version = self.put(key, request.body.clone());
-            return Reply::new("200 OK").with("ETag", &tag(version));
+            return Reply::new("200 OK").with_header("ETag", &tag(version));
         };
         let from = decode(from.trim_start_matches('/'));
         let object = from.strip_prefix("bucket/").and_then(|from| self.by_key.get(from)).cloned();
@@ -168,9 +168,12 @@ impl Objects {
             return Reply::error("412 Precondition Failed", "PreconditionFailed");
         }
         if request.header("if-none-match").is_some_and(|known| known == found) {
-            return Reply::new("304 Not Modified").with("ETag", &found);
+            return Reply::new("304 Not Modified").with_header("ETag", &found);
         }
-        let reply = |status| Reply::new(status).with("ETag", &found).with("Last-Modified", CHANGED);
+        let reply = |status| {
+            let reply = Reply::new(status).with_header("ETag", &found);
+            reply.with_header("Last-Modified", CHANGED)
+        };
         let Some(range) = request.header("range").and_then(|range| range.strip_prefix("bytes="))
         else {
             return reply("200 OK").with_body(object.bytes.clone());
@@ -180,7 +183,7 @@ impl Objects {
         };
         let range = format!("bytes {start}-{}/{total}", end - 1); // not empty
         let body = object.bytes[start..end].to_vec();
-        reply("206 Partial Content").with("Content-Range", &range).with_body(body)
+        reply("206 Partial Content").with_header("Content-Range", &range).with_body(body)
     }
 
     /// Removes the objects in an XML body.
@@ -284,7 +287,7 @@ impl Reply {
         Self::new(status).with_body(format!("<Error><Code>{code}</Code></Error>").into_bytes())
     }
 
-    fn with(self, name: &str, value: &str) -> Self {
+    fn with_header(self, name: &str, value: &str) -> Self {
         Self { head: format!("{}{name}: {value}\r\n", self.head), ..self }
     }
 

@@ -58,8 +58,8 @@ impl<'a> Contender<'a> {
         Self { run, ..self }
     }
 
-    /// Has it do the work once.
-    pub(crate) fn once(self) -> anyhow::Result<Turn> {
+    /// Runs the work once.
+    pub(crate) fn run_once(self) -> anyhow::Result<Turn> {
         match self.run {
             Ok(mut run) => run(),
             Err(why) => anyhow::bail!("{}: {why}", self.name),
@@ -104,7 +104,7 @@ pub(crate) fn contest_for(
 ) -> anyhow::Result<Row> {
     let work = work.into();
     if bench.own.is_some() {
-        return Err(alone(&work, contenders)?.into());
+        return Err(measure_memory(&work, contenders)?.into());
     }
     let mut firsts = Vec::new();
     for contender in &mut contenders {
@@ -126,7 +126,8 @@ pub(crate) fn contest_for(
         }
         for ((contender, first), turns) in contenders.iter_mut().zip(&firsts).zip(&mut turns) {
             if let (Ok(run), Ok(_)) = (&mut contender.run, first) {
-                let turn = watched(run).with_context(|| format!("{work}: {}", contender.name))?;
+                let turn = measure_turn(run);
+                let turn = turn.with_context(|| format!("{work}: {}", contender.name))?;
                 turns.push(turn);
             }
         }
@@ -169,9 +170,9 @@ fn side_to_profile(bench: &Bench, row: &Row) -> Option<usize> {
     }
 }
 
-/// One turn, with the time of processors that this process and its children took for it: of what the turn took as a
-/// whole the same share as of the work, which may be done several times in one turn.
-fn watched(run: &mut Run<'_>) -> anyhow::Result<Turn> {
+/// Runs one turn and measures the processor time of this process and its children. A turn may repeat the work: the share of
+/// the measured work in the turn's time is also its share of the processor time.
+fn measure_turn(run: &mut Run<'_>) -> anyhow::Result<Turn> {
     let (before, begun) = (processor(std::process::id()), Instant::now());
     let mut turn = run()?;
     if turn.cost.processor.is_none()
@@ -194,8 +195,8 @@ fn settled(first: Turn, turns: &[Turn]) -> Turn {
     Turn { seconds, count: first.count, cost: Cost { memory, processor, ..last.cost } }
 }
 
-/// Does our side of the work once, and says what this process held at most, all included.
-fn alone(work: &str, contenders: Vec<Contender<'_>>) -> anyhow::Result<Held> {
+/// Runs our side of the work once; returns the peak memory of this process.
+fn measure_memory(work: &str, contenders: Vec<Contender<'_>>) -> anyhow::Result<Held> {
     let ours = contenders.into_iter().find(|contender| contender.role == Role::Zvf);
     let mut run = ours.and_then(|ours| ours.run.ok()).with_context(|| format!("{work}: no zvf"))?;
     run()?;

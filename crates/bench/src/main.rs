@@ -209,7 +209,7 @@ fn profile(bench: &Bench, arguments: &Arguments) -> anyhow::Result<()> {
         return validate::profile(bench);
     }
     let mut ours = Ours::new(&stores);
-    for work in work::all(bench.scale).into_iter().filter(|work| bench.wants(work.name)) {
+    for work in work::list_work(bench.scale).into_iter().filter(|work| bench.wants(work.name)) {
         ours.warm(&work)?;
         let times: Result<Vec<f64>, _> = (0..bench.turns).map(|_| ours.run(&work)).collect();
         let times = times?;

@@ -51,7 +51,7 @@ impl Ours {
         for query in &queries {
             count += block_on(reader.run(query))?.batch.len() as u64;
         }
-        Ok((count, Cost::between(&before, &store.io_stats())))
+        Ok((count, Cost::from_stats(&before, &store.io_stats())))
     }
 
     /// The seconds that the work takes. Where questions may use what earlier ones read, cells that were

@@ -44,8 +44,8 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// What a handle of ours asked for from one moment to another.
-    pub(crate) const fn between(before: &IoStats, after: &IoStats) -> Self {
+    /// Returns the requests and bytes of a handle between two readings of its statistics.
+    pub(crate) const fn from_stats(before: &IoStats, after: &IoStats) -> Self {
         let requests = Some(after.requests.saturating_sub(before.requests));
         let bytes = Some(after.bytes_read.saturating_sub(before.bytes_read));
         Self { requests, bytes, memory: None, processor: None }

@@ -88,5 +88,5 @@ pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
 fn ours(path: &Path) -> anyhow::Result<(Report, Cost)> {
     let store = block_on(Store::open(crate::parts::made::text(path)?, OpenOptions::default()))?;
     let report = block_on(validate(&store, &Options::default(), &Observer::default()))?;
-    Ok((report, Cost::between(&Default::default(), &store.io_stats())))
+    Ok((report, Cost::from_stats(&Default::default(), &store.io_stats())))
 }

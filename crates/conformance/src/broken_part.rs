@@ -33,7 +33,7 @@ pub(crate) fn run(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     for fault in corpus::faults(folder, only)? {
-        tally.add(one(&fault, runtime)?)?;
+        tally.add(check_fault(&fault, runtime)?)?;
     }
     Ok(())
 }
@@ -47,7 +47,7 @@ enum Outcome {
     NotDone,
 }
 
-fn one(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
+fn check_fault(fault: &Fault, runtime: &Runtime) -> anyhow::Result<Report> {
     let mut report = Report::new(format!("broken/{}", fault.id));
     let unpacked = Unpacked::from_files(&corpus::read(&fault.archive)?);
     let before = HEAP.current_usage();

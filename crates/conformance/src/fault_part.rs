@@ -41,8 +41,8 @@ pub(crate) fn run(
 /// Tests each operation with each fault, or every `every`th of these pairs, on all cores.
 fn sweep(id: &str, files: &[(String, Vec<u8>)], every: NonZeroUsize) -> Report {
     let mut report = Report::new(format!("faults/{id}"));
-    let (expected, operations) = match one(files, None) {
-        (Some(Ok(lines)), asked) => (lines, asked.len()),
+    let (expected, operations) = match read_with_fault(files, None) {
+        (Some(Ok(lines)), operations) => (lines, operations.len()),
         (Some(Err(error)), _) => {
             report.fail("sound", error);
             return report;
@@ -89,11 +89,11 @@ fn compare(
     fault: &Fault,
 ) {
     let what = format!("{nth} {fault:?}");
-    let (found, asked) = one(files, Some((nth, fault.clone())));
+    let (found, operations) = read_with_fault(files, Some((nth, fault.clone())));
     match found {
         Some(Ok(lines)) if lines != expected => {
             let absent = *fault == Fault::Missing;
-            let known = if absent { without(files, asked.get(nth)) } else { Vec::new() };
+            let known = if absent { facts_without(files, operations.get(nth)) } else { Vec::new() };
             let right =
                 absent && lines.iter().all(|line| expected.contains(line) || known.contains(line));
             report.holds(&what, right, format!("a wrong answer: {}", differing(&lines, expected)));
@@ -105,14 +105,14 @@ fn compare(
 
 /// Returns the facts of a store that really lacks `path` and everything below it. Some objects are optional, and a
 /// missing chunk of an array holds fill values: a backend that returns "not found" gives just that answer.
-fn without(files: &[(String, Vec<u8>)], path: Option<&String>) -> Vec<String> {
+fn facts_without(files: &[(String, Vec<u8>)], path: Option<&String>) -> Vec<String> {
     let Some(path) = path else { return Vec::new() };
     let is_below = |name: &str| {
         name.strip_prefix(path.as_str())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let rest: Vec<_> = files.iter().filter(|(name, _)| !is_below(name)).cloned().collect();
-    one(&rest, None).0.and_then(Result::ok).unwrap_or_default()
+    read_with_fault(&rest, None).0.and_then(Result::ok).unwrap_or_default()
 }
 
 /// Returns the first line that only one of two answers has.
@@ -127,7 +127,7 @@ fn differing(found: &[String], expected: &[String]) -> String {
 }
 
 /// Reads everything with one fault; `None` when that never ends. Also returns the operations of the backend.
-fn one(
+fn read_with_fault(
     files: &[(String, Vec<u8>)],
     fault: Option<(usize, Fault)>,
 ) -> (Option<Result<Vec<String>, Refusal>>, Vec<String>) {
@@ -147,7 +147,7 @@ fn one(
             everything(&store).await
         };
         let found = tokio::time::timeout(MAX_TIME, read).await.ok();
-        (found, backend.asked().into_iter().map(|asked| asked.path).collect())
+        (found, backend.requests().into_iter().map(|request| request.path).collect())
     })
 }
 

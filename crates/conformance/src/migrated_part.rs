@@ -30,7 +30,7 @@ pub(crate) fn run(
     for golden in corpus::goldens(folder, only)? {
         let unpacked = Unpacked::from_files(&corpus::read(&golden.archive)?);
         let mut report = Report::new(format!("migrated/{}", golden.id));
-        if let Err(error) = runtime.block_on(one(&mut report, golden, &unpacked)) {
+        if let Err(error) = runtime.block_on(check_migration(&mut report, golden, &unpacked)) {
             report.fail("migrate", format!("{error:#}"));
         }
         tally.add(report)?;
@@ -38,7 +38,11 @@ pub(crate) fn run(
     Ok(())
 }
 
-async fn one(report: &mut Report, golden: Golden, old: &Unpacked) -> anyhow::Result<()> {
+async fn check_migration(
+    report: &mut Report,
+    golden: Golden,
+    old: &Unpacked,
+) -> anyhow::Result<()> {
     let old = Store::open(&old.path().to_string_lossy(), OpenOptions::default()).await?;
     if old.family() == LayoutFamily::C {
         return Ok(());
@@ -50,7 +54,7 @@ async fn one(report: &mut Report, golden: Golden, old: &Unpacked) -> anyhow::Res
     Plan::build(&old).await?.apply(&Migration::default(), build, |_| ()).await?;
     let new = Store::open(&address, OpenOptions::default()).await?;
     let expected = changed(golden.expected.clone(), &old);
-    golden_part::all(report, &Golden { expected, ..golden }, &new, true).await;
+    golden_part::check_facts(report, &Golden { expected, ..golden }, &new, true).await;
     let (options, observer) = (Options::default(), Observer::default());
     let found = validate_at(&address, OpenOptions::default(), &options, &observer).await?;
     let found: Vec<String> = found.findings.iter().map(ToString::to_string).collect();
@@ -62,21 +66,21 @@ async fn one(report: &mut Report, golden: Golden, old: &Unpacked) -> anyhow::Res
 fn changed(mut expected: Value, old: &Store) -> Value {
     let reference = &mut expected["reference"];
     reference["root"]["zv_version"] = json!("0.9.2");
-    without(reference, &["cross_chunk_cells"]);
+    remove_facts(reference, &["cross_chunk_cells"]);
     let chains = old.root().zarr_vectors.links_convention().as_str() == "implicit_sequential";
     for level in reference["levels"].as_object_mut().into_iter().flat_map(|map| map.values_mut()) {
         for (name, facts) in level.as_object_mut().into_iter().flatten() {
             match name.as_str() {
-                "objects" => without(facts, &["layout"]),
+                "objects" => remove_facts(facts, &["layout"]),
                 // The stored value of absent rows differs; their absence is a fact of its own.
                 "object_attributes" => for_each_fact(facts, |_, facts| {
                     if facts["absent_rows"].as_array().is_some_and(|rows| !rows.is_empty()) {
-                        without(facts, &["sha256", "head"]);
+                        remove_facts(facts, &["sha256", "head"]);
                     }
                 }),
                 "links" => {
                     if chains {
-                        without(facts, &["0"]);
+                        remove_facts(facts, &["0"]);
                     }
                     for_each_fact(facts, laid_out);
                 }
@@ -89,15 +93,15 @@ fn changed(mut expected: Value, old: &Store) -> Value {
 
 /// Removes the place and the order of the records of a family: as sets they are equal.
 fn laid_out(delta: &str, facts: &mut Value) {
-    without(facts, &["policy", "offset_arrays", "offsets", "num_physical_records"]);
-    for_each_fact(facts, |_, facts| without(facts, &["sha256", "list"]));
+    remove_facts(facts, &["policy", "offset_arrays", "offsets", "num_physical_records"]);
+    for_each_fact(facts, |_, facts| remove_facts(facts, &["sha256", "list"]));
     if delta != "0" {
         // The new layout does not distinguish links within one chunk.
-        without(facts, &["intra", "cross"]);
+        remove_facts(facts, &["intra", "cross"]);
     }
 }
 
-fn without(facts: &mut Value, names: &[&str]) {
+fn remove_facts(facts: &mut Value, names: &[&str]) {
     if let Some(facts) = facts.as_object_mut() {
         names.iter().for_each(|name| drop(facts.remove(*name)));
     }

@@ -31,7 +31,7 @@ impl Cube {
     }
 
     /// Returns the part of the segment from `a` to `b` that is inside, as parameters; `None` when it is empty.
-    pub(crate) fn cut(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+    pub(crate) fn clip(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         let (mut from, mut to) = (0.0_f64, 1.0_f64);
         for axis in 0..a.len() {
             let (start, step) = (a[axis], b[axis] - a[axis]);
@@ -51,13 +51,13 @@ impl Cube {
     /// Returns whether a chain of points has one inside; a single point is a chain.
     pub(crate) fn meets_chain(&self, points: &[Vec<f64>]) -> bool {
         points.iter().any(|point| self.contains(point))
-            || points.windows(2).any(|pair| self.cut(&pair[0], &pair[1]).is_some())
+            || points.windows(2).any(|pair| self.clip(&pair[0], &pair[1]).is_some())
     }
 
     /// Returns the length of a chain inside.
     pub(crate) fn length_inside(&self, points: &[Vec<f64>]) -> f64 {
         let part = |pair: &[Vec<f64>]| {
-            let (from, to) = self.cut(&pair[0], &pair[1]).unwrap_or_default();
+            let (from, to) = self.clip(&pair[0], &pair[1]).unwrap_or_default();
             (to - from) * distance(&pair[0], &pair[1])
         };
         points.windows(2).map(part).sum()
@@ -66,7 +66,7 @@ impl Cube {
     /// Returns whether an edge, or a flat face, has a point inside.
     pub(crate) fn meets_element(&self, corners: &[Vec<f64>]) -> bool {
         match corners {
-            [a, b] => self.cut(a, b).is_some(),
+            [a, b] => self.clip(a, b).is_some(),
             // A face with more corners is a fan of triangles.
             [first, rest @ ..] => rest.windows(2).any(|pair| {
                 self.meets_triangle(&[first.clone(), pair[0].clone(), pair[1].clone()])
@@ -118,9 +118,9 @@ mod tests {
     #[test]
     fn cuts_what_it_should() {
         let unit = Cube { low: vec![0.0; 3], high: vec![1.0; 3] };
-        assert_eq!(unit.cut(&[-1.0, 0.5, 0.5], &[3.0, 0.5, 0.5]), Some((0.25, 0.5)));
-        assert_eq!(unit.cut(&[-1.0, 1.5, 0.5], &[3.0, 1.5, 0.5]), None);
-        assert_eq!(unit.cut(&[1.0, 1.0, 1.0], &[2.0, 2.0, 2.0]), Some((0.0, 0.0)));
+        assert_eq!(unit.clip(&[-1.0, 0.5, 0.5], &[3.0, 0.5, 0.5]), Some((0.25, 0.5)));
+        assert_eq!(unit.clip(&[-1.0, 1.5, 0.5], &[3.0, 1.5, 0.5]), None);
+        assert_eq!(unit.clip(&[1.0, 1.0, 1.0], &[2.0, 2.0, 2.0]), Some((0.0, 0.0)));
         let through = [vec![-9.0, 0.5, 0.5], vec![9.0, -9.0, 0.5], vec![9.0, 9.0, 0.5]];
         assert!(unit.meets_element(&through), "a face around the box, no corner or side near it");
         let outside = [vec![2.0, 0.0, 0.5], vec![0.0, 2.5, 0.5], vec![2.0, 2.0, 0.5]];

@@ -29,14 +29,14 @@ pub(crate) fn run(
         for far in [false, true] {
             let how = if far { "packed, by ranges" } else { "packed" };
             let mut report = Report::new(format!("{} {how}", golden.id));
-            runtime.block_on(one(&mut report, &golden, unpacked.path(), far));
+            runtime.block_on(check_pack(&mut report, &golden, unpacked.path(), far));
             tally.add(report)?;
         }
     }
     Ok(())
 }
 
-async fn one(report: &mut Report, golden: &Golden, path: &Path, far: bool) {
+async fn check_pack(report: &mut Report, golden: &Golden, path: &Path, far: bool) {
     let store = Store::open(&path.to_string_lossy(), OpenOptions::default()).await;
     let Some(store) = report.keep("open", store) else { return };
     let level = if far { Compression::Zstd(3) } else { Compression::None };
@@ -45,7 +45,7 @@ async fn one(report: &mut Report, golden: &Golden, path: &Path, far: bool) {
     let Some((packed, _)) = report.keep("pack", packed) else { return };
     let opened = open(packed.into_inner(), far).await;
     if let Some(store) = report.keep("open packed", opened) {
-        golden_part::all(report, golden, &store, true).await;
+        golden_part::check_facts(report, golden, &store, true).await;
     }
 }
 

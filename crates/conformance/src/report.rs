@@ -26,7 +26,7 @@ impl Report {
     }
 
     /// Compares one fact.
-    pub(crate) fn same(&mut self, what: &str, expected: &Value, found: impl Into<Value>) {
+    pub(crate) fn compare(&mut self, what: &str, expected: &Value, found: impl Into<Value>) {
         let found = found.into();
         if agree(expected, &found) {
             self.passed += 1;
@@ -36,14 +36,14 @@ impl Report {
     }
 
     /// Compares one fact whose computation may fail.
-    pub(crate) fn same_result<T: Into<Value>, E: Display>(
+    pub(crate) fn compare_result<T: Into<Value>, E: Display>(
         &mut self,
         what: &str,
         expected: &Value,
         found: Result<T, E>,
     ) {
         match found {
-            Ok(found) => self.same(what, expected, found),
+            Ok(found) => self.compare(what, expected, found),
             Err(error) => self.fail(what, format!("expected {}, found {error}", brief(expected))),
         }
     }
@@ -115,9 +115,9 @@ mod tests {
     #[test]
     fn numbers_agree_by_worth_and_lines_are_short() {
         let mut report = Report::new("s");
-        report.same("a", &json!([1, 2.0]), json!([1.0, 2]));
-        report.same("b", &json!("inf"), json!(1));
-        report.same("c", &json!("x".repeat(500)), json!(null));
+        report.compare("a", &json!([1, 2.0]), json!([1.0, 2]));
+        report.compare("b", &json!("inf"), json!(1));
+        report.compare("c", &json!("x".repeat(500)), json!(null));
         assert_eq!(report.passed, 1);
         assert_eq!(report.failures[0], "s/b: expected \"inf\", found 1");
         assert!(report.failures[1].len() < 200);

@@ -51,8 +51,8 @@ pub(crate) fn run(
         if only.is_some_and(|only| !suite.contains(only)) {
             continue;
         }
-        let wanted = format!("{package}=={version}");
-        let packages = [&[wanted.as_str(), "pytest"], extras].concat();
+        let requirement = format!("{package}=={version}");
+        let packages = [&[requirement.as_str(), "pytest"], extras].concat();
         let python = peers::python(&format!("suite-{suite}"), &packages)?;
         let folder = archives::scratch();
         let script = &mut Command::new(python);
@@ -149,14 +149,14 @@ async fn read(compared: &mut Vec<Compared>, store: &Store, facts: &Value) -> Res
     let answer = reader.run(&all).await?;
     let points: Vec<Vec<f64>> =
         (0..answer.batch.len()).map(|row| contents::point(answer.batch.positions(), row)).collect();
-    let mut same = |fact, theirs: &Value, found: Value| {
+    let mut compare = |fact, theirs: &Value, found: Value| {
         let differs = !theirs.is_null() && *theirs != found;
         compared.push((fact, differs.then(|| format!("they have {theirs}, we have {found}"))));
     };
-    same("vertices", &facts["vertices"], points.len().into());
-    same("positions", &facts["positions"], digest(points.clone()).into());
+    compare("vertices", &facts["vertices"], points.len().into());
+    compare("positions", &facts["positions"], digest(points.clone()).into());
     if let Some(elements) = answer.batch.elements() {
-        same("elements", &facts["elements"], elements.len().into());
+        compare("elements", &facts["elements"], elements.len().into());
     }
     if let Some(index) = level.objects().await? {
         let ids = index.ids(0..index.slots()).await?;
@@ -169,7 +169,7 @@ async fn read(compared: &mut Vec<Compared>, store: &Store, facts: &Value) -> Res
         let found = reader.run(&boxed).await?.batch.len();
         let cube = Cube { low: low.clone(), high: middle };
         let inside = points.iter().filter(|point| cube.contains(point)).count();
-        same("box", &inside.into(), found.into());
+        compare("box", &inside.into(), found.into());
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(
         let unpacked =
             Unpacked::from_files(&corpus::read(&folder.join(format!("{name}.tar.zst")))?);
         let mut report = Report::new(format!("suites/{name}"));
-        if let Err(error) = runtime.block_on(one(&mut report, expected, unpacked.path())) {
+        if let Err(error) = runtime.block_on(check_store(&mut report, expected, unpacked.path())) {
             report.fail("open", format!("{error:#}"));
         }
         tally.add(report)?;
@@ -53,13 +53,13 @@ pub(crate) fn run(
     Ok(())
 }
 
-async fn one(report: &mut Report, expected: &Value, path: &Path) -> anyhow::Result<()> {
+async fn check_store(report: &mut Report, expected: &Value, path: &Path) -> anyhow::Result<()> {
     let store = Store::open(&path.to_string_lossy(), OpenOptions::default()).await?;
     levels(report, "", &expected["levels"], &store).await?;
     let found = validate(&store, &Options::default(), &Observer::default()).await?;
     let errors = found.findings.iter().filter(|finding| finding.severity == Severity::Error);
     let rules: BTreeSet<&str> = errors.map(|finding| finding.rule.id).collect();
-    report.same("errors", &expected["errors"], json!(rules));
+    report.compare("errors", &expected["errors"], json!(rules));
     if store.family() == LayoutFamily::C {
         return Ok(());
     }
@@ -101,7 +101,7 @@ async fn levels(
             let facts = facts(&level, reader.run(&query).await).await?;
             for (name, value) in expected.as_object().into_iter().flatten() {
                 if !value.is_object() {
-                    report.same(
+                    report.compare(
                         &format!("{prefix}{number}/{way}/{name}"),
                         value,
                         facts[name].clone(),

@@ -30,11 +30,11 @@ pub(crate) fn tet(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    for wanted in list(&json(folder, "manifest.json")?, "files") {
-        let name = wanted["file"].as_str().unwrap_or_default();
+    for expected in list(&json(folder, "manifest.json")?, "files") {
+        let name = expected["file"].as_str().unwrap_or_default();
         let mut report = Report::new(name.to_owned());
         let path = folder.join(name);
-        runtime.block_on(sound_tet(&mut report, &path, wanted));
+        runtime.block_on(sound_tet(&mut report, &path, expected));
         tally.add(report)?;
     }
     for case in list(&json(folder, "reject.json")?, "cases") {
@@ -56,10 +56,10 @@ pub(crate) fn caterva(
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
     let manifest = json(folder, "manifest.json")?;
-    for wanted in list(&manifest, "arrays") {
-        let mut report = Report::new(wanted["name"].as_str().unwrap_or_default().to_owned());
-        let path = folder.join(wanted["path"].as_str().unwrap_or_default());
-        runtime.block_on(sound_array(&mut report, &path, wanted));
+    for expected in list(&manifest, "arrays") {
+        let mut report = Report::new(expected["name"].as_str().unwrap_or_default().to_owned());
+        let path = folder.join(expected["path"].as_str().unwrap_or_default());
+        runtime.block_on(sound_array(&mut report, &path, expected));
         tally.add(report)?;
     }
     for case in list(&manifest, "reject") {
@@ -74,7 +74,7 @@ pub(crate) fn caterva(
     Ok(())
 }
 
-async fn sound_tet(report: &mut Report, path: &Path, wanted: &Value) {
+async fn sound_tet(report: &mut Report, path: &Path, expected: &Value) {
     let Some(bytes) = report.keep("read", fs::read(path)) else { return };
     let opened = [
         TensorFile::of_bytes(bytes.into()),
@@ -82,38 +82,38 @@ async fn sound_tet(report: &mut Report, path: &Path, wanted: &Value) {
     ];
     for file in opened {
         let Some(file) = report.keep("open", file) else { continue };
-        let datasets: Vec<_> = list(wanted, "datasets").collect();
-        report.same("datasets", &datasets.len().into(), file.tensors().len());
-        for (tensor, wanted) in file.tensors().zip(datasets) {
-            sound_tensor(report, &tensor, wanted).await;
+        let datasets: Vec<_> = list(expected, "datasets").collect();
+        report.compare("datasets", &datasets.len().into(), file.tensors().len());
+        for (tensor, expected) in file.tensors().zip(datasets) {
+            sound_tensor(report, &tensor, expected).await;
         }
         if let Some(faults) = report.keep("verify", file.verify(true, &memory()).await) {
             let faults = faults.iter().filter(|fault| fault.weight == Weight::Error).count();
-            report.same("faults", &0.into(), faults);
+            report.compare("faults", &0.into(), faults);
         }
     }
 }
 
-async fn sound_tensor(report: &mut Report, tensor: &Tensor<'_>, wanted: &Value) {
-    report.same("name", &wanted["name"], tensor.name());
-    report.same("shape", &wanted["shape"], tensor.shape().to_vec());
-    report.same("chunks", &wanted["chunk_shape"], tensor.chunk_shape().to_vec());
+async fn sound_tensor(report: &mut Report, tensor: &Tensor<'_>, expected: &Value) {
+    report.compare("name", &expected["name"], tensor.name());
+    report.compare("shape", &expected["shape"], tensor.shape().to_vec());
+    report.compare("chunks", &expected["chunk_shape"], tensor.chunk_shape().to_vec());
     let element = tensor.element().map(|element| element.name());
-    report.same("dtype", &wanted["dtype"], element);
+    report.compare("dtype", &expected["dtype"], element);
     let all = tensor.slice(&Slice::all(), &memory()).await;
     if let Some(all) = report.keep("all", all) {
-        report.same("digest", &wanted["sha256"], digest(all.bytes()));
+        report.compare("digest", &expected["sha256"], digest(all.bytes()));
     }
-    for slice in list(wanted, "slices") {
+    for slice in list(expected, "slices") {
         let cuts = Slice::new(list(slice, "selection").map(cut).collect());
         let Some(part) = report.keep("slice", tensor.slice(&cuts, &memory()).await) else {
             continue;
         };
-        report.same("slice", &slice["sha256"], digest(part.bytes()));
+        report.compare("slice", &slice["sha256"], digest(part.bytes()));
         let Some(touched) = report.keep("touched", tensor.touched(&cuts)) else { continue };
         // A long list is given by its ends.
         if list(slice, "chunks").count() > 0 && list(slice, "chunks").all(Value::is_array) {
-            report.same("touched", &slice["chunks"], touched);
+            report.compare("touched", &slice["chunks"], touched);
         }
     }
 }
@@ -148,39 +148,39 @@ async fn broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
         if let Some(all) = report.keep("all", tensor.slice(&Slice::all(), &memory()).await) {
             let values = all.values::<f32>().unwrap_or_default();
             let found: f64 = values.iter().copied().map(f64::from).sum();
-            report.same("sum", &sum.into(), found);
+            report.compare("sum", &sum.into(), found);
         }
     }
 }
 
-async fn sound_array(report: &mut Report, path: &Path, wanted: &Value) {
+async fn sound_array(report: &mut Report, path: &Path, expected: &Value) {
     let mut opened = vec![BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await];
     if let Ok(bytes) = fs::read(path) {
         opened.push(BlockArray::of_file(RangedFile::from_bytes(bytes.into())).await);
     }
     for array in opened {
         let Some(array) = report.keep("open", array) else { continue };
-        let fields = &wanted["fields"];
-        report.same("shape", &fields["shape"], array.shape().to_vec());
-        report.same("chunks", &fields["chunkshape"], array.chunk_shape().to_vec());
-        report.same("blocks", &fields["blockshape"], array.block_shape().to_vec());
-        report.same("dtype", &fields["dtype"], array.dtype());
+        let fields = &expected["fields"];
+        report.compare("shape", &fields["shape"], array.shape().to_vec());
+        report.compare("chunks", &fields["chunkshape"], array.chunk_shape().to_vec());
+        report.compare("blocks", &fields["blockshape"], array.block_shape().to_vec());
+        report.compare("dtype", &fields["dtype"], array.dtype());
         let all = array.slice(&Slice::all(), &memory()).await;
         if let Some(all) = report.keep("all", all) {
-            report.same("digest", &wanted["full"]["sha256"], digest(all.bytes()));
+            report.compare("digest", &expected["full"]["sha256"], digest(all.bytes()));
         }
-        for cut in list(wanted, "slices") {
+        for cut in list(expected, "slices") {
             let slice = match numbers(&cut["start"]) {
                 none if none.is_empty() => Slice::all(),
                 start => Slice::from_bounds(&start, &numbers(&cut["stop"])),
             };
             let part = array.slice(&slice, &memory()).await;
             if let Some(part) = report.keep("slice", part) {
-                report.same("slice", &cut["sha256"], digest(part.bytes()));
+                report.compare("slice", &cut["sha256"], digest(part.bytes()));
             }
             if let Some((chunks, blocks)) = report.keep("touched", array.touched(&slice)) {
-                report.same("chunks touched", &cut["chunks_touched"], chunks);
-                report.same("blocks touched", &cut["blocks_touched"], blocks);
+                report.compare("chunks touched", &cut["chunks_touched"], chunks);
+                report.compare("blocks touched", &cut["blocks_touched"], blocks);
             }
         }
     }

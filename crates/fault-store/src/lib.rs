@@ -81,7 +81,7 @@ impl Fault {
 
 /// A recorded operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct Request {
     /// `get`, `head`, `list`, `children`, or another operation of the trait.
     pub what: &'static str,
     /// The object or prefix.
@@ -106,7 +106,7 @@ pub struct Asked {
 /// let path = Path::from("a/b");
 /// assert!(store.get(&path).await.is_err());
 /// assert_eq!(store.get(&path).await.unwrap().bytes().await.unwrap(), "hello");
-/// assert_eq!(store.asked().len(), 2);
+/// assert_eq!(store.requests().len(), 2);
 /// # }
 /// ```
 #[derive(Debug, Default)]
@@ -120,12 +120,12 @@ struct State {
     begun: Option<Instant>,
     /// The time of each put; objects put again are listed again.
     puts: Vec<(Path, Instant)>,
-    asked: Vec<Asked>,
+    requests: Vec<Request>,
     planned: BTreeMap<usize, Fault>,
     always: Option<Fault>,
     is_blind: bool,
     in_flight: usize,
-    most_in_flight: usize,
+    max_in_flight: usize,
     denied_deletes: usize,
     /// Deletes without an answer.
     unanswered: Vec<(Path, Fault)>,
@@ -142,9 +142,9 @@ impl State {
         path: &Path,
         options: Option<&GetOptions>,
     ) -> Option<Fault> {
-        let nth = self.asked.len();
+        let nth = self.requests.len();
         let range = options.and_then(|options| options.range.as_ref());
-        self.asked.push(Asked {
+        self.requests.push(Request {
             what,
             path: path.to_string(),
             range: range.map(GetRange::to_string),
@@ -153,7 +153,7 @@ impl State {
         self.planned.remove(&nth).or_else(|| self.always.clone())
     }
 
-    fn put(&mut self, path: &Path) {
+    fn record_put(&mut self, path: &Path) {
         let now = Instant::now();
         self.begun.get_or_insert(now);
         self.puts.push((path.clone(), now));
@@ -161,7 +161,7 @@ impl State {
 
     /// Returns the time from the first put to the last one of `path`.
     fn age_at_put(&self, path: &Path) -> Duration {
-        let put = self.puts.iter().rev().find(|(one, _)| one == path);
+        let put = self.puts.iter().rev().find(|(other, _)| other == path);
         match (self.begun, put) {
             (Some(begun), Some((_, put))) => put.saturating_duration_since(begun),
             _ => Duration::ZERO,
@@ -186,13 +186,13 @@ impl FaultStore {
         let path = Path::parse(path).unwrap_or_default();
         let put = self.inner.put(&path, payload).await;
         assert!(put.is_ok(), "{put:?}");
-        self.state().put(&path);
+        self.state().record_put(&path);
     }
 
     /// Plans a fault for the `nth` operation from now on.
     pub fn plan(&self, nth: usize, fault: Fault) {
         let mut state = self.state();
-        let at = state.asked.len().saturating_add(nth);
+        let at = state.requests.len().saturating_add(nth);
         state.planned.insert(at, fault);
     }
 
@@ -208,8 +208,8 @@ impl FaultStore {
 
     /// Returns the operations so far, in order.
     #[must_use]
-    pub fn asked(&self) -> Vec<Asked> {
-        self.state().asked.clone()
+    pub fn requests(&self) -> Vec<Request> {
+        self.state().requests.clone()
     }
 
     /// Returns the number of deletes that were answered "not found" and not done.
@@ -221,15 +221,15 @@ impl FaultStore {
     /// Forgets operations and planned faults.
     pub fn forget(&self) {
         let mut state = self.state();
-        state.asked.clear();
+        state.requests.clear();
         state.planned.clear();
-        state.most_in_flight = 0;
+        state.max_in_flight = 0;
     }
 
     /// Returns the largest number of concurrent gets, until their bodies begin.
     #[must_use]
-    pub fn most_in_flight(&self) -> usize {
-        self.state().most_in_flight
+    pub fn max_in_flight(&self) -> usize {
+        self.state().max_in_flight
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -241,7 +241,7 @@ impl FaultStore {
         self.state().note(what, path, options)
     }
 
-    async fn before(&self, fault: Option<&Fault>, path: &Path) -> Result<()> {
+    async fn apply_before_reply(&self, fault: Option<&Fault>, path: &Path) -> Result<()> {
         match fault {
             Some(Fault::Silence) => {
                 tokio::time::sleep(FOR_EVER).await;
@@ -262,7 +262,7 @@ impl FaultStore {
     async fn reply(&self, path: &Path, mut options: GetOptions) -> Result<GetResult> {
         let what = if options.head { "head" } else { "get" };
         let fault = self.note(what, path, Some(&options));
-        self.before(fault.as_ref(), path).await?;
+        self.apply_before_reply(fault.as_ref(), path).await?;
         if matches!(fault, Some(Fault::ChangedUnseen(_))) {
             (options.if_match, options.if_none_match) = (None, None);
         }
@@ -327,7 +327,7 @@ impl ObjectStore for FaultStore {
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let path = prefix.cloned().unwrap_or_default();
         let fault = self.note("children", &path, None);
-        self.before(fault.as_ref(), &path).await?;
+        self.apply_before_reply(fault.as_ref(), &path).await?;
         self.inner.list_with_delimiter(prefix).await
     }
 
@@ -338,13 +338,13 @@ impl ObjectStore for FaultStore {
         mut opts: PutOptions,
     ) -> Result<PutResult> {
         let fault = self.note("put", location, None);
-        self.before(fault.as_ref(), location).await?;
+        self.apply_before_reply(fault.as_ref(), location).await?;
         if fault == Some(Fault::Unconditional) || self.state().is_blind {
             opts.mode = PutMode::Overwrite;
         }
         let done = self.inner.put_opts(location, payload, opts).await;
         if done.is_ok() {
-            self.state().put(location);
+            self.state().record_put(location);
         }
         match fault {
             Some(Fault::AnswerLost) => Err(reset()),
@@ -362,7 +362,7 @@ impl ObjectStore for FaultStore {
         opts: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
         let fault = self.note("put in parts", location, None);
-        self.before(fault.as_ref(), location).await?;
+        self.apply_before_reply(fault.as_ref(), location).await?;
         self.inner.put_multipart_opts(location, opts).await
     }
 
@@ -371,7 +371,7 @@ impl ObjectStore for FaultStore {
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
         let (before, after) = (Arc::clone(&self.state), Arc::clone(&self.state));
-        let asked = locations.then(move |location| {
+        let noted = locations.then(move |location| {
             let state = Arc::clone(&before);
             async move {
                 let location = location?;
@@ -391,7 +391,7 @@ impl ObjectStore for FaultStore {
                 fault.refusal(&location).map_or(Ok(location), Err)
             }
         });
-        let answers = self.inner.delete_stream(asked.boxed()).then(move |deleted| {
+        let answers = self.inner.delete_stream(noted.boxed()).then(move |deleted| {
             let state = Arc::clone(&after);
             async move {
                 let location = deleted?;
@@ -415,7 +415,7 @@ impl ObjectStore for FaultStore {
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         let fault = self.note("copy", from, None);
-        self.before(fault.as_ref(), from).await?;
+        self.apply_before_reply(fault.as_ref(), from).await?;
         self.inner.copy_opts(from, to, options).await
     }
 }
@@ -427,7 +427,7 @@ impl<'a> InFlight<'a> {
     fn enter(store: &'a FaultStore) -> Self {
         let mut state = store.state();
         state.in_flight = state.in_flight.saturating_add(1);
-        state.most_in_flight = state.most_in_flight.max(state.in_flight);
+        state.max_in_flight = state.max_in_flight.max(state.in_flight);
         Self(store)
     }
 }

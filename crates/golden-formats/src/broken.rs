@@ -38,10 +38,10 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
             let classes = entry.get("classes").and_then(Json::as_array);
             let named = classes.is_none_or(|all| all.iter().any(|known| known == class.as_str()));
             outcome.check(named, || {
-                let wanted = classes.map(|all| Json::from(all.clone()).to_string());
+                let expected = classes.map(|all| Json::from(all.clone()).to_string());
                 format!(
                     "{name}: class {class}, not of {}: {}",
-                    wanted.unwrap_or_default(),
+                    expected.unwrap_or_default(),
                     in_words(error)
                 )
             });

@@ -29,9 +29,9 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
         (_, true) => Polygons::Rings,
         _ => Polygons::Same,
     };
-    let asked = (kind, polygons);
+    let options = (kind, polygons);
     let format = read_format(path, folder);
-    let read = catch_unwind(AssertUnwindSafe(|| Facts::read(path, format, asked)));
+    let read = catch_unwind(AssertUnwindSafe(|| Facts::read(path, format, options)));
     let facts = match read {
         Err(_) => {
             outcome.failures.push(format!("{name}: reading it panics"));
@@ -77,14 +77,15 @@ pub(crate) fn check(name: &str, path: &Path, folder: &str, entry: &Json) -> Outc
         }
     }
     let parts = entry.get("features").and_then(|_| entry["parts"]["lengths_sha256"].as_str());
-    if let Some(wanted) =
+    if let Some(expected) =
         parts.filter(|_| facts.header.kind.is_chain() && facts.header.other_kinds.is_empty())
     {
         let lengths = facts.part_lengths();
-        outcome.check(hash_numbers(&lengths) == wanted, || format!("{name}: parts of {lengths:?}"));
+        outcome
+            .check(hash_numbers(&lengths) == expected, || format!("{name}: parts of {lengths:?}"));
     }
     check_groups(name, &facts, entry, &mut outcome);
-    check_again(name, path, format, asked, &facts, &mut outcome);
+    check_again(name, path, format, options, &facts, &mut outcome);
     outcome
 }
 
@@ -128,9 +129,9 @@ fn check_all_kinds(
     };
     let count = |key: &str| entry[key]["count"].as_u64().unwrap_or(0);
     for (key, found) in counts {
-        let (wanted, found) = (count(key), *found);
-        outcome.check(found as u64 == wanted, || {
-            format!("{name}: {wanted} {key} of all kinds expected, {found} found")
+        let (count_expected, found) = (count(key), *found);
+        outcome.check(found as u64 == count_expected, || {
+            format!("{name}: {count_expected} {key} of all kinds expected, {found} found")
         });
     }
 }
@@ -163,10 +164,10 @@ fn check_vertices(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome
         return;
     }
     let is_exact = spec.get("exact").and_then(Json::as_bool) != Some(false) && spec_rows.is_none();
-    let wanted = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
+    let expected = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
     let is_rounded = is_by_pandas(entry) || spec_rows.is_none() && has_odd_scale(entry);
     let is_exact = is_exact && !is_rounded;
-    if is_exact && hash_positions(&positions) == wanted {
+    if is_exact && hash_positions(&positions) == expected {
         outcome.passed += 1;
         return;
     }
@@ -180,15 +181,15 @@ fn check_vertices(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome
     for (row, place) in rows.into_iter().flatten() {
         let row: usize = row.parse().unwrap_or(usize::MAX);
         let place = place.as_array().map_or(&[][..], Vec::as_slice);
-        for (at, wanted) in place.iter().enumerate() {
-            let wanted = wanted.as_f64().unwrap_or(f64::NAN);
+        for (at, expected) in place.iter().enumerate() {
+            let expected = expected.as_f64().unwrap_or(f64::NAN);
             let found = row.checked_mul(axes).and_then(|start| positions.get(start + at));
             let found = found.copied().unwrap_or(f64::NAN);
-            let same = (found - wanted).abs() <= tolerance + single * wanted.abs()
-                || is_rounded && is_near(found, wanted)
-                || found.is_nan() && wanted.is_nan();
+            let same = (found - expected).abs() <= tolerance + single * expected.abs()
+                || is_rounded && is_near(found, expected)
+                || found.is_nan() && expected.is_nan();
             if !same {
-                wrong.push(format!("row {row} axis {at} is {found}, not {wanted}"));
+                wrong.push(format!("row {row} axis {at} is {found}, not {expected}"));
             }
         }
     }
@@ -263,9 +264,9 @@ fn check_objects(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome)
     outcome.check(found as u64 == count, || {
         format!("{name}: {count} objects expected, {found} found")
     });
-    if let Some(wanted) = spec.get("lengths_sha256").and_then(Json::as_str) {
+    if let Some(expected) = spec.get("lengths_sha256").and_then(Json::as_str) {
         let shown: Vec<_> = lengths.iter().take(12).collect();
-        outcome.check(hash_numbers(&lengths) == wanted, || {
+        outcome.check(hash_numbers(&lengths) == expected, || {
             format!("{name}: lengths of objects are others: {shown:?}…")
         });
     }
@@ -275,11 +276,11 @@ fn check_objects(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome)
         let found: Vec<String> = column.map_or_else(Vec::new, |field| {
             (0..field.column.len()).map(|row| field.column.value(row, 0).to_string()).collect()
         });
-        let wanted: Vec<String> = ids
+        let expected: Vec<String> = ids
             .iter()
             .map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned))
             .collect();
-        outcome.check(found == wanted, || format!("{name}: ids are {found:?}, not {wanted:?}"));
+        outcome.check(found == expected, || format!("{name}: ids are {found:?}, not {expected:?}"));
     }
 }
 
@@ -289,8 +290,8 @@ fn check_links(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) {
     let count = spec.get("count").and_then(Json::as_u64).unwrap_or(0);
     let found = links.len().checked_div(width).unwrap_or(0) as u64;
     outcome.check(found == count, || format!("{name}: {count} links expected, {found} found"));
-    if let Some(wanted) = spec.get("sha256").and_then(Json::as_str).filter(|_| found == count) {
-        outcome.check(hash_numbers(&links) == wanted, || format!("{name}: links are others"));
+    if let Some(expected) = spec.get("sha256").and_then(Json::as_str).filter(|_| found == count) {
+        outcome.check(hash_numbers(&links) == expected, || format!("{name}: links are others"));
     }
 }
 
@@ -307,14 +308,15 @@ fn check_column(
         outcome.failures.push(format!("{name}: no {column:?} among {known:?}"));
         return;
     };
-    let wanted = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
+    let expected = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
     let found = if dtype == "float16" { hash_half(field) } else { hash_field(field, dtype) };
     let own = field.column.dtype();
-    let is_same = found.as_deref() == Some(wanted)
-        || column == "radius" && hash_scaled(field, 1.0 / scale(entry)).as_deref() == Some(wanted)
+    let is_same = found.as_deref() == Some(expected)
+        || column == "radius"
+            && hash_scaled(field, 1.0 / scale(entry)).as_deref() == Some(expected)
         || spec.get("codes").is_some_and(|codes| has_codes(field, spec, codes))
         || matches!(spec["type"].as_str(), Some("Int64" | "boolean"))
-            && hash_nullable(field).as_deref() == Some(wanted)
+            && hash_nullable(field).as_deref() == Some(expected)
         || dtype == "float64" && is_by_pandas(entry) && has_ends(field, spec);
     outcome.check(is_same, || {
         format!("{name}: {column:?} of {dtype} has other values (read as {own})")
@@ -353,8 +355,8 @@ fn has_ends(field: &Field, spec: &Json) -> bool {
 }
 
 /// Returns whether two numbers agree except for the last digits, where pandas and float32 round.
-fn is_near(found: f64, wanted: f64) -> bool {
-    (found - wanted).abs() <= 4.0 * f64::EPSILON * wanted.abs()
+fn is_near(found: f64, expected: f64) -> bool {
+    (found - expected).abs() <= 4.0 * f64::EPSILON * expected.abs()
 }
 
 /// Returns whether the numbers of a text have the rounding of pandas.
@@ -369,10 +371,10 @@ fn check_groups(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) 
         let known = facts.groups.iter().find(|known| known.name.as_deref() == Some(group));
         let mut members: Vec<i64> =
             known.map_or_else(Vec::new, |known| known.members.iter().map(|id| id.0).collect());
-        let wanted = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
-        let in_order = hash_numbers(&members) == wanted;
+        let expected = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
+        let in_order = hash_numbers(&members) == expected;
         members.sort_unstable();
-        outcome.check(known.is_some() && (in_order || hash_numbers(&members) == wanted), || {
+        outcome.check(known.is_some() && (in_order || hash_numbers(&members) == expected), || {
             format!("{name}: the members of group {group:?} are {members:?}")
         });
     }
@@ -467,7 +469,7 @@ fn check_again(
             outcome.check(lost.is_none(), || {
                 let named =
                     after.iter().find(|other| lost.is_some_and(|field| field.name == other.name));
-                let words = |field: &Field| format!("{} {:?}", field.name, shown(field));
+                let words = |field: &Field| format!("{} {:?}", field.name, first_values(field));
                 let (lost, named) = (lost.map(words), named.map(words));
                 format!("{name}: an attribute differs after writing: {lost:?}, {named:?}")
             });
@@ -486,7 +488,7 @@ fn is_same(field: &Field, other: &Field) -> bool {
 }
 
 /// Returns the first values of an attribute.
-fn shown(field: &Field) -> Vec<String> {
+fn first_values(field: &Field) -> Vec<String> {
     let rows = 0..field.column.len().min(6);
     rows.filter_map(|row| field.value(row, 0).ok().map(|value| word(&value))).collect()
 }

@@ -23,27 +23,27 @@ impl Document {
             Self::Root => {
                 let root = Root::parse(text)?;
                 black_box((validate(&root, &[]), root.ome(), root.zarr_vectors.attribute_specs()));
-                again(&root, &root.print(), Root::parse);
+                check_round_trip(&root, &root.print(), Root::parse);
             }
             Self::Level => {
                 let level = LevelDoc::parse(text)?;
-                again(&level, &level.print(), LevelDoc::parse);
+                check_round_trip(&level, &level.print(), LevelDoc::parse);
             }
             Self::Array => {
                 let array = ArrayDoc::parse(text)?;
                 black_box((array.items(), array.chunk_bytes(), array.inner_chunk_shape()));
-                again(&array, &array.print(), ArrayDoc::parse);
+                check_round_trip(&array, &array.print(), ArrayDoc::parse);
             }
         }
         if let Ok(group) = GroupDoc::parse(text) {
-            again(&group, &group.print(), GroupDoc::parse);
+            check_round_trip(&group, &group.print(), GroupDoc::parse);
         }
         Ok(())
     }
 }
 
 /// Checks that the printed document reads as the same one, and prints the same text.
-fn again<T: PartialEq + Debug>(
+fn check_round_trip<T: PartialEq + Debug>(
     document: &T,
     printed: &str,
     parse: impl Fn(&[u8]) -> Result<T, MetadataError>,

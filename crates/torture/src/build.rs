@@ -23,7 +23,7 @@ pub(crate) async fn build(build: Build, g: u64, cells: i64) -> Result<(), StoreE
         }
         sink.finish(|_| ()).await?;
     }
-    rest(build, g, cells).await
+    write_metadata(build, g, cells).await
 }
 
 /// Does the work of one of several processes: writes some of the cells, and waits until they are synced.
@@ -67,11 +67,11 @@ pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<(
         sink.record_external(&keys)?;
         sink.finish(|_| ()).await?;
     }
-    rest(build, g, cells).await
+    write_metadata(build, g, cells).await
 }
 
 /// Writes everything except the cells.
-async fn rest(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
+async fn write_metadata(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
     let level = serde_json::json!({"zarr_vectors_level": {"level": 0, "vertex_count": 0, "arrays_present": ["vertices"]}});
     build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;
     let mut rows = build.rows("0/groups", RowPlan::default())?;

@@ -46,7 +46,7 @@ impl Clean {
             }
             let peace = Peace::prepare(&zvf, case, &place)?;
             for round in 0..self.loops {
-                let checked = one(&zvf, case, &peace, &place, &mut random, &mut left)?;
+                let checked = run_case(&zvf, case, &peace, &place, &mut random, &mut left)?;
                 report.count(checked.map_err(|error| format!("{}, {round}: {error}", case.name)));
             }
         }
@@ -55,7 +55,7 @@ impl Clean {
     }
 }
 
-fn one(
+fn run_case(
     zvf: &Path,
     case: &Case,
     peace: &Peace,

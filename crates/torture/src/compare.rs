@@ -19,7 +19,7 @@ pub(crate) fn fragment_index(blob: &[u8]) -> Result<(), String> {
     let view = FragmentIndex::parse(blob);
     verdicts(&naive, view.is_ok(), FragmentIndex::parse_strict(blob).is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
-    same("number", &naive.value.len(), &usize::try_from(view.len()).unwrap())?;
+    check_same("number", &naive.value.len(), &usize::try_from(view.len()).unwrap())?;
     let mut extent = 0;
     for (f, (naive, fragment)) in naive.value.iter().zip(view.iter()).enumerate() {
         let owned = match fragment {
@@ -33,11 +33,11 @@ pub(crate) fn fragment_index(blob: &[u8]) -> Result<(), String> {
                 naive::Fragment::Rows(rows)
             }
         };
-        same("fragment", naive, &owned)?;
-        same("random access", &view.get(u64::try_from(f).unwrap()), &Some(fragment))?;
+        check_same("fragment", naive, &owned)?;
+        check_same("random access", &view.get(u64::try_from(f).unwrap()), &Some(fragment))?;
     }
-    same("extent", &extent, &view.extent().into())?;
-    same("tiles", &tiles(&naive.value, extent), &view.tiles(view.extent()))?;
+    check_same("extent", &extent, &view.extent().into())?;
+    check_same("tiles", &tiles(&naive.value, extent), &view.tiles(view.extent()))?;
     if naive.canonical {
         encodes_fragments(blob, &view)?;
     }
@@ -72,13 +72,13 @@ fn encodes_fragments(blob: &[u8], view: &FragmentIndex<'_>) -> Result<(), String
     }
     let again = builder.encode();
     if !promoted {
-        return same("bytes", &blob, &&again[..]);
+        return check_same("bytes", &blob, &&again[..]);
     }
     let again = FragmentIndex::parse_strict(&again).map_err(|error| error.to_string())?;
     for (one, other) in view.iter().zip(again.iter()) {
-        same("length", &one.len(), &other.len())?;
+        check_same("length", &one.len(), &other.len())?;
         if one.len() < 100 {
-            same("rows", &one.rows().collect::<Vec<_>>(), &other.rows().collect())?;
+            check_same("rows", &one.rows().collect::<Vec<_>>(), &other.rows().collect())?;
         }
     }
     Ok(())
@@ -114,16 +114,16 @@ pub(crate) fn manifest(blob: &[u8], axes: u64) -> Result<(), String> {
                 naive::Block::List(chunk, list.iter().map(|n| n.get().into()).collect())
             }
         };
-        same("block", naive, &owned)?;
+        check_same("block", naive, &owned)?;
     }
-    same("end", &None, &blocks.next())?;
-    same("length", &u64::try_from(total).ok(), &view.len())?;
+    check_same("end", &None, &blocks.next())?;
+    check_same("length", &u64::try_from(total).ok(), &view.len())?;
     if total < 100 {
         let expected: Vec<i128> = naive.value.iter().flat_map(expand).collect();
         let found: Vec<i128> = view.references().map(|r| r.fragment.into()).collect();
-        same("references", &expected, &found)?;
+        check_same("references", &expected, &found)?;
     }
-    same("bytes", &blob, &&builder.encode()[..])
+    check_same("bytes", &blob, &&builder.encode()[..])
 }
 
 fn expand(block: &naive::Block) -> Vec<i128> {
@@ -141,11 +141,11 @@ pub(crate) fn ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Result<(), Strin
     verdicts(&naive, view.is_ok(), Ragged::parse_strict(blob, size, columns).is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
     let groups: Vec<&[u8]> = view.groups().collect();
-    same("groups", &naive.value, &groups.iter().map(|group| group.to_vec()).collect())?;
-    same("rows", &naive.value.concat(), &view.rows().flatten().copied().collect())?;
+    check_same("groups", &naive.value, &groups.iter().map(|group| group.to_vec()).collect())?;
+    check_same("rows", &naive.value.concat(), &view.rows().flatten().copied().collect())?;
     if naive.canonical && !blob.is_empty() {
         let again = ragged::encode(&groups, size, columns).map_err(|error| error.to_string())?;
-        same("bytes", &blob, &&again[..])?;
+        check_same("bytes", &blob, &&again[..])?;
     }
     Ok(())
 }
@@ -168,7 +168,7 @@ pub(crate) fn link_cell(
         let code = has_perm.then(|| i128::from(record.order().code()));
         code.into_iter().chain(record.rows().iter().map(|row| i128::from(*row))).collect()
     });
-    same("rows", &naive.value, &rows.collect())
+    check_same("rows", &naive.value, &rows.collect())
 }
 
 pub(crate) fn vlen(blob: &[u8], cells: u64) -> Result<(), String> {
@@ -176,7 +176,7 @@ pub(crate) fn vlen(blob: &[u8], cells: u64) -> Result<(), String> {
     let view = VlenRows::parse(blob, cells);
     verdicts(&naive, view.is_ok(), VlenRows::parse_strict(blob, cells).is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
-    same("rows", &naive.value, &view.iter().map(<[u8]>::to_vec).collect())
+    check_same("rows", &naive.value, &view.iter().map(<[u8]>::to_vec).collect())
 }
 
 pub(crate) fn shard_index(blob: &[u8], cells: u64, checksum: bool) -> Result<(), String> {
@@ -185,7 +185,7 @@ pub(crate) fn shard_index(blob: &[u8], cells: u64, checksum: bool) -> Result<(),
     verdicts(&naive, view.is_ok(), view.is_ok())?;
     let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
     let to_i128 = |span: std::ops::Range<u64>| (i128::from(span.start), i128::from(span.end));
-    same("cells", &naive.value, &view.iter().map(|cell| cell.map(to_i128)).collect())
+    check_same("cells", &naive.value, &view.iter().map(|cell| cell.map(to_i128)).collect())
 }
 
 pub(crate) fn tidx(blob: &[u8], file_len: u64) -> Result<(), String> {
@@ -202,7 +202,7 @@ pub(crate) fn tidx(blob: &[u8], file_len: u64) -> Result<(), String> {
         stored: row.stored_byte_len().into(),
         zstd: row.codec() == TensorCodec::Zstd,
     });
-    same("rows", &naive.value, &rows.collect())
+    check_same("rows", &naive.value, &rows.collect())
 }
 
 pub(crate) fn metalayer(blob: &[u8], b2nd: bool) -> Result<(), String> {
@@ -219,9 +219,9 @@ pub(crate) fn metalayer(blob: &[u8], b2nd: bool) -> Result<(), String> {
         block: to_i128(partition.blockshape()),
         dtype: view.dtype().map(<[u8]>::to_vec),
     };
-    same("extents", &naive.value, &owned)?;
+    check_same("extents", &naive.value, &owned)?;
     if partition.shape().len() < 16 {
-        same("bytes", &blob, &&view.encode()[..])?;
+        check_same("bytes", &blob, &&view.encode()[..])?;
     }
     Ok(())
 }
@@ -239,6 +239,10 @@ fn verdicts<T>(naive: &Option<Read<T>>, default: bool, strict: bool) -> Result<(
     Ok(())
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, naive: &T, found: &T) -> Result<(), String> {
+fn check_same<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    naive: &T,
+    found: &T,
+) -> Result<(), String> {
     if naive == found { Ok(()) } else { Err(format!("{what}: naive {naive:?}, library {found:?}")) }
 }

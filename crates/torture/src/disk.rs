@@ -69,7 +69,7 @@ impl Faults {
             for (nth, way) in pairs.step_by(self.every.max(1)) {
                 let (error, is_late) = WAYS[way];
                 let disk = Disk::default().failing_at(nth, error, is_late);
-                let checked = one(task, &peace, &disk, None)?.1;
+                let checked = poll_task(task, &peace, &disk, None)?.1;
                 let what = format!("{task:?}, call {nth}, error {error}, late: {is_late}");
                 report.count(checked.map_err(|error| format!("{what}: {error}")));
             }
@@ -85,7 +85,7 @@ impl Cancel {
             let peace = Peace::record(task)?;
             let mut polls = 0;
             loop {
-                let (is_ended, checked) = one(task, &peace, &Disk::default(), Some(polls))?;
+                let (is_ended, checked) = poll_task(task, &peace, &Disk::default(), Some(polls))?;
                 report.count(checked.map_err(|error| format!("{task:?}, {polls} polls: {error}")));
                 if is_ended {
                     break;
@@ -129,7 +129,7 @@ impl Peace {
 }
 
 /// Polls `task` on a disk up to `polls` times; returns whether it ended, and what is wrong afterwards.
-fn one(
+fn poll_task(
     task: Task,
     peace: &Peace,
     disk: &Disk,

@@ -55,7 +55,7 @@ impl Diskfull {
         let (mut full, mut successes) = (0_u64, 0_u64);
         while size <= self.to && self.what.is_none() {
             let here = tempfile::tempdir()?;
-            let disk = Mounted::at(here.path(), size)?;
+            let disk = Mounted::mount(here.path(), size)?;
             if self.edits {
                 let edited = crate::edits::diskfull::fill(here.path(), size);
                 if let Ok((refused, done)) = edited {
@@ -99,8 +99,8 @@ impl Diskfull {
             let (mut full, mut successes) = (0_u64, 0_u64);
             for disk in 0..=self.disks {
                 let size = smallest + (largest - smallest) * disk / self.disks.max(1);
-                let mounted = Mounted::at(&place, size)?;
-                let tried = one(&zvf, case, &peace, &place)?;
+                let mounted = Mounted::mount(&place, size)?;
+                let tried = run_command(&zvf, case, &peace, &place)?;
                 drop(mounted);
                 match tried {
                     Ok(true) => successes += 1,
@@ -129,7 +129,7 @@ fn sizes(case: &Case, peace: &Peace) -> (u64, u64) {
 }
 
 /// Runs the command on the disk at `place`; returns whether it succeeded, or what is wrong.
-fn one(
+fn run_command(
     zvf: &Path,
     case: &Case,
     peace: &Peace,
@@ -207,7 +207,7 @@ async fn replaced(
 struct Mounted(PathBuf);
 
 impl Mounted {
-    fn at(folder: &Path, kib: u64) -> anyhow::Result<Self> {
+    fn mount(folder: &Path, kib: u64) -> anyhow::Result<Self> {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(folder);
         anyhow::ensure!(mount.status()?.success(), "mounting a tmpfs requires root");

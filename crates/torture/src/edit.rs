@@ -5,14 +5,14 @@ use crate::random::Random;
 /// Edits `blob` in place. One edit in eight is followed by another.
 pub(crate) fn edit(blob: &mut Vec<u8>, random: &mut Random) {
     loop {
-        once(blob, random);
+        mutate_once(blob, random);
         if random.below(8) != 0 {
             return;
         }
     }
 }
 
-fn once(blob: &mut Vec<u8>, random: &mut Random) {
+fn mutate_once(blob: &mut Vec<u8>, random: &mut Random) {
     if blob.is_empty() {
         blob.extend_from_slice(&random.next().to_le_bytes());
         return;

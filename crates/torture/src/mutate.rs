@@ -51,8 +51,8 @@ impl Mutate {
         let corpus = Corpus::open(&self.corpus.clone().unwrap_or_else(corpus))?;
         let mut golden = Vec::new();
         for case in &corpus.cases {
-            let wanted = self.kind.as_ref().is_none_or(|kind| *kind == case.kind);
-            if !wanted || case.expect != Expect::Accept || case.sweep.is_some() {
+            let is_selected = self.kind.as_ref().is_none_or(|kind| *kind == case.kind);
+            if !is_selected || case.expect != Expect::Accept || case.sweep.is_some() {
                 continue;
             }
             let Some(kind) = Kind::for_case(case)? else { continue };

@@ -213,9 +213,9 @@ impl Script {
             None if !known => recovered(&disk).await,
             _ => return Ok(()),
         };
-        let wanted = if self.shared.is_some() { &self.after } else { &self.before };
+        let expected = if self.shared.is_some() { &self.after } else { &self.before };
         match recovered {
-            Ok(tree) if tree == *wanted => Ok(()),
+            Ok(tree) if tree == *expected => Ok(()),
             Ok(_) => failure("what came back is something else"),
             Err(error) => failure(&error.to_string()),
         }

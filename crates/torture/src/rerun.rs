@@ -60,7 +60,7 @@ impl Rerun {
         {
             let peace = Peace::prepare(&zvf, case, &place)?;
             for round in 0..self.loops {
-                let checked = one(&zvf, case, &peace, &place, &mut random)?;
+                let checked = kill_and_rerun(&zvf, case, &peace, &place, &mut random)?;
                 report.count(checked.map_err(|error| format!("{}, {round}: {error}", case.name)));
             }
         }
@@ -98,7 +98,7 @@ impl Peace {
 }
 
 /// Kills the command once and runs it again.
-fn one(
+fn kill_and_rerun(
     zvf: &Path,
     case: &Case,
     peace: &Peace,
@@ -191,9 +191,9 @@ pub(crate) fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// Returns the first file in which two stores differ.
-fn differing(found: &Tree, wanted: &Tree) -> String {
-    let names = found.keys().chain(wanted.keys());
-    let different = |name: &&String| found.get(*name) != wanted.get(*name);
+fn differing(found: &Tree, expected: &Tree) -> String {
+    let names = found.keys().chain(expected.keys());
+    let different = |name: &&String| found.get(*name) != expected.get(*name);
     names.into_iter().find(different).cloned().unwrap_or_default()
 }
 

@@ -43,8 +43,10 @@ impl Sigbus {
         let mut refused = 0;
         for n in 0..self.n {
             let path = dir.path().join(n.to_string());
-            report
-                .count(one(&path, &mut random, &mut refused).map_err(|why| format!("{n}: {why}")));
+            report.count(
+                damage_during_read(&path, &mut random, &mut refused)
+                    .map_err(|why| format!("{n}: {why}")),
+            );
             fs::remove_file(&path)?;
             let bytes = still.read(0, still.len())?;
             report.count(match bytes.iter().all(|byte| *byte == 9) {
@@ -64,7 +66,7 @@ fn write(path: &Path, len: usize, byte: u8) -> std::io::Result<()> {
 }
 
 /// Damages one file on one thread while another reads it.
-fn one(path: &Path, random: &mut Random, refused: &mut u64) -> Result<(), String> {
+fn damage_during_read(path: &Path, random: &mut Random, refused: &mut u64) -> Result<(), String> {
     let to_text = |error: std::io::Error| error.to_string();
     let len = 4096 * (1 + random.below(256)) + random.below(4096);
     write(path, len, 7).map_err(to_text)?;

@@ -95,7 +95,7 @@ pub(crate) fn vector<T: std::fmt::Display>(numbers: impl IntoIterator<Item = T>)
 }
 
 /// Formats a value.
-pub(crate) fn plain(value: &serde_json::Value) -> String {
+pub(crate) fn format_value(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Array(values) => vector(values),
         serde_json::Value::Null => "-".to_owned(),

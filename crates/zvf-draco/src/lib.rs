@@ -202,7 +202,7 @@ impl Limits {
     }
 
     /// Adds the limit that follows from the length of a stream.
-    fn within(self, stream: usize) -> Self {
+    fn with_stream_bytes(self, stream: usize) -> Self {
         let max_meant = stream.saturating_mul(MAX_POINTS_OF_A_BYTE).saturating_add(MIN_POINTS);
         Self { max_meant, ..self }
     }
@@ -272,7 +272,7 @@ impl DracoError {
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Geometry, DracoError> {
     let mut cursor = Cursor::new(bytes);
     let header = Header::read(&mut cursor)?;
-    let limits = limits.within(bytes.len());
+    let limits = limits.with_stream_bytes(bytes.len());
     if header.has_metadata {
         metadata::skip(&mut cursor)?;
     }

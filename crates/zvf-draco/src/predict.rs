@@ -424,7 +424,7 @@ fn texture(
         let edge = minus(end, start);
         let length = dot(edge, edge).cast_unsigned();
         if length != 0 {
-            return across(n, p, minus(tip, start), edge, length, orientations);
+            return compute_tip(n, p, minus(tip, start), edge, length, orientations);
         }
     }
     if after < row {
@@ -437,7 +437,7 @@ fn texture(
 }
 
 /// Computes the tip over the edge from `n` to `p`, with the spatial vectors `tip` and `edge`.
-fn across(
+fn compute_tip(
     n: [i64; 2],
     p: [i64; 2],
     tip: [i64; 3],

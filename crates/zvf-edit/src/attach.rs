@@ -204,7 +204,7 @@ impl Transaction {
                     self.column_drop(fields)?;
                 }
             }
-            let mut ty = ColumnType::plain(scalar);
+            let mut ty = ColumnType::from_scalar(scalar);
             let attrs = json!({"name": name, "dtype": scalar.name()});
             let column =
                 NewColumn { name: name.clone(), ty: ty.clone(), fill: ty.sentinel(), attrs };

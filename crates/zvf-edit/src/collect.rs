@@ -44,7 +44,7 @@ pub fn gc(store: impl Into<Place>, what: Collect) -> Result<Json> {
         )));
     }
     journal.begin_writing()?;
-    journal.settle()?;
+    journal.apply_all_pending()?;
     let mut commits = Vec::new();
     let mut notices = Vec::new();
     if what.vacuum {

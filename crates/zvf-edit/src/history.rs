@@ -122,7 +122,7 @@ pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
             return Ok(guard);
         }
         drop(guard);
-        journal.settle()?;
+        journal.apply_all_pending()?;
     }
     Err(EditError::new(
         Class::Unavailable,
@@ -141,7 +141,7 @@ pub fn settle(place: &Place) -> Result<(u64, bool)> {
     }
     let journal = Journal::open(place)?;
     let was_behind = !journal.pending()?.is_empty();
-    Ok((journal.settle()?, was_behind))
+    Ok((journal.apply_all_pending()?, was_behind))
 }
 
 /// Refuses a read during which another process committed to the store.

@@ -238,7 +238,7 @@ pub(crate) fn open_row_column(
         }
     };
     let width = row_width(path, &doc)?;
-    let mut ty = ColumnType::plain(scalar);
+    let mut ty = ColumnType::from_scalar(scalar);
     ty.width = width;
     let array = DenseArray::open(snap, path, scalar, width)?;
     Ok(array.map(|array| RowColumn { name: name.to_owned(), array, ty }))

@@ -227,7 +227,7 @@ impl Journal {
     }
 
     /// Applies the pending records once no process reads. Returns the head.
-    pub(crate) fn settle(&self) -> Result<u64> {
+    pub(crate) fn apply_all_pending(&self) -> Result<u64> {
         self.apply_pending(None)
     }
 

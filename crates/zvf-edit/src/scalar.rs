@@ -329,7 +329,7 @@ pub(crate) struct Categories {
 
 impl ColumnType {
     /// Creates the type of a column with one value in a row.
-    pub(crate) const fn plain(scalar: Scalar) -> Self {
+    pub(crate) const fn from_scalar(scalar: Scalar) -> Self {
         Self { scalar, width: 1, categories: None }
     }
 

@@ -72,7 +72,7 @@ impl Editor {
         let journal = open_journal(&store.into(), &defaults)?;
         if !defaults.dry_run {
             journal.begin_writing()?;
-            journal.settle()?;
+            journal.apply_all_pending()?;
         }
         Ok(Self {
             journal,

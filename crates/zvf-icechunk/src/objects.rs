@@ -34,8 +34,8 @@ impl SnapshotObjects {
         Self { session: Arc::new(session), id }
     }
 
-    /// What is known of an object without reading it.
-    fn about(&self, location: Path, size: u64) -> ObjectMeta {
+    /// Returns the metadata of an object without reading it.
+    fn object_meta(&self, location: Path, size: u64) -> ObjectMeta {
         let (e_tag, version) = (Some(self.id.to_string()), None);
         ObjectMeta { location, last_modified: Default::default(), size, e_tag, version }
     }
@@ -44,11 +44,11 @@ impl SnapshotObjects {
     async fn find(&self, key: &Key) -> Result<Option<(u64, Option<Bytes>)>> {
         match key {
             Key::Document(node) => {
-                let node = present(self.session.get_node(node).await)?;
+                let node = none_if_absent(self.session.get_node(node).await)?;
                 Ok(node.map(|node| (node.user_data.len() as u64, Some(node.user_data))))
             }
             Key::Chunk(node, at) => {
-                let chunk = present(self.session.get_chunk_ref(node, at).await)?;
+                let chunk = none_if_absent(self.session.get_chunk_ref(node, at).await)?;
                 Ok(chunk.flatten().map(|payload| (payload.length(), None)))
             }
         }
@@ -84,7 +84,7 @@ impl SnapshotObjects {
         while let Some((shorter, _)) = above.rsplit_once('/') {
             above = shorter;
             let Some(node) = crate::key::node_path(above) else { return Ok(None) };
-            if let Some(node) = present(self.session.get_node(&node).await)? {
+            if let Some(node) = none_if_absent(self.session.get_node(&node).await)? {
                 return Ok(matches!(node.node_data, NodeData::Array { .. }).then_some(node));
             }
         }
@@ -120,7 +120,7 @@ impl SnapshotObjects {
             found.retain(|(key, _)| is_at_or_below(key, prefix));
         }
         found.sort();
-        found.into_iter().map(|(key, size)| Ok(self.about(Path::parse(key)?, size))).collect()
+        found.into_iter().map(|(key, size)| Ok(self.object_meta(Path::parse(key)?, size))).collect()
     }
 
     /// What lies directly below a prefix: objects, and the names of what has more below it.
@@ -129,7 +129,8 @@ impl SnapshotObjects {
         let nodes = self.nodes(prefix).await?;
         if nodes.is_empty() {
             for meta in self.list_all(prefix).await? {
-                match below(meta.location.as_ref(), prefix).and_then(|rest| rest.split_once('/')) {
+                let below = path_below(meta.location.as_ref(), prefix);
+                match below.and_then(|rest| rest.split_once('/')) {
                     Some((first, _)) => drop(folders.insert(first.to_owned())),
                     None => objects.push(meta),
                 }
@@ -138,13 +139,13 @@ impl SnapshotObjects {
         }
         for node in nodes {
             let name = name_of(&node.path);
-            match below(&name, prefix) {
+            match path_below(&name, prefix) {
                 Some(rest) => {
                     folders.insert(rest.split('/').next().unwrap_or_default().to_owned());
                 }
                 None => {
                     let (key, size) = (Key::of_document(&node.path), node.user_data.len() as u64);
-                    objects.push(self.about(Path::parse(key)?, size));
+                    objects.push(self.object_meta(Path::parse(key)?, size));
                     let is_array = matches!(node.node_data, NodeData::Array { .. });
                     if is_array && self.has_chunks(&node).await? {
                         folders.insert(CHUNKS.to_owned());
@@ -171,7 +172,7 @@ impl ObjectStore for SnapshotObjects {
         };
         let key = Key::parse(location.as_ref()).ok_or_else(absent)?;
         let (size, bytes) = self.find(&key).await?.ok_or_else(absent)?;
-        let meta = self.about(location.clone(), size);
+        let meta = self.object_meta(location.clone(), size);
         options.check_preconditions(&meta)?;
         let range = match &options.range {
             _ if options.head => 0..0,
@@ -212,7 +213,7 @@ impl ObjectStore for SnapshotObjects {
         _bytes: PutPayload,
         _how: PutOptions,
     ) -> Result<PutResult> {
-        Err(refused())
+        Err(read_only_error())
     }
 
     async fn put_multipart_opts(
@@ -220,18 +221,18 @@ impl ObjectStore for SnapshotObjects {
         _at: &Path,
         _how: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        Err(refused())
+        Err(read_only_error())
     }
 
     fn delete_stream(
         &self,
         keys: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        keys.map(|_key| Err(refused())).boxed()
+        keys.map(|_key| Err(read_only_error())).boxed()
     }
 
     async fn copy_opts(&self, _from: &Path, _to: &Path, _how: CopyOptions) -> Result<()> {
-        Err(refused())
+        Err(read_only_error())
     }
 }
 
@@ -240,11 +241,11 @@ fn text_of(prefix: Option<&Path>) -> String {
 }
 
 fn is_at_or_below(name: &str, prefix: &str) -> bool {
-    name == prefix || below(name, prefix).is_some()
+    name == prefix || path_below(name, prefix).is_some()
 }
 
-/// The part of `name` below `prefix`; none when it is not below.
-fn below<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
+/// Returns the part of `name` below `prefix`, or `None` when it is not below.
+fn path_below<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     let rest = match prefix {
         "" => name,
         _ => name.strip_prefix(prefix)?.strip_prefix('/')?,
@@ -257,8 +258,8 @@ fn slice(bytes: &Bytes, range: &std::ops::Range<u64>) -> Result<Bytes> {
     Ok(bytes.slice(place(range.start)?..place(range.end)?))
 }
 
-/// What a session found; nothing where it says that there is nothing.
-fn present<T>(found: std::result::Result<T, SessionError>) -> Result<Option<T>> {
+/// Turns the error of a session that something is absent into `None`.
+fn none_if_absent<T>(found: std::result::Result<T, SessionError>) -> Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(error) if is_absence(&error.kind) => Ok(None),
@@ -286,6 +287,6 @@ fn failed(text: &str) -> Error {
     Error::Generic { store: "icechunk", source: text.into() }
 }
 
-fn refused() -> Error {
+fn read_only_error() -> Error {
     Error::NotSupported { source: "a snapshot is not written to; changes are commits".into() }
 }

@@ -97,8 +97,8 @@ impl IcechunkVersions {
             .await
     }
 
-    /// That a branch or a tag is not one of `names`; the error of looking it up where it is.
-    fn unnamed(
+    /// Returns the error that a branch or a tag is not one of `names`, or `error` where it is one.
+    fn explain_unknown_name(
         &self,
         what: &str,
         name: &str,
@@ -122,14 +122,14 @@ impl IcechunkVersions {
                 Ok(id) => Ok(id),
                 Err(error) => {
                     let names = repository.list_branches().await.map_err(faulted)?;
-                    Err(self.unnamed("branch", name, error, &names))
+                    Err(self.explain_unknown_name("branch", name, error, &names))
                 }
             },
             Version::Tag(name) => match repository.lookup_tag(name).await.map_err(faulted) {
                 Ok(id) => Ok(id),
                 Err(error) => {
                     let names = repository.list_tags().await.map_err(faulted)?;
-                    Err(self.unnamed("tag", name, error, &names))
+                    Err(self.explain_unknown_name("tag", name, error, &names))
                 }
             },
             Version::Snapshot(id) => self.snapshot_id(id),
@@ -161,8 +161,8 @@ impl IcechunkVersions {
         })
     }
 
-    /// The keys as the repository has them: below the group of the store.
-    fn placed<T>(&self, objects: BTreeMap<String, T>) -> BTreeMap<String, T> {
+    /// Adds the group of the store to the keys, as the repository has them.
+    fn add_group_prefix<T>(&self, objects: BTreeMap<String, T>) -> BTreeMap<String, T> {
         match self.address.group.as_str() {
             "" => objects,
             group => objects.into_iter().map(|(key, at)| (format!("{group}/{key}"), at)).collect(),
@@ -275,7 +275,7 @@ impl Versions for IcechunkVersions {
         let faulted = |error| fault::of_repository(&self.address.text, Op::Read, &error);
         let repository = self.repository().await?;
         let ancestry = repository.ancestry(&VersionInfo::SnapshotId(id)).await.map_err(faulted)?;
-        ancestry.map_ok(committed).try_collect().await.map_err(faulted)
+        ancestry.map_ok(to_committed_version).try_collect().await.map_err(faulted)
     }
 
     async fn changed_keys(&self, from: &str, to: &str) -> Result<BTreeSet<String>, StoreError> {
@@ -311,7 +311,7 @@ impl Versions for IcechunkVersions {
         note: CommitNote,
     ) -> Result<String, StoreError> {
         let branch = self.branch()?;
-        let changes = self.placed(changes);
+        let changes = self.add_group_prefix(changes);
         for (key, bytes) in &changes {
             changes::check(&self.address.text, key, bytes.as_ref())?;
         }
@@ -343,7 +343,7 @@ impl Versions for IcechunkVersions {
             return Err(self.target_exists_error());
         }
         // Made beside its place, so that it is there when it is whole.
-        let scratch = Scratch::beside(path)?;
+        let scratch = Scratch::create_next_to(path)?;
         let storage = icechunk::new_local_filesystem_storage(&scratch.0).await;
         let storage = storage.map_err(|error| fault::of_storage(&self.address.text, &error))?;
         // Opened before the first write, so that faults of writing show when it is synced.
@@ -422,7 +422,7 @@ fn publish(
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn beside(path: &std::path::Path) -> Result<Self, StoreError> {
+    fn create_next_to(path: &std::path::Path) -> Result<Self, StoreError> {
         let faulted = |error| StoreError::io(Op::Write, error);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let own = path.with_file_name(format!(".{name}.zvf-{}", std::process::id()));
@@ -441,7 +441,7 @@ impl Drop for Scratch {
     }
 }
 
-fn committed(info: SnapshotInfo) -> CommittedVersion {
+fn to_committed_version(info: SnapshotInfo) -> CommittedVersion {
     CommittedVersion {
         id: info.id.to_string(),
         time: info.flushed_at.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
@@ -509,7 +509,7 @@ mod tests {
     fn a_new_repository_is_synced_before_it_has_its_name_and_the_name_after() {
         let here = tempfile::tempdir().unwrap();
         let path = here.path().join("store");
-        let scratch = Scratch::beside(&path).unwrap();
+        let scratch = Scratch::create_next_to(&path).unwrap();
         fs::write(scratch.0.join("repo"), "bytes").unwrap();
         let (disk, held) = (Disk::recording(), File::open(&scratch.0).unwrap());
         publish(&disk, &held, &scratch.0, &path).unwrap();

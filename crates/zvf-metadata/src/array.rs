@@ -243,7 +243,7 @@ impl ArrayDoc {
             codecs: fields.req("codecs", |at, value| list(at, value, CodecSpec::read))?,
             nonempty_chunks,
             attributes,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         };
         array.check_shards()?;
         Ok(array)

@@ -76,8 +76,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The keys that nobody took.
-    pub(super) fn rest(self) -> Object {
+    /// Returns the fields that were not taken.
+    pub(super) fn into_remaining(self) -> Object {
         self.left
     }
 }
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(fields.opt("a", text).unwrap(), None);
         let missing = fields.req("c", text).unwrap_err();
         assert_eq!(missing.to_string(), "BadTag in metadata, c: expected a value, found nothing");
-        let rest = fields.rest();
+        let rest = fields.into_remaining();
         assert_eq!(rest.keys().collect::<Vec<_>>(), ["b"]);
         let whole = Put::new().put("b", 2).flag("d", false).opt("e", Some(3)).with_extras(&rest);
         assert_eq!(Value::Object(whole), json!({"b": 2, "e": 3}));

@@ -74,7 +74,7 @@ impl GroupDoc {
         node(&mut fields, "group")?;
         Ok(Self {
             attributes: fields.opt("attributes", object)?.unwrap_or_default(),
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 }

@@ -164,7 +164,7 @@ impl Parser<'_> {
             }
             b'[' if presence => {
                 self.deepen()?;
-                if let Some((keys, len)) = KeyList::printed(self.rest()) {
+                if let Some((keys, len)) = KeyList::printed(self.remaining_text()) {
                     let start = self.at;
                     self.at = self.at.saturating_add(len);
                     self.printed = Some(start..self.at);
@@ -275,7 +275,7 @@ impl Parser<'_> {
         self.at = self.at.saturating_add(1);
         let mut text = String::new();
         loop {
-            let rest = self.rest();
+            let rest = self.remaining_text();
             let run = rest.bytes().position(|b| matches!(b, b'"' | b'\\' | 0..0x20));
             let Some(run) = run else {
                 self.at = self.text.len();
@@ -342,7 +342,7 @@ impl Parser<'_> {
     }
 
     fn number(&mut self) -> Result<Value, MetadataError> {
-        let rest = self.rest();
+        let rest = self.remaining_text();
         if rest.starts_with("-I") {
             return self.word();
         }
@@ -366,7 +366,7 @@ impl Parser<'_> {
     }
 
     fn word(&mut self) -> Result<Value, MetadataError> {
-        let rest = self.rest();
+        let rest = self.remaining_text();
         let end = rest.bytes().position(|b| !(b.is_ascii_alphanumeric() || b == b'-'));
         let word = end.map_or(rest, |end| rest.get(..end).unwrap_or_default());
         let value = match word {
@@ -396,11 +396,11 @@ impl Parser<'_> {
 
     fn space(&mut self) {
         let space = |b: &u8| matches!(b, b' ' | b'\n' | b'\r' | b'\t');
-        let run = self.rest().bytes().take_while(|b| space(b)).count();
+        let run = self.remaining_text().bytes().take_while(|b| space(b)).count();
         self.at = self.at.saturating_add(run);
     }
 
-    fn rest(&self) -> &str {
+    fn remaining_text(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
 
@@ -439,7 +439,7 @@ impl Parser<'_> {
     }
 
     fn unexpected(&self, expected: &'static str) -> MetadataError {
-        let words: String = self.rest().chars().take(8).collect();
+        let words: String = self.remaining_text().chars().take(8).collect();
         self.fault(Class::Encoding, expected, "other text").showing(quoted(&words))
     }
 

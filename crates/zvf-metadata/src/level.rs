@@ -131,7 +131,7 @@ impl LevelDoc {
         let level = Self::read(Fields::new(&at, block))?;
         Ok(Self {
             user_metadata: outer.opt("user_metadata", object)?,
-            attributes: outer.rest(),
+            attributes: outer.into_remaining(),
             document: group.extras,
             ..level
         })
@@ -209,7 +209,7 @@ impl LevelDoc {
             refinement: fields.opt("refinement", Token::read)?,
             fragment_link_groups,
             links_convention: fields.opt("links_convention", Token::read)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
             user_metadata: None,
             attributes: Object::new(),
             document: Object::new(),

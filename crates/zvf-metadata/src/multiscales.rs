@@ -56,7 +56,7 @@ impl Axis {
             name: fields.req("name", text)?,
             kind: fields.opt("type", text)?.unwrap_or_else(|| "space".to_owned()),
             unit: fields.opt("unit", text)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 
@@ -122,7 +122,7 @@ impl Multiscale {
                 .opt("datasets", |at, value| list(at, value, Dataset::read))?
                 .unwrap_or_default(),
             metadata: fields.opt("metadata", any)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 
@@ -186,7 +186,7 @@ impl Dataset {
         Ok(Self {
             path: fields.req("path", text)?,
             transformations: transformations.unwrap_or_default(),
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 

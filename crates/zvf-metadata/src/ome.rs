@@ -87,7 +87,7 @@ impl Ome {
             nodes: fields
                 .opt("nodes", |at, value| list(at, value, OmeNode::read))?
                 .unwrap_or_default(),
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 
@@ -127,7 +127,7 @@ impl OmeNode {
         Ok(Self {
             kind: fields.req("type", text)?,
             name: fields.req("name", text)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 

@@ -102,7 +102,7 @@ impl Root {
             user_metadata: fields.opt("user_metadata", object)?,
             shard_layout: fields.opt("shard_layout", Token::read)?,
             shard_size: fields.opt("shard_size", count)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
             document: group.extras,
         })
     }
@@ -293,7 +293,7 @@ impl ZarrVectors {
             attribute_specs: fields.opt("attribute_specs", any)?,
             coordinate_offset: fields.opt("coordinate_offset", numbers)?,
             manifest_layout: fields.opt("manifest_layout", text)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 

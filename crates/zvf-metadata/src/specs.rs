@@ -109,7 +109,7 @@ impl AttributeSpec {
             categorical: fields.opt("categorical", flag)?.unwrap_or(false),
             unit: fields.opt("unit", text)?,
             description: fields.opt("description", text)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 

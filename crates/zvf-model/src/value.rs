@@ -68,13 +68,13 @@ fn compare_whole(n: i128, x: f64) -> Option<Ordering> {
         return Some(if x > 0.0 { Ordering::Less } else { Ordering::Greater });
     }
     let floor = x.floor();
-    Some(n.cmp(&exact(floor)).then(if x > floor { Ordering::Less } else { Ordering::Equal }))
+    Some(n.cmp(&to_i128(floor)).then(if x > floor { Ordering::Less } else { Ordering::Equal }))
 }
 
 const TWO_TO_65: f64 = 36_893_488_147_419_103_232.0;
 
 #[expect(clippy::as_conversions, reason = "whole and below 2^65, so exact; no `From` exists")]
-const fn exact(whole: f64) -> i128 {
+const fn to_i128(whole: f64) -> i128 {
     whole as i128
 }
 

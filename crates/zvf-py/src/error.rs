@@ -34,14 +34,14 @@ impl Fault {
             Self::Plain(Class::Cancelled, _) | Self::Stopped => {
                 pyo3::exceptions::PyKeyboardInterrupt::new_err("stopped")
             }
-            Self::Plain(class, message) => plain(py, *class, "command", message),
+            Self::Plain(class, message) => make_from_message(py, *class, "command", message),
             Self::Panic => PyRuntimeError::new_err("zvf failed inside: please report this"),
         }
     }
 }
 
-/// The exception for a fault of which nothing but the class and the message is known.
-fn plain(py: Python<'_>, class: Class, op: &str, message: &str) -> PyErr {
+/// Creates the exception for a fault that has only a class and a message.
+fn make_from_message(py: Python<'_>, class: Class, op: &str, message: &str) -> PyErr {
     make(py, (class.to_string(), op, None, None, None, None, None, message, None))
 }
 
@@ -89,7 +89,7 @@ fn make(py: Python<'_>, fields: Fields<'_>) -> PyErr {
 /// The exception for a value that cannot be what is asked for.
 pub(crate) fn value_error(message: impl std::fmt::Display) -> PyErr {
     let message = message.to_string();
-    Python::attach(|py| plain(py, Class::InvalidArgument, "argument", &message))
+    Python::attach(|py| make_from_message(py, Class::InvalidArgument, "argument", &message))
 }
 
 /// The exception for a fault of the library that is found before any work starts.

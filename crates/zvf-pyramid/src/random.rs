@@ -39,7 +39,7 @@ impl Random {
 
     fn next_u64(&mut self) -> u64 {
         self.step();
-        let folded = low(self.state >> 64) ^ low(self.state);
+        let folded = low_u64(self.state >> 64) ^ low_u64(self.state);
         folded.rotate_right(rotation(self.state))
     }
 
@@ -79,8 +79,8 @@ impl Random {
         let least = (u64::MAX ^ max).checked_rem(count).unwrap_or(0);
         loop {
             let wide = u128::from(self.next_u64()).wrapping_mul(count.into());
-            if low(wide) >= least {
-                return low(wide >> 64);
+            if low_u64(wide) >= least {
+                return low_u64(wide >> 64);
             }
         }
     }
@@ -126,7 +126,7 @@ impl Random {
 
 /// A seed as four words of the generator.
 fn expand_seed(seed: u128) -> [u64; 4] {
-    let words: [u32; 4] = [0, 32, 64, 96].map(|shift| low_half(low(seed >> shift)));
+    let words: [u32; 4] = [0, 32, 64, 96].map(|shift| low_half(low_u64(seed >> shift)));
     let mut mixing = Hash { state: 0x43b0_d7e5, factor: 0x931e_8875 };
     let mut pool = words.map(|word| mixing.mix(word));
     for source in 0..4_usize {
@@ -171,7 +171,7 @@ const fn mix_words(x: u32, y: u32) -> u32 {
 }
 
 #[expect(clippy::as_conversions, reason = "the lower half is what is asked for")]
-const fn low(wide: u128) -> u64 {
+const fn low_u64(wide: u128) -> u64 {
     wide as u64
 }
 

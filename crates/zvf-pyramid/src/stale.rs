@@ -120,8 +120,8 @@ impl Part {
         })
     }
 
-    /// The chunks so many times as large on each axis that have any of it.
-    pub(crate) fn coarser(&self, scale: i64) -> Self {
+    /// Returns the chunks, `scale` times as large on each axis, that have any of it.
+    pub(crate) fn coarsen(&self, scale: i64) -> Self {
         let coarse = |corner: &Vec<i64>| corner.iter().map(|at| at.div_euclid(scale)).collect();
         let ranges = self.ranges.iter().map(|[low, high]| [coarse(low), coarse(high)]);
         Self { ranges: ranges.collect(), objects: self.objects.clone() }
@@ -162,7 +162,7 @@ mod tests {
         for (chunk, is_in) in [([-1, 3], true), ([0, 3], false), ([8, 2], true), ([8, 3], false)] {
             assert_eq!(part.has_chunk(&chunk), is_in, "{chunk:?}");
         }
-        let coarse = part.coarser(2);
+        let coarse = part.coarsen(2);
         assert_eq!(coarse.ranges, [[vec![-2, 1], vec![-1, 1]], [vec![3, 0], vec![4, 1]]]);
         for odd in [vec![0.0], vec![0.0, f64::NAN]] {
             let stale = Stale { boxes: vec![[odd, vec![1.0, 1.0]]], objects: Vec::new() };

@@ -39,7 +39,7 @@ pub(crate) struct Drawn {
 impl Painter {
     /// Draws a batch.
     pub(crate) fn draw(&mut self, batch: &Batch) {
-        let placed = self.placed(batch.positions());
+        let placed = self.place_vertices(batch.positions());
         let nowhere = placed.iter().filter(|at| at.iter().any(|x| !x.is_finite())).count();
         self.drawn.nowhere += to_u64(nowhere);
         let (inks, meaning) = Inks::from_batch(batch, &self.source, &placed);
@@ -134,13 +134,13 @@ impl Painter {
     }
 
     /// Returns the positions of the vertices in the picture.
-    fn placed(&self, positions: &Column) -> Vec<[f64; 3]> {
+    fn place_vertices(&self, positions: &Column) -> Vec<[f64; 3]> {
         let width = usize_from_u32(positions.width());
         if let Some(floats) = positions.as_slice::<f32>() {
-            return self.all(floats.chunks_exact(width));
+            return self.place_rows(floats.chunks_exact(width));
         }
         if let Some(floats) = positions.as_slice::<f64>() {
-            return self.all(floats.chunks_exact(width));
+            return self.place_rows(floats.chunks_exact(width));
         }
         let coordinate = |row, axis: Option<usize>| match axis {
             Some(axis) => positions.float(row, axis).unwrap_or(f64::NAN),
@@ -150,7 +150,7 @@ impl Painter {
         (0..positions.len()).map(|row| self.camera.place(point(row))).collect()
     }
 
-    fn all<'a, T: Copy + Into<f64> + 'a>(
+    fn place_rows<'a, T: Copy + Into<f64> + 'a>(
         &self,
         rows: impl Iterator<Item = &'a [T]>,
     ) -> Vec<[f64; 3]> {

@@ -84,7 +84,7 @@ async fn what_follows_is_mended() {
 
 #[tokio::test]
 async fn a_kind_beside_another_is_mended_where_it_lies() {
-    let mut files = archives::with_beside("sl3_streamlines", "graph", "gr3_links", 100);
+    let mut files = archives::files_with_extra_kind("sl3_streamlines", "graph", "gr3_links", 100);
     files.retain(|(path, _)| !path.starts_with("0/graph/link_fragments/"));
     let unpacked = Unpacked::from_files(&files);
     assert_eq!(broken(&unpacked).await, ["C41"]);
@@ -96,7 +96,7 @@ async fn a_kind_beside_another_is_mended_where_it_lies() {
     }
     assert_eq!(broken(&unpacked).await, [""; 0]);
 
-    let files = archives::with_beside("pc3_basic", "graph", "broken/lv_tile_lie", 0);
+    let files = archives::files_with_extra_kind("pc3_basic", "graph", "broken/lv_tile_lie", 0);
     let plan = planned(&Unpacked::from_files(&files)).await;
     let tiles = plan.changes.iter().filter(|change| change.rules.contains(&"C5"));
     assert_eq!(tiles.map(|change| &*change.path).collect::<Vec<_>>(), ["0/graph/zarr.json"]);

@@ -91,7 +91,7 @@ impl LevelNode {
     /// not know. A codec that is unknown shows when chunks are read.
     #[boxed]
     pub async fn cells(&self, name: &str) -> Result<Option<Cells>, StoreError> {
-        node::cells(&self.opened, &self.below(name)?, self.key_rank()).await
+        node::cells(&self.opened, &self.child_key(name)?, self.key_rank()).await
     }
 
     /// As [`cells`](Self::cells), of an array without which the level makes no sense.
@@ -103,7 +103,7 @@ impl LevelNode {
     pub async fn required_cells(&self, name: &str) -> Result<Cells, StoreError> {
         let cells = self.cells(name).await?;
         cells.map_or_else(
-            || Err(StoreError::absent(&self.below(name)?, "a level needs this array")),
+            || Err(StoreError::absent(&self.child_key(name)?, "a level needs this array")),
             Ok,
         )
     }
@@ -117,7 +117,7 @@ impl LevelNode {
     /// know.
     #[boxed]
     pub async fn rows(&self, name: &str) -> Result<Option<Rows>, StoreError> {
-        node::rows(&self.opened, &self.below(name)?).await
+        node::rows(&self.opened, &self.child_key(name)?).await
     }
 
     /// The items at `name`, such as `object_attributes/mass` or `object_index/object_ids`; `None` when
@@ -128,7 +128,7 @@ impl LevelNode {
     /// When the document is not one of items of one size.
     #[boxed]
     pub async fn dense(&self, name: &str) -> Result<Option<DenseArray>, StoreError> {
-        node::dense(&self.opened, &self.below(name)?).await
+        node::dense(&self.opened, &self.child_key(name)?).await
     }
 
     /// The document of the group at `name`; `None` when there is no such node. A group of the older
@@ -139,7 +139,7 @@ impl LevelNode {
     /// When the node is an array, or its document cannot be read.
     #[boxed]
     pub async fn group(&self, name: &str) -> Result<Option<GroupDoc>, StoreError> {
-        node::group(&self.opened.shared, &self.below(name)?).await
+        node::group(&self.opened.shared, &self.child_key(name)?).await
     }
 
     /// The names below the node at `name`, or of the level when it is empty; nothing when it is not there.
@@ -152,7 +152,7 @@ impl LevelNode {
     /// When the backend fails.
     #[boxed]
     pub async fn children(&self, name: &str) -> Result<Listing, StoreError> {
-        node::children(&self.opened.shared, &self.below(name)?).await
+        node::children(&self.opened.shared, &self.child_key(name)?).await
     }
 
     /// The group `name` of this level, which holds one more geometry as a level does.
@@ -162,11 +162,11 @@ impl LevelNode {
     /// [`Class::NotFound`] when it is not there; otherwise when its document cannot be read.
     #[boxed]
     pub async fn geometry(&self, name: &str) -> Result<Self, StoreError> {
-        Self::at(&self.opened, self.below(name)?, self.number).await
+        Self::at(&self.opened, self.child_key(name)?, self.number).await
     }
 
-    /// The path of `name` below this level; an empty name is the level itself.
-    fn below(&self, name: &str) -> Result<Key, StoreError> {
+    /// Returns the key of `name` below this level; an empty name is the level itself.
+    fn child_key(&self, name: &str) -> Result<Key, StoreError> {
         if name.is_empty() { Ok(self.key.clone()) } else { self.key.below(name) }
     }
 }

@@ -176,7 +176,7 @@ fn threads_wait_for_bytes_in_flight() {
         drop(leaving);
         passes.join().unwrap();
         keeps.join().unwrap().unwrap();
-        assert_eq!(room.held(), 0);
+        assert_eq!(room.held_bytes(), 0);
     });
 }
 
@@ -189,7 +189,7 @@ fn tasks_wait_for_bytes_in_flight() {
         let waits = thread::spawn(move || drop(block_on(other.acquire(50))));
         drop(leaving);
         waits.join().unwrap();
-        assert_eq!(room.held(), 0);
+        assert_eq!(room.held_bytes(), 0);
     });
 }
 

@@ -184,7 +184,7 @@ pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing, Stor
     }
     shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
     let mut names = Vec::new();
-    for name in declared(shared, key) {
+    for name in declared_attributes(shared, key) {
         if shared.node(&key.child(&name)?).await?.is_some() {
             names.push(name);
         }
@@ -192,8 +192,8 @@ pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing, Stor
     Ok(Listing { names, complete: false })
 }
 
-/// The attributes that the root declares for the group under `key`, by name.
-fn declared(shared: &Shared, key: &Key) -> BTreeSet<String> {
+/// Returns the names of the attributes that the root declares for the group under `key`.
+fn declared_attributes(shared: &Shared, key: &Key) -> BTreeSet<String> {
     let Some(Ok(specs)) = shared.root.zarr_vectors.attribute_specs() else {
         return BTreeSet::new();
     };

@@ -126,7 +126,7 @@ impl Objects {
     /// When the backend cannot be listed.
     #[boxed]
     pub async fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>, StoreError> {
-        self.remote.list_all(&below(prefix)?).await
+        self.remote.list_all(&prefix_key(prefix)?).await
     }
 
     /// Lists the names directly below a prefix.
@@ -136,7 +136,7 @@ impl Objects {
     /// When the backend cannot be listed.
     #[boxed]
     pub async fn children(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let children = self.remote.children(&below(prefix)?).await?;
+        let children = self.remote.children(&prefix_key(prefix)?).await?;
         Ok(children.into_iter().map(|child| child.name).collect())
     }
 
@@ -252,7 +252,7 @@ impl Objects {
     /// When the backend cannot be listed, or refuses.
     #[boxed]
     pub async fn remove_below(&self, prefix: &str) -> Result<(), StoreError> {
-        let above = below(prefix)?;
+        let above = prefix_key(prefix)?;
         let listed = self.remote.list_all(&above).await?;
         let keys: Result<Vec<Key>, StoreError> =
             listed.iter().map(|(key, _bytes)| above.below(key)).collect();
@@ -275,6 +275,7 @@ impl Objects {
     }
 }
 
-fn below(prefix: &str) -> Result<Key, StoreError> {
+/// Returns the key of a prefix; the root where it is empty.
+fn prefix_key(prefix: &str) -> Result<Key, StoreError> {
     if prefix.is_empty() { Ok(Key::root()) } else { Key::root().below(prefix) }
 }

@@ -206,7 +206,7 @@ impl<'a> Footer<'a> {
     /// The text of a member of the JSON object, as it stands there; the first of that name.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&'a [u8]> {
-        Members::new(self.json).named(name).next()
+        Members::new(self.json).find_values(name).next()
     }
 
     /// The metadata object, wherever it lies.
@@ -286,7 +286,7 @@ pub fn encode_footer(history_json: &[u8]) -> Result<Vec<u8>, FormatError> {
     }
     json::check_object(Part::TetFooter, "history_json", history_json)?;
     for name in REFS {
-        if Members::new(history_json).named(name).next().is_some() {
+        if Members::new(history_json).find_values(name).next().is_some() {
             let expected = Expected::Rule("no reference to a spill");
             return Err(refuse(Class::InvalidArgument, name, 0, expected, "one"));
         }
@@ -307,7 +307,7 @@ fn references(
         if version == 1 && name != METADATA_REF {
             continue;
         }
-        let mut named = Members::new(json).named(name);
+        let mut named = Members::new(json).find_values(name);
         let first = named.next();
         if named.next().is_some() {
             let expected = Expected::Rule("one member of this name");
@@ -316,7 +316,7 @@ fn references(
         let Some(value) = first.filter(|value| *value != b"null") else {
             continue;
         };
-        let number = |key| Members::new(value).named(key).next().and_then(json::as_u64);
+        let number = |key| Members::new(value).find_values(key).next().and_then(json::as_u64);
         let (Some(offset), Some(len)) = (number("offset"), number("len")) else {
             let expected = Expected::Rule("whole numbers offset and len");
             return Err(refuse(Class::Encoding, name, json_at, expected, "something else"));

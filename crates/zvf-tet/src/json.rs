@@ -69,8 +69,8 @@ impl<'a> Members<'a> {
         Self { scan, open }
     }
 
-    /// The values under `name`.
-    pub(crate) fn named(self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+    /// Iterates over the values under `name`.
+    pub(crate) fn find_values(self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.filter(move |(key, _)| is_string(key, name)).map(|(_, value)| value)
     }
 }
@@ -322,13 +322,13 @@ impl<'a> Scan<'a> {
                 }
                 b'\\' => self.escape()?,
                 0..=0x1f => return Err(Fault::Syntax),
-                _ => self.plain(),
+                _ => self.skip_plain_bytes(),
             }
         }
     }
 
-    /// Skips what stands for itself in a string, eight bytes at a time.
-    fn plain(&mut self) {
+    /// Skips the bytes of a string that need no unescaping, eight at a time.
+    fn skip_plain_bytes(&mut self) {
         let (words, tail) = self.text.get(self.at..).unwrap_or(&[]).as_chunks();
         for word in words {
             let ends = ends(u64::from_le_bytes(*word));
@@ -522,7 +522,7 @@ mod tests {
                 (&b"\"c\""[..], &b"\"}\""[..]),
             ]
         );
-        assert_eq!(Members::new(text).named("a").count(), 2);
+        assert_eq!(Members::new(text).find_values("a").count(), 2);
         assert_eq!(Members::new(b"[1]").count(), 0);
         assert_eq!(Members::new(b"{}").count(), 0);
     }

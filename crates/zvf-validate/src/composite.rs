@@ -1,7 +1,7 @@
 //! Composite stores: extra geometries of a level, listed in `geometry_index`.
 //!
-//! A geometry is vertices and links alone, or a group with all that a level has. Such a group is looked at
-//! as a level is; here is only what it has to do with the others.
+//! A geometry is an array of vertices and one of links, or a group with the nodes of a level. Such a group is checked like a
+//! level; this module checks only how it fits the others.
 
 use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::Token;
@@ -19,7 +19,7 @@ use crate::rules::structure::S18;
 use crate::stop::Stop;
 use crate::validation::Validation;
 
-/// The extra kinds of a level, and the groups of those that are like levels.
+/// Opens the extra kinds of a level that are groups, and removes all extra kinds from its own.
 pub(crate) async fn check_extra_kinds(
     run: &mut Validation,
     level: &mut LevelState,
@@ -35,26 +35,28 @@ pub(crate) async fn check_extra_kinds(
         level.kinds.retain(|kind| kind.as_str() != name);
         let Some(group) = entry.group else { continue };
         match level.node.geometry(&group).await {
-            Ok(node) => level.beside.push(LevelState::new(node, vec![Token::from_text(&name)])),
+            Ok(node) => {
+                level.extra_kinds.push(LevelState::new(node, vec![Token::from_text(&name)]));
+            }
             Err(error) => run.add_store_error(&C40, &level.path(&group), &error)?,
         }
     }
     Ok(())
 }
 
-/// C40: an object is of one kind.
-fn check_one_kind_each(run: &mut Validation, level: &LevelState) {
-    let mut ids: Vec<i64> = level.all().filter_map(sorted_ids).flatten().collect();
+/// Checks C40: an object is of one kind.
+fn check_one_kind_per_object(run: &mut Validation, level: &LevelState) {
+    let mut ids: Vec<i64> = level.with_extra_kinds().filter_map(sorted_ids).flatten().collect();
     ids.sort_unstable();
-    let twice = ids.windows(2).filter(|two| two.first() == two.last());
-    if let Some(id) = twice.clone().next().and_then(|two| two.first()) {
-        let found = format!("{id}, and {} more that are of two", twice.count() - 1);
+    let duplicates = ids.windows(2).filter(|pair| pair.first() == pair.last());
+    if let Some(id) = duplicates.clone().next().and_then(|pair| pair.first()) {
+        let found = format!("{id}, and {} more that are of two", duplicates.count() - 1);
         let finding = Finding::new(&C40, level.path("geometry_index"));
         run.add(finding.with_details("ids of objects", "of one kind each", found));
     }
 }
 
-/// C40, G3: every geometry of a level.
+/// Checks C40 and G3 for every extra geometry of a level.
 pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<(), Stop> {
     let path = level.path("geometry_index");
     let index = match level.node.group("geometry_index").await {
@@ -69,13 +71,13 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
             return Ok(());
         }
     };
-    check_one_kind_each(run, level);
+    check_one_kind_per_object(run, level);
     for (name, entry) in &index.entries {
         if let Some(group) = &entry.group {
             check_own_group(run, level, &path, (name, group), entry.vertex_count);
             continue;
         }
-        let rows = vertices(run, level, &entry.array).await?;
+        let rows = check_vertices(run, level, &entry.array).await?;
         if let Some(rows) = rows.filter(|rows| i64::try_from(*rows) != Ok(entry.vertex_count)) {
             let finding = Finding::new(&C40, &path);
             run.add(finding.with_details(format!("{name}.vertex_count"), rows, entry.vertex_count));
@@ -83,13 +85,13 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
         if let (Some(array), Some(rows)) =
             (entry.links_array.as_ref().filter(|_| entry.has_links), rows)
         {
-            links(run, level, array, rows, name == MESH).await?;
+            check_links(run, level, array, rows, name == MESH).await?;
         }
     }
     Ok(())
 }
 
-/// C40: what is listed of a geometry in a group of its own.
+/// Checks C40 for a geometry in a group of its own: the listed number of vertices.
 fn check_own_group(
     run: &mut Validation,
     level: &LevelState,
@@ -98,16 +100,16 @@ fn check_own_group(
     count: i64,
 ) {
     let path = level.path(group);
-    let Some(own) = level.beside.iter().find(|own| own.name == path) else { return };
-    let rows = own.chunks.total_rows();
-    if own.chunks.is_whole() && i64::try_from(rows) != Ok(count) {
+    let Some(extra) = level.extra_kinds.iter().find(|extra| extra.name == path) else { return };
+    let rows = extra.chunks.total_rows();
+    if extra.chunks.is_whole() && i64::try_from(rows) != Ok(count) {
         let finding = Finding::new(&C40, index);
         run.add(finding.with_details(format!("{name}.vertex_count"), rows, count));
     }
 }
 
-/// The rows of a geometry: three floats each, without fragments.
-async fn vertices(
+/// Checks the vertices of a geometry without fragments, three floats each; returns how many there are.
+async fn check_vertices(
     run: &mut Validation,
     level: &LevelState,
     name: &str,
@@ -146,13 +148,13 @@ async fn vertices(
     Ok(Some(rows))
 }
 
-/// The links of a geometry: rows of it, whichever chunk they lie in.
-async fn links(
+/// Checks that the links of a geometry name rows of it, in any chunk.
+async fn check_links(
     run: &mut Validation,
     level: &LevelState,
     name: &str,
     rows: u64,
-    faces: bool,
+    are_faces: bool,
 ) -> Result<(), Stop> {
     let path = level.path(name);
     let array = match level.node.dense(name).await {
@@ -167,7 +169,8 @@ async fn links(
         }
         Err(error) => return run.add_store_error(&C2, &path, &error),
     };
-    if let Some(width) = array.shape().get(1).filter(|width| faces && **width < MIN_FACE_CORNERS) {
+    let is_too_narrow = |width: &&u64| are_faces && **width < MIN_FACE_CORNERS;
+    if let Some(width) = array.shape().get(1).filter(is_too_narrow) {
         run.add(Finding::new(&G3, &path).with_details("link_width", "3 or more", width));
     }
     let mut start = 0_u64;
@@ -177,10 +180,10 @@ async fn links(
             Ok(bytes) => bytes,
             Err(error) => return run.add_store_error(&C2, &path, &error),
         };
-        let bad = |row: i64| !u64::try_from(row).is_ok_and(|row| row < rows);
-        if let Some(at) = i64s_from_le(&bytes).position(bad) {
+        let is_outside = |row: i64| !u64::try_from(row).is_ok_and(|row| row < rows);
+        if let Some(at) = i64s_from_le(&bytes).position(is_outside) {
             let columns = array.shape().get(1).copied().unwrap_or(1);
-            // The array was read up to here: its length has 64 bits.
+            // No overflow: the array was read up to here, and its length has 64 bits.
             let item = start.saturating_mul(columns).saturating_add(to_u64(at));
             let finding = Finding::new(&C40, &path).with_offset(item.saturating_mul(8));
             run.add(finding.with_details("row", format!("below {rows}"), "another"));
@@ -191,10 +194,10 @@ async fn links(
     Ok(())
 }
 
-/// Bytes of three floats of 32 bits.
+/// Bytes of a position: three floats of 32 bits.
 const POSITION_BYTES: u64 = 12;
 const BATCH_CHUNKS: usize = 64;
-/// Rows of links that are read at once.
+/// Number of rows of links per read.
 const BATCH_ROWS: u64 = 1 << 18;
 /// The name of the geometry whose links are faces, and the fewest corners of one.
 const MESH: &str = "mesh";

@@ -41,10 +41,10 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
             run.add(if one_axis { report.warning() } else { report });
         }
     }
-    for level in levels.iter().flat_map(|level| &level.beside) {
+    for level in levels.iter().flat_map(|level| &level.extra_kinds) {
         check_extra_level_number(run, level);
     }
-    for level in levels.iter().flat_map(LevelState::all) {
+    for level in levels.iter().flat_map(LevelState::with_extra_kinds) {
         check_attribute_names(run, level);
         check_capabilities(run, level);
         check_arrays_present(run, level);

@@ -1,5 +1,5 @@
-//! Level 4: what kinds of geometry ask for, as far as documents and arrays show it. What cells show is found
-//! where they are looked at.
+//! Checks of level 4: the rules of geometry kinds that documents and arrays can break. Rules that need cells are checked
+//! with the cells.
 
 use zvf_metadata::{GeometryType, LayoutFamily, LinksConvention, Token};
 
@@ -8,7 +8,7 @@ use crate::level::LevelState;
 use crate::rules::geometry::{G1, G2, G3, G4, G5};
 use crate::validation::Validation;
 
-/// G1 to G5.
+/// Checks G1 to G5.
 pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     let root = run.store.root().zarr_vectors.clone();
     for token in &root.geometry_types {
@@ -24,26 +24,26 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
         run.add(Finding::new(&G5, "0").with_details("level", "the full data", "nothing"));
     }
     let first = levels.first().map_or(&root.geometry_types, |level| &level.kinds);
-    // Geometries beside each other have conventions of their own.
+    // Extra geometries have their own conventions.
     if !levels.first().is_some_and(|level| level.has_node("geometry_index")) || first.len() == 1 {
         for token in first {
-            convention(run, "zarr.json", token, root.links_convention());
+            check_convention(run, "zarr.json", token, root.links_convention());
         }
     }
-    for level in levels.iter().flat_map(LevelState::all) {
-        links(run, level);
+    for level in levels.iter().flat_map(LevelState::with_extra_kinds) {
+        check_links(run, level);
     }
-    for level in levels.iter().flat_map(|level| &level.beside) {
-        let own = level.node.meta().links_convention.clone();
+    for level in levels.iter().flat_map(|level| &level.extra_kinds) {
+        let declared = level.node.meta().links_convention.clone();
         if let [token] = level.kinds.as_slice() {
-            let found = own.unwrap_or_else(|| root.links_convention());
-            convention(run, &level.path("zarr.json"), token, found);
+            let found = declared.unwrap_or_else(|| root.links_convention());
+            check_convention(run, &level.path("zarr.json"), token, found);
         }
     }
 }
 
-/// G2: the convention fits a kind.
-fn convention(
+/// Checks G2: the convention fits a kind.
+fn check_convention(
     run: &mut Validation,
     path: &str,
     kind: &Token<GeometryType>,
@@ -76,11 +76,11 @@ const fn convention_word(convention: LinksConvention) -> &'static str {
     }
 }
 
-/// G3, G4: links within a level.
-fn links(run: &mut Validation, level: &LevelState) {
-    let within = level.families.iter().find(|family| family.delta == 0);
+/// Checks G3 and G4: links within a level.
+fn check_links(run: &mut Validation, level: &LevelState) {
+    let family = level.families.iter().find(|family| family.delta == 0);
     let path = level.path("links/0");
-    if let Some(family) = within
+    if let Some(family) = family
         && level.is_only(&[GeometryType::PointCloud])
     {
         let found = format!("links of {} ends", family.width);
@@ -89,11 +89,11 @@ fn links(run: &mut Validation, level: &LevelState) {
     if !level.is_only(&[GeometryType::Mesh]) || run.store.family() != LayoutFamily::C {
         return;
     }
-    match within {
+    match family {
         Some(family) if family.width < 3 => {
             run.add(Finding::new(&G3, &path).with_details("link_width", "3 or more", family.width));
         }
-        // Coarse levels may have none: their faces are not kept.
+        // Coarse levels may have none: their faces are not stored.
         None if level.node.number() == 0 && level.chunks.total_rows() > 0 => {
             run.add(Finding::new(&G3, &path).with_details("links", "the faces", "none").warning());
         }

@@ -18,7 +18,7 @@ pub(crate) struct LevelState {
     /// The kinds of geometry that the store declares.
     pub(crate) kinds: Vec<Token<GeometryType>>,
     /// Geometries of other kinds, each in a group of its own.
-    pub(crate) beside: Vec<Self>,
+    pub(crate) extra_kinds: Vec<Self>,
     /// The nodes in it.
     pub(crate) children: Vec<String>,
     pub(crate) vertices: Option<ChunkArray>,
@@ -55,12 +55,12 @@ pub(crate) struct Linked {
     /// For each chunk, the sum of the links found from it, less those expected; empty when not counted.
     pub(crate) bridges: Vec<u64>,
     /// Links between levels, by the level they lead to.
-    pub(crate) between: Vec<Between>,
+    pub(crate) cross_level: Vec<CrossLevelLinks>,
 }
 
 /// All links from one level to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Between {
+pub(crate) struct CrossLevelLinks {
     pub(crate) delta: i32,
     pub(crate) links: u64,
     /// The sum over all links of the hashes of the finer and the coarser end.
@@ -81,7 +81,7 @@ pub(crate) struct ObjectIndexState {
     /// Whether ids are a column, read or not.
     pub(crate) has_ids: bool,
     /// The rows with geometry, by which additive levels are compared; `None` if they are not needed or not known.
-    pub(crate) named: Option<Vec<u64>>,
+    pub(crate) present_rows: Option<Vec<u64>>,
 }
 
 impl ObjectIndexState {
@@ -103,7 +103,7 @@ impl LevelState {
             node,
             name,
             kinds,
-            beside: Vec::new(),
+            extra_kinds: Vec::new(),
             children: Vec::new(),
             vertices: None,
             fragments: None,
@@ -124,9 +124,9 @@ impl LevelState {
         self.children.iter().any(|child| child == name)
     }
 
-    /// This level and its extra kinds.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Self> {
-        std::iter::once(self).chain(&self.beside)
+    /// Returns this level and its extra kinds.
+    pub(crate) fn with_extra_kinds(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.extra_kinds)
     }
 
     /// Returns the declared kinds of geometry that are known.

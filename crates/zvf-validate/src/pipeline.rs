@@ -21,8 +21,8 @@ use crate::stop::Stop;
 /// The result of reading a cell.
 pub(crate) type Cell = Result<Option<Bytes>, StoreError>;
 
-/// Goes through the `count` things of a scan, as far as they are this process's: reads them batch by batch, looks into
-/// each batch on the pool, and takes what came of it, in order. What another process saw is taken as recorded.
+/// Checks the items of a scan that are this process's: reads them batch by batch, checks each batch on the pool, and passes
+/// the results to `take`, in order. Results of other processes come from their records.
 pub(crate) async fn scan<P, T>(
     (work, stage, path): (&Work, Stage, &str),
     count: usize,
@@ -35,17 +35,20 @@ where
     T: Serialize + DeserializeOwned + Send + 'static,
 {
     match work.begin(stage, path, count)? {
-        Share::All => batches(0..count, read, check, async |range, seen| take(range, seen)).await,
+        Share::All => {
+            batches(0..count, read, check, async |range, result| take(range, result)).await
+        }
         Share::Recorded(scan) => work.replay(scan, count, take).await,
         Share::Own(scan, range) => {
-            let record = async |range: Range<usize>, seen: T| work.record(scan, range, &seen).await;
+            let record =
+                async |range: Range<usize>, result: T| work.record(scan, range, &result).await;
             batches(range, read, check, record).await
         }
         Share::Nothing => Ok(()),
     }
 }
 
-/// Reads batches of things, looks into each on the pool, and takes what came of it, in order.
+/// Reads batches of items, checks each on the pool, and passes the results to `take`, in order.
 async fn batches<P, T>(
     things: Range<usize>,
     read: impl AsyncFn(Range<usize>) -> Result<(P, u64), StoreError>,

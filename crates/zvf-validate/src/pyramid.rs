@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use zvf_metadata::{Capability, CrossLevelStorage, Token};
 
 use crate::finding::Finding;
-use crate::level::{Between, LevelState};
+use crate::level::{CrossLevelLinks, LevelState};
 use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11, P12, P13};
 use crate::validation::Validation;
 
@@ -42,15 +42,15 @@ pub(crate) fn check_kind(run: &mut Validation, levels: &[&LevelState]) {
     let explicit = CrossLevelStorage::Explicit;
     let storage = run.store.root().zarr_vectors.cross_level_storage();
     for level in levels {
-        for between in level.linked.between.iter().filter(|between| between.delta > 0) {
-            let other = i64::from(level.node.number()) + i64::from(between.delta);
+        for links in level.linked.cross_level.iter().filter(|links| links.delta > 0) {
+            let other = i64::from(level.node.number()) + i64::from(links.delta);
             let target = levels.iter().find(|target| i64::from(target.node.number()) == other);
             if is_stale(level) || target.is_some_and(|target| is_stale(target)) {
                 continue;
             }
-            check_orphans(run, levels, level, between);
+            check_orphans(run, levels, level, links);
             if storage == Token::Known(explicit) {
-                check_mirrored_links(run, levels, level, between);
+                check_mirrored_links(run, levels, level, links);
             }
         }
     }
@@ -138,12 +138,12 @@ fn check_additions(run: &mut Validation, levels: &[&LevelState]) {
                 break;
             }
         }
-        let Some(named) = &level.objects.named else { continue };
-        let again = |row: &&u64| level.objects.id(**row).is_some_and(|id| later.contains(&id));
-        let mut again = named.iter().filter(again);
-        if let Some(row) = again.next() {
+        let Some(present_rows) = &level.objects.present_rows else { continue };
+        let shared = |row: &&u64| level.objects.id(**row).is_some_and(|id| later.contains(&id));
+        let mut shared = present_rows.iter().filter(shared);
+        if let Some(row) = shared.next() {
             let finding = Finding::new(&P11, level.path("object_index")).in_row(*row);
-            let found = format!("that of {} more too", again.count());
+            let found = format!("that of {} more too", shared.count());
             run.add(finding.with_details("object", "one that no level behind it has", found));
         }
     }
@@ -162,9 +162,9 @@ fn check_additive(run: &mut Validation, levels: &[&LevelState]) {
         ));
     }
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| !l.node.meta().is_additive()) {
-        let Some(own) = object_ids(level) else { continue };
+        let Some(ids) = object_ids(level) else { continue };
         let coarser = levels.iter().copied().skip(at + 1).filter_map(object_ids);
-        let lacking = coarser.flatten().collect::<HashSet<i64>>().difference(&own).count();
+        let lacking = coarser.flatten().collect::<HashSet<i64>>().difference(&ids).count();
         if lacking > 0 {
             let finding = Finding::new(&P12, level.path("zarr.json"));
             let found = format!("{lacking} that only coarser levels have");
@@ -175,8 +175,8 @@ fn check_additive(run: &mut Validation, levels: &[&LevelState]) {
 
 /// Returns the ids of the objects with geometry, if they were kept.
 fn object_ids(level: &LevelState) -> Option<HashSet<i64>> {
-    let named = level.objects.named.as_ref()?;
-    Some(named.iter().filter_map(|row| level.objects.id(*row)).collect())
+    let present_rows = level.objects.present_rows.as_ref()?;
+    Some(present_rows.iter().filter_map(|row| level.objects.id(*row)).collect())
 }
 
 /// Checks P5: `object_sparsity`.
@@ -227,22 +227,22 @@ fn check_orphans(
     run: &mut Validation,
     levels: &[&LevelState],
     level: &LevelState,
-    between: &Between,
+    links: &CrossLevelLinks,
 ) {
-    let number = i64::from(level.node.number()) + i64::from(between.delta);
+    let number = i64::from(level.node.number()) + i64::from(links.delta);
     let here = level.node.number();
     let sparse = levels.iter().any(|other| {
-        let between = other.node.number() > here && i64::from(other.node.number()) <= number;
-        between && other.node.meta().object_sparsity < 1.0
+        let is_between = other.node.number() > here && i64::from(other.node.number()) <= number;
+        is_between && other.node.meta().object_sparsity < 1.0
     });
     if sparse {
         return;
     }
     let depth = run.store.root().zarr_vectors.cross_level_depth();
-    let kept = depth < 0 || depth >= i64::from(between.delta);
-    if let Some(orphans) = between.orphans.filter(|orphans| *orphans > 0 && kept) {
-        let finding = Finding::new(&P6, level.path(&format!("links/+{}", between.delta)));
-        let expected = format!("a parent at level +{} for each row", between.delta);
+    let is_stored = depth < 0 || depth >= i64::from(links.delta);
+    if let Some(orphans) = links.orphans.filter(|orphans| *orphans > 0 && is_stored) {
+        let finding = Finding::new(&P6, level.path(&format!("links/+{}", links.delta)));
+        let expected = format!("a parent at level +{} for each row", links.delta);
         run.add(finding.with_details("links", expected, format!("none for {orphans} rows")));
     }
 }
@@ -252,13 +252,13 @@ fn check_mirrored_links(
     run: &mut Validation,
     levels: &[&LevelState],
     level: &LevelState,
-    up: &Between,
+    up: &CrossLevelLinks,
 ) {
     let number = i64::from(level.node.number()) + i64::from(up.delta);
     let coarse = levels.iter().find(|other| i64::from(other.node.number()) == number);
     let back = up.delta.checked_neg();
     let Some(coarse) = coarse else { return };
-    let Some(down) = coarse.linked.between.iter().find(|down| Some(down.delta) == back) else {
+    let Some(down) = coarse.linked.cross_level.iter().find(|down| Some(down.delta) == back) else {
         return;
     };
     if down.complete && up.complete && (down.links, down.sum) != (up.links, up.sum) {

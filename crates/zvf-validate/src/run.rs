@@ -101,8 +101,8 @@ impl Validation {
         if self.options.level.reads_cells() {
             for level in &mut levels {
                 cells::check(self, level).await?;
-                for own in &mut level.beside {
-                    cells::check(self, own).await?;
+                for extra in &mut level.extra_kinds {
+                    cells::check(self, extra).await?;
                 }
             }
             if self.work.ends_with(Stage::Cells) {
@@ -111,7 +111,7 @@ impl Validation {
             for at in 0..levels.len() {
                 links::check(self, &mut levels, at).await?;
             }
-            self.links_beside(&mut levels).await?;
+            self.check_extra_links(&mut levels).await?;
             if self.work.ends_with(Stage::Links) {
                 return Ok(());
             }
@@ -119,10 +119,10 @@ impl Validation {
             let additive = announced || levels.iter().any(|l| l.node.meta().is_additive());
             for level in &mut levels {
                 // Groups are of objects of all kinds.
-                for own in &mut level.beside {
-                    objects::check(self, own).await?;
+                for extra in &mut level.extra_kinds {
+                    objects::check(self, extra).await?;
                 }
-                level.objects.named = additive.then(Vec::new);
+                level.objects.present_rows = additive.then(Vec::new);
                 objects::check(self, level).await?;
             }
             if !self.work.is_reported() {
@@ -137,21 +137,21 @@ impl Validation {
         Ok(())
     }
 
-    /// Links of each extra kind: they lead to the same kind of other levels.
-    async fn links_beside(&mut self, levels: &mut [LevelState]) -> Result<(), Stop> {
-        for kind in kinds_beside(levels) {
-            let mut own: Vec<LevelState> = Vec::new();
+    /// Checks the links of each extra kind, which lead to the same kind of other levels.
+    async fn check_extra_links(&mut self, levels: &mut [LevelState]) -> Result<(), Stop> {
+        for kind in list_extra_kinds(levels) {
+            let mut same_kind: Vec<LevelState> = Vec::new();
             for level in levels.iter_mut() {
-                own.extend(level.beside.extract_if(.., |own| own.kinds == kind));
+                same_kind.extend(level.extra_kinds.extract_if(.., |extra| extra.kinds == kind));
             }
-            for at in 0..own.len() {
-                links::check(self, &mut own, at).await?;
+            for at in 0..same_kind.len() {
+                links::check(self, &mut same_kind, at).await?;
             }
-            for own in own {
-                let number = own.node.number();
+            for extra in same_kind {
+                let number = extra.node.number();
                 let level = levels.iter_mut().find(|level| level.node.number() == number);
                 if let Some(level) = level {
-                    level.beside.push(own);
+                    level.extra_kinds.push(extra);
                 }
             }
         }
@@ -164,21 +164,22 @@ impl Validation {
         }
         if self.options.level >= Depth::Pyramid {
             pyramid::check(self, &levels.iter().collect::<Vec<_>>());
-            for kind in kinds_beside(levels) {
-                let beside = levels.iter().flat_map(|level| &level.beside);
-                let own: Vec<&LevelState> = beside.filter(|own| own.kinds == kind).collect();
-                pyramid::check_kind(self, &own);
+            for kind in list_extra_kinds(levels) {
+                let extra_kinds = levels.iter().flat_map(|level| &level.extra_kinds);
+                let same_kind: Vec<&LevelState> =
+                    extra_kinds.filter(|extra| extra.kinds == kind).collect();
+                pyramid::check_kind(self, &same_kind);
             }
         }
     }
 }
 
-/// The extra kinds of levels.
-fn kinds_beside(levels: &[LevelState]) -> Vec<Vec<Token<GeometryType>>> {
+/// Returns the distinct extra kinds of `levels`.
+fn list_extra_kinds(levels: &[LevelState]) -> Vec<Vec<Token<GeometryType>>> {
     let mut kinds: Vec<Vec<Token<GeometryType>>> = Vec::new();
-    for own in levels.iter().flat_map(|level| &level.beside) {
-        if !kinds.contains(&own.kinds) {
-            kinds.push(own.kinds.clone());
+    for extra in levels.iter().flat_map(|level| &level.extra_kinds) {
+        if !kinds.contains(&extra.kinds) {
+            kinds.push(extra.kinds.clone());
         }
     }
     kinds

@@ -84,8 +84,8 @@ pub(crate) async fn open_levels(run: &mut Validation) -> Result<Vec<LevelState>,
         let mut level = LevelState::new(node, run.store.root().zarr_vectors.geometry_types.clone());
         open_arrays(run, &mut level).await?;
         composite::check_extra_kinds(run, &mut level).await?;
-        for own in &mut level.beside {
-            open_arrays(run, own).await?;
+        for extra in &mut level.extra_kinds {
+            open_arrays(run, extra).await?;
         }
         levels.push(level);
     }

@@ -13,18 +13,18 @@ use zvf_model::Kind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At {
     level: u32,
-    beside: Option<Kind>,
+    extra_kind: Option<Kind>,
 }
 
 impl At {
     /// The geometry of level `level`.
     pub(crate) const fn level(level: u32) -> Self {
-        Self { level, beside: None }
+        Self { level, extra_kind: None }
     }
 
     /// Geometry of `kind` beside that of the level.
     pub(crate) const fn for_extra_kind(level: u32, kind: Kind) -> Self {
-        Self { level, beside: Some(kind) }
+        Self { level, extra_kind: Some(kind) }
     }
 
     /// The number of the level.
@@ -32,9 +32,9 @@ impl At {
         self.level
     }
 
-    /// Whether it is beside the level's own.
-    pub(crate) const fn is_beside(self) -> bool {
-        self.beside.is_some()
+    /// Whether it is a kind beside the level's own.
+    pub(crate) const fn is_extra(self) -> bool {
+        self.extra_kind.is_some()
     }
 
     /// The path of an array or group of it.
@@ -45,7 +45,7 @@ impl At {
 
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.beside {
+        match self.extra_kind {
             None => write!(f, "{}", self.level),
             Some(kind) => write!(f, "{}/{kind}", self.level),
         }
@@ -60,6 +60,6 @@ mod tests {
     fn paths_begin_with_the_level() {
         assert_eq!(At::level(2).path("vertices"), "2/vertices");
         assert_eq!(At::for_extra_kind(0, Kind::Graph).path("links/0"), "0/graph/links/0");
-        assert!(At::for_extra_kind(0, Kind::Graph).is_beside() && !At::level(0).is_beside());
+        assert!(At::for_extra_kind(0, Kind::Graph).is_extra() && !At::level(0).is_extra());
     }
 }

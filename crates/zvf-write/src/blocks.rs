@@ -269,7 +269,7 @@ mod tests {
 
     use super::*;
 
-    fn all(mut blocks: Blocks) -> Vec<((u64, u64), Vec<u8>)> {
+    fn collect_blocks(mut blocks: Blocks) -> Vec<((u64, u64), Vec<u8>)> {
         let mut found = Vec::new();
         while let Some(Block { key, bytes }) = blocks.next().unwrap() {
             found.push((key, bytes.to_vec()));
@@ -277,13 +277,13 @@ mod tests {
         found
     }
 
-    fn sorted(memory: u64, given: &[((u64, u64), Vec<u8>)]) -> Vec<((u64, u64), Vec<u8>)> {
+    fn sort_blocks(memory: u64, given: &[((u64, u64), Vec<u8>)]) -> Vec<((u64, u64), Vec<u8>)> {
         let mut sorter = SpillFolder::new(None, memory).block_sorter();
         for (key, block) in given {
             let (front, back) = block.split_at(block.len() / 2);
             sorter.push(*key, &[front, back]).unwrap();
         }
-        all(sorter.finish().unwrap())
+        collect_blocks(sorter.finish().unwrap())
     }
 
     proptest! {
@@ -296,7 +296,7 @@ mod tests {
             expected.sort_by_key(|(key, _)| *key);
             // A run for each block, so that runs are merged before the end; a few; none.
             for memory in [1, 1 << 12, 1 << 20] {
-                prop_assert_eq!(&sorted(memory, &given), &expected);
+                prop_assert_eq!(&sort_blocks(memory, &given), &expected);
             }
         }
     }

@@ -252,7 +252,7 @@ impl Arrays {
         })
     }
 
-    pub(crate) fn all(&self) -> Vec<&CellSink> {
+    pub(crate) fn sinks(&self) -> Vec<&CellSink> {
         let columns = self.attributes.iter().chain(&self.of_fragments).map(|(sink, _)| sink);
         [&self.vertices, &self.fragments].into_iter().chain(&self.owners).chain(columns).collect()
     }

@@ -117,8 +117,8 @@ impl Attribute {
         })
     }
 
-    /// Takes in texts of another process, and gives its codes those that they have here.
-    pub(crate) fn learn(&mut self, texts: &[String]) -> Vec<u32> {
+    /// Adds the texts of another process. Returns the code here of each.
+    pub(crate) fn merge_texts(&mut self, texts: &[String]) -> Vec<u32> {
         let known = self.texts.get_or_insert_default();
         texts.iter().map(|text| known.code(text.clone())).collect()
     }

@@ -41,13 +41,13 @@ pub(crate) struct Kinds {
 
 impl Kinds {
     pub(crate) fn new(schema: &Schema, options: &WriteOptions) -> Self {
-        let several = to_u64(schema.beside.len()) + 1;
+        let several = to_u64(schema.extra_kinds.len()) + 1;
         let memory = options.memory.checked_div(several).unwrap_or(options.memory);
         let options = WriteOptions { memory, ..options.clone() };
         let ingest = |kind| Ingest::new(schema.for_single_kind(kind), &options);
         Self {
             first: ingest(schema.kind),
-            others: schema.beside.iter().copied().map(ingest).collect(),
+            others: schema.extra_kinds.iter().copied().map(ingest).collect(),
             next: 0,
             groups: Objects::default(),
         }
@@ -70,7 +70,7 @@ impl Kinds {
     }
 
     /// Returns the writer for geometry of `kind`; without such a kind that of the first, which refuses it.
-    pub(crate) fn any(&mut self, kind: Kind) -> KindWriter<'_> {
+    pub(crate) fn writer_for_kind(&mut self, kind: Kind) -> KindWriter<'_> {
         let next = (!self.others.is_empty()).then_some(&mut self.next);
         let found = self.others.iter_mut().find(|ingest| ingest.schema.kind == kind);
         KindWriter { ingest: found.unwrap_or(&mut self.first), next }
@@ -87,7 +87,7 @@ impl Kinds {
         let all: Vec<Kind> =
             std::iter::once(&self.first).chain(&self.others).map(kind_of).collect();
         if all.contains(&kind) {
-            return Ok(self.any(kind));
+            return Ok(self.writer_for_kind(kind));
         }
         let names: Vec<&str> = all.iter().map(|kind| kind.token()).collect();
         Err(WriteError::setting("the kind", names.join(" or "), kind))
@@ -123,7 +123,7 @@ impl Kinds {
                 bounds = both;
             }
             level.grouped |= outcome.grouped;
-            level.schema.beside.push(kind);
+            level.schema.extra_kinds.push(kind);
             reports.push((kind, outcome.report));
             ids.push((kind, outcome.ids));
         }

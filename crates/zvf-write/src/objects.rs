@@ -44,8 +44,8 @@ impl Objects {
         fields.fold(ids, |all, bytes| all + bytes * 2)
     }
 
-    /// Whether anything is here that only an index can hold.
-    pub(crate) fn any(&self) -> bool {
+    /// Returns whether anything is here that only an index can hold.
+    pub(crate) fn needs_index(&self) -> bool {
         !(self.declared.is_empty() && self.fields.is_empty() && self.groups.is_empty())
     }
 

@@ -280,13 +280,13 @@ mod tests {
 
     type Result<T> = std::result::Result<T, WriteError>;
 
-    fn sorted(memory: u64, given: &[(u64, u64)]) -> Pairs {
+    fn sort_pairs(memory: u64, given: &[(u64, u64)]) -> Pairs {
         let mut sorter = SpillFolder::new(None, memory).sorter();
         given.iter().try_for_each(|(a, b)| sorter.push(*a, *b)).unwrap();
         sorter.finish().unwrap()
     }
 
-    fn all(pairs: &Pairs) -> Vec<(u64, u64)> {
+    fn collect_pairs(pairs: &Pairs) -> Vec<(u64, u64)> {
         let mut found = Vec::new();
         let push = |a, b| {
             found.push((a, b));
@@ -310,10 +310,10 @@ mod tests {
             };
             let joined: Vec<(u64, u64)> = want.iter().filter_map(beside).collect();
             for memory in [1, 1 << 20] {
-                let (pairs, names) = (sorted(memory, &given), sorted(memory, &names));
+                let (pairs, names) = (sort_pairs(memory, &given), sort_pairs(memory, &names));
                 prop_assert_eq!(pairs.len(), given.len() as u64);
                 prop_assert_eq!(pairs.is_empty(), given.is_empty());
-                prop_assert_eq!(all(&pairs), want.clone());
+                prop_assert_eq!(collect_pairs(&pairs), want.clone());
                 let mut found = Vec::new();
                 let push = |a, b| {
                     found.push((a, b));

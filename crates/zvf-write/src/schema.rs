@@ -33,8 +33,8 @@ use crate::draco::DracoPositions;
 #[derive(Clone, Debug)]
 pub struct Schema {
     pub(crate) kind: Kind,
-    pub(crate) beside: Vec<Kind>, // other kinds, each once
-    pub(crate) axes: Vec<Axis>,   // as many as the bins have; names unique
+    pub(crate) extra_kinds: Vec<Kind>, // other kinds, each once
+    pub(crate) axes: Vec<Axis>,        // as many as the bins have; names unique
     pub(crate) bins: Bins,
     pub(crate) binned: bool,           // whether bins were asked for
     pub(crate) bounds: Option<Bounds>, // finite, as many axes
@@ -70,7 +70,7 @@ impl Schema {
         }
         Ok(Self {
             kind,
-            beside: Vec::new(),
+            extra_kinds: Vec::new(),
             axes,
             bins: Bins::undivided(&chunk),
             binned: false,
@@ -117,9 +117,9 @@ impl Schema {
         }
         if kind == Kind::Mesh {
             let first = std::mem::replace(&mut self.kind, kind);
-            self.beside.insert(0, first);
+            self.extra_kinds.insert(0, first);
         } else {
-            self.beside.push(kind);
+            self.extra_kinds.push(kind);
         }
         Ok(self)
     }
@@ -268,7 +268,7 @@ impl Schema {
 
     /// Every kind, the first one first.
     pub fn kinds(&self) -> impl Iterator<Item = Kind> {
-        std::iter::once(self.kind).chain(self.beside.iter().copied())
+        std::iter::once(self.kind).chain(self.extra_kinds.iter().copied())
     }
 
     /// What is written; the first kind, where there are several.
@@ -291,8 +291,8 @@ impl Schema {
 
     /// What is said of one of several kinds.
     pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
-        let mut alone = Self { kind, beside: Vec::new(), ..self.clone() };
-        if !self.beside.is_empty() && !matches!(kind, Kind::Graph | Kind::Mesh) {
+        let mut alone = Self { kind, extra_kinds: Vec::new(), ..self.clone() };
+        if !self.extra_kinds.is_empty() && !matches!(kind, Kind::Graph | Kind::Mesh) {
             (alone.directed, alone.links) = (false, LinkStore::Canonical);
         }
         alone
@@ -313,7 +313,7 @@ impl Schema {
 mod tests {
     use super::*;
 
-    fn plain() -> Schema {
+    fn graph_schema() -> Schema {
         let axes = Axis::spatial(2).unwrap();
         Schema::new(Kind::Graph, axes, ChunkShape::new(&[4.0, 4.0]).unwrap()).unwrap()
     }
@@ -327,17 +327,17 @@ mod tests {
         let errors = [
             Schema::new(Kind::Line, Axis::spatial(2).unwrap(), chunk).err(),
             Schema::new(Kind::Line, twice, two).err(),
-            plain().with_bins(&[3.0, 4.0]).err(),
-            plain().with_bounds(bounds(&[1.0])).err(),
-            plain().with_bounds(bounds(&[1.0, f64::INFINITY])).err(),
-            plain().binned_by("label", vec![]).err(),
-            plain().binned_by("label", vec![1_i64.into(), 1_i64.into()]).err(),
-            plain().and(Kind::Graph).err(),
-            plain().and(Kind::Mesh).unwrap().and(Kind::Graph).err(),
-            plain().sharded(&[2]).err(),
-            plain().sharded(&[2, 0]).err(),
-            plain().sharded(&[1 << 10, 1 << 11]).err(),
-            plain().binned_by("label", vec![1_i64.into()]).unwrap().sharded(&[2, 2]).err(),
+            graph_schema().with_bins(&[3.0, 4.0]).err(),
+            graph_schema().with_bounds(bounds(&[1.0])).err(),
+            graph_schema().with_bounds(bounds(&[1.0, f64::INFINITY])).err(),
+            graph_schema().binned_by("label", vec![]).err(),
+            graph_schema().binned_by("label", vec![1_i64.into(), 1_i64.into()]).err(),
+            graph_schema().and(Kind::Graph).err(),
+            graph_schema().and(Kind::Mesh).unwrap().and(Kind::Graph).err(),
+            graph_schema().sharded(&[2]).err(),
+            graph_schema().sharded(&[2, 0]).err(),
+            graph_schema().sharded(&[1 << 10, 1 << 11]).err(),
+            graph_schema().binned_by("label", vec![1_i64.into()]).unwrap().sharded(&[2, 2]).err(),
         ];
         let messages: Vec<String> = errors.into_iter().map(|e| e.unwrap().to_string()).collect();
         assert_eq!(

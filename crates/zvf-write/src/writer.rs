@@ -163,7 +163,7 @@ impl Writer {
     ///
     /// As [`Writer::push`], and when a field does not have one row for each part.
     pub fn push_with_parts(&mut self, batch: &Batch, parts: &[Field]) -> Result<(), WriteError> {
-        self.kinds.any(batch.kind()).push_with_parts(batch, parts)
+        self.kinds.writer_for_kind(batch.kind()).push_with_parts(batch, parts)
     }
 
     /// Adds elements between vertices of any batches, one row for each: the running numbers of its vertices, counted

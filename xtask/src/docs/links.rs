@@ -119,8 +119,8 @@ const DEFINING: [&str; 7] = ["fn", "struct", "enum", "trait", "type", "const", "
 /// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let words = heading.trim_start_matches('#').trim().to_lowercase();
-    let kept = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    let text = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    text.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -143,9 +143,10 @@ mod tests {
         assert_eq!(follow(&page, "a", "https://example.org/x"), None);
         assert_eq!(follow(&page, "a", "no.md").unwrap(), "no file no.md");
         assert_eq!(follow(&page, "a", "#no-such").unwrap(), "no heading no-such in ");
-        let own = "xtask/src/docs/links.rs";
-        assert_eq!(follow(&page, "`follow`", own), None);
-        assert_eq!(follow(&page, "the links", own), None);
-        assert_eq!(follow(&page, "`wander`", own).unwrap(), format!("{own} defines no wander"));
+        let target = "xtask/src/docs/links.rs";
+        assert_eq!(follow(&page, "`follow`", target), None);
+        assert_eq!(follow(&page, "the links", target), None);
+        let missing = format!("{target} defines no wander");
+        assert_eq!(follow(&page, "`wander`", target).unwrap(), missing);
     }
 }

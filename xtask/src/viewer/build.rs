@@ -86,11 +86,11 @@ pub(super) fn install_packages(house: &House) -> anyhow::Result<()> {
 /// Builds the generator of bindings, in its own target folder, and returns it.
 fn build_generator(house: &House) -> anyhow::Result<PathBuf> {
     let manifest = house.path("viewer/bindings/Cargo.toml");
-    let wanted = locked_version(&house.path("Cargo.lock"), "wasm-bindgen")?;
+    let version = locked_version(&house.path("Cargo.lock"), "wasm-bindgen")?;
     let text = std::fs::read_to_string(&manifest).context("viewer/bindings/Cargo.toml")?;
     ensure!(
-        text.contains(&format!("wasm-bindgen-cli-support = \"={wanted}\"")),
-        "Cargo.lock has wasm-bindgen {wanted}: name that version in viewer/bindings/Cargo.toml, and run `cargo update \
+        text.contains(&format!("wasm-bindgen-cli-support = \"={version}\"")),
+        "Cargo.lock has wasm-bindgen {version}: name that version in viewer/bindings/Cargo.toml, and run `cargo update \
          --manifest-path viewer/bindings/Cargo.toml`"
     );
     let target = house.target().join("viewer-bindings");

@@ -46,14 +46,14 @@ fn compare_files(house: &House, built: &Value) -> anyhow::Result<()> {
 
 /// Compares versions and features of crates.
 fn compare_crates(house: &House, built: &Value) -> anyhow::Result<()> {
-    let kept = built["crates"].as_array().context("BUILT.json has no crates")?;
+    let built_crates = built["crates"].as_array().context("BUILT.json has no crates")?;
     let Tree { all, .. } = Tree::read(house)?;
     for name in &all {
-        if !kept.iter().any(|kept| kept == name) {
+        if !built_crates.iter().any(|built| built == name) {
             bail!("{name} is not in the page: {STALE}");
         }
     }
-    ensure!(kept.len() == all.len(), "the page has crates that are gone: {STALE}");
+    ensure!(built_crates.len() == all.len(), "the page has crates that are gone: {STALE}");
     Ok(())
 }
 

@@ -140,7 +140,7 @@ fn list(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {
-    path.extension().is_some_and(|own| own == extension)
+    path.extension().is_some_and(|found| found == extension)
 }
 
 const BROWSER: &str = "/usr/bin/chromium";

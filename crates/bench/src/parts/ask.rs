@@ -24,7 +24,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     }
     let mut ours = Ours::new(&stores);
     let mut reference = Reference::for_bench(bench);
-    for work in work::all(bench.scale) {
+    for work in work::list_work(bench.scale) {
         if !bench.wants(work.name) {
             continue;
         }

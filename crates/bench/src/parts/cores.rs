@@ -13,7 +13,7 @@ use crate::contest::{Contender, contest};
 use crate::discard::discard;
 use crate::page::Page;
 use crate::parts::files::points;
-use crate::pyramid::{fresh, timed, zvf};
+use crate::pyramid::{fresh, measure_command, zvf};
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
 use crate::wanted::ONE_PROCESSOR;
@@ -95,7 +95,7 @@ impl Job {
             Self::Validate => command.arg("validate").arg(store),
         };
         command.args(&made).args(&copy).arg("-q").stdout(Stdio::null());
-        let turn = timed(&mut command)?;
+        let turn = measure_command(&mut command)?;
         for left in made.iter().chain(&copy) {
             remove(left)?;
         }

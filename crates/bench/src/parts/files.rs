@@ -15,7 +15,7 @@ use crate::limit;
 use crate::page::Page;
 use crate::parts::made::Points;
 use crate::peer::Other;
-use crate::pyramid::{timed, zvf};
+use crate::pyramid::{measure_command, zvf};
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
 use crate::write::vertices;
@@ -46,7 +46,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                     .arg("-q")
                     .args([&file, &own])
                     .args(["--chunk", "12.5,12.5,12.5"]);
-                let turn = timed(command.stdout(Stdio::null()))?;
+                let turn = measure_command(command.stdout(Stdio::null()))?;
                 Ok(turn.counting(vertices(&own)?))
             }),
             tools.contender(request).then(|turn| Ok(turn.counting(vertices(&theirs)?))),

@@ -18,7 +18,7 @@ use crate::page::Page;
 use crate::parts::files::{READERS, points, sheet};
 use crate::parts::made::{walks, write};
 use crate::peer::Other;
-use crate::pyramid::{timed, zvf};
+use crate::pyramid::{measure_command, zvf};
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
 
@@ -168,7 +168,8 @@ fn write_parquet(
     let (own, theirs) = (folder.join("own.parquet"), folder.join("theirs.parquet"));
     let sides = vec![
         Contender::new("zvf convert", Role::Zvf, || {
-            let turn = timed(command("convert")?.args([&store, &own]).arg("--overwrite"))?;
+            let mut command = command("convert")?;
+            let turn = measure_command(command.args([&store, &own]).arg("--overwrite"))?;
             Ok(turn.counting(count))
         }),
         others.contender_as(

@@ -75,7 +75,7 @@ fn points(
             let report = block_on(validate(&store, &Options::default(), &Observer::default()))?;
             (sound, cost) = (
                 u64::from(report.is_clean()),
-                Cost::between(&Default::default(), &store.io_stats()),
+                Cost::from_stats(&Default::default(), &store.io_stats()),
             );
             Ok(())
         })?;

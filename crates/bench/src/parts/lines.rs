@@ -12,7 +12,7 @@ use zvf_query::{Columns, Query};
 use crate::contest::{Contender, contest};
 use crate::page::Page;
 use crate::parts::made::{boxes, open, walks, within, write_as};
-use crate::parts::packed::{open_mapped, packed, turn};
+use crate::parts::packed::{open_mapped, pack_of, turn};
 use crate::peer::Other;
 use crate::row::Role;
 use crate::settings::Bench;
@@ -21,7 +21,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = ((20_000.0 * bench.scale) as u64).max(10);
     let folder = bench.below(format!("lines-{count}"))?;
     let [store, sharded] = write_stores(&folder, count)?;
-    let pack = packed(&store)?;
+    let pack = pack_of(&store)?;
     let trx = Other::new(bench, "TRX, trx-python", "trxfile", &["trx-python"], &folder);
     let packages = ["pyogrio", "shapely", "numpy"];
     let flat = Other::new(bench, "FlatGeobuf, GDAL", "lines", &packages, &folder);

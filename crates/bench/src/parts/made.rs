@@ -133,7 +133,7 @@ pub(crate) fn boxes(count: usize, share: f64) -> Vec<[[f64; 3]; 2]> {
     low.into_iter().map(|low| [low, low.map(|x| x + side)]).collect()
 }
 
-/// The question for a box, nothing kept.
+/// Returns the uncached query for the vertices of a box.
 pub(crate) fn within([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
     Ok(Query::within(Bounds::new(low, high)?).columns(Columns::None).uncached())
 }

@@ -65,7 +65,7 @@ fn chunks(largest: u32) -> &'static [u32] {
 fn ours(store: &Path) -> anyhow::Result<Cost> {
     let reader = open(store)?;
     std::hint::black_box(block_on(reader.level(LevelId(0)))?);
-    Ok(Cost::between(&Default::default(), &reader.store().io_stats()))
+    Ok(Cost::from_stats(&Default::default(), &reader.store().io_stats()))
 }
 
 fn documents(store: &Path) -> Vec<PathBuf> {

@@ -26,7 +26,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;
     let folder = bench.below("packed")?;
     let store = Points { count, chunks: CHUNKS, shard: None }.store(&folder)?;
-    let pack = packed(&store)?;
+    let pack = pack_of(&store)?;
     let small = boxes(20, 0.001);
     let all = vec![Query::all().columns(Columns::None).uncached()];
     let queries: anyhow::Result<Vec<Query>> = small.iter().map(within).collect();
@@ -56,7 +56,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     // Small cells: what a folder takes for opening files shows.
     let chunks = if bench.largest < 100 { CHUNKS } else { SMALL_CHUNKS };
     let store = Points { count, chunks, shard: None }.store(&folder)?;
-    let pack = packed(&store)?;
+    let pack = pack_of(&store)?;
     anew(bench, page, " to small cells", [&store, &pack], &queries)?;
     opened(bench, page)
 }
@@ -104,7 +104,7 @@ fn opened(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     // Four points a cell; the folder has shards, so that making it takes no 10^5 files.
     let points = Points { count: cells * 4, chunks: on_axis, shard: Some(8) };
     let store = points.store(&bench.below("open")?)?;
-    let pack = packed(&store)?;
+    let pack = pack_of(&store)?;
     for (ready, work) in works {
         if !bench.wants(&work) {
             continue;
@@ -134,8 +134,8 @@ pub(crate) fn open_mapped(pack: &Path) -> anyhow::Result<Reader> {
     Ok(Reader::new(block_on(Store::open_mapped_if_immutable(pack, OpenOptions::default()))?))
 }
 
-/// The pack of a store, made beside it unless it is there.
-pub(crate) fn packed(store: &Path) -> anyhow::Result<PathBuf> {
+/// Returns the path of the pack of a store, and writes it if it does not exist.
+pub(crate) fn pack_of(store: &Path) -> anyhow::Result<PathBuf> {
     let pack = store.with_extension("tet");
     if !pack.exists() {
         write(store, &pack)?;
@@ -169,7 +169,7 @@ pub(crate) fn turn(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
         }
         Ok(())
     })?;
-    let cost = Cost::between(&before, &after);
+    let cost = Cost::from_stats(&before, &after);
     Ok(Turn { seconds, count: Some(count), cost })
 }
 

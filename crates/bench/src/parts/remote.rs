@@ -15,7 +15,7 @@ use zvf_store::{OpenOptions, Store};
 use crate::contest::{Contender, contest};
 use crate::page::Page;
 use crate::parts::made::{Points, boxes, within};
-use crate::parts::packed::packed;
+use crate::parts::packed::pack_of;
 use crate::peer::Reference;
 use crate::row::{Cost, Role, Turn};
 use crate::server::Server;
@@ -35,7 +35,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         Ok(format!("{}/{name}", server.address()))
     };
     let query = within(&boxes(1, 0.001)[0])?;
-    let pack = packed(&store)?;
+    let pack = pack_of(&store)?;
     let addresses = [url(&store)?, url(&sharded)?, url(&pack)?];
     let mut reference = Reference::for_bench(bench);
     for warm in [false, true] {

@@ -112,7 +112,7 @@ fn read_layout(layout: &Path, kind: &str) -> anyhow::Result<Turn> {
 fn turn(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
     let before = reader.store().io_stats();
     let batch = block_on(reader.run(query))?.batch;
-    let cost = Cost::between(&before, &reader.store().io_stats());
+    let cost = Cost::from_stats(&before, &reader.store().io_stats());
     let count = batch.len() + batch.elements().map_or(0, Elements::len);
     let seconds = repeated(|| {
         std::hint::black_box(block_on(reader.run(query))?);

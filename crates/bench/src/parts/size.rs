@@ -40,7 +40,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     }
     let folder = bench.below("formats")?;
     let mut table = HEAD.to_owned();
-    for data in all(bench, &folder)? {
+    for data in prepare_data(bench, &folder)? {
         if !bench.wants(&data.title) {
             continue;
         }
@@ -69,7 +69,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn all(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Data>> {
+fn prepare_data(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Data>> {
     let count = (1e6 * bench.scale) as u64;
     let lines = ((20_000.0 * bench.scale) as u64).max(10);
     let side = (500.0 * bench.scale.sqrt()) as usize + 1;
@@ -156,7 +156,7 @@ fn coordinates(path: &Path) -> anyhow::Result<Vec<[u32; 3]>> {
 fn draco(bench: &Bench, folder: &Path, ply: &Path) -> anyhow::Result<(&'static str, u64)> {
     let peer = Other::new(bench, "DracoPy", "draco", &["DracoPy", "trimesh", "numpy"], folder);
     let turn = peer.contender_as("DracoPy", Role::Peer, json!({"work": "encode", "from": ply}));
-    let turn = turn.once()?;
+    let turn = turn.run_once()?;
     Ok(("Draco, by DracoPy", turn.count.context("no size")?))
 }
 

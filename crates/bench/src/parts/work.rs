@@ -53,8 +53,8 @@ impl Work {
     }
 }
 
-/// Every workload, for stores of one scale.
-pub(crate) fn all(scale: f64) -> Vec<Work> {
+/// Returns all workloads, for stores of one scale.
+pub(crate) fn list_work(scale: f64) -> Vec<Work> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut boxes = |n: usize, share: f64| (0..n).map(|_| random.cube(share)).collect::<Vec<_>>();
     let thousandth = boxes(1, 0.001);

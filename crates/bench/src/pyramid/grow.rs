@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind};
 
-use super::{fresh, timed, zvf};
+use super::{fresh, measure_command, zvf};
 use crate::contest::{Contender, contest};
 use crate::discard::discard;
 use crate::page::Page;
@@ -42,7 +42,7 @@ pub(crate) fn levels(
             let store = fresh(&store, &place.path)?;
             let mut command = std::process::Command::new(zvf()?);
             command.args(["pyramid", "-q", "--levels", "3", "--memory-limit", LIMIT]).arg(&store);
-            let turn = timed(command.stdout(std::process::Stdio::null()))?;
+            let turn = measure_command(command.stdout(std::process::Stdio::null()))?;
             discard(&store)?;
             Ok(turn)
         };
@@ -78,7 +78,7 @@ pub(crate) fn levels_beside_more_files(bench: &Bench, page: &mut Page) -> anyhow
                 let mut command = std::process::Command::new(zvf()?);
                 command.args(["pyramid", "-q", "--levels", "1", "--chunk-scale", &scale]);
                 command.args(["--cell-size", size]).arg(&store);
-                let turn = timed(command.stdout(std::process::Stdio::null()))?;
+                let turn = measure_command(command.stdout(std::process::Stdio::null()))?;
                 discard(&store)?;
                 Ok(turn)
             };

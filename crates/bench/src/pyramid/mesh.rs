@@ -14,7 +14,7 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind, LevelId};
 use zvf_query::{Columns, LevelRule, Query};
 
-use super::{fresh, timed, zvf};
+use super::{fresh, measure_command, zvf};
 use crate::contest::{Contender, contest};
 use crate::discard::discard;
 use crate::page::Page;
@@ -42,7 +42,7 @@ pub(super) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         let store = fresh(&store, &place.path)?;
         let mut command = Command::new(zvf()?);
         command.args(["pyramid", "-q", "--levels", "3"]).arg(&store).stdout(Stdio::null());
-        Ok((timed(&mut command)?, store))
+        Ok((measure_command(&mut command)?, store))
     };
     let ours = || -> anyhow::Result<Turn> {
         let (turn, store) = levels()?;

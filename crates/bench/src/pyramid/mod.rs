@@ -150,7 +150,7 @@ fn ours(work: &Work, words: &[String], from: &Path, place: &Path) -> anyhow::Res
     let store = fresh(from, place)?;
     let mut command = Command::new(zvf()?);
     command.arg("pyramid").arg("-q").arg(&store).args(words).stdout(Stdio::null());
-    let turn = timed(&mut command)
+    let turn = measure_command(&mut command)
         .with_context(|| format!("zvf pyramid, {}", work.name))?
         .counting(levels(&store)?);
     discard(&store)?;
@@ -164,15 +164,15 @@ pub(crate) fn zvf() -> anyhow::Result<PathBuf> {
     Ok(command)
 }
 
-/// What a command takes from its start to its end, and the most that it holds.
-pub(crate) fn timed(command: &mut Command) -> anyhow::Result<Turn> {
+/// Runs a command; returns its time, its peak memory and its processor time.
+pub(crate) fn measure_command(command: &mut Command) -> anyhow::Result<Turn> {
     let (seconds, stats) = watched(command)?;
     let memory = Some(stats.peak).filter(|peak| *peak > 0);
     let cost = Cost { memory, processor: Some(stats.processor), ..Cost::default() };
     Ok(Turn { cost, ..Turn::from_seconds(seconds) })
 }
 
-/// The seconds that a command takes from its start to its end, and what the system says of it just before that.
+/// Runs a command; returns its seconds, and the statistics of the process just before its end.
 pub(crate) fn watched(command: &mut Command) -> anyhow::Result<(f64, ProcessStats)> {
     let begun = Instant::now();
     let mut child = command.spawn()?;

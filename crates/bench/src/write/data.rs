@@ -21,8 +21,8 @@ pub(crate) struct Work {
     kind: Kind,
 }
 
-/// All of it, for a scale.
-pub(crate) fn all(scale: f64) -> Vec<Work> {
+/// Returns all workloads, for a scale.
+pub(crate) fn list_work(scale: f64) -> Vec<Work> {
     let Sizes { points, objects, streamlines, side, nodes } = Sizes::scaled(scale);
     let triangles = 2 * (side - 1).pow(2);
     let work = |id, name, bar, kind| Work { id, name, bar, kind };

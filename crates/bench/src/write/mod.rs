@@ -44,7 +44,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     for place in &places {
         remove_leftovers(&place.path)?;
     }
-    for work in data::all(bench.scale) {
+    for work in data::list_work(bench.scale) {
         let wanted: Vec<&Place> = places
             .iter()
             .filter(|place| bench.wants(&format!("{}, {}", work.name, place.name)))
@@ -89,7 +89,7 @@ fn sides<'a>(
         Contender::new("zvf, a file a cell", Role::Variant, || ours(work, batch, to, false)),
         reference.contender(request).then(move |turn| Ok(turn.counting(vertices(&theirs)?))),
         Contender::new("creating the files of its cells", Role::Limit, || {
-            Ok(Turn::from_seconds(plain::same(work, batch, to)?))
+            Ok(Turn::from_seconds(plain::write_same_files(work, batch, to)?))
         }),
         Contender::new("cp -r of the same", Role::Limit, move || {
             write(work, batch, &model, false)?;
@@ -111,7 +111,7 @@ pub(crate) fn vertices(store: &Path) -> anyhow::Result<u64> {
 /// Our side alone, for a profiler.
 pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
     let inputs = data::make(&bench.folder, bench.scale)?;
-    for work in data::all(bench.scale).into_iter().filter(|work| bench.wants(&work.name)) {
+    for work in data::list_work(bench.scale).into_iter().filter(|work| bench.wants(&work.name)) {
         let batch = work.batch(&inputs)?;
         let held = || read_stats(std::process::id()).map_or(0, |stats| stats.peak >> 20);
         let bare = held();

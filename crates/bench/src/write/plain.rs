@@ -10,8 +10,8 @@ use zvf_model::Batch;
 use super::data::Work;
 use crate::discard::discard;
 
-/// The seconds in which the files that we write for `work`, one for each cell, are created again.
-pub(crate) fn same(work: &Work, batch: &Batch, to: &Path) -> anyhow::Result<f64> {
+/// Writes the files of `work` again, one for each cell, as plain files; returns the seconds.
+pub(crate) fn write_same_files(work: &Work, batch: &Batch, to: &Path) -> anyhow::Result<f64> {
     let model = to.join("bench-model.zarrvectors");
     super::write(work, batch, &model, false)?;
     let (mut folders, mut files) = (Vec::new(), Vec::new());

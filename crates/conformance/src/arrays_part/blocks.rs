@@ -61,7 +61,7 @@ pub(super) fn run(
         let error = verdict["error"].as_str();
         report.holds("read by the stock library", error.is_none(), error.unwrap_or_default());
         if error.is_none() {
-            runtime.block_on(after(&mut report, folder.path(), &verdict))?;
+            runtime.block_on(check_edited(&mut report, folder.path(), &verdict))?;
         }
         tally.add(report)?;
         verdicts += 1;
@@ -85,8 +85,8 @@ async fn theirs(
     let raw = fs::read(folder.join(about["raw"].as_str().context("a line without items")?))?;
     let opened = BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await;
     let Some(array) = report.keep("open", opened) else { return Ok(()) };
-    report.same("shape", &about["shape"], array.shape().to_vec());
-    report.same("item", &about["item"], array.item_size());
+    report.compare("shape", &about["shape"], array.shape().to_vec());
+    report.compare("item", &about["item"], array.item_size());
     let known = about["dtype"].as_str();
     report.holds(
         "dtype",
@@ -160,13 +160,13 @@ async fn ours(folder: &Path, number: usize, random: &mut Random) -> anyhow::Resu
 }
 
 /// Reads the library's edit of an array of ours.
-async fn after(report: &mut Report, folder: &Path, verdict: &Value) -> anyhow::Result<()> {
+async fn check_edited(report: &mut Report, folder: &Path, verdict: &Value) -> anyhow::Result<()> {
     let name = verdict["path"].as_str().context("a verdict without a path")?;
     let raw = fs::read(folder.join(format!("{name}.after")))?;
     let path = folder.join(name);
     let opened = BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await;
     let Some(array) = report.keep("open again", opened) else { return Ok(()) };
-    report.same("shape after", &verdict["shape"], array.shape().to_vec());
+    report.compare("shape after", &verdict["shape"], array.shape().to_vec());
     if let Some(all) = report.keep("all after", array.slice(&Slice::all(), &memory()).await) {
         report.holds("all after", all.bytes()[..] == raw, "other items");
     }

@@ -36,11 +36,11 @@ pub(crate) fn run(
     runtime: &Runtime,
     tally: &mut Tally<impl Write>,
 ) -> anyhow::Result<()> {
-    let wanted = |name: &str| effort.format.is_none_or(|format| format == name);
-    if wanted("blocks") {
+    let is_selected = |name: &str| effort.format.is_none_or(|format| format == name);
+    if is_selected("blocks") {
         blocks::run(effort, runtime, tally)?;
     }
-    if wanted("tet") {
+    if is_selected("tet") {
         tet::run(effort, runtime, tally)?;
     }
     Ok(())
@@ -84,11 +84,11 @@ impl Case {
 
     /// Returns the items of the box.
     fn part(&self, size: usize) -> Vec<u8> {
-        self.every(size, &vec![1; self.shape.len()])
+        self.take_every(size, &vec![1; self.shape.len()])
     }
 
     /// Returns every n-th item of the box along each axis.
-    fn every(&self, size: usize, steps: &[u64]) -> Vec<u8> {
+    fn take_every(&self, size: usize, steps: &[u64]) -> Vec<u8> {
         let mut out = Vec::new();
         for (place, item) in self.items.chunks_exact(size).enumerate() {
             let mut rest = place as u64;

@@ -18,25 +18,27 @@ pub(super) async fn answers(
     kind: Kind,
 ) {
     let level = LevelId(at.parse().unwrap_or_default());
-    let all = || Query::all().of_kind(kind).at_level(level);
+    let level_query = || Query::all().of_kind(kind).at_level(level);
     if expected["read_all"].is_object() {
-        one(report, &format!("{at}/read_all"), &expected["read_all"], truth, reader, kind, all())
-            .await;
+        let (what, expected) = (format!("{at}/read_all"), &expected["read_all"]);
+        check_query(report, &what, expected, truth, reader, kind, level_query()).await;
     }
     if let Some(ids) = expected["read_objects"]["ids"].as_array() {
         let ids = ids.iter().filter_map(Value::as_i64).map(ObjectId);
         let what = format!("{at}/read_objects");
-        let query = all().of_objects(ids);
-        one(report, &what, &expected["read_objects"], &Value::Null, reader, kind, query).await;
+        let query = level_query().of_objects(ids);
+        let expected = &expected["read_objects"];
+        check_query(report, &what, expected, &Value::Null, reader, kind, query).await;
     }
     for expected in expected["read_groups"].as_array().into_iter().flatten() {
         let group = expected["group"].as_u64().unwrap_or_default();
         let what = format!("{at}/read_groups/{group}");
-        one(report, &what, expected, &Value::Null, reader, kind, all().in_groups([group])).await;
+        let query = level_query().in_groups([group]);
+        check_query(report, &what, expected, &Value::Null, reader, kind, query).await;
     }
 }
 
-async fn one(
+async fn check_query(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -71,7 +73,7 @@ async fn one(
     for (name, fact) in expected["attributes"].as_object().into_iter().flatten() {
         let found = batch.field(name).map(|field| Rows::from_column(&field.column));
         let found = found.map(|rows| json!({"rows": rows.len(), "sha256": rows.sha256()}));
-        report.same(&format!("{at}/attributes/{name}"), fact, json!(found));
+        report.compare(&format!("{at}/attributes/{name}"), fact, json!(found));
     }
     for (name, fact) in expected["strings"].as_object().into_iter().flatten() {
         strings(report, &format!("{at}/strings/{name}"), fact, reader, &all).await;
@@ -106,7 +108,7 @@ async fn strings(report: &mut Report, at: &str, fact: &Value, reader: &Reader, q
     let words = (0..field.column.len()).map(|row| field.value(row, 0));
     let words: Result<Vec<Value>, _> = words.map(|word| word.map(|w| facts::value(&w))).collect();
     let digest = words.map(|words| facts::digest([json!(words).to_string()].iter()));
-    report.same_result(at, fact, digest);
+    report.compare_result(at, fact, digest);
 }
 
 /// Compares an answer made of chains.
@@ -123,20 +125,20 @@ pub(super) fn chains(report: &mut Report, at: &str, expected: &Value, batch: &Ba
             "object_ids" if fact.as_array().is_some_and(|list| !list.is_empty()) => json!(ids),
             _ => continue,
         };
-        report.same(&format!("{at}/{name}"), fact, found);
+        report.compare(&format!("{at}/{name}"), fact, found);
     }
 }
 
 /// Compares elements by the positions of their ends.
 pub(super) fn elements(report: &mut Report, at: &str, expected: &Value, batch: &Batch) {
     if let Some(trees) = expected.get("forest") {
-        return report.same(&format!("{at}/forest"), trees, json!(trees_of(batch)));
+        return report.compare(&format!("{at}/forest"), trees, json!(trees_of(batch)));
     }
     let found = ends(batch);
-    report.same(&format!("{at}/count"), &expected["count"], found.len());
+    report.compare(&format!("{at}/count"), &expected["count"], found.len());
     if expected["positions_f64_sha256_sorted"].is_string() {
         let fact = &expected["positions_f64_sha256_sorted"];
-        report.same(&format!("{at}/positions"), fact, found.sha256_sorted());
+        report.compare(&format!("{at}/positions"), fact, found.sha256_sorted());
     }
 }
 

@@ -28,8 +28,8 @@ pub(super) async fn boxes(
     kind: Kind,
 ) {
     let level = LevelId(at.parse().unwrap_or_default());
-    let asked = Query::all().of_kind(kind).at_level(level).columns(Columns::None);
-    let everything = reader.run(&asked).await;
+    let query = Query::all().of_kind(kind).at_level(level).columns(Columns::None);
+    let everything = reader.run(&query).await;
     let everything = report.keep(&format!("{at}/bbox"), everything).map(|answer| answer.batch);
     let (points, rows) = (contents.points(), contents.positions());
     for expected in expected["bbox"].as_array().into_iter().flatten() {
@@ -40,7 +40,7 @@ pub(super) async fn boxes(
         let inside = points.iter().zip(&rows.0).filter(|(point, _)| cube.contains(point));
         let inside = Rows(inside.map(|(_, row)| row.clone()).collect());
         let brute = format!("{at}/brute_force");
-        report.same(&brute, &fact["sha256_sorted"], inside.sha256_sorted());
+        report.compare(&brute, &fact["sha256_sorted"], inside.sha256_sorted());
         let bounds = match Bounds::new(&cube.low, &cube.high) {
             Ok(bounds) => bounds,
             Err(error) => {
@@ -97,11 +97,11 @@ async fn vertices(
     let query = query.mode(mode).columns(Columns::Named(columns.clone())).order(Order::Storage);
     let Some(answer) = report.keep(at, reader.run(&query).await) else { return };
     let found = Rows::from_column(answer.batch.positions());
-    report.same(&format!("{at}/count"), &fact["count"], found.len());
-    report.same(&format!("{at}/rows"), &fact["sha256_sorted"], found.sha256_sorted());
+    report.compare(&format!("{at}/count"), &fact["count"], found.len());
+    report.compare(&format!("{at}/rows"), &fact["sha256_sorted"], found.sha256_sorted());
     if let Some(fact) = fact.get("joined_sha256_sorted") {
         let found = joined(&answer.batch, &columns).sha256_sorted();
-        report.same(&format!("{at}/joined"), fact, found);
+        report.compare(&format!("{at}/joined"), fact, found);
     }
 }
 
@@ -135,7 +135,7 @@ pub(crate) async fn geometry(
         };
         let found = pieces(&answer.batch, kind);
         let fact_rows = json!([fact.len(), as_rows(fact).sha256_sorted()]);
-        report.same(&at, &fact_rows, json!([found.len(), as_rows(&found).sha256_sorted()]));
+        report.compare(&at, &fact_rows, json!([found.len(), as_rows(&found).sha256_sorted()]));
     }
     let at = format!("{at}/cells");
     if let Some(answer) = report.keep(&at, reader.run(&query.clone().mode(Mode::Cells)).await) {

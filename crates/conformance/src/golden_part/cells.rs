@@ -18,16 +18,16 @@ pub(super) async fn chunks(
     level: &LevelReader,
 ) -> anyhow::Result<()> {
     let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
-    report.same(&format!("{at}/chunk_count"), &expected["chunk_count"], keys.len());
+    report.compare(&format!("{at}/chunk_count"), &expected["chunk_count"], keys.len());
     if expected["chunks"].is_array() {
         let found: Vec<Value> = keys.iter().map(coordinates).collect();
-        report.same(&format!("{at}/chunks"), &expected["chunks"], found);
+        report.compare(&format!("{at}/chunks"), &expected["chunks"], found);
     }
     if expected["chunks_sha256"].is_string() {
         let found = Rows::of_ints(keys.iter().map(ChunkKey::components)).sha256();
-        report.same(&format!("{at}/chunks_sha256"), &expected["chunks_sha256"], found);
+        report.compare(&format!("{at}/chunks_sha256"), &expected["chunks_sha256"], found);
     }
-    report.same(
+    report.compare(
         &format!("{at}/vertex_dtype"),
         &expected["vertex_dtype"],
         level.dtype().to_string(),
@@ -35,8 +35,12 @@ pub(super) async fn chunks(
     if expected["grid"].is_object() {
         let cells = level.node().required_cells("vertices").await?;
         let origin = cells.attributes().get("chunk_grid_origin").cloned().unwrap_or_default();
-        report.same(&format!("{at}/grid/origin"), &expected["grid"]["origin"], origin);
-        report.same(&format!("{at}/grid/shape"), &expected["grid"]["shape"], json!(cells.grid()));
+        report.compare(&format!("{at}/grid/origin"), &expected["grid"]["origin"], origin);
+        report.compare(
+            &format!("{at}/grid/shape"),
+            &expected["grid"]["shape"],
+            json!(cells.grid()),
+        );
     }
     Ok(())
 }
@@ -59,7 +63,7 @@ pub(super) fn cells(report: &mut Report, at: &str, expected: &Value, contents: &
         ("zero_length", sets().filter(|set| set.rows.is_empty()).count()),
     ] {
         if let Some(expected) = expected["fragments"].get(name) {
-            report.same(&format!("{at}/fragments/{name}"), expected, found);
+            report.compare(&format!("{at}/fragments/{name}"), expected, found);
         }
     }
     let positions: Vec<&Column> = contents.cells.iter().map(|cell| &cell.positions).collect();
@@ -67,7 +71,7 @@ pub(super) fn cells(report: &mut Report, at: &str, expected: &Value, contents: &
     rows_of(report, &format!("{at}/vertices"), &expected["vertices"], &rows);
     let head: Vec<Value> =
         contents.points().iter().take(3).map(|point| point_fact(point)).collect();
-    report.same(&format!("{at}/vertices/head"), &expected["vertices"]["head"], head);
+    report.compare(&format!("{at}/vertices/head"), &expected["vertices"]["head"], head);
 }
 
 fn one_cell(report: &mut Report, what: &str, expected: &Value, cell: &Cell) {
@@ -94,7 +98,7 @@ fn one_cell(report: &mut Report, what: &str, expected: &Value, cell: &Cell) {
                 continue;
             }
         };
-        report.same(&format!("{what}/{name}"), expected, found);
+        report.compare(&format!("{what}/{name}"), expected, found);
     }
 }
 
@@ -118,7 +122,7 @@ pub(super) async fn vertex_columns(
     names.sort_unstable();
     let listed = contents.reader.attribute_names().await?;
     if listed.complete {
-        report.same(&format!("{at}/vertex_attributes"), &json!(names), listed.names);
+        report.compare(&format!("{at}/vertex_attributes"), &json!(names), listed.names);
     } else {
         report.skip("names of attributes: this backend cannot list");
     }
@@ -156,20 +160,24 @@ async fn one_column(
     }
     let rows = contents.in_order(&values.iter().collect::<Vec<_>>());
     let joined = contents.positions().joined(&rows).sha256_sorted();
-    report.same(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
-    report.same(&format!("{at}/sha256"), &expected["sha256"], rows.sha256());
+    report.compare(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
+    report.compare(&format!("{at}/sha256"), &expected["sha256"], rows.sha256());
     if let Some(expected) = truth.get("joined_with_position_sha256_sorted") {
-        report.same(&format!("{at}/truth"), expected, joined.clone());
+        report.compare(&format!("{at}/truth"), expected, joined.clone());
     }
     if truth["agree"] == json!(false) {
         return Ok(()); // declared with a wrong width
     }
-    report.same(&format!("{at}/ncols"), &expected["ncols"], of.width());
-    report.same(&format!("{at}/count"), &expected["count"], rows.len());
-    report.same(&format!("{at}/sha256_sorted"), &expected["sha256_sorted"], rows.sha256_sorted());
+    report.compare(&format!("{at}/ncols"), &expected["ncols"], of.width());
+    report.compare(&format!("{at}/count"), &expected["count"], rows.len());
+    report.compare(
+        &format!("{at}/sha256_sorted"),
+        &expected["sha256_sorted"],
+        rows.sha256_sorted(),
+    );
     let with_position = &expected["joined_with_position_sha256_sorted"];
-    report.same(&format!("{at}/joined_with_position"), with_position, joined);
-    report.same(
+    report.compare(&format!("{at}/joined_with_position"), with_position, joined);
+    report.compare(
         &format!("{at}/head"),
         &expected["head"],
         head(contents, &values, &expected["head"]),
@@ -202,7 +210,7 @@ async fn words(
         ("channel_names", json!(channels)),
     ] {
         if let Some(expected) = expected.get(name) {
-            report.same(&format!("{at}/{name}"), expected, found);
+            report.compare(&format!("{at}/{name}"), expected, found);
         }
     }
     Ok(())
@@ -238,8 +246,8 @@ pub(super) async fn fragment_columns(
             report.fail(&at, "no such attribute");
             continue;
         };
-        report.same(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
-        report.same(&format!("{at}/ncols"), &expected["ncols"], of.width());
+        report.compare(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
+        report.compare(&format!("{at}/ncols"), &expected["ncols"], of.width());
         for cell in expected["cells"].as_array().into_iter().flatten() {
             let key = key(&cell["chunk"]);
             let what = format!("{at}/{key}");
@@ -252,7 +260,7 @@ pub(super) async fn fragment_columns(
             });
             let absent = cell["absent"] == json!(true);
             let fact = if absent { json!("absent") } else { json!([cell["rows"], cell["sha256"]]) };
-            report.same_result(&what, &fact, found);
+            report.compare_result(&what, &fact, found);
         }
     }
     Ok(())
@@ -266,7 +274,7 @@ pub(super) fn rows_of(report: &mut Report, at: &str, expected: &Value, rows: &Ro
         ("sha256_sorted", json!(rows.sha256_sorted())),
     ] {
         if let Some(expected) = expected.get(name) {
-            report.same(&format!("{at}/{name}"), expected, found);
+            report.compare(&format!("{at}/{name}"), expected, found);
         }
     }
 }

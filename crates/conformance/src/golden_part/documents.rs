@@ -11,7 +11,7 @@ pub(super) fn root(report: &mut Report, expected: &Value, store: &Store) {
     for (name, expected) in expected.as_object().into_iter().flatten() {
         let what = format!("root/{name}");
         match root_fact(store.root(), store, name) {
-            Some(found) => report.same(&what, expected, found),
+            Some(found) => report.compare(&what, expected, found),
             None => report.fail(&what, "nothing compares this"),
         }
     }
@@ -59,7 +59,7 @@ pub(super) fn level(report: &mut Report, expected: &Value, store: &Store, node: 
     for (name, expected) in expected["meta"].as_object().into_iter().flatten() {
         let what = format!("{number}/meta/{name}");
         match derived(root, meta, &number, name).or_else(|| meta_fact(meta, name)) {
-            Some(found) => report.same(&what, expected, found),
+            Some(found) => report.compare(&what, expected, found),
             None => report.fail(&what, "nothing compares this"),
         }
     }
@@ -71,7 +71,7 @@ pub(super) fn level(report: &mut Report, expected: &Value, store: &Store, node: 
         ("translation", json!(dataset.and_then(|dataset| dataset.translation()))),
     ] {
         if let Some(expected) = expected.get(name) {
-            report.same(&format!("{number}/{name}"), expected, found);
+            report.compare(&format!("{number}/{name}"), expected, found);
         }
     }
 }

@@ -32,12 +32,12 @@ pub(super) async fn parametric(
             })
         })
         .collect();
-    report.same("parametric/objects", &expected["objects"], shapes);
+    report.compare("parametric/objects", &expected["objects"], shapes);
     if expected["groups"].is_array() {
         let groups = found.groups().await?.context("no groups")?;
         let all: Vec<u64> = (0..groups.len()).collect();
         let members: Vec<Value> = groups.members(&all).await?.iter().map(tables::members).collect();
-        report.same("parametric/groups", &expected["groups"], members);
+        report.compare("parametric/groups", &expected["groups"], members);
     }
     for (name, expected) in expected["object_attributes"].as_object().into_iter().flatten() {
         let of = found.object_attribute(name).await?;
@@ -58,7 +58,7 @@ async fn column(
     of: Option<RowAttribute>,
 ) -> anyhow::Result<()> {
     let of = of.with_context(|| format!("no attribute {name}"))?;
-    tables::one(report, &format!("{at}/{name}"), expected, &of).await
+    tables::check_values(report, &format!("{at}/{name}"), expected, &of).await
 }
 
 /// Compares the headers of other formats that a store keeps.
@@ -71,11 +71,11 @@ pub(super) async fn headers(
     if names.complete {
         let fact: Vec<&String> =
             expected.as_object().into_iter().flat_map(|map| map.keys()).collect();
-        report.same("headers", &json!(fact), names.names);
+        report.compare("headers", &json!(fact), names.names);
     }
     for (name, expected) in expected.as_object().into_iter().flatten() {
         let found = zvf_model::header(store, name).await?;
-        report.same(&format!("headers/{name}"), expected, json!(found));
+        report.compare(&format!("headers/{name}"), expected, json!(found));
     }
     Ok(())
 }
@@ -129,9 +129,9 @@ pub(super) async fn segments(
     let index = level.objects().await?.context("no objects")?;
     let ids = index.ids(0..index.slots()).await?;
     for expected in list {
-        let wanted = &expected["segment_id"];
-        let at = format!("{at}/skeleton_by_segment/{wanted}");
-        let row = (0..ids.len()).find(|&row| facts::value(&numbers.value(row, 0)) == *wanted);
+        let segment = &expected["segment_id"];
+        let at = format!("{at}/skeleton_by_segment/{segment}");
+        let row = (0..ids.len()).find(|&row| facts::value(&numbers.value(row, 0)) == *segment);
         let Some(ObjectId(id)) = row.map(|row| ids[row]) else {
             report.fail(&at, "no such segment");
             continue;
@@ -150,11 +150,11 @@ pub(super) async fn segments(
         for name in &names {
             let fact = &expected["attributes"][name];
             let found = batch.field(name).map(|field| facts::digest(field.column.rows()));
-            report.same(&format!("{at}/attributes/{name}"), fact, json!(found));
+            report.compare(&format!("{at}/attributes/{name}"), fact, json!(found));
         }
         // One tree: the reference loses edges between chunks here.
         let edges = batch.elements().map_or(0, |elements| elements.len());
-        report.same(&format!("{at}/edges"), &json!(batch.len() - 1), edges);
+        report.compare(&format!("{at}/edges"), &json!(batch.len() - 1), edges);
     }
     Ok(())
 }

@@ -40,11 +40,11 @@ pub(super) async fn between_chunks(
                 chunks
             })
             .collect();
-        report.same(&format!("{at}/num_links"), &expected["num_links"], records.len());
-        report.same(&format!("{at}/cells"), &expected["cells"], cells.len());
+        report.compare(&format!("{at}/num_links"), &expected["num_links"], records.len());
+        report.compare(&format!("{at}/cells"), &expected["cells"], cells.len());
         let policy = family.policy();
-        report.same(&format!("{at}/link_width"), &expected["link_width"], policy.link_width());
-        report.same(&format!("{at}/sid_ndim"), &expected["sid_ndim"], policy.sid_ndim());
+        report.compare(&format!("{at}/link_width"), &expected["link_width"], policy.link_width());
+        report.compare(&format!("{at}/sid_ndim"), &expected["sid_ndim"], policy.sid_ndim());
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ async fn one_family(
         ("store", json!(if family.is_duplicated() { "duplicate" } else { "canonical" })),
     ] {
         if let Some(fact) = fact.get(name) {
-            report.same(&format!("{at}/policy/{name}"), fact, found);
+            report.compare(&format!("{at}/policy/{name}"), fact, found);
         }
     }
     if !family.is_complete() {
@@ -114,13 +114,13 @@ async fn one_family(
         ("offset_arrays", json!(family.segments().len())),
     ] {
         if let Some(expected) = expected.get(name) {
-            report.same(&format!("{at}/{name}"), expected, found);
+            report.compare(&format!("{at}/{name}"), expected, found);
         }
     }
     if expected["offsets"].is_array() {
         let names = family.segments().iter().filter_map(|segment| segment.offsets());
         let names: Vec<String> = names.map(ToString::to_string).collect();
-        report.same(&format!("{at}/offsets"), &expected["offsets"], names);
+        report.compare(&format!("{at}/offsets"), &expected["offsets"], names);
     }
     let (records, parts) = read(family).await?;
     let all: Vec<&Record> = records.iter().collect();
@@ -139,7 +139,7 @@ async fn one_family(
     });
     if let [Some(fact)] = ends {
         let found = ends_of(&all, contents).map(|rows| rows.sha256_sorted());
-        report.same_result(&format!("{at}/endpoint_positions"), &json!(fact), found);
+        report.compare_result(&format!("{at}/endpoint_positions"), &json!(fact), found);
     }
     for (name, expected) in expected["attributes"].as_object().into_iter().flatten() {
         let at = format!("{at}/attributes/{name}");
@@ -235,7 +235,7 @@ async fn values(
     records: &Rows,
 ) -> anyhow::Result<()> {
     let of = family.attribute(name).await?.context("no such attribute")?;
-    report.same(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
+    report.compare(&format!("{at}/dtype"), &expected["dtype"], of.dtype().to_string());
     let mut found = Vec::new();
     for (segment, (places, cells)) in parts.iter().enumerate() {
         for column in of.values(segment, places, cells, Caching::Once).await {
@@ -248,10 +248,10 @@ async fn values(
         1 => json!([found.len()]),
         width => json!([found.len(), width]),
     };
-    report.same(&format!("{at}/shape"), &expected["shape"], shape);
-    report.same(&format!("{at}/sha256"), &expected["sha256"], found.sha256());
+    report.compare(&format!("{at}/shape"), &expected["shape"], shape);
+    report.compare(&format!("{at}/sha256"), &expected["sha256"], found.sha256());
     let joined = records.joined(&found).sha256_sorted();
-    report.same(&format!("{at}/joined"), &expected["joined_with_record_sha256_sorted"], joined);
+    report.compare(&format!("{at}/joined"), &expected["joined_with_record_sha256_sorted"], joined);
     Ok(())
 }
 
@@ -282,10 +282,10 @@ async fn intra_values(
         }
     }
     found.sort_by(|a, b| a.0.cmp_numeric(&b.0));
-    report.same(&format!("{at}/cells"), &expected["cells"], found.len());
+    report.compare(&format!("{at}/cells"), &expected["cells"], found.len());
     let bytes: usize = found.iter().map(|(_, bytes)| bytes.len()).sum();
-    report.same(&format!("{at}/bytes"), &expected["bytes"], bytes);
+    report.compare(&format!("{at}/bytes"), &expected["bytes"], bytes);
     let digest = facts::digest(found.iter().map(|(_, bytes)| bytes));
-    report.same(&format!("{at}/sha256"), &expected["sha256_of_cells_in_chunk_order"], digest);
+    report.compare(&format!("{at}/sha256"), &expected["sha256_of_cells_in_chunk_order"], digest);
     Ok(())
 }

@@ -53,7 +53,7 @@ pub(crate) fn run(
             let store =
                 Store::open(&unpacked.path().to_string_lossy(), OpenOptions::default()).await;
             if let Some(store) = report.keep("open", store) {
-                all(&mut report, &golden, &store, true).await;
+                check_facts(&mut report, &golden, &store, true).await;
             }
             report
         });
@@ -63,10 +63,10 @@ pub(crate) fn run(
 }
 
 /// Compares all facts of `golden` with `store`. Facts that require a listing are left out where the backend has none.
-pub(crate) async fn all(report: &mut Report, golden: &Golden, store: &Store, lists: bool) {
+pub(crate) async fn check_facts(report: &mut Report, golden: &Golden, store: &Store, lists: bool) {
     let (reference, truth) = (&golden.expected["reference"], &golden.expected["truth"]);
     documents::root(report, &reference["root"], store);
-    report.same("levels_present", &reference["levels_present"], json!(store.level_numbers()));
+    report.compare("levels_present", &reference["levels_present"], json!(store.level_numbers()));
     if let Err(error) = outside_levels(report, golden, store).await {
         report.fail("beside", format!("{error:#}"));
     }
@@ -149,7 +149,7 @@ async fn level(
     cells::vertex_columns(report, at, expected, truth, &contents).await?;
     cells::fragment_columns(report, at, expected, &level).await?;
     if let Some(expected) = truth.get("rows_sha256_sorted") {
-        report.same("truth/rows", expected, contents.positions().sha256_sorted());
+        report.compare("truth/rows", expected, contents.positions().sha256_sorted());
     }
     if let Some(expected) = expected.get("objects") {
         match level.objects().await? {

@@ -18,17 +18,17 @@ pub(super) async fn tables(
         let groups = level.groups().await?.context("no groups")?;
         let all: Vec<u64> = (0..groups.len()).collect();
         let found: Vec<Value> = groups.members(&all).await?.iter().map(members).collect();
-        report.same(&format!("{at}/groups"), &json!(expected), found);
+        report.compare(&format!("{at}/groups"), &json!(expected), found);
     }
     for (name, expected) in expected["object_attributes"].as_object().into_iter().flatten() {
         let at = format!("{at}/object_attributes/{name}");
         let of = level.object_attribute(name).await?.with_context(|| format!("no {at}"))?;
-        one(report, &at, expected, &of).await?;
+        check_values(report, &at, expected, &of).await?;
     }
     for (name, expected) in expected["group_attributes"].as_object().into_iter().flatten() {
         let at = format!("{at}/group_attributes/{name}");
         let of = level.group_attribute(name).await?.with_context(|| format!("no {at}"))?;
-        one(report, &at, expected, &of).await?;
+        check_values(report, &at, expected, &of).await?;
     }
     Ok(())
 }
@@ -40,7 +40,7 @@ pub(super) fn members(members: &Members) -> Value {
     }
 }
 
-pub(super) async fn one(
+pub(super) async fn check_values(
     report: &mut Report,
     at: &str,
     expected: &Value,
@@ -53,7 +53,7 @@ pub(super) async fn one(
         facts::head(column, like.as_array().map_or(0, Vec::len), scalar)
     };
     if expected.is_array() {
-        report.same(at, expected, rows_like(expected));
+        report.compare(at, expected, rows_like(expected));
         return Ok(());
     }
     for (name, expected) in expected.as_object().into_iter().flatten() {
@@ -76,7 +76,7 @@ pub(super) async fn one(
                 continue;
             }
         };
-        report.same(&what, expected, found);
+        report.compare(&what, expected, found);
     }
     Ok(())
 }

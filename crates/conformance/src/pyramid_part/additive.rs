@@ -32,7 +32,7 @@ pub(super) async fn spread(
     copy(&case.ours(), &path)?;
     let address = path.to_string_lossy().into_owned();
     let mut report = Report::new(format!("levels that add/{}", case.id));
-    let before = shown(&address).await?;
+    let before = read_contents(&address).await?;
     let (options, build_options) = (options(&address, turn).await?, unsynced_options());
     match build(&address, &options, &build_options, |_| {}).await {
         Ok(levels) if levels.is_empty() => {
@@ -40,11 +40,11 @@ pub(super) async fn spread(
             std::fs::remove_dir_all(&path)?;
         }
         Ok(levels) => {
-            let after = shown(&address).await?;
+            let after = read_contents(&address).await?;
             report.holds("level 0", after == before, "shows something else than before");
             let mut seen = Vec::new();
             for level in &levels {
-                let own = own(&address, level.level).await?;
+                let own = read_own_vertices(&address, level.level).await?;
                 let same = level.vertices == own.len() as u64;
                 report.holds(&format!("level {}", level.level), same, "another number of vertices");
                 seen.push(json!(own));
@@ -56,7 +56,7 @@ pub(super) async fn spread(
         // Such as points without objects, or edges between objects: nothing was written.
         Err(PyramidError::Unsupported { what, expected, .. }) => {
             report.skip(format!("{what}: {expected}"));
-            let after = shown(&address).await?;
+            let after = read_contents(&address).await?;
             report.holds("refused", after == before, "the store is not what it was");
             std::fs::remove_dir_all(&path)?;
         }
@@ -75,12 +75,12 @@ pub(super) async fn gather(folder: &Path, tally: &mut Tally<impl Write>) -> anyh
         let address = path.to_string_lossy().into_owned();
         let name = path.file_stem().context("a store without a name")?.to_string_lossy();
         let mut report = Report::new(format!("levels that add/{name}"));
-        let before = shown(&address).await?;
+        let before = read_contents(&address).await?;
         let none = Options { levels: Some(0), memory: 1 << 16, ..Options::default() };
         match build(&address, &none, &unsynced_options(), |_| {}).await {
             Ok(levels) => {
                 report.holds("one level", levels.len() == 1, format!("{} levels", levels.len()));
-                let after = shown(&address).await?;
+                let after = read_contents(&address).await?;
                 report.holds("put together", after == before, "something else than was shown");
                 let store = Store::open(&address, OpenOptions::default()).await?;
                 let numbers = store.level_numbers();
@@ -116,7 +116,7 @@ fn unsynced_options() -> BuildOptions {
 
 /// Returns the contents of level 0: vertices with their objects and attributes, and edges or faces by the positions of
 /// their ends; in a fixed order.
-async fn shown(address: &str) -> anyhow::Result<[Vec<Vec<u64>>; 2]> {
+async fn read_contents(address: &str) -> anyhow::Result<[Vec<Vec<u64>>; 2]> {
     let store = Store::open(address, OpenOptions::default()).await?;
     let batch = Reader::new(store).run(&Query::all().with_owners()).await?.batch;
     let owner = |row: usize| {
@@ -144,7 +144,7 @@ fn ends(batch: &Batch) -> Vec<Vec<u64>> {
 }
 
 /// Returns the vertices that a level itself stores.
-async fn own(address: &str, level: u32) -> anyhow::Result<Vec<Vec<f64>>> {
+async fn read_own_vertices(address: &str, level: u32) -> anyhow::Result<Vec<Vec<f64>>> {
     let store = Store::open(address, OpenOptions::default()).await?;
     let query = Query::all().at_level(LevelId(level)).increment_only();
     let batch = Reader::new(store).run(&query).await?.batch;

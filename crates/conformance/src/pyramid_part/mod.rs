@@ -106,10 +106,10 @@ struct Case {
 impl Case {
     fn read(folder: &Path, about: &Value) -> anyhow::Result<Self> {
         let id = about["id"].as_str().context("a store without an id")?.to_owned();
-        let given = &about["given"];
-        let list = |name: &str| given[name].as_array().cloned().unwrap_or_default();
+        let options = &about["given"];
+        let list = |name: &str| options[name].as_array().cloned().unwrap_or_default();
         let factor = |pair: &Value| Some((pair[0].as_f64()?, pair[1].as_f64()?));
-        let storage = match given["cross_level_storage"].as_str() {
+        let storage = match options["cross_level_storage"].as_str() {
             Some("none") => CrossLevelStorage::None,
             Some("implicit") => CrossLevelStorage::Implicit,
             _ => CrossLevelStorage::Explicit,
@@ -118,8 +118,8 @@ impl Case {
         let reference = Reference {
             factors: list("factors").iter().filter_map(factor).collect(),
             chunk_scales: list("chunk_scale_factors").iter().filter_map(scale).collect(),
-            seed: given["sparsity_seed"].as_u64().context("no seed")?.into(),
-            depth: given["cross_level_depth"].as_i64().context("no depth")?,
+            seed: options["sparsity_seed"].as_u64().context("no seed")?.into(),
+            depth: options["cross_level_depth"].as_i64().context("no depth")?,
             storage,
             ..Reference::default()
         };

@@ -16,25 +16,25 @@ pub(super) async fn compare(report: &mut Report, case: &Case) -> anyhow::Result<
     let open =
         async |path: &Path| Store::open(&path.to_string_lossy(), OpenOptions::default()).await;
     let (theirs, ours) = (open(&case.theirs()).await?, open(&case.ours()).await?);
-    let (wanted, found) = (nodes(&case.theirs())?, nodes(&case.ours())?);
+    let (expected, found) = (nodes(&case.theirs())?, nodes(&case.ours())?);
     let skipped = |node: &&String| case.wide && links_of_level_0(node);
-    if wanted.iter().any(|node| skipped(&node)) {
+    if expected.iter().any(|node| skipped(&node)) {
         report.skip("links of level 0 in 64 bits: the reference reads it as 32");
     }
-    for node in wanted.union(&found).filter(|node| !skipped(node)) {
-        let [wanted, found] = [wanted.contains(node), found.contains(node)];
-        if wanted != found {
-            report.fail(node, if wanted { "is not there" } else { "should not be there" });
+    for node in expected.union(&found).filter(|node| !skipped(node)) {
+        let [expected, found] = [expected.contains(node), found.contains(node)];
+        if expected != found {
+            report.fail(node, if expected { "is not there" } else { "should not be there" });
             continue;
         }
         let texts = [case.theirs(), case.ours()].map(|store| document(&store, node));
-        let [wanted, found] = [texts[0].as_ref(), texts[1].as_ref()];
-        let wanted = wanted.map_err(|error| anyhow::anyhow!("{node}: {error}"))?;
-        report.same_result(&format!("{node} document"), wanted, found.cloned());
-        if let Ok(Node::Array(doc)) = Node::parse(wanted.to_string().as_bytes()) {
-            let wanted = payloads(&theirs, node, &doc).await?;
+        let [expected, found] = [texts[0].as_ref(), texts[1].as_ref()];
+        let expected = expected.map_err(|error| anyhow::anyhow!("{node}: {error}"))?;
+        report.compare_result(&format!("{node} document"), expected, found.cloned());
+        if let Ok(Node::Array(doc)) = Node::parse(expected.to_string().as_bytes()) {
+            let expected = payloads(&theirs, node, &doc).await?;
             match payloads(&ours, node, &doc).await {
-                Ok(found) => same(report, node, &wanted, &found),
+                Ok(found) => compare_files(report, node, &expected, &found),
                 Err(error) => report.fail(node, error),
             }
         }
@@ -42,21 +42,24 @@ pub(super) async fn compare(report: &mut Report, case: &Case) -> anyhow::Result<
     Ok(())
 }
 
-fn same(
+fn compare_files(
     report: &mut Report,
     node: &str,
-    wanted: &[(String, Vec<u8>)],
+    expected: &[(String, Vec<u8>)],
     found: &[(String, Vec<u8>)],
 ) {
-    if wanted.len() != found.len() {
-        report.fail(node, format!("{} payloads instead of {}", found.len(), wanted.len()));
+    if expected.len() != found.len() {
+        report.fail(node, format!("{} payloads instead of {}", found.len(), expected.len()));
         return;
     }
-    for ((key, wanted), (own, found)) in wanted.iter().zip(found) {
-        let at = wanted.iter().zip(found).position(|(a, b)| a != b);
-        let why =
-            format!("{own} of {} bytes instead of {}, other at {at:?}", found.len(), wanted.len());
-        report.holds(&format!("{node} {key}"), key == own && wanted == found, why);
+    for ((key, expected), (key_found, found)) in expected.iter().zip(found) {
+        let at = expected.iter().zip(found).position(|(a, b)| a != b);
+        let why = format!(
+            "{key_found} of {} bytes instead of {}, other at {at:?}",
+            found.len(),
+            expected.len()
+        );
+        report.holds(&format!("{node} {key}"), key == key_found && expected == found, why);
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn edit(name: &str, service: &Service, runtime: &Runtime) -> anyhow::
         // Requests use timers and sockets of the runtime.
         let _inside = runtime.enter();
         let remote = Place::open(&service.address(&prefix), &options(service))?;
-        let done = both(&Place::from(local.as_path()), remote);
+        let done = edit_both(&Place::from(local.as_path()), remote);
         let remote = report.keep(&format!("{id}: edits"), done);
         // Without conditional puts, writers do not race.
         if let Some(remote) = remote.flatten() {
@@ -42,7 +42,7 @@ pub(super) fn edit(name: &str, service: &Service, runtime: &Runtime) -> anyhow::
 }
 
 /// Makes the same edits at both places; returns the place on the server, where it supports several writers.
-fn both(local: &Place, remote: Place) -> Result<Option<Place>, EditError> {
+fn edit_both(local: &Place, remote: Place) -> Result<Option<Place>, EditError> {
     let all = json!({"all": true});
     let tag = json!({"op": "column.add", "name": "edited", "dtype": "int32", "fill": 1});
     let set = json!({"op": "vertex.set", "vertices": all, "values": {"edited": 2}});

@@ -54,7 +54,7 @@ pub(crate) fn run(
             tally.add(builds::check(name, &service, runtime)?)?;
         }
         for golden in &goldens {
-            let report = one(name, golden, &service, runtime);
+            let report = check_upload(name, golden, &service, runtime);
             tally.add(report.with_context(|| format!("{name}, {}", golden.id))?)?;
         }
         if service.lists {
@@ -67,7 +67,7 @@ pub(crate) fn run(
 }
 
 /// Uploads one golden store to a server and compares its facts.
-fn one(
+fn check_upload(
     name: &str,
     golden: &Golden,
     service: &Service,
@@ -79,7 +79,7 @@ fn one(
         send(service, &golden.id, &files).await?;
         let store = Store::open(&service.address(&golden.id), options(service)).await;
         if let Some(store) = report.keep("open", store) {
-            golden_part::all(&mut report, golden, &store, service.lists).await;
+            golden_part::check_facts(&mut report, golden, &store, service.lists).await;
         }
         Ok(report)
     })

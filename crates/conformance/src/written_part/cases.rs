@@ -21,7 +21,7 @@ pub(crate) struct Case {
 }
 
 /// Returns all cases, by name.
-pub(super) fn all() -> Vec<(String, Case)> {
+pub(super) fn list_cases() -> Vec<(String, Case)> {
     let mut cases = Vec::new();
     let dense: &[i64] = &[0, 1, 2, 3];
     for (kind, owned, more) in [
@@ -186,14 +186,14 @@ impl Case {
         }
         writer.finish().await.unwrap();
 
-        let given: Json = json!({
+        let input: Json = json!({
             "kind": self.kind.token(), "options": self.options, "axes": self.axes,
             "positions": points, "label": label,
             "objects": if self.owned { json!(objects) } else { Json::Null },
             "ids": if self.owned { json!(self.ids) } else { Json::Null },
             "elements": elements, "weighted": weighted, "beside": beside,
         });
-        std::fs::write(folder.join(format!("{name}.json")), given.to_string()).unwrap();
+        std::fs::write(folder.join(format!("{name}.json")), input.to_string()).unwrap();
     }
 
     /// Returns geometry of a further kind, whose objects have ids from `first` on, and its description.

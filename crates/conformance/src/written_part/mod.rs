@@ -30,7 +30,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<()> {
     let folder = archives::scratch();
     let (mut written, mut facts) = (0_usize, 0_u64);
-    for (name, case) in cases::all() {
+    for (name, case) in cases::list_cases() {
         if only.is_none_or(|only| name.contains(only)) {
             runtime.block_on(case.write(folder.path(), &name));
             written += 1;

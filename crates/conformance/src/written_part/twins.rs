@@ -43,26 +43,26 @@ pub(super) async fn compare(
             report.skip("links of lines: those of the reference name fragments");
             continue;
         }
-        let (wanted, found) = (cells(&theirs, &path).await?, cells(&ours, &path).await?);
+        let (expected, found) = (cells(&theirs, &path).await?, cells(&ours, &path).await?);
         let keys = |cells: &[(String, Vec<u8>)]| -> Vec<String> {
             cells.iter().map(|(key, _)| key.clone()).collect()
         };
-        if keys(&wanted) != keys(&found) {
-            report.fail(&path, format!("{} cells instead of {}", found.len(), wanted.len()));
+        if keys(&expected) != keys(&found) {
+            report.fail(&path, format!("{} cells instead of {}", found.len(), expected.len()));
             continue;
         }
-        for ((key, wanted), (_, found)) in wanted.iter().zip(&found) {
-            let why = || format!("{} bytes instead of {}", found.len(), wanted.len());
-            report.holds(&format!("{path}/{key}"), wanted == found, why());
+        for ((key, expected), (_, found)) in expected.iter().zip(&found) {
+            let why = || format!("{} bytes instead of {}", found.len(), expected.len());
+            report.holds(&format!("{path}/{key}"), expected == found, why());
         }
     }
-    let [wanted, found] = [manifests(&theirs).await?, manifests(&ours).await?];
-    if wanted.len() == found.len() {
-        for (row, (wanted, found)) in wanted.iter().zip(&found).enumerate() {
-            report.holds(&format!("manifest {row}"), wanted == found, "other bytes");
+    let [expected, found] = [manifests(&theirs).await?, manifests(&ours).await?];
+    if expected.len() == found.len() {
+        for (row, (expected, found)) in expected.iter().zip(&found).enumerate() {
+            report.holds(&format!("manifest {row}"), expected == found, "other bytes");
         }
     } else {
-        report.fail("manifests", format!("{} instead of {}", found.len(), wanted.len()));
+        report.fail("manifests", format!("{} instead of {}", found.len(), expected.len()));
     }
     Ok(())
 }

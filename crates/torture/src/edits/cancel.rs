@@ -13,7 +13,7 @@ pub(crate) fn run(every: u64, report: &mut Report) -> anyhow::Result<()> {
         for last in [Fault::Reset, Fault::AnswerLost] {
             let mut requests = 0_usize;
             loop {
-                let (ended, checked) = one(&subject, requests, &last);
+                let (ended, checked) = cancel_edit(&subject, requests, &last);
                 report.count(checked);
                 if ended {
                     break;
@@ -26,7 +26,7 @@ pub(crate) fn run(every: u64, report: &mut Report) -> anyhow::Result<()> {
 }
 
 /// Returns whether the edit ended earlier, and whether the state is right.
-fn one(subject: &Subject, requests: usize, last: &Fault) -> (bool, Result<(), String>) {
+fn cancel_edit(subject: &Subject, requests: usize, last: &Fault) -> (bool, Result<(), String>) {
     let backend = backend(&subject.before);
     // All later requests: as many as an edit could ever send.
     for nth in requests..requests + MANY {
@@ -35,7 +35,7 @@ fn one(subject: &Subject, requests: usize, last: &Fault) -> (bool, Result<(), St
     }
     let place = place(&backend);
     let ended = subject.edit(&place);
-    let is_over = backend.asked().len() <= requests;
+    let is_over = backend.requests().len() <= requests;
     backend.forget();
     // The error of a dead process is lost; only a success counts.
     let outcome = match &ended {

@@ -36,7 +36,7 @@ pub(crate) fn run(
             for kind in &kinds {
                 taken += 1;
                 if taken.is_multiple_of(every.max(1)) {
-                    report.count(one(&subject, &[(nth, kind.clone())]));
+                    report.count(run_edit(&subject, &[(nth, kind.clone())]));
                 }
             }
         }
@@ -44,7 +44,7 @@ pub(crate) fn run(
             let planned: Vec<_> = (0..1 + random.below(4))
                 .map(|_| (random.below(requests * 3 / 2), kinds[random.below(kinds.len())].clone()))
                 .collect();
-            report.count(one(&subject, &planned));
+            report.count(run_edit(&subject, &planned));
         }
     }
     Ok(())
@@ -55,14 +55,14 @@ fn count(subject: &Subject) -> anyhow::Result<usize> {
     let backend = backend(&subject.before);
     let ended = subject.edit(&place(&backend));
     anyhow::ensure!(ended.is_ok(), "{}: without a fault: {ended:?}", subject.id);
-    let requests = backend.asked().len();
+    let requests = backend.requests().len();
     let tree = list_files(&backend).map_err(anyhow::Error::msg)?;
     subject.judge(&ended, &tree).map_err(anyhow::Error::msg)?;
     Ok(requests)
 }
 
 /// Runs one edit with these faults, and checks the state that the next writer finds.
-fn one(subject: &Subject, planned: &[(usize, Fault)]) -> Result<(), String> {
+fn run_edit(subject: &Subject, planned: &[(usize, Fault)]) -> Result<(), String> {
     let backend = backend(&subject.before);
     for (nth, fault) in planned {
         backend.plan(*nth, fault.clone());
@@ -72,7 +72,7 @@ fn one(subject: &Subject, planned: &[(usize, Fault)]) -> Result<(), String> {
     let at: Vec<String> = planned
         .iter()
         .filter_map(|(nth, _)| {
-            backend.asked().get(*nth).map(|one| format!("{} {}", one.what, one.path))
+            backend.requests().get(*nth).map(|one| format!("{} {}", one.what, one.path))
         })
         .collect();
     backend.forget();

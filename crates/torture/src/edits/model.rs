@@ -75,10 +75,11 @@ impl EditModel {
         let mut report = Report { name: "edit-model", seed: self.seed, ..Report::default() };
         let mut random = Random::new(self.seed);
         let subject = |(kind, with_objects)| Subject { kind, with_objects, levels: self.levels };
-        let wanted = |subject: &Subject| {
+        let is_selected = |subject: &Subject| {
             self.kind.as_ref().is_none_or(|kind| subject.kind.token() == kind.as_str())
         };
-        let subjects: Vec<Subject> = SUBJECTS.iter().copied().map(subject).filter(wanted).collect();
+        let subjects = SUBJECTS.iter().copied().map(subject);
+        let subjects: Vec<Subject> = subjects.filter(is_selected).collect();
         anyhow::ensure!(!subjects.is_empty(), "there is no such kind");
         anyhow::ensure!(self.transaction > 0, "a transaction has at least one operation");
         let mut operations = 0;
@@ -176,7 +177,7 @@ fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), S
             Err(error) => return Ok(Err(in_transaction(error))),
         }
         if transaction.drops {
-            state = history[&head].clone().after(&state);
+            state = history[&head].clone().with_used_ids_of(&state);
         }
         history.insert(head, state.clone());
         if transaction.undoes > 0 && head >= transaction.undoes {
@@ -186,7 +187,7 @@ fn perform(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), S
                 Err(error) => return Ok(Err(in_transaction(format!("undo: {error}")))),
             };
             let then = history[&(head - transaction.undoes)].clone();
-            state = then.after(&state);
+            state = then.with_used_ids_of(&state);
             head = report["head"].as_u64().unwrap_or(head);
             history.insert(head, state.clone());
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
-use fault_store::{Asked, Fault, FaultStore};
+use fault_store::{Fault, FaultStore, Request};
 use futures_util::TryStreamExt as _;
 use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use serde_json::{Value, json};
@@ -91,8 +91,8 @@ fn add_group(
         backend.plan(nth, Fault::Changed(record));
     }
     let _ended = editor.finish(); // refused or done: the other one was acknowledged
-    let is_put = |asked: &Asked| asked.what == "put" && asked.path == FIRST_RECORD;
-    let nth = backend.asked().iter().position(is_put).context("no record was put")?;
+    let is_put = |request: &Request| request.what == "put" && request.path == FIRST_RECORD;
+    let nth = backend.requests().iter().position(is_put).context("no record was put")?;
     Ok((nth, at))
 }
 
@@ -158,9 +158,9 @@ fn race(place: &Place, before: &Path, writers: usize, commits: u64) -> Result<()
         [Side { place: before.into(), head: None }, Side { place: place.clone(), head: None }];
     let found = diff(&sides[0], &sides[1]).map_err(to_text)?;
     let added = found["objects"]["added"].as_array().map_or(0, Vec::len) as u64;
-    let wanted = counts.added.load(Ordering::SeqCst);
-    if added != wanted {
-        return Err(format!("the store has {added} objects, {wanted} were added"));
+    let expected = counts.added.load(Ordering::SeqCst);
+    if added != expected {
+        return Err(format!("the store has {added} objects, {expected} were added"));
     }
     Ok(())
 }

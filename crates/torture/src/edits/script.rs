@@ -44,12 +44,12 @@ impl EditScript {
             .filter(|path| path.to_string_lossy().ends_with(".tar.gz"))
             .collect();
         archives.sort();
-        let wanted = |path: &PathBuf| {
+        let is_selected = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
         };
         let chosen: Vec<&PathBuf> =
-            archives.iter().filter(|path| wanted(path)).step_by(self.every.max(1)).collect();
+            archives.iter().filter(|path| is_selected(path)).step_by(self.every.max(1)).collect();
         ensure!(!chosen.is_empty(), "{}: no scenario", self.dir.display());
         for archive in chosen {
             let done = scenario(&zvf, archive)?;

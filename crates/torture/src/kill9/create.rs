@@ -38,7 +38,7 @@ pub(super) fn run(
     fs::create_dir_all(&inputs)?;
     fs::create_dir_all(&place)?;
     let mut baselines = Vec::new();
-    for input in input::all(&inputs)? {
+    for input in input::write_inputs(&inputs)? {
         // With the same name, which is stored in the document.
         let store = inputs.join("a.zv");
         let begun = Instant::now();

@@ -32,7 +32,7 @@ pub(super) fn run(
     fs::create_dir_all(&inputs)?;
     fs::create_dir_all(&place)?;
     let mut stores = Vec::new();
-    for input in input::all(&inputs)? {
+    for input in input::write_inputs(&inputs)? {
         let ingestion = Ingestion { zvf, input, store: inputs.join("a.zv"), place: inputs.clone() };
         let begun = Instant::now();
         ingestion.plan()?;

@@ -13,7 +13,7 @@ pub(super) struct Input {
 }
 
 /// Writes all inputs to `dir`.
-pub(super) fn all(dir: &Path) -> anyhow::Result<[Input; 3]> {
+pub(super) fn write_inputs(dir: &Path) -> anyhow::Result<[Input; 3]> {
     let at = |name: &str| dir.join(name);
     let points: String = std::iter::once("x,y,n\n".to_owned())
         .chain((0..20_000).map(|n| format!("{},{},{n}\n", n * 37 % 1000, n / 200)))

@@ -38,7 +38,7 @@ pub(super) fn run(
     fs::create_dir_all(&inputs)?;
     fs::create_dir_all(&place)?;
     let mut baselines = Vec::new();
-    for (input, recipes) in input::all(&inputs)?.into_iter().zip(RECIPES) {
+    for (input, recipes) in input::write_inputs(&inputs)?.into_iter().zip(RECIPES) {
         baselines.push(Baseline::build(zvf, &inputs.join("a.zv"), &input, recipes)?);
     }
     let try_one = Try { zvf, store: place.join("a.zv"), place };

@@ -39,7 +39,7 @@ impl Cancel {
             for delay in [0, 40] {
                 let mut polls = 0;
                 loop {
-                    let (ended, checked) = one(writer, polls, delay)?;
+                    let (ended, checked) = cancel_writer(writer, polls, delay)?;
                     report.count(checked);
                     if ended {
                         break;
@@ -53,7 +53,11 @@ impl Cancel {
 }
 
 /// Drops a writer after `polls` polls; returns whether it ended earlier, and what was left.
-fn one(writer: Writer, polls: u64, delay: u64) -> anyhow::Result<(bool, Result<(), String>)> {
+fn cancel_writer(
+    writer: Writer,
+    polls: u64,
+    delay: u64,
+) -> anyhow::Result<(bool, Result<(), String>)> {
     let (backend, folder) = (Arc::new(FaultStore::new()), tempfile::tempdir()?);
     if delay > 0 {
         backend.always(Some(Fault::Delay(std::time::Duration::from_millis(delay))));

@@ -53,7 +53,7 @@ impl Faults {
                     // An overloaded store returns this status for a while.
                     None => (nth..nth + bursts).map(|nth| (nth, Fault::Status(429))).collect(),
                 };
-                report.count(one(writer, &planned, false)?);
+                report.count(run_writer(writer, &planned, false)?);
             }
             for _ in 0..self.then_random {
                 let planned: Vec<_> = (0..1 + random.below(4))
@@ -61,7 +61,7 @@ impl Faults {
                         (random.below(requests * 3 / 2), kinds[random.below(kinds.len())].clone())
                     })
                     .collect();
-                report.count(one(writer, &planned, random.below(4) == 0)?);
+                report.count(run_writer(writer, &planned, random.below(4) == 0)?);
             }
         }
         Ok(report)
@@ -73,11 +73,11 @@ fn count(writer: Writer) -> anyhow::Result<usize> {
     let (backend, folder) = (Arc::new(FaultStore::new()), tempfile::tempdir()?);
     let ended = runtime()?.block_on(writer.write(&backend, folder.path(), 1));
     anyhow::ensure!(ended.is_ok(), "{writer:?} without a fault: {ended:?}");
-    Ok(backend.asked().len())
+    Ok(backend.requests().len())
 }
 
 /// Runs a writer with these faults.
-fn one(
+fn run_writer(
     writer: Writer,
     planned: &[(usize, Fault)],
     is_blind: bool,
@@ -90,7 +90,7 @@ fn one(
     let work = folder.path().join("work");
     let checked = runtime()?.block_on(async {
         let ended = writer.write(&backend, &work, 1).await;
-        let asked = backend.asked();
+        let asked = backend.requests();
         let checked = check(&backend, writer, folder.path(), &[(1, ended)]).await;
         checked.map_err(|error| {
             let at: Vec<_> = planned.iter().filter_map(|(nth, _)| asked.get(*nth)).collect();

@@ -39,7 +39,7 @@ impl Soak {
         let served = Served::start(&self.program.path()?, &[])?;
         let time = Duration::from_secs(self.secs);
         let start = Instant::now();
-        let (samples, asked) = std::thread::scope(|scope| {
+        let (samples, clients) = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..CLIENTS)
                 .map(|number| {
                     let random = Random::new(self.seed.wrapping_add(number));
@@ -48,11 +48,11 @@ impl Soak {
                 })
                 .collect();
             let samples = watch(&served, start, time);
-            let asked: Vec<_> =
+            let clients: Vec<_> =
                 workers.into_iter().filter_map(|worker| worker.join().ok()).collect();
-            (samples, asked)
+            (samples, clients)
         });
-        for (count, failures) in asked {
+        for (count, failures) in clients {
             report.n += count;
             for failure in failures {
                 report.count(Err(failure));

@@ -88,8 +88,8 @@ pub(crate) fn random(files: &[(String, Bytes)], random: &mut Random) -> Option<D
     }
 }
 
-fn places(files: &[(String, Bytes)], wanted: impl Fn(&str) -> bool) -> Vec<usize> {
-    (0..files.len()).filter(|at| wanted(&files[*at].0)).collect()
+fn places(files: &[(String, Bytes)], is_selected: impl Fn(&str) -> bool) -> Vec<usize> {
+    (0..files.len()).filter(|at| is_selected(&files[*at].0)).collect()
 }
 
 fn is_document(path: &str) -> bool {

@@ -93,8 +93,8 @@ impl Stores {
     }
 
     fn good(&self, runtime: &Runtime) -> anyhow::Result<Vec<Good>> {
-        let wanted = |id: &String| self.only.as_ref().is_none_or(|only| only == id);
-        let ids = archives::ids().into_iter().filter(wanted);
+        let is_selected = |id: &String| self.only.as_ref().is_none_or(|only| only == id);
+        let ids = archives::ids().into_iter().filter(is_selected);
         let good = ids.map(|id| {
             let files: Vec<(String, Bytes)> = archives::files(&id)
                 .into_iter()

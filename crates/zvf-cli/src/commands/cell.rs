@@ -134,7 +134,7 @@ fn names(row: &CellRow) -> Vec<&str> {
 
 fn cells(row: &CellRow) -> Vec<String> {
     let first = [row.row.to_string(), table::vector(&row.position)];
-    first.into_iter().chain(row.attributes.values().map(table::plain)).collect()
+    first.into_iter().chain(row.attributes.values().map(table::format_value)).collect()
 }
 
 /// The number of link records of each array that the text output lists.

@@ -81,7 +81,7 @@ fn print(groups: &[GroupView], out: &mut dyn Write) -> anyhow::Result<()> {
     let mut table = Table::new(&names);
     for group in groups {
         let own = [group.group.to_string(), group.name.clone(), table::count(group.members)];
-        let attributes = group.attributes.values().map(table::plain);
+        let attributes = group.attributes.values().map(table::format_value);
         table.row(own.into_iter().chain(attributes).chain([members(group)]).collect());
     }
     Ok(table.print("", out)?)

@@ -101,7 +101,7 @@ fn print_stats(kind: &str, stats: &[AttributeStats], out: &mut dyn Write) -> any
         Table::new(&["scope", "attribute", ">values", ">min", ">max", ">mean", ">nulls", ">nans"]);
     for one in stats {
         let value = |value: &Option<serde_json::Value>| {
-            value.as_ref().map_or_else(|| "-".to_owned(), table::plain)
+            value.as_ref().map_or_else(|| "-".to_owned(), table::format_value)
         };
         table.row(vec![
             one.scope.to_owned(),

@@ -115,7 +115,7 @@ fn list(objects: &[ObjectView], slots: u64, out: &mut dyn Write) -> anyhow::Resu
     for object in objects {
         let own = [object.id.to_string(), object.row.to_string()];
         let counts = [table::count(object.fragments), table::count(object.chunks)];
-        let attributes = object.attributes.values().map(table::plain);
+        let attributes = object.attributes.values().map(table::format_value);
         table.row(own.into_iter().chain(counts).chain(attributes).collect());
     }
     table.print("", out)?;
@@ -135,7 +135,7 @@ fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "  within {} to {}", table::floats(low), table::floats(high))?;
     }
     for (name, value) in &object.attributes {
-        writeln!(out, "  {name} = {}", table::plain(value))?;
+        writeln!(out, "  {name} = {}", table::format_value(value))?;
     }
     for (chunk, fragment) in &object.references {
         writeln!(out, "    chunk {chunk}, fragment {fragment}")?;

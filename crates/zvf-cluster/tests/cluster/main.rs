@@ -64,9 +64,9 @@ async fn lines(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
 async fn two_executors_answer_like_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let points = points(folder.path()).await.display().to_string();
-    let tracts = archives::kept(folder.path(), "sl3_streamlines").display().to_string();
-    let mesh = archives::kept(folder.path(), "ms3_tri").display().to_string();
-    let groups = archives::kept(folder.path(), "sl3_pyramid").display().to_string();
+    let tracts = archives::unpack_cached(folder.path(), "sl3_streamlines").display().to_string();
+    let mesh = archives::unpack_cached(folder.path(), "ms3_tri").display().to_string();
+    let groups = archives::unpack_cached(folder.path(), "sl3_pyramid").display().to_string();
     let cluster = Cluster::start(2, 1);
     let (here, there) = (local(), remote(&cluster).await);
     let statements = [
@@ -120,7 +120,7 @@ async fn stores_of_each_kind_answer_sql_like_queries() {
         "v070_sk3",
         "v080_ms3_triangles",
     ] {
-        let path = archives::kept(folder.path(), id).display().to_string();
+        let path = archives::unpack_cached(folder.path(), id).display().to_string();
         let context = remote(&cluster).await;
         asked.push((id, tokio::spawn(async move { check::check(&path, &context).await })));
     }
@@ -174,8 +174,10 @@ async fn every_archived_store_answers_like_one_process() {
     let (mut compared, mut failed) = (0, Vec::new());
     let mut asked = Vec::new();
     for ids in archives::ids().chunks(archives::ids().len().div_ceil(SESSIONS)) {
-        let paths: Vec<String> =
-            ids.iter().map(|id| archives::kept(folder.path(), id).display().to_string()).collect();
+        let paths: Vec<String> = ids
+            .iter()
+            .map(|id| archives::unpack_cached(folder.path(), id).display().to_string())
+            .collect();
         let (here, there) = (local(), remote(&cluster).await);
         asked.push(tokio::spawn(async move {
             let (mut compared, mut failed) = (0, Vec::new());

@@ -32,7 +32,7 @@ fn near(a: f64, b: f64) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_have_lines_and_vertices_points() {
     let folder = archives::scratch();
-    let path = archives::kept(folder.path(), "sl3_streamlines").display().to_string();
+    let path = archives::unpack_cached(folder.path(), "sl3_streamlines").display().to_string();
     let context = session();
     let (plane, space) = expected_lengths(&path).await;
     assert!(plane > 0.0 && space > plane);
@@ -80,7 +80,7 @@ async fn objects_have_lines_and_vertices_points() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn geometry_that_cannot_be_is_refused() {
     let folder = archives::scratch();
-    let mesh = archives::kept(folder.path(), "ms3_tri").display().to_string();
+    let mesh = archives::unpack_cached(folder.path(), "ms3_tri").display().to_string();
     let context = session();
     for table in ["objects", "links", "levels"] {
         let sql = format!("SELECT * FROM zvf('{mesh}', '{table}', 'geometry')");

@@ -17,7 +17,7 @@ async fn archived_stores_answer_sql_like_queries() {
     let context = SessionContext::new_with_config(config);
     let (mut passed, mut failed) = (0, Vec::new());
     for id in archives::ids() {
-        let path = archives::kept(folder.path(), &id);
+        let path = archives::unpack_cached(folder.path(), &id);
         match check::check(path.to_str().unwrap(), &context).await {
             Ok(verdict) => {
                 passed += verdict.passed;

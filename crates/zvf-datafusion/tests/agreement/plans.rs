@@ -76,7 +76,7 @@ async fn joins_prune_chunks_by_object() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn groups_prune_chunks() {
     let folder = archives::scratch();
-    let path = archives::kept(folder.path(), "sl3_pyramid").display().to_string();
+    let path = archives::unpack_cached(folder.path(), "sl3_pyramid").display().to_string();
     let context = session();
     let table = format!("zvf('{path}', 'group_attributes')");
     let plain = format!("zvf('{path}', 'members')");
@@ -122,7 +122,7 @@ async fn statistics_of_tables_are_correct() {
         let sql = format!("SELECT {column} FROM zvf('{path}')");
         assert_eq!(number(&context, &sql).await.unwrap(), expected, "{sql}");
     }
-    let lines = archives::kept(folder.path(), "sl3_pyramid").display().to_string();
+    let lines = archives::unpack_cached(folder.path(), "sl3_pyramid").display().to_string();
     let store = StoreHandle::open(&lines, OpenOptions::default()).await.unwrap();
     for (table, column) in [(TableName::Objects, "row"), (TableName::Groups, "group")] {
         let options = TableOptions { table, ..TableOptions::default() };

@@ -30,7 +30,7 @@ async fn plan_error(context: &SessionContext, sql: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn accepts_named_arguments() {
     let folder = archives::scratch();
-    let path = archives::kept(folder.path(), "sl3_pyramid").display().to_string();
+    let path = archives::unpack_cached(folder.path(), "sl3_pyramid").display().to_string();
     // Sessions that are derived from a registered one accept named arguments, too.
     let plain = session(OpenOptions::default());
     let with_paths = zvf_datafusion::with_paths_as_tables(plain.clone(), OpenOptions::default());

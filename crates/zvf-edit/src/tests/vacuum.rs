@@ -259,7 +259,7 @@ fn report_of(mut report: Json) -> Json {
 
 /// Returns stores of all kinds, with shards, with coarser levels, and with two kinds.
 fn wasted_stores() -> Vec<(String, Unpacked)> {
-    let beside = archives::with_beside("sl3_streamlines", "graph", "gr3_links", 1000);
+    let beside = archives::files_with_extra_kind("sl3_streamlines", "graph", "gr3_links", 1000);
     let several = Unpacked::new("sl3_streamlines");
     for (name, bytes) in beside {
         let path = several.path().join(name);

@@ -58,8 +58,8 @@ impl CellKey {
         let want = sid_ndim.saturating_mul(link_width);
         let mut places = chunks.iter_mut().flat_map(|chunk| chunk.iter_mut().take(sid_ndim));
         let mut found = 0_usize;
-        for (at, word) in decimal::words(text, b'.') {
-            let component = decimal::plain(Part::ChunkKey, at, word)?;
+        for (at, word) in decimal::split_words(text, b'.') {
+            let component = decimal::parse_plain(Part::ChunkKey, at, word)?;
             found = found.saturating_add(1);
             match places.next() {
                 Some(place) if found <= want => *place = component,

@@ -13,8 +13,8 @@ use core::cmp::Ordering;
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::num;
 
-/// The words of `text` between separators, each with the byte it starts at.
-pub(super) fn words(text: &str, separator: u8) -> impl Iterator<Item = (u64, &str)> {
+/// Splits `text` at separators. Yields each word with the byte it starts at.
+pub(super) fn split_words(text: &str, separator: u8) -> impl Iterator<Item = (u64, &str)> {
     let mut at = 0_u64;
     text.split(char::from(separator)).map(move |word| {
         let start = at;
@@ -23,34 +23,34 @@ pub(super) fn words(text: &str, separator: u8) -> impl Iterator<Item = (u64, &st
     })
 }
 
-/// A number with an optional minus and nothing else in front.
-pub(super) fn plain(part: Part, at: u64, word: &str) -> Result<i64, FormatError> {
-    let (sign, digits) = split(word);
+/// Parses a number with an optional minus and nothing else in front.
+pub(super) fn parse_plain(part: Part, at: u64, word: &str) -> Result<i64, FormatError> {
+    let (sign, digits) = split_sign(word);
     match sign {
         Some(b'+') => Err(refuse(part, at, "a number without plus", "a plus")),
-        sign => number(part, at, sign == Some(b'-'), digits),
+        sign => parse_digits(part, at, sign == Some(b'-'), digits),
     }
 }
 
-/// A number with a sign, or a zero without.
-pub(super) fn signed(part: Part, at: u64, word: &str) -> Result<i64, FormatError> {
-    match split(word) {
+/// Parses a number with a sign, or a zero without.
+pub(super) fn parse_signed(part: Part, at: u64, word: &str) -> Result<i64, FormatError> {
+    match split_sign(word) {
         (None, "0") => Ok(0),
         (None, _) => Err(refuse(part, at, "0, or a number with its sign", "no sign")),
         (Some(_), "0") => Err(refuse(part, at, "0 without a sign", "a sign")),
-        (Some(sign), digits) => number(part, at, sign == b'-', digits),
+        (Some(sign), digits) => parse_digits(part, at, sign == b'-', digits),
     }
 }
 
-/// The sign and what follows it.
-pub(super) fn split(word: &str) -> (Option<u8>, &str) {
+/// Splits a word into its sign and the rest.
+pub(super) fn split_sign(word: &str) -> (Option<u8>, &str) {
     match word.as_bytes() {
         [sign @ (b'+' | b'-'), ..] => (Some(*sign), word.get(1..).unwrap_or_default()),
         _ => (None, word),
     }
 }
 
-/// The order of two plain names with `.` between their numbers.
+/// Compares two plain names with `.` between their numbers.
 pub(super) fn cmp_plain(a: &[i64], b: &[i64]) -> Ordering {
     fn tokens(numbers: &[i64]) -> impl Iterator<Item = Token> {
         (1..).zip(numbers).map(move |(next, &number)| {
@@ -69,7 +69,7 @@ pub(super) struct Token {
     pub(super) behind: Option<u8>,
 }
 
-/// The order of two names as text.
+/// Compares two names as text.
 pub(super) fn cmp_tokens(
     a: impl Iterator<Item = Token>,
     mut b: impl Iterator<Item = Token>,
@@ -130,17 +130,17 @@ impl Text {
 /// A sign, the 19 digits of 2^63, and the byte behind them.
 const LONGEST: usize = 21;
 
-fn number(part: Part, at: u64, negative: bool, digits: &str) -> Result<i64, FormatError> {
+fn parse_digits(part: Part, at: u64, negative: bool, digits: &str) -> Result<i64, FormatError> {
     match digits.as_bytes() {
         [] => Err(refuse(part, at, "a decimal number", "no digits")),
         [b'0'] if negative => Err(refuse(part, at, "0", "-0")),
         [b'0', _, ..] => Err(refuse(part, at, "no zero before other digits", "a zero")),
-        _ => magnitude(part, at, negative, digits),
+        _ => parse_magnitude(part, at, negative, digits),
     }
 }
 
-/// The value of digits, zeros in front included.
-pub(super) fn magnitude(
+/// Parses digits, zeros in front included.
+pub(super) fn parse_magnitude(
     part: Part,
     at: u64,
     negative: bool,

@@ -47,7 +47,7 @@ impl Delta {
     #[must_use]
     pub fn lints(self, text: &str) -> Lints {
         let mut lints = Lints::default();
-        let (sign, digits) = decimal::split(text);
+        let (sign, digits) = decimal::split_sign(text);
         let canonical = if self.0 == 0 {
             sign.is_none() && digits == "0"
         } else {
@@ -79,12 +79,12 @@ impl FromStr for Delta {
     type Err = FormatError;
 
     fn from_str(text: &str) -> Result<Self, FormatError> {
-        let (sign, digits) = decimal::split(text);
+        let (sign, digits) = decimal::split_sign(text);
         if digits.is_empty() || (sign.is_none() && digits != "0") {
             let expected = Expected::Rule("0, or a sign and digits");
             return Err(refuse(Class::InvalidKey, expected, "another name"));
         }
-        let value = decimal::magnitude(Part::DeltaSegment, 0, sign == Some(b'-'), digits)?;
+        let value = decimal::parse_magnitude(Part::DeltaSegment, 0, sign == Some(b'-'), digits)?;
         i32::try_from(value).map(Self).map_err(|_wide| {
             refuse(Class::Overflow, Expected::Rule("a number of 32 bits"), "a longer one")
         })

@@ -145,8 +145,8 @@ impl FromStr for ChunkKey {
 
     fn from_str(text: &str) -> Result<Self, FormatError> {
         let (mut components, mut rank) = ([0; MAX_RANK], 0_usize);
-        for (at, word) in decimal::words(text, b'.') {
-            let component = decimal::plain(Part::ChunkKey, at, word)?;
+        for (at, word) in decimal::split_words(text, b'.') {
+            let component = decimal::parse_plain(Part::ChunkKey, at, word)?;
             rank = rank.saturating_add(1);
             match components.get_mut(rank.saturating_sub(1)) {
                 Some(free) => *free = component,

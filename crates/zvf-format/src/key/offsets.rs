@@ -137,16 +137,16 @@ impl Offsets {
     fn read(&mut self, text: &str) -> Result<(), FormatError> {
         let (want, rank) = (self.link_width().saturating_sub(1), self.sid_ndim());
         let mut offsets = 0_usize;
-        for (start, offset) in decimal::words(text, b'_') {
+        for (start, offset) in decimal::split_words(text, b'_') {
             offsets = offsets.saturating_add(1);
             let Some(steps) = self.steps.get_mut(..=want).and_then(|all| all.get_mut(offsets))
             else {
                 return Err(count("offsets", start, want, offsets));
             };
             let mut components = 0_usize;
-            for (at, word) in decimal::words(offset, b'.') {
+            for (at, word) in decimal::split_words(offset, b'.') {
                 let at = start.saturating_add(at);
-                let component = decimal::signed(Part::OffsetsSegment, at, word)?;
+                let component = decimal::parse_signed(Part::OffsetsSegment, at, word)?;
                 components = components.saturating_add(1);
                 match steps.get_mut(..rank).and_then(|s| s.get_mut(components.saturating_sub(1))) {
                     Some(step) => *step = component,

@@ -81,7 +81,7 @@ impl FromStr for ChunkPath {
     type Err = FormatError;
 
     fn from_str(text: &str) -> Result<Self, FormatError> {
-        let mut words = decimal::words(text, b'/');
+        let mut words = decimal::split_words(text, b'/');
         if words.next() != Some((0, "c")) {
             let (expected, found) = (Expected::Rule("\"c\""), "another word");
             let (class, part) = (Class::InvalidKey, Part::ChunkKey);
@@ -89,7 +89,7 @@ impl FromStr for ChunkPath {
         }
         let (mut index, mut rank) = ([0; MAX_RANK], 0_usize);
         for (at, word) in words {
-            let number = decimal::plain(Part::ChunkKey, at, word)?;
+            let number = decimal::parse_plain(Part::ChunkKey, at, word)?;
             rank = rank.saturating_add(1);
             let Some(free) = index.get_mut(rank.saturating_sub(1)) else {
                 return Err(too_many(Part::ChunkKey, at, rank));

@@ -89,7 +89,7 @@ impl Column {
             declared_categorical: fields.opt("declared_categorical", flag)?,
             unit: fields.opt("unit", text)?,
             description: fields.opt("description", text)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 

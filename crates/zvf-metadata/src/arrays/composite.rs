@@ -56,7 +56,7 @@ impl GeometryIndex {
                 links_array: fields.opt("links_array", text)?,
                 has_links: fields.opt("has_links", flag)?.unwrap_or(false),
                 group: fields.opt("group", text)?,
-                extras: fields.rest(),
+                extras: fields.into_remaining(),
             };
             Ok((name, entry))
         });
@@ -112,7 +112,7 @@ impl CompositeLinks {
         Ok(Self {
             link_count: fields.req("link_count", int)?,
             link_width: fields.req("link_width", int)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 

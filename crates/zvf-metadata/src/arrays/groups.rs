@@ -69,7 +69,7 @@ impl Groups {
                 object(at, value)?.into_iter().map(|(key, value)| range(at, &key, value)).collect()
             })?,
             names: fields.opt("group_names", texts)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 

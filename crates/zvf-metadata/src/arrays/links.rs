@@ -105,7 +105,7 @@ impl LinksFamily {
             num_links: fields.opt("num_links", count)?,
             num_physical_records: fields.opt("num_physical_records", count)?,
             layout: fields.opt("layout", text)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 
@@ -192,7 +192,7 @@ impl LinkSegment {
             has_perm: fields.opt("has_perm", flag)?,
             link_width: fields.opt("link_width", count)?,
             level_delta: fields.opt("level_delta", int)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 
@@ -306,7 +306,7 @@ impl LinkAttribute {
             num_links: fields.opt("num_links", count)?,
             row_shape: fields.opt("row_shape", counts)?,
             shape: fields.opt("shape", counts)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 

@@ -78,7 +78,7 @@ impl ObjectIndex {
             sid_ndim: fields.opt("sid_ndim", count)?,
             layout: fields.opt("layout", Token::read)?,
             object_ids_sorted: fields.opt("object_ids_sorted", flag)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 

@@ -49,7 +49,7 @@ impl PackedShard {
         let entries = fields.req("shard_index", |at, value| {
             object(at, value)?.into_iter().map(|(key, value)| entry(at, key, value)).collect()
         })?;
-        Ok(Self { entries, extras: fields.rest() })
+        Ok(Self { entries, extras: fields.into_remaining() })
     }
 
     /// The array under this key.

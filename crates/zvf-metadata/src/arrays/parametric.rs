@@ -53,7 +53,7 @@ impl ParametricTypes {
         let types = fields.opt("parametric_types", |at, value| {
             object(at, value)?.into_iter().map(|(key, value)| parse_type(at, &key, value)).collect()
         })?;
-        Ok(Self { types: types.unwrap_or_default(), extras: fields.rest() })
+        Ok(Self { types: types.unwrap_or_default(), extras: fields.into_remaining() })
     }
 
     /// The type with this number.
@@ -112,7 +112,7 @@ impl ParametricArray {
             max_row_length: fields.opt("max_row_length", count)?,
             dtype: fields.opt("dtype", text)?,
             num_groups: fields.opt("num_groups", count)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 
@@ -141,6 +141,6 @@ fn parse_type(at: &At<'_>, key: &str, value: Value) -> Result<ParametricType, Me
         id,
         name: fields.req("name", text)?,
         coefficients: fields.req("coefficients", texts)?,
-        extras: fields.rest(),
+        extras: fields.into_remaining(),
     })
 }

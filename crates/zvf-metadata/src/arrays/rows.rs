@@ -91,7 +91,7 @@ impl Rows {
             shape: fields.opt("shape", counts)?,
             has_present_mask: fields.opt("has_present_mask", flag)?,
             fill_sentinel_meaning: fields.opt("fill_sentinel_meaning", text)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 

@@ -64,7 +64,7 @@ impl Vertices {
             encoding: fields.opt("encoding", Token::read)?,
             ndim: fields.opt("ndim", int)?,
             vertex_count: fields.opt("vertex_count", int)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 
@@ -135,7 +135,7 @@ impl Fragments {
             chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
             zv_array,
             encoding: fields.opt("encoding", Token::read)?,
-            extras: fields.rest(),
+            extras: fields.into_remaining(),
         })
     }
 

@@ -14,8 +14,8 @@ use zvf_store::KeyTable;
 pub(super) struct Counts(OnceLock<Box<[AtomicU32]>>);
 
 impl Counts {
-    /// Remembers that `key` has `rows`.
-    pub(super) fn note(&self, chunks: &KeyTable, key: &ChunkKey, rows: u64) {
+    /// Records that `key` has `rows`.
+    pub(super) fn record_rows(&self, chunks: &KeyTable, key: &ChunkKey, rows: u64) {
         let all = self.0.get_or_init(|| {
             let mut all = Vec::new();
             all.resize_with(chunks.len(), || AtomicU32::new(UNKNOWN));
@@ -48,9 +48,9 @@ mod tests {
         let chunks = KeyTable::new(1, [key(-1), key(4)]).unwrap();
         let counts = Counts::default();
         assert_eq!(counts.row_count(&chunks, &key(4)), None);
-        counts.note(&chunks, &key(4), 7);
-        counts.note(&chunks, &key(5), 8);
-        counts.note(&chunks, &key(-1), u64::from(UNKNOWN));
+        counts.record_rows(&chunks, &key(4), 7);
+        counts.record_rows(&chunks, &key(5), 8);
+        counts.record_rows(&chunks, &key(-1), u64::from(UNKNOWN));
         let known = [4, 5, -1].map(|x| counts.row_count(&chunks, &key(x)));
         assert_eq!(known, [Some(7), None, None]);
     }

@@ -43,14 +43,14 @@ impl LevelReader {
         for (column, key) in found.into_iter().zip(keys) {
             columns.push(match column {
                 Ok(Some(column)) => Ok(column),
-                Ok(None) => self.nothing(&rows, key).await,
+                Ok(None) => self.resolve_absent(&rows, key).await,
                 Err(error) => Err(error),
             });
         }
         if let Ok(chunks) = self.chunks().await {
             for (column, key) in columns.iter().zip(keys) {
                 if let Ok(column) = column {
-                    self.counts().note(&chunks, key, to_u64(column.len()));
+                    self.counts().record_rows(&chunks, key, to_u64(column.len()));
                 }
             }
         }
@@ -103,10 +103,10 @@ impl LevelReader {
             let count = match found.next() {
                 Some(Ok(Some(count))) => Ok(count),
                 Some(Err(error)) => Err(error),
-                Some(Ok(None)) | None => self.nothing(&rows, key).await.map(|_empty| 0),
+                Some(Ok(None)) | None => self.resolve_absent(&rows, key).await.map(|_empty| 0),
             };
             if let (Ok(count), Some(chunks)) = (&count, chunks.as_deref()) {
-                self.counts().note(chunks, key, *count);
+                self.counts().record_rows(chunks, key, *count);
             }
             *answer = Some(count);
         }
@@ -138,8 +138,12 @@ impl LevelReader {
         each.collect()
     }
 
-    /// What a chunk without bytes is: empty where a listing named it, a fault anywhere else.
-    async fn nothing(&self, rows: &CellRows<'_>, key: &ChunkKey) -> Result<Column, ModelError> {
+    /// Returns an empty column for a chunk without bytes that a listing named, and an error for any other.
+    async fn resolve_absent(
+        &self,
+        rows: &CellRows<'_>,
+        key: &ChunkKey,
+    ) -> Result<Column, ModelError> {
         let place = |error: ModelError| error.in_array(rows.cells.path()).in_chunk(key);
         if self.chunks().await?.find(key).is_none() {
             return Err(place(absent()));

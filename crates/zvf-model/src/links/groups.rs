@@ -97,7 +97,7 @@ fn follow(
     for (fragment, group) in fragments.iter().zip(groups.iter()) {
         for record in group.rows() {
             let record = zvf_format::num::saturating_usize(record);
-            let inside = records.ends(record).all(|(_, row)| holds(&fragment, row));
+            let inside = records.ends(record).all(|(_, row)| contains_row(&fragment, row));
             if !inside || !seen.insert(record) {
                 return Ok(false);
             }
@@ -106,7 +106,7 @@ fn follow(
     Ok(true)
 }
 
-fn holds(fragment: &Fragment<'_>, row: u64) -> bool {
+fn contains_row(fragment: &Fragment<'_>, row: u64) -> bool {
     match fragment {
         Fragment::Range { start, count } => (*start..start.saturating_add(*count)).contains(&row),
         Fragment::Rows(_) => fragment.rows().any(|one| one == row),

@@ -35,7 +35,7 @@ impl LevelReader {
 async fn family(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
     let family = match level.store().family() {
         Layout::C => native(level, delta).await,
-        Layout::A | Layout::B0 | Layout::B1 => older(level, delta).await,
+        Layout::A | Layout::B0 | Layout::B1 => open_older(level, delta).await,
     };
     if delta == Delta::SAME && level.is_draco() && level.kinds().contains(&Kind::Mesh) {
         return with_streams(level, family?).await;
@@ -152,8 +152,8 @@ fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSeg
     Ok(LinkSegment::new(policy, Form::Sources { cells, offsets, shape, body }))
 }
 
-/// As the versions before 0.9 have it: links within a chunk, and those between chunks.
-async fn older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
+/// Opens a family of the versions before 0.9: links within a chunk, and those between chunks.
+async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
     let name = format!("cross_chunk_links/{delta}");
     let path = format!("{}/{name}", level.node().path());
     let place = |error: ModelError| error.in_array(&path);

@@ -76,7 +76,7 @@ impl LevelReader {
             return Ok(Some(Owners { chunks, crossing: Vec::new() }));
         }
         let cached = self.cached_owners().get_or_try_init(|| async {
-            let pass = Pass::all(self, self.index_cap()).await?;
+            let pass = Pass::read_all(self, self.index_cap()).await?;
             Ok::<_, ModelError>(match pass.run(&index).await? {
                 Some(table) => CachedOwners::Table(Arc::new(table)),
                 None => CachedOwners::TooLarge,

@@ -32,12 +32,12 @@ struct PassFilter<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// A pass over everything, which stops when the table takes more than `cap` bytes.
-    pub(super) async fn all(level: &LevelReader, cap: u64) -> Result<Self, ModelError> {
+    /// Reads the owners of all chunks. Stops when the table takes more than `cap` bytes.
+    pub(super) async fn read_all(level: &LevelReader, cap: u64) -> Result<Self, ModelError> {
         Self::new(level, None, cap).await
     }
 
-    /// A pass for the owners of `chunks` and the crossings that are `near`, however many.
+    /// Reads the owners of `chunks` and the crossings that are `near`, without a limit.
     pub(super) async fn read_some(
         level: &LevelReader,
         chunks: &[ChunkKey],

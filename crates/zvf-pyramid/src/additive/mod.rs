@@ -69,7 +69,7 @@ pub(crate) async fn collect_level_0(
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
     let full = LevelReader::chain(store, LevelId(0)).await?;
     source_levels::check(&full, ladder.kind).await?;
-    let shares = Shares::all(&full, ladder.kind).await?;
+    let shares = Shares::load_all(&full, ladder.kind).await?;
     spread_levels(store, how, (ladder, &[ladder.first()], &shares), on_event).await
 }
 

@@ -62,8 +62,8 @@ impl Shares {
         Ok((shares, steps))
     }
 
-    /// All that the levels have, for one level.
-    pub(super) async fn all(levels: &[LevelReader], kind: Kind) -> Result<Self, PyramidError> {
+    /// Puts all objects or points of the levels into one level.
+    pub(super) async fn load_all(levels: &[LevelReader], kind: Kind) -> Result<Self, PyramidError> {
         match Objects::load(levels).await? {
             Some(objects) => {
                 let all = objects

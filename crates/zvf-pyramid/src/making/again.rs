@@ -171,14 +171,14 @@ impl KindBuild<'_> {
             return refuse("other objects are kept");
         }
         let scale = i64::from(self.ladder.options().chunk_scale);
-        let part = earlier.part.coarser(scale);
+        let part = earlier.part.coarsen(scale);
         let dirty = chunks_of(below, &part, scale).await?;
-        let stored = self.stored((earlier, &part), objects, &dirty).await?;
+        let stored = self.find_stored((earlier, &part), objects, &dirty).await?;
         if stored.is_none() {
             self.take_kept_points((below, objects), (earlier, &part), taking).await?;
         }
         let mut found = Farthest::default();
-        let query = self.asking(Query::all(), objects).order(Order::Storage);
+        let query = self.complete_query(Query::all(), objects).order(Order::Storage);
         for chunk in &dirty {
             let low: Vec<i64> = chunk.iter().map(|at| at * scale).collect();
             let high = low.iter().map(|at| at + scale - 1).collect();
@@ -191,7 +191,7 @@ impl KindBuild<'_> {
             }
         }
         let stays = match &earlier.farthest.at {
-            Some(Spot::Vertex(at)) => !part.has_chunk(&coarser(&shape.chunk_of(at)?, scale)),
+            Some(Spot::Vertex(at)) => !part.has_chunk(&coarse_chunk(&shape.chunk_of(at)?, scale)),
             Some(Spot::Object(_)) | None => false,
         };
         let built = to_u64(dirty.len());
@@ -204,9 +204,9 @@ impl KindBuild<'_> {
         })
     }
 
-    /// The chunks whose cells can stay as they are stored, of points without objects in a store of one kind: nothing
+    /// Finds the chunks whose cells can stay as they are stored, of points without objects in a store of one kind: nothing
     /// else names rows or fragments of theirs.
-    async fn stored(
+    async fn find_stored(
         &self,
         (earlier, part): (&Earlier<'_>, &Part),
         objects: Option<&Objects>,
@@ -337,12 +337,12 @@ async fn chunks_of(
     scale: i64,
 ) -> Result<BTreeSet<Vec<i64>>, PyramidError> {
     let keys = below.chunks().await?;
-    let coarse = keys.iter().map(|key| coarser(&key, scale));
+    let coarse = keys.iter().map(|key| coarse_chunk(&key, scale));
     Ok(coarse.filter(|chunk| part.has_chunk(chunk)).collect())
 }
 
-/// The chunk, so many times as large, that holds a chunk.
-fn coarser(key: &ChunkKey, scale: i64) -> Vec<i64> {
+/// Returns the chunk, `scale` times as large, that holds a chunk.
+fn coarse_chunk(key: &ChunkKey, scale: i64) -> Vec<i64> {
     key.components().iter().map(|at| at.div_euclid(scale)).collect()
 }
 

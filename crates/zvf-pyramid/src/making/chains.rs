@@ -25,7 +25,7 @@ impl KindBuild<'_> {
     ) -> Result<Farthest, PyramidError> {
         let Some(objects) = objects else {
             // Without an index there is no chain, or the question is refused.
-            let all = self.asking(Query::all(), None).order(Order::Objects);
+            let all = self.complete_query(Query::all(), None).order(Order::Objects);
             return Ok(reader.run(&all).await.map(|_| Farthest::default())?);
         };
         let kept = objects.kept_ids();
@@ -59,7 +59,8 @@ impl KindBuild<'_> {
         ids: &[i64],
     ) -> Result<(Coarsened, Vec<u64>), PyramidError> {
         let ids = ids.iter().copied().map(zvf_model::ObjectId);
-        let batch = reader.run(&self.asking(Query::all().of_objects(ids), None)).await?.batch;
+        let query = self.complete_query(Query::all().of_objects(ids), None);
+        let batch = reader.run(&query).await?.batch;
         let (batch, places) = split_off_places(batch)?;
         Ok((chain::simplify_chains(&batch, self.thin(), &self.rules)?, places))
     }
@@ -92,7 +93,7 @@ impl KindBuild<'_> {
         let (mut error, mut elements) = (0.0_f64, 0_u64);
         for ids in kept.chunks(each) {
             let ids = ids.iter().copied().map(zvf_model::ObjectId);
-            let query = self.asking(Query::all().of_objects(ids), Some(objects));
+            let query = self.complete_query(Query::all().of_objects(ids), Some(objects));
             let batch = reader.run(&query).await?.batch;
             let (batch, places) = split_off_places(batch)?;
             let made = self.coarsen_batch(self.plain_links(batch)?, &[], false).await?;

@@ -112,7 +112,7 @@ async fn attempt(
     let reader = Reader::new(first.source.clone());
     let (mut lots, mut renumbered) = (Vec::new(), 0);
     for kind_build in all {
-        let lot = kind_build.lot(&reader, renumbered).await?;
+        let lot = kind_build.open_lot(&reader, renumbered).await?;
         renumbered = lot.objects.as_ref().map_or(renumbered, Objects::next_id);
         lots.push(lot);
     }
@@ -142,7 +142,7 @@ async fn attempt(
         if let Some(((kind_build, lot), own)) = own {
             let recipe = kind_build.recipe(own.error, Some(&own.made));
             kind_build.describe(level, lot.objects.as_ref(), recipe);
-            let rows = own.stored().map_or(0, |stored| stored.rows);
+            let rows = own.stored_chunks().map_or(0, |stored| stored.rows);
             level.vertex_count = level.vertex_count.saturating_add_unsigned(rows);
         }
         documents.push(level.clone());
@@ -161,7 +161,7 @@ async fn attempt(
         let own = LevelReport {
             level: kind_build.step.level,
             vertices: own.map_or(report.vertices, |(_, own)| own.vertices)
-                + figures.stored().map_or(0, |stored| stored.rows),
+                + figures.stored_chunks().map_or(0, |stored| stored.rows),
             objects: lot.objects.as_ref().map_or(0, |objects| to_u64(objects.kept_count())),
             elements: figures.made.elements,
             error: figures.error,
@@ -174,15 +174,15 @@ async fn attempt(
 }
 
 impl Figures {
-    /// The chunks that stay as they are stored.
-    fn stored(&self) -> Option<&Stored> {
+    /// Returns the chunks that stay as they are stored.
+    fn stored_chunks(&self) -> Option<&Stored> {
         self.again.as_ref().ok().and_then(|again| again.stored.as_ref())
     }
 }
 
 /// Takes over the cells that stay as they are stored; false where they cannot, and then the level is gone.
 async fn retain(build: &Build, level: u32, figures: &[Figures]) -> Result<bool, PyramidError> {
-    let again = figures.iter().filter(|own| own.stored().is_some());
+    let again = figures.iter().filter(|own| own.stored_chunks().is_some());
     for again in again.filter_map(|own| own.again.as_ref().ok()) {
         let part = again.part.clone();
         let stays = move |key: &ChunkKey| !part.has_chunk(key.components());
@@ -213,7 +213,7 @@ async fn schema(each: &[(&KindBuild<'_>, &Lot)]) -> Result<Schema, PyramidError>
 
 impl KindBuild<'_> {
     /// Opens the source; objects that are numbered anew begin at `first`.
-    async fn lot(&self, reader: &Reader, first: i64) -> Result<Lot, PyramidError> {
+    async fn open_lot(&self, reader: &Reader, first: i64) -> Result<Lot, PyramidError> {
         let kind = self.ladder.kind;
         let below = reader.level_of_kind(self.finer_level(), kind).await?;
         let options = self.ladder.options();
@@ -322,7 +322,7 @@ impl KindBuild<'_> {
         let (level, kind) = (self.step.level, self.ladder.kind);
         let written = report.kinds.iter().find(|(other, _)| *other == kind);
         let chunks = written.map_or(report.chunks, |(_, own)| own.chunks)
-            + own.stored().map_or(0, |stored| stored.chunks);
+            + own.stored_chunks().map_or(0, |stored| stored.chunks);
         let objects = lot.objects.as_ref().map(|objects| to_u64(objects.kept_count()));
         let count = |unit| match unit {
             Unit::Chunks => chunks,
@@ -420,7 +420,7 @@ impl KindBuild<'_> {
     }
 
     /// Completes a query of the level below.
-    fn asking(&self, query: Query, objects: Option<&Objects>) -> Query {
+    fn complete_query(&self, query: Query, objects: Option<&Objects>) -> Query {
         let query = query.at_level(self.finer_level()).of_kind(self.ladder.kind).uncached();
         let query = if self.folder.is_some() { query.with_places() } else { query };
         if objects.is_some() { query.with_owners() } else { query }

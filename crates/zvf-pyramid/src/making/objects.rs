@@ -160,7 +160,7 @@ impl KindBuild<'_> {
         ids: &[i64],
     ) -> Result<(Vec<CoarseObject>, Places), PyramidError> {
         let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
-        let batch = reader.run(&self.asking(query, Some(objects))).await?.batch;
+        let batch = reader.run(&self.complete_query(query, Some(objects))).await?.batch;
         let (batch, of) = split_off_places(batch)?;
         let batch = self.plain_links(batch)?;
         let places = Places { of, rows: batch.len() };

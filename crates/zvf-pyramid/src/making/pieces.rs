@@ -32,7 +32,7 @@ impl KindBuild<'_> {
         let max_rows = if whole { u64::MAX } else { room };
         let blocks = Blocks::build(below, max_rows).await?;
         if blocks.len() < 2 {
-            let batch = reader.run(&self.asking(Query::all(), objects)).await?.batch;
+            let batch = reader.run(&self.complete_query(Query::all(), objects)).await?.batch;
             let (batch, places) = split_off_places(select_kept(&batch, objects)?)?;
             let made = self.coarsen_batch(self.plain_links(batch)?, &[], directed).await?;
             taking.take(&made, &places)?;
@@ -73,7 +73,7 @@ impl KindBuild<'_> {
         directed: bool,
     ) -> Result<Block, PyramidError> {
         let query = Query::all().in_region(blocks.region(number)?).with_places();
-        let batch = reader.run(&self.asking(query, objects)).await?.batch;
+        let batch = reader.run(&self.complete_query(query, objects)).await?.batch;
         let (batch, places) = split_off_places(select_kept(&batch, objects)?)?;
         let owners = blocks.owners(&places);
         let fixed = blocks::find_fixed(&batch, &owners, number);

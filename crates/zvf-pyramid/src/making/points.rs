@@ -36,7 +36,7 @@ impl KindBuild<'_> {
         let size = self.step.size.filter(|_| self.step.method == Method::Cluster);
         let lattice =
             size.map(|size| Lattice::new(below.chunk_shape().sizes(), size)).transpose()?;
-        let query = self.asking(Query::all(), objects).order(Order::Storage);
+        let query = self.complete_query(Query::all(), objects).order(Order::Storage);
         let Some(wide) = lattice.as_ref().filter(|lattice| !lattice.is_within_chunks()) else {
             let (mut batches, mut found) = (reader.stream(query), Farthest::default());
             while let Some(batch) = batches.next().await {
@@ -86,7 +86,7 @@ impl KindBuild<'_> {
         objects: Option<&Objects>,
         taking: &mut Taking,
     ) -> Result<f64, PyramidError> {
-        let query = self.asking(Query::all(), objects).order(Order::Storage);
+        let query = self.complete_query(Query::all(), objects).order(Order::Storage);
         let (mut batches, mut error, mut first) = (reader.stream(query), 0.0, 0_u64);
         let keep = self.step.keep.unwrap_or(1.0);
         while let Some(batch) = batches.next().await {

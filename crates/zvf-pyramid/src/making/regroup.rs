@@ -55,7 +55,7 @@ impl KindBuild<'_> {
     ) -> Result<Option<Regrouped>, PyramidError> {
         let folder = SpillFolder::new(None, self.ladder.options().working_bytes() / 2);
         let Some(visits) = visits(below, objects, &folder).await? else { return Ok(None) };
-        let query = self.asking(Query::all(), None).order(Order::Storage).with_places();
+        let query = self.complete_query(Query::all(), None).order(Order::Storage).with_places();
         let (mut batches, mut columns) = (reader.stream(query), None);
         let (mut visits, mut sorter) = (visits.read()?, folder.block_sorter());
         while let Some(batch) = batches.next().await {
@@ -191,7 +191,8 @@ impl ChunkRows<'_> {
 }
 
 impl Columns {
-    fn all<'a>(&self, batch: &'a Batch) -> impl Iterator<Item = Option<&'a Column>> {
+    /// Iterates over the positions and the fields of a batch.
+    fn batch_columns<'a>(&self, batch: &'a Batch) -> impl Iterator<Item = Option<&'a Column>> {
         let names: Vec<_> = self.like.fields().iter().map(|field| field.name.clone()).collect();
         let fields = names.into_iter().map(|name| batch.field(&name).map(|field| &field.column));
         std::iter::once(Some(batch.positions())).chain(fields)
@@ -199,7 +200,7 @@ impl Columns {
 
     /// Bytes of a row.
     fn stride(&self) -> usize {
-        let columns = self.all(&self.like).flatten().map(Column::stride);
+        let columns = self.batch_columns(&self.like).flatten().map(Column::stride);
         columns.sum::<usize>() + if self.has_places { 8 } else { 0 }
     }
 
@@ -212,7 +213,7 @@ impl Columns {
         sorter: &mut BlockSorter,
     ) -> Result<(), PyramidError> {
         let mut parts = Vec::with_capacity(self.like.fields().len() + 2);
-        for column in self.all(batch).flatten() {
+        for column in self.batch_columns(batch).flatten() {
             let stride = column.stride();
             let bytes = column.bytes().get(rows.start * stride..rows.end * stride);
             parts.push(bytes.unwrap_or(&[]));
@@ -233,10 +234,14 @@ impl Regrouped {
         ids: &[i64],
         max_chains: usize,
     ) -> Result<Option<(Batch, Vec<u64>)>, PyramidError> {
-        let mut builders: Vec<ColumnBuilder> =
-            self.columns.all(&self.columns.like).flatten().map(ColumnBuilder::like).collect();
+        let mut builders: Vec<ColumnBuilder> = self
+            .columns
+            .batch_columns(&self.columns.like)
+            .flatten()
+            .map(ColumnBuilder::like)
+            .collect();
         let strides: Vec<usize> =
-            self.columns.all(&self.columns.like).flatten().map(Column::stride).collect();
+            self.columns.batch_columns(&self.columns.like).flatten().map(Column::stride).collect();
         let stride = self.columns.stride();
         let (mut places, mut offsets, mut objects) = (Vec::new(), Vec::new(), Vec::new());
         let (mut rows, mut last) = (0_usize, None);

@@ -296,7 +296,7 @@ const OBJECTS: usize = 1024;
 mod tests {
     use super::*;
 
-    fn sorted(numbers: &[i64]) -> Vec<i64> {
+    fn sort_numbers(numbers: &[i64]) -> Vec<i64> {
         let bin = |at: &i64| Bin([*at, 0, 0, 0, 0, 0, 0, 0]);
         let mut bins: Vec<Bin> = numbers.iter().map(bin).collect();
         bins.sort();
@@ -305,9 +305,9 @@ mod tests {
 
     #[test]
     fn bins_are_numbered_by_their_bytes() {
-        let found = sorted(&[0, 1, 2, 255, 256, 257, 511, 512, 513]);
+        let found = sort_numbers(&[0, 1, 2, 255, 256, 257, 511, 512, 513]);
         assert_eq!(found, [0, 256, 512, 1, 257, 513, 2, 255, 511]);
-        assert_eq!(sorted(&[-1, -2, -257, -258]), [-258, -2, -257, -1]);
+        assert_eq!(sort_numbers(&[-1, -2, -257, -258]), [-258, -2, -257, -1]);
         let pairs = [[0, 5], [256, 0], [1, 2], [-1, 3]];
         let bins = pairs.map(|[x, y]| Bin([x, y, 0, 0, 0, 0, 0, 0]));
         assert!(bins.is_sorted());

@@ -40,7 +40,7 @@ pub(super) async fn write(
 ) -> Result<(), PyramidError> {
     let policy = LinkPolicy::new(elements.width(), level.axes())?;
     let policy = if source.is_directed() { policy.directed() } else { policy };
-    let policy = policy.stored(source.stored());
+    let policy = policy.stored(source.link_storage());
     let segments = segments(&policy, level, elements)?;
     let physical = segments.iter().map(|segment| to_u64(segment.records.len())).sum::<u64>();
     for segment in &segments {

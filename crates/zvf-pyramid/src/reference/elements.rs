@@ -84,7 +84,7 @@ impl SourceElements {
     }
 
     /// How often one is stored.
-    pub(super) const fn stored(&self) -> LinkStorage {
+    pub(super) const fn link_storage(&self) -> LinkStorage {
         self.stored
     }
 

@@ -68,7 +68,7 @@ fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64,
     let mut look = BoundSearch { surface, max_sq: 0.0, floor, room: BASE_PAIRS, open: vec![first] };
     let (mut near, mut left, mut rest) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(piece) = look.open.pop() {
-        look.at(&piece, &mut near, [&mut left, &mut rest]);
+        look.bound_piece(&piece, &mut near, [&mut left, &mut rest]);
     }
     (look.max_sq, look.floor)
 }
@@ -91,8 +91,13 @@ struct BoundSearch<'a> {
 }
 
 impl BoundSearch<'_> {
-    /// Looks at a part; `near`, and `left` and `rest` of faces, are memory that is used again.
-    fn at(&mut self, piece: &Piece, near: &mut Vec<Plate>, [left, rest]: [&mut Vec<Face>; 2]) {
+    /// Bounds the distance of a piece; `near`, `left` and `rest` are buffers that are reused.
+    fn bound_piece(
+        &mut self,
+        piece: &Piece,
+        near: &mut Vec<Plate>,
+        [left, rest]: [&mut Vec<Face>; 2],
+    ) {
         let face = &piece.face;
         if self.room == 0 || piece.halved >= MAX_HALVINGS {
             self.max_sq = self.max_sq.max(self.surface.bound_from_any_triangle(face));
@@ -179,7 +184,7 @@ fn distance_sq_to_one(face: &Face, plates: &[Plate], limit: f64) -> Option<f64> 
 /// How far what of a face lies over a triangle is from it, with all else put to `rest`; `None` where nothing
 /// does, or is farther than `limit`.
 fn distance_sq_over(face: &Face, plate: &Plate, limit: f64, rest: &mut Vec<Face>) -> Option<f64> {
-    let over = face.over(plate, rest).map(|over| plate.farthest(&over, limit));
+    let over = face.clip_to(plate, rest).map(|over| plate.farthest(&over, limit));
     let off = over.filter(|off| *off <= limit);
     if off.is_none() {
         rest.clear();
@@ -208,8 +213,8 @@ mod tests {
     use super::super::plate::nearest_sq;
     use super::*;
 
-    /// The triangles between points, of which no two are the same.
-    fn between(triangles: &[Triangle]) -> (Vec<[f64; 3]>, Vec<[u32; 3]>) {
+    /// Splits triangles into distinct points and the numbers of their corners.
+    fn index_points(triangles: &[Triangle]) -> (Vec<[f64; 3]>, Vec<[u32; 3]>) {
         let (mut at, mut numbers) = (Vec::new(), HashMap::new());
         let mut number = |point: [f64; 3]| {
             *numbers.entry(point.map(f64::to_bits)).or_insert_with(|| {
@@ -223,7 +228,7 @@ mod tests {
 
     /// The bound with some triangle to begin with and, where there is none, as far as it differs at all.
     fn directed_hausdorff_bound(from: &[Triangle], to: &[Triangle]) -> f64 {
-        let ((from_at, from), (to_at, to)) = (between(from), between(to));
+        let ((from_at, from), (to_at, to)) = (index_points(from), index_points(to));
         let rows = 0..u32::try_from(from.len()).unwrap();
         let (from, to) = (Net::new(&from_at, from), Net::new(&to_at, to));
         let bound = |start: &dyn Fn(u32) -> u32| {
@@ -323,7 +328,7 @@ mod tests {
         };
         let (one, other) = (soup(), soup());
         let found = directed_hausdorff_bound(&one, &other);
-        let (at, faces) = between(&other);
+        let (at, faces) = index_points(&other);
         let net = Net::new(&at, faces);
         let surface = Surface::new(&net);
         let least =

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use zvf_format::num::usize_from_u32;
 
 use super::net::Edges;
-use super::plate::middle;
+use super::plate::midpoint;
 use super::quadric::{Quadric, cross, dot, subtract, unit};
 use super::queue::Queue;
 use crate::offload::Stop;
@@ -213,7 +213,7 @@ impl Mesh {
             (false, true) => return only(to),
             _ => {}
         }
-        let center = middle(from, to);
+        let center = midpoint(from, to);
         let free = both.minimum().filter(|least| {
             let off = subtract(*least, center);
             // What lies outside the box of the mesh may lie outside the bounds of the store.
@@ -278,8 +278,8 @@ impl Mesh {
             return false;
         }
         // Faces that would come to lie on each other.
-        across(a, b, ring_a, over_a);
-        across(b, a, ring_b, over_b);
+        collect_opposite_sides(a, b, ring_a, over_a);
+        collect_opposite_sides(b, a, ring_b, over_b);
         if over_a.iter().any(|side| over_b.contains(side)) || over_a.is_empty() && over_b.is_empty()
         {
             return false;
@@ -388,8 +388,8 @@ fn neighbours(vertex: u32, ring: &[Around], all: &mut Vec<u32>) {
     all.dedup();
 }
 
-/// Puts the sides across from a vertex to `sides`, of its faces without `other`: the lower end first.
-fn across(vertex: u32, other: u32, ring: &[Around], sides: &mut Vec<[u32; 2]>) {
+/// Collects the sides opposite to a vertex into `sides`, of its faces without `other`: the lower end first.
+fn collect_opposite_sides(vertex: u32, other: u32, ring: &[Around], sides: &mut Vec<[u32; 2]>) {
     let side = |(_, face): &Around| {
         let ends = || face.iter().copied().filter(|corner| *corner != vertex);
         [ends().min().unwrap_or(NONE), ends().max().unwrap_or(NONE)]

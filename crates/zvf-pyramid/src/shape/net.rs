@@ -73,23 +73,24 @@ impl Edges {
 pub(super) struct Net<'a> {
     at: &'a [[f64; 3]],
     faces: Vec<[u32; 3]>,
-    beside: Vec<[u32; 3]>, // what shares each side with a triangle, where that is one other
+    /// The triangle across each side, where there is exactly one.
+    neighbours: Vec<[u32; 3]>,
     normals: Vec<[f64; 3]>, // as long as twice the area
 }
 
 impl<'a> Net<'a> {
     pub(super) fn new(at: &'a [[f64; 3]], faces: Vec<[u32; 3]>) -> Self {
-        let mut beside = vec![[NONE; 3]; faces.len()];
+        let mut neighbours = vec![[NONE; 3]; faces.len()];
         for (.., around) in Edges::new(&faces, at.len()).iter() {
             let [[_, one], [_, other]] = around else { continue };
             for (own, other) in [(one, other), (other, one)] {
-                let sides = beside.get_mut(usize_from_u32(own / 3));
+                let sides = neighbours.get_mut(usize_from_u32(own / 3));
                 if let Some(to) = sides.and_then(|all| all.get_mut(usize_from_u32(own % 3))) {
                     *to = other / 3;
                 }
             }
         }
-        let mut net = Self { at, faces, beside, normals: Vec::new() };
+        let mut net = Self { at, faces, neighbours, normals: Vec::new() };
         net.normals =
             net.triangles().map(|[a, b, c]| cross(subtract(b, a), subtract(c, a))).collect();
         net
@@ -113,14 +114,14 @@ impl<'a> Net<'a> {
             .map(move |face| self.triangle(face).unwrap_or(nowhere))
     }
 
-    /// What lies across each side of a triangle; [`NONE`] where that is nothing, or more than one.
-    pub(super) fn beside(&self, face: u32) -> [u32; 3] {
-        self.beside.get(usize_from_u32(face)).copied().unwrap_or([NONE; 3])
+    /// Returns the triangle across each side; [`NONE`] where there is none, or more than one.
+    pub(super) fn neighbours(&self, face: u32) -> [u32; 3] {
+        self.neighbours.get(usize_from_u32(face)).copied().unwrap_or([NONE; 3])
     }
 
-    /// The way in across the side of a triangle that goes along there, at right angles to what lies between the
-    /// directions that it and the other one look in.
-    pub(super) fn inward(&self, face: u32, other: u32, along: [f64; 3]) -> [f64; 3] {
+    /// Returns the inward normal of the plane through a side in the direction `along`. The plane bisects the angle between
+    /// the triangle and the `other` one.
+    pub(super) fn inward_normal(&self, face: u32, other: u32, along: [f64; 3]) -> [f64; 3] {
         let normal = |face: u32| self.normals.get(usize_from_u32(face)).copied();
         let ([x, y, z], [u, v, w]) =
             (normal(face).unwrap_or([0.0; 3]), normal(other).unwrap_or([0.0; 3]));
@@ -158,15 +159,15 @@ mod tests {
             ]
         );
         let net = Net::new(&at, faces);
-        assert_eq!(net.beside(0), [NONE, 1, NONE]);
-        assert_eq!(net.beside(1), [0, NONE, NONE]);
-        assert_eq!(net.beside(2), [NONE; 3]);
-        assert_eq!((net.beside(9), net.triangle(9)), ([NONE; 3], None));
+        assert_eq!(net.neighbours(0), [NONE, 1, NONE]);
+        assert_eq!(net.neighbours(1), [0, NONE, NONE]);
+        assert_eq!(net.neighbours(2), [NONE; 3]);
+        assert_eq!((net.neighbours(9), net.triangle(9)), ([NONE; 3], None));
         assert_eq!(net.triangle(0), Some([at[0], at[1], at[2]]));
         // Flat triangles have an upright wall between them.
         let flat = [[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]];
         let net = Net::new(&flat, vec![[0, 1, 2], [2, 1, 3]]);
-        assert_eq!(net.inward(0, 1, [-1.0, 1.0, 0.0]), [-2.0, -2.0, 0.0]);
-        assert_eq!(net.inward(1, 0, [1.0, -1.0, 0.0]), [2.0, 2.0, 0.0]);
+        assert_eq!(net.inward_normal(0, 1, [-1.0, 1.0, 0.0]), [-2.0, -2.0, 0.0]);
+        assert_eq!(net.inward_normal(1, 0, [1.0, -1.0, 0.0]), [2.0, 2.0, 0.0]);
     }
 }

@@ -179,9 +179,9 @@ impl Face {
         self.len.max(there.len) <= MAX_CORNERS
     }
 
-    /// What of it lies over a triangle, and puts what lies beside it to `beside`; `None` where nothing lies
-    /// over it, or that is not known: then what is in `beside` is to be thrown away.
-    pub(super) fn over(&self, plate: &Plate, beside: &mut Vec<Self>) -> Option<Self> {
+    /// Clips the face to the prism over a triangle and pushes the parts outside of the prism to `outside`. Returns `None`
+    /// where nothing lies over the triangle, or a cut fails: then the caller discards the content of `outside`.
+    pub(super) fn clip_to(&self, plate: &Plate, outside: &mut Vec<Self>) -> Option<Self> {
         let planes = || plate.corners.iter().zip(&plate.inward);
         if planes().any(|(through, inward)| self.side(*through, *inward) == Some(false)) {
             return None;
@@ -194,7 +194,7 @@ impl Face {
                 None => {
                     let [here, there] = over.cut(*through, *inward)?;
                     over = here;
-                    beside.push(there);
+                    outside.push(there);
                 }
             }
         }
@@ -211,7 +211,7 @@ impl Face {
         };
         let longest = pairs.max_by(|a, b| length(a).total_cmp(&length(b)));
         let across = |(from, to): (&[f64; 3], &[f64; 3])| {
-            let (through, along) = (middle(*from, *to), subtract(*to, *from));
+            let (through, along) = (midpoint(*from, *to), subtract(*to, *from));
             if self.side(through, along).is_some() { None } else { self.cut(through, along) }
         };
         let parts = if self.len > MAX_UNSPLIT_CORNERS { None } else { longest.and_then(across) };
@@ -244,7 +244,7 @@ pub(super) fn bounds(points: &[[f64; 3]]) -> [[f64; 3]; 2] {
     [low, high]
 }
 
-pub(super) fn middle(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+pub(super) fn midpoint(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     let [x, y, z] = a;
     let [u, v, w] = b;
     [(x + u) / 2.0, (y + v) / 2.0, (z + w) / 2.0]
@@ -300,17 +300,17 @@ mod tests {
 
     #[test]
     fn a_face_falls_into_what_is_over_a_triangle_and_beside_it() {
-        let (plate, mut beside) = (Plate::new(&FLAT), Vec::new());
+        let (plate, mut outside) = (Plate::new(&FLAT), Vec::new());
         let face = Face::from_triangle(&[[1.0, 1.0, 1.0], [5.0, 1.0, 1.0], [1.0, 5.0, 1.0]]);
-        let over = face.over(&plate, &mut beside).unwrap();
+        let over = face.clip_to(&plate, &mut outside).unwrap();
         assert!((area(&over) - 2.0).abs() < 1e-12, "{over:?}");
-        let rest: f64 = beside.iter().map(area).sum();
+        let rest: f64 = outside.iter().map(area).sum();
         assert!((area(&over) + rest - area(&face)).abs() < 1e-12);
         assert_eq!(plate.farthest(&over, 9.0), 1.0);
 
         let far = Face::from_triangle(&[[9.0, 9.0, 0.0], [8.0, 9.0, 0.0], [9.0, 8.0, 0.0]]);
-        let before = beside.len();
-        assert!(far.over(&plate, &mut beside).is_none() && beside.len() == before);
+        let before = outside.len();
+        assert!(far.clip_to(&plate, &mut outside).is_none() && outside.len() == before);
     }
 
     #[test]

@@ -7,12 +7,12 @@ use zvf_format::num::{
 };
 
 use super::net::Net;
-use super::plate::{Face, Plate, Triangle, bounds, middle};
+use super::plate::{Face, Plate, Triangle, bounds, midpoint};
 use super::walk::walk_to;
 
 /// A point of a triangle that is none of its corners: these may lie on the other surface where nothing else does.
 pub(super) fn center([a, b, c]: &Triangle) -> [f64; 3] {
-    middle(*a, middle(*b, *c))
+    midpoint(*a, midpoint(*b, *c))
 }
 
 /// Triangles by where they lie.

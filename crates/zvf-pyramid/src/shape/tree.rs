@@ -63,7 +63,7 @@ pub(crate) fn simplify_skeletons(
     }
     let heads: Vec<u32> =
         (0..).zip(&stays).filter(|(_, stay)| **stay).map(|(row, _)| row).collect();
-    let of = nearest(&parents, &heads);
+    let of = nearest_heads(&parents, &heads);
     let mut rows = Vec::new();
     for (cluster, head) in heads.iter().enumerate() {
         if let Some(above) = of.get(usize_from_u32(parent(*head))) {
@@ -110,8 +110,8 @@ fn parents(batch: &Batch) -> Vec<u32> {
     parents
 }
 
-/// The nearest of `heads` at or above each vertex, by its place among them. Every root is one.
-fn nearest(parents: &[u32], heads: &[u32]) -> Vec<u32> {
+/// Returns the nearest of `heads` at or above each vertex, by its index among them. Every root is a head.
+fn nearest_heads(parents: &[u32], heads: &[u32]) -> Vec<u32> {
     let mut of = vec![NONE; parents.len()];
     for (cluster, head) in (0_u32..).zip(heads) {
         if let Some(to) = of.get_mut(usize_from_u32(*head)) {
@@ -172,6 +172,6 @@ mod tests {
 
     #[test]
     fn what_goes_belongs_to_what_is_above_it() {
-        assert_eq!(nearest(&[NONE, 0, 1, 2, 3], &[0, 3]), [0, 0, 0, 1, 1]);
+        assert_eq!(nearest_heads(&[NONE, 0, 1, 2, 3], &[0, 3]), [0, 0, 0, 1, 1]);
     }
 }

@@ -29,10 +29,10 @@ pub(super) fn walk_to(net: &Net<'_>, start: u32, point: [f64; 3]) -> Option<(u32
     for _ in 0..MAX_STEPS {
         let corners = net.triangle(face)?;
         let [a, b, c] = corners;
-        let sides = [(a, b), (b, c), (c, a)].into_iter().zip(net.beside(face));
+        let sides = [(a, b), (b, c), (c, a)].into_iter().zip(net.neighbours(face));
         let mut ways = sides.filter(|(_, next)| *next != NONE && *next != before);
         let outside = |((from, to), next): &(([f64; 3], [f64; 3]), u32)| {
-            dot(subtract(point, *from), net.inward(face, *next, subtract(*to, *from))) < 0.0
+            dot(subtract(point, *from), net.inward_normal(face, *next, subtract(*to, *from))) < 0.0
         };
         match ways.find(outside) {
             Some((_, next)) => (face, before) = (next, face),
@@ -79,11 +79,11 @@ pub(super) fn bound_nearby(
 /// Leaves of a part what lies over its triangle, and puts what lies beside to `open`: whether anything lies over it. That is
 /// not known where there would be too many corners.
 fn cut(net: &Net<'_>, part: &mut Part, [a, b, c]: &Triangle, open: &mut Vec<Part>) -> Option<bool> {
-    for ((from, to), next) in [(a, b), (b, c), (c, a)].into_iter().zip(net.beside(part.over)) {
+    for ((from, to), next) in [(a, b), (b, c), (c, a)].into_iter().zip(net.neighbours(part.over)) {
         if next == NONE || next == part.from {
             continue;
         }
-        let inward = net.inward(part.over, next, subtract(*to, *from));
+        let inward = net.inward_normal(part.over, next, subtract(*to, *from));
         match part.face.side(*from, inward) {
             Some(true) => {}
             Some(false) => {

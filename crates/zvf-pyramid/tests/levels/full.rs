@@ -316,7 +316,7 @@ async fn stores_of_the_reference_have_sound_full_levels() {
         "sl3_streamlines",
     ] {
         let dir = archives::scratch();
-        let path = archives::kept(dir.path(), id);
+        let path = archives::unpack_cached(dir.path(), id);
         let address = path.to_str().unwrap().to_owned();
         let factors = vec![(2.0, 1.0), (2.0, 1.0)];
         for (content, more) in [(LevelContent::AsReference, false), (LevelContent::Full, true)] {

@@ -70,7 +70,7 @@ async fn what_the_reference_would_lose_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_lost_their_order_are_not_linked() {
     let dir = archives::scratch();
-    let address = archives::kept(dir.path(), "ms3_draco").display().to_string();
+    let address = archives::unpack_cached(dir.path(), "ms3_draco").display().to_string();
     let before = files(Path::new(&address));
     let refused = "vertices of level 0: expected the order that links between chunks mean, or levels would lose these: \
                    write what can be read as a new store first, with zvf convert, found Draco streams with an order \

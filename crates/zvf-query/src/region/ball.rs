@@ -25,11 +25,11 @@ impl Ball {
         if radius < 0.0 {
             return Err(BadRegion::NegativeRadius);
         }
-        let mut own = [0.0; AXES];
-        for (to, from) in own.iter_mut().zip(centre) {
+        let mut position = [0.0; AXES];
+        for (to, from) in position.iter_mut().zip(centre) {
             *to = *from;
         }
-        Ok(Self { centre: own, axes: centre.len(), radius })
+        Ok(Self { centre: position, axes: centre.len(), radius })
     }
 
     #[cfg(feature = "serde")]

@@ -33,7 +33,7 @@ impl HalfSpace {
     ///
     /// When `normal` has no axis, more than eight, or is zero, or a number is not finite.
     pub fn new(normal: &[f64], offset: f64) -> Result<Self, BadRegion> {
-        let mut own = [0.0; AXES];
+        let mut components = [0.0; AXES];
         if normal.is_empty() || normal.len() > AXES {
             return Err(BadRegion::Axes { found: normal.len() });
         }
@@ -43,10 +43,10 @@ impl HalfSpace {
         if normal.iter().all(|n| *n == 0.0) {
             return Err(BadRegion::NoDirection);
         }
-        for (to, from) in own.iter_mut().zip(normal) {
+        for (to, from) in components.iter_mut().zip(normal) {
             *to = *from;
         }
-        Ok(Self { normal: own, offset, axes: normal.len() })
+        Ok(Self { normal: components, offset, axes: normal.len() })
     }
 
     /// The direction that leads out of it.
@@ -63,7 +63,7 @@ impl HalfSpace {
         self.normal.get(..self.axes).unwrap_or(&self.normal) // never more axes than it has room for
     }
 
-    /// The most that the product of a point in it with the normal may be.
+    /// The maximum product of a point in it with the normal.
     #[must_use]
     pub const fn offset(&self) -> f64 {
         self.offset
@@ -83,16 +83,16 @@ impl HalfSpace {
         }
     }
 
-    /// The least and the most that a point of `cell` can be beyond.
+    /// Returns the minimum and maximum signed distance of the points of `cell`.
     fn beyond_range(&self, cell: &Bounds) -> (f64, f64) {
-        let (mut least, mut most) = (-self.offset, -self.offset);
+        let (mut min, mut max) = (-self.offset, -self.offset);
         for ((n, low), high) in self.normal.iter().zip(cell.low()).zip(cell.high()) {
             if *n != 0.0 {
-                least += (n * low).min(n * high);
-                most += (n * low).max(n * high);
+                min += (n * low).min(n * high);
+                max += (n * low).max(n * high);
             }
         }
-        (least, most)
+        (min, max)
     }
 }
 
@@ -143,7 +143,7 @@ impl Convex {
         &self.spaces
     }
 
-    /// The finite faces of a box. A box without any is the whole space: no half-space at all.
+    /// Returns the half-spaces of the finite faces of a box; none for the whole space.
     pub(super) fn from_bounds(bounds: &Bounds) -> Self {
         let mut spaces = Vec::new();
         for (axis, (&low, &high)) in bounds.low().iter().zip(bounds.high()).enumerate() {
@@ -160,7 +160,7 @@ impl Convex {
         Self { spaces }
     }
 
-    /// The same with one more half-space.
+    /// Adds a half-space.
     pub(super) fn with_half_space(mut self, space: HalfSpace) -> Self {
         self.spaces.push(space);
         self
@@ -170,7 +170,7 @@ impl Convex {
         self.spaces.iter().all(|space| space.signed_distance(point) <= 0.0)
     }
 
-    /// The box that the half-spaces along an axis leave; the others can only make it smaller.
+    /// Returns the box of the half-spaces along an axis. The others can only make the hull smaller.
     pub(super) fn hull(&self) -> Result<Bounds, BadRegion> {
         let axes = self.spaces.first().map_or(0, |space| space.axes);
         let (mut low, mut high) = ([f64::NEG_INFINITY; AXES], [f64::INFINITY; AXES]);
@@ -189,18 +189,18 @@ impl Convex {
 
     pub(super) fn overlap(&self, cell: &Bounds) -> Overlap {
         let mut overlap = Overlap::Inside;
-        for (least, most) in self.spaces.iter().map(|space| space.beyond_range(cell)) {
-            if least > 0.0 {
+        for (min, max) in self.spaces.iter().map(|space| space.beyond_range(cell)) {
+            if min > 0.0 {
                 return Overlap::Outside;
             }
-            if most > 0.0 || most.is_nan() || least.is_nan() {
+            if max > 0.0 || max.is_nan() || min.is_nan() {
                 overlap = Overlap::Crosses;
             }
         }
         overlap
     }
 
-    /// The part of the segment from `a` to `b` inside, from 0 to 1; `None` when there is none.
+    /// Returns the part of the segment from `a` to `b` inside, from 0 to 1; `None` if there is none.
     pub(super) fn clip_segment(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         let (mut from, mut to) = (0.0_f64, 1.0_f64);
         for space in &self.spaces {
@@ -218,7 +218,7 @@ impl Convex {
         (from <= to).then_some((from, to))
     }
 
-    /// The loop of corners that is left of a face; empty when nothing is.
+    /// Clips a face; returns the loop of its corners, empty if nothing is inside.
     pub(super) fn clip_face(&self, corners: &[&[f64]]) -> Vec<Corner> {
         let mut face: Vec<Corner> =
             corners.iter().take(AXES).enumerate().map(original_corner).collect();
@@ -246,12 +246,12 @@ impl Convex {
 }
 
 fn original_corner((i, position): (usize, &&[f64])) -> Corner {
-    let (mut shares, mut own) = ([0.0; AXES], [0.0; AXES]);
+    let (mut shares, mut coordinates) = ([0.0; AXES], [0.0; AXES]);
     if let Some(share) = shares.get_mut(i) {
         *share = 1.0;
     }
-    for (to, from) in own.iter_mut().zip(*position) {
+    for (to, from) in coordinates.iter_mut().zip(*position) {
         *to = *from;
     }
-    Corner { shares, position: own }
+    Corner { shares, position: coordinates }
 }

@@ -1,4 +1,4 @@
-//! The part of space a query is about, and every geometric question asked of it.
+//! The region of space of a query, and the geometric operations on it.
 //!
 //! ```text
 //! Region     made of                                clip segments   clip polygons
@@ -63,7 +63,7 @@ pub(crate) enum Shape {
     Prism(Prism),
 }
 
-/// How a box lies to a region.
+/// Whether a box is inside of a region, outside or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
     /// No point of the box is in the region.
@@ -116,14 +116,14 @@ impl Region {
         Ok(Self { hull: prism.hull(), shape: Shape::Prism(prism), half_open: false })
     }
 
-    /// The same box without the points on its upper faces; any other region as it is.
+    /// Makes a box half-open: without the points on its upper faces. Other regions are unchanged.
     #[must_use]
     pub fn half_open(self) -> Self {
         let half_open = matches!(self.shape, Shape::Box(_));
         Self { half_open, ..self }
     }
 
-    /// What it was made of.
+    /// Returns its shape.
     #[cfg(feature = "serde")]
     pub(crate) const fn shape(&self) -> &Shape {
         &self.shape
@@ -168,7 +168,7 @@ impl Region {
         }
     }
 
-    /// The same, the upper faces of a half-open box included: what a cut at the boundary can reach.
+    /// Returns whether `point` is in the region, upper faces of a half-open box included, as a cut at them can be.
     pub(crate) fn contains_closed(&self, point: &[f64]) -> bool {
         match &self.shape {
             Shape::Box(_) => self.hull.contains(point),
@@ -176,7 +176,7 @@ impl Region {
         }
     }
 
-    /// How `cell` lies to the region; [`Overlap::Crosses`] where that is not cheap to compute.
+    /// Returns whether `cell` is inside or outside; [`Overlap::Crosses`] if that is not cheap to compute.
     #[must_use]
     pub fn overlap(&self, cell: &Bounds) -> Overlap {
         if self.hull.intersection(cell).is_none() {
@@ -184,7 +184,7 @@ impl Region {
         }
         match &self.shape {
             Shape::Box(_) if self.half_open => {
-                let upper = cell.high().iter().zip(self.hull.high()).all(|(cell, own)| cell < own);
+                let upper = cell.high().iter().zip(self.hull.high()).all(|(cell, max)| cell < max);
                 if upper { self.hull_overlap(cell) } else { Overlap::Crosses }
             }
             Shape::Box(_) => self.hull_overlap(cell),
@@ -277,16 +277,16 @@ impl Region {
 /// Sorts intervals and joins those that meet.
 fn join_touching(parts: &mut Vec<(f64, f64)>) {
     parts.sort_by(|a, b| a.0.total_cmp(&b.0));
-    parts.dedup_by(|next, kept| {
-        let touch = next.0 <= kept.1;
+    parts.dedup_by(|next, last| {
+        let touch = next.0 <= last.1;
         if touch {
-            kept.1 = kept.1.max(next.1);
+            last.1 = last.1.max(next.1);
         }
         touch
     });
 }
 
-/// Numbers that make no region, or a question it cannot answer.
+/// An invalid region, or an operation that a region does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BadRegion {

@@ -1,7 +1,7 @@
-//! A polygon on two axes with limits on all: cut into convex pieces once, by ears.
+//! A polygon on two axes with limits on all axes, divided into convex pieces once, by ear clipping.
 //!
-//! The polygon may be concave and wound either way; it must not cross itself. Each ear is a triangle,
-//! and a triangle with the limits is a convex region, so every question is asked of the pieces.
+//! The polygon may be concave and wound either way; it must not cross itself. Each ear is a triangle, and a triangle
+//! with the limits is a convex region, so every operation runs on the pieces.
 
 use zvf_model::Bounds;
 
@@ -65,7 +65,7 @@ impl Prism {
     }
 }
 
-/// The half-space to the left of the directed side from `p` to `q`.
+/// Returns the half-space to the left of the directed side from `p` to `q`.
 fn left_half_space(
     p: [f64; 2],
     q: [f64; 2],
@@ -95,20 +95,20 @@ fn hull(outline: &[[f64; 2]], on: [usize; 2], limits: &Bounds) -> Result<Bounds,
     Bounds::new(&low, &high).map_err(|_empty| BadRegion::NoArea)
 }
 
-/// The triangles of a simple polygon, counter-clockwise; `None` when it has no area.
+/// Returns the triangles of a simple polygon, counter-clockwise; `None` if it has no area.
 fn ears(outline: &[[f64; 2]]) -> Option<Vec<[[f64; 2]; 3]>> {
-    let mut left = outline.to_vec();
-    left.dedup();
-    if left.len() > 1 && left.first() == left.last() {
-        left.pop();
+    let mut corners = outline.to_vec();
+    corners.dedup();
+    if corners.len() > 1 && corners.first() == corners.last() {
+        corners.pop();
     }
-    if doubled_area(&left) < 0.0 {
-        left.reverse();
+    if doubled_area(&corners) < 0.0 {
+        corners.reverse();
     }
-    let mut found = Vec::new();
-    while left.len() > 2 {
-        let n = left.len();
-        let corner = |i: usize| left.get(i.checked_rem(n)?).copied();
+    let mut triangles = Vec::new();
+    while corners.len() > 2 {
+        let n = corners.len();
+        let corner = |i: usize| corners.get(i.checked_rem(n)?).copied();
         let triangle = |i: usize| {
             Some([
                 corner(i.checked_add(n)?.checked_sub(1)?)?,
@@ -117,14 +117,14 @@ fn ears(outline: &[[f64; 2]]) -> Option<Vec<[[f64; 2]; 3]>> {
             ])
         };
         let flat = (0..n).find(|i| triangle(*i).is_some_and(|ear| turn(ear) == 0.0));
-        let ear = (0..n).find(|i| triangle(*i).is_some_and(|ear| is_ear(ear, &left)));
+        let ear = (0..n).find(|i| triangle(*i).is_some_and(|ear| is_ear(ear, &corners)));
         let at = flat.or(ear)?;
         if flat.is_none() {
-            found.push(triangle(at)?);
+            triangles.push(triangle(at)?);
         }
-        left.remove(at);
+        corners.remove(at);
     }
-    (!found.is_empty()).then_some(found)
+    (!triangles.is_empty()).then_some(triangles)
 }
 
 fn is_ear(ear: [[f64; 2]; 3], corners: &[[f64; 2]]) -> bool {
@@ -138,7 +138,7 @@ fn is_ear(ear: [[f64; 2]; 3], corners: &[[f64; 2]]) -> bool {
     turn(ear) > 0.0 && !corners.iter().any(inside)
 }
 
-/// Twice the signed area of a triangle: positive when it turns left.
+/// Returns twice the signed area of a triangle: positive if it turns left.
 fn turn([a, b, c]: [[f64; 2]; 3]) -> f64 {
     let ([ax, ay], [bx, by], [cx, cy]) = (a, b, c);
     (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)

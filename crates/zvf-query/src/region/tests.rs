@@ -1,4 +1,4 @@
-//! Every question, of every region, against a sampled truth where there is one.
+//! Tests of every operation on every region, most against sampled points.
 
 use proptest::prelude::*;
 
@@ -35,8 +35,8 @@ fn segments_that_touch_count() {
         let mut found = Vec::new();
         region.clip_segment(&a, &b, &mut found);
         assert_eq!(found.len(), parts.len(), "{a:?} {b:?}: {found:?}");
-        for (found, wanted) in found.iter().zip(parts) {
-            assert!((found.0 - wanted.0).abs() < 1e-12 && (found.1 - wanted.1).abs() < 1e-12);
+        for (found, expected) in found.iter().zip(parts) {
+            assert!((found.0 - expected.0).abs() < 1e-12 && (found.1 - expected.1).abs() < 1e-12);
         }
         assert_eq!(region.meets_segment(&a, &b), !parts.is_empty(), "{a:?} {b:?}");
     }
@@ -143,7 +143,7 @@ fn any_point() -> impl Strategy<Value = [f64; 2]> {
     [-10..10_i32, -10..10].prop_map(|[x, y]| [f64::from(x), f64::from(y)])
 }
 
-fn between(a: &[f64; 2], b: &[f64; 2], t: f64) -> [f64; 2] {
+fn interpolate(a: &[f64; 2], b: &[f64; 2], t: f64) -> [f64; 2] {
     [a[0] + (b[0] - a[0]) * t, a[1] + (b[1] - a[1]) * t]
 }
 
@@ -156,16 +156,16 @@ proptest! {
         for step in 0..=20_u8 {
             let t = f64::from(step) / 20.0;
             let covered = parts.iter().any(|(from, to)| *from <= t && t <= *to);
-            let point = between(&a, &b, t);
+            let point = interpolate(&a, &b, t);
             let inside = region.contains(&point);
             prop_assert!(on_the_edge(&region, point) || covered == inside, "t = {t}");
         }
         prop_assert!(parts.windows(2).all(|pair| pair[0].1 < pair[1].0));
     }
 
-    /// Cells called inside or outside are.
+    /// A cell that is reported inside or outside is so at every sampled point.
     #[test]
-    fn overlap_never_lies(region in any_region(), a in any_point(), b in any_point()) {
+    fn overlap_agrees_with_samples(region in any_region(), a in any_point(), b in any_point()) {
         let low = [a[0].min(b[0]), a[1].min(b[1])];
         let high = [a[0].max(b[0]), a[1].max(b[1])];
         let cell = Bounds::new(&low, &high).unwrap();

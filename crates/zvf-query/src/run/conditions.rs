@@ -27,14 +27,13 @@ use crate::error::{BadQuery, QueryError};
 use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
 use crate::warm::{Warm, no_such};
 
-/// The conditions of a question, by what they are asked of.
+/// The conditions of a query, by scope.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions {
     pub(super) rows: Vec<Condition>,
-    /// The columns that conditions on rows look at.
+    /// The columns that conditions on rows read.
     pub(super) columns: Vec<(ColumnRef, RowColumn)>,
-    /// Between what coordinates on each axis rows can lie for which the conditions hold; `None` where
-    /// nothing is known about axes.
+    /// The bounds on each axis of the rows for which the conditions hold; `None` if no condition is on an axis.
     pub(super) bounds: Option<Vec<(f64, f64)>>,
     objects: Vec<Predicate>,
     object_columns: Vec<(ColumnRef, RowAttribute)>,
@@ -44,7 +43,7 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// The conditions of `predicate`, their columns looked up; `near` is a chunk that will be read.
+    /// Splits `predicate` into conditions and looks their columns up; `near` is a chunk that will be read.
     pub(crate) async fn new(
         predicate: Option<&Predicate>,
         warm: &Warm,
@@ -70,7 +69,7 @@ impl Conditions {
             all.columns.push((column, values));
         }
         all.bounds = bounds(&rows, &all.columns, warm.level.axes());
-        all.rows = rows.iter().map(|one| rows::prepared(one, &all.columns)).collect();
+        all.rows = rows.iter().map(|row| rows::prepared(row, &all.columns)).collect();
         for column in distinct(&all.objects) {
             let attribute = warm.object_attribute(&column.name).await?;
             check_index(&column, attribute.width())?;
@@ -88,11 +87,11 @@ impl Conditions {
     }
 
     fn sort(&mut self, predicate: &Predicate, rows: &mut Vec<Predicate>) -> Result<(), BadQuery> {
-        if let Predicate::All(each) = predicate {
-            return each.iter().try_for_each(|one| self.sort(one, rows));
+        if let Predicate::All(parts) = predicate {
+            return parts.iter().try_for_each(|part| self.sort(part, rows));
         }
         let columns = predicate.columns();
-        let all = |of: &[Scope]| columns.iter().all(|column| of.contains(&column.scope));
+        let all = |scopes: &[Scope]| columns.iter().all(|column| scopes.contains(&column.scope));
         let list = if all(&[Scope::Vertex, Scope::Fragment]) {
             rows
         } else if all(&[Scope::Object]) {
@@ -105,7 +104,7 @@ impl Conditions {
             let odd = columns.iter().find(|column| column.scope != Scope::Vertex);
             let odd = odd.or(columns.first());
             return Err(BadQuery::Scope {
-                // There is one: the list was found to have it.
+                // Some column has another scope: the checks above failed.
                 name: odd.map(ToString::to_string).unwrap_or_default(),
                 scope: odd.map_or("", |column| column.scope.word()),
                 why: "stands in one condition with values of something else: join them with \"and\"",
@@ -115,12 +114,12 @@ impl Conditions {
         Ok(())
     }
 
-    /// Whether rows must say which fragment they are of.
+    /// Returns whether the fragment of each row is needed.
     pub(crate) fn need_fragments(&self) -> bool {
         self.columns.iter().any(|(column, _)| column.scope == Scope::Fragment)
     }
 
-    /// Whether there are conditions on rows, and all look at attributes of vertices, not at their positions.
+    /// Returns whether there are conditions on rows, and all read attributes of vertices, not positions.
     pub(super) fn are_of_attributes(&self) -> bool {
         let of_attribute = |(column, source): &(ColumnRef, RowColumn)| {
             column.scope == Scope::Vertex && matches!(source, RowColumn::Attribute(_))
@@ -128,19 +127,19 @@ impl Conditions {
         !self.rows.is_empty() && self.columns.iter().all(of_attribute)
     }
 
-    /// Whether objects are chosen by them.
+    /// Returns whether there are conditions on objects or groups.
     pub(crate) fn choose_objects(&self) -> bool {
         !self.objects.is_empty() || !self.groups.is_empty()
     }
 
-    /// Whether a link with these values is asked for; one without a record has none.
+    /// Returns whether the conditions on links hold for these values; a link without a record has null values.
     pub(super) fn link_holds(
         &self,
         values: &[(&ColumnRef, Option<&Column>)],
         record: usize,
     ) -> bool {
         let mut look = |column: &ColumnRef| {
-            let found = values.iter().find(|(known, _)| *known == column);
+            let found = values.iter().find(|(other, _)| *other == column);
             let values = found.and_then(|(_, values)| *values);
             values.map_or(Value::Null, |values| values.value(record, usize_from_u32(column.index)))
         };
@@ -149,13 +148,13 @@ impl Conditions {
 }
 
 impl Context {
-    /// Those of `rows` of the object index for which the conditions on objects hold.
+    /// Returns those `rows` of the object index for which the conditions on objects hold.
     pub(super) async fn objects_where(&self, rows: Vec<u64>) -> Result<Vec<u64>, QueryError> {
         let conditions = &self.conditions;
         if conditions.objects.is_empty() {
             return Ok(rows);
         }
-        let mut kept = Vec::new();
+        let mut selected = Vec::new();
         for batch in rows.chunks(OBJECT_BATCH_ROWS) {
             let mut values = Vec::with_capacity(conditions.object_columns.len());
             for (column, attribute) in &conditions.object_columns {
@@ -164,14 +163,14 @@ impl Context {
             for (i, row) in batch.iter().enumerate() {
                 let mut look = |column: &ColumnRef| find_value(&values, column, i);
                 if conditions.objects.iter().all(|condition| condition.holds(&mut look)) {
-                    kept.push(*row);
+                    selected.push(*row);
                 }
             }
         }
-        Ok(kept)
+        Ok(selected)
     }
 
-    /// The groups for which the conditions on groups hold; `None` without such conditions.
+    /// Returns the groups for which the conditions on groups hold; `None` without such conditions.
     pub(super) async fn groups_where(&self) -> Result<Option<Vec<u64>>, QueryError> {
         let conditions = &self.conditions.groups;
         if conditions.is_empty() {
@@ -187,14 +186,14 @@ impl Context {
             ));
         }
         let mut values: Vec<(&ColumnRef, RowValues)> = Vec::new();
-        let mut named: Vec<&ColumnRef> = Vec::new();
+        let mut name_columns: Vec<&ColumnRef> = Vec::new();
         for column in conditions.iter().flat_map(Predicate::columns) {
             match level.group_attribute(&column.name).await? {
                 Some(attribute) => {
                     check_index(column, attribute.width())?;
                     values.push((column, attribute.range(0..groups.len()).await?));
                 }
-                None if column.name == "name" => named.push(column),
+                None if column.name == "name" => name_columns.push(column),
                 None => {
                     let names = level.group_attribute_names().await?.names;
                     return Err(no_such("group", &column.name, &names).into());
@@ -204,7 +203,7 @@ impl Context {
         let holds = |group: &u64| {
             let at = zvf_format::num::saturating_usize(*group);
             let mut look = |column: &ColumnRef| {
-                if named.contains(&column) {
+                if name_columns.contains(&column) {
                     return groups.name(*group).map_or(Value::Null, Value::Text);
                 }
                 find_value(&values, column, at)
@@ -215,8 +214,7 @@ impl Context {
     }
 }
 
-/// Between what coordinates on each axis rows can lie for which all of `conditions` hold; `None` where
-/// they say nothing about axes.
+/// Returns the bounds on each axis of the rows for which all of `conditions` hold; `None` if none is on an axis.
 fn bounds(
     conditions: &[Predicate],
     columns: &[(ColumnRef, RowColumn)],
@@ -246,7 +244,7 @@ fn bounds(
                 continue;
             }
         };
-        let found = columns.iter().find(|(known, _)| known == column);
+        let found = columns.iter().find(|(other, _)| other == column);
         if let Some((_, RowColumn::Axis(axis))) = found
             && let Some(bound) = bounds.get_mut(usize_from_u32(*axis))
         {
@@ -257,7 +255,7 @@ fn bounds(
     any.then_some(bounds)
 }
 
-/// A number as a float, where that is exact: a rounded one would move a bound.
+/// Converts a number to a float if that is exact: rounding would move a bound.
 fn exact_float(value: &Value) -> Option<f64> {
     const MAX_EXACT_FLOAT: u64 = 1 << 53;
     match value {
@@ -270,7 +268,7 @@ fn exact_float(value: &Value) -> Option<f64> {
     }
 }
 
-/// The columns of some conditions, each once.
+/// Returns the columns of some conditions, each once.
 fn distinct(conditions: &[Predicate]) -> Vec<ColumnRef> {
     let mut columns: Vec<ColumnRef> =
         conditions.iter().flat_map(Predicate::columns).cloned().collect();
@@ -280,7 +278,7 @@ fn distinct(conditions: &[Predicate]) -> Vec<ColumnRef> {
 }
 
 fn find_value(values: &[(&ColumnRef, RowValues)], column: &ColumnRef, i: usize) -> Value {
-    let found = values.iter().find(|(known, _)| *known == column);
+    let found = values.iter().find(|(other, _)| *other == column);
     found.map_or(Value::Null, |(_, values)| values.value(i, usize_from_u32(column.index)))
 }
 

@@ -1,4 +1,4 @@
-//! What a vertex has from others: the object it belongs to, and values of its object and its fragment.
+//! Columns that vertices get from others: the object, and values of the object and the fragment.
 //!
 //! The vertices of an answer are pieces of fragments. Which object a fragment belongs to is known where
 //! the answer was assembled object by object, and looked up otherwise: of several objects the one
@@ -17,9 +17,8 @@ use crate::query::LOCATION_FIELD;
 use crate::select::pieces::Piece;
 
 impl Context {
-    /// The batch, whose vertices are those of `pieces`, with what they have from their fragments and
-    /// objects. `rows` says of each piece which row of the object index it belongs to, where that is
-    /// known.
+    /// Adds the columns from fragments and objects to a batch with the vertices of `pieces`. `rows` is the row of the
+    /// object index of each piece, if known.
     pub(super) async fn join_columns(
         &self,
         mut batch: Batch,
@@ -76,24 +75,24 @@ impl Context {
             [] => Vec::new(),
             rows => self.index().await?.ids_of(rows).await?,
         };
-        let mut of = Vec::with_capacity(batch.len());
+        let mut vertex_ids = Vec::with_capacity(batch.len());
         for (at, piece) in pieces.iter().enumerate() {
             let id = place(at).and_then(|row| ids.get(row).copied());
-            of.extend(std::iter::repeat_n(id, usize_from_u32(piece.len)));
+            vertex_ids.extend(std::iter::repeat_n(id, usize_from_u32(piece.len)));
         }
-        Ok(batch.with_vertex_objects(of)?)
+        Ok(batch.with_vertex_objects(vertex_ids)?)
     }
 
-    /// Whether vertices come with something of their objects.
+    /// Returns whether vertices get columns from their objects.
     pub(super) fn joins_objects(&self) -> bool {
         self.query.owners || !self.chosen.object.is_empty()
     }
 
-    /// Where the vertices of `pieces` are stored.
+    /// Returns the column of places at which the vertices of `pieces` are stored.
     async fn places(&self, keys: &[ChunkKey], pieces: &[Piece]) -> Result<Field, QueryError> {
-        let known = self.warm.level.chunks().await?;
+        let chunk_keys = self.warm.level.chunks().await?;
         let place = |key: &ChunkKey| {
-            let at = known.find(key).and_then(|at| u32::try_from(at).ok());
+            let at = chunk_keys.find(key).and_then(|at| u32::try_from(at).ok());
             at.ok_or_else(|| {
                 let rule = Expected::Rule("one of the 2^32 first that the level lists");
                 let error = ModelError::refused(Class::OutOfBounds, "chunk", rule, "another one");
@@ -113,7 +112,7 @@ impl Context {
         places(bytes)
     }
 
-    /// Whether pieces must say which fragment they are of, so that this can be determined.
+    /// Returns whether the fragment of each piece is needed.
     pub(super) fn needs_fragments(&self) -> bool {
         self.query.owners
             || self.chosen.need_fragments()
@@ -121,23 +120,23 @@ impl Context {
             || self.asks_for_objects()
     }
 
-    /// The row of the object index that each piece belongs to, where there is one.
+    /// Returns the row of the object index that each piece belongs to, if any.
     async fn rows_of_pieces(
         &self,
         keys: &[ChunkKey],
         pieces: &[Piece],
     ) -> Result<Vec<Option<u64>>, QueryError> {
-        let asked = self.find_owners(keys).await?;
-        let owners = match asked {
+        let selected = self.find_owners(keys).await?;
+        let owners = match selected {
             Some(_) => None,
             None => self.read_owners(keys).await?,
         };
         let first = |piece: &Piece| {
             let fragment = piece.fragment;
-            if let Some(asked) = &asked {
-                let own = asked.get(usize_from_u32(piece.cell))?;
-                let at = own.partition_point(|owner| owner.fragment < fragment);
-                return own
+            if let Some(selected) = &selected {
+                let owners = selected.get(usize_from_u32(piece.cell))?;
+                let at = owners.partition_point(|owner| owner.fragment < fragment);
+                return owners
                     .get(at)
                     .filter(|owner| owner.fragment == fragment)
                     .map(|o| o.row.into());
@@ -147,7 +146,7 @@ impl Context {
         Ok(pieces.iter().map(first).collect())
     }
 
-    /// The columns beside those of the vertices, without rows.
+    /// Adds the columns from objects and fragments, without rows.
     pub(super) fn join_empty_columns(&self, mut batch: Batch) -> Result<Batch, QueryError> {
         if self.query.places {
             batch = batch.with_field(places(Vec::new())?)?;
@@ -173,7 +172,7 @@ fn places(bytes: Vec<u8>) -> Result<Field, QueryError> {
     Ok(Field::new(LOCATION_FIELD, column))
 }
 
-/// One row for each vertex of `pieces`: the same for those of one piece.
+/// Returns a column with one row for each vertex of `pieces`, the same for all vertices of a piece.
 fn spread<'a>(
     name: &str,
     dtype: Dtype,
@@ -199,7 +198,7 @@ fn spread<'a>(
     Ok(all.finish())
 }
 
-/// What represents an absent value in a column of this type: NaN, where it has one.
+/// Returns the bytes of an absent value in a column of this type: NaN, if the type has one.
 pub(super) const fn null_value(dtype: Dtype) -> Option<&'static [u8]> {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 2) => Some(&[0, 0x7e]),
@@ -221,7 +220,7 @@ impl NullRow {
         Self { value: null_value(dtype), width, row: None }
     }
 
-    /// The row, where the type has something that represents an absent value.
+    /// Returns the bytes of the row; `None` if the type cannot represent an absent value.
     pub(super) fn bytes(&mut self) -> Option<&[u8]> {
         let value = self.value?;
         Some(self.row.get_or_insert_with(|| value.repeat(usize_from_u32(self.width))))
@@ -250,7 +249,7 @@ mod tests {
     #[test]
     fn a_claimed_width_takes_no_memory_before_a_row_has_it() {
         let dtype = "float64".parse::<Dtype>().unwrap();
-        // 2^35 bytes a row: no machine that runs tests gives them away for nothing.
+        // 2^35 bytes a row: more than the memory of a machine that runs tests.
         let column = spread("a", dtype, u32::MAX, &[], |_| None).unwrap();
         assert_eq!((column.len(), column.width()), (0, u32::MAX));
     }

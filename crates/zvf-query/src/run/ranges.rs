@@ -1,11 +1,11 @@
 //! Comparisons of numbers, many rows at a time.
 //!
-//! What a condition on one column of numbers asks is the same as: lies the number in one of these closed
-//! ranges? `x < 3` is "at most 2" of whole numbers, and "at most the float below 3" of floats; `x != 3` is two
-//! ranges. The ranges are found once a question, exactly, by the rules of [`Value::compare`]; what a row then
-//! takes is two comparisons in the type of the column, 64 rows to a word of verdicts.
+//! A condition on one column of numbers is a test whether the number lies in one of some closed
+//! ranges. `x < 3` is "at most 2" of whole numbers, and "at most the float below 3" of floats; `x != 3` is two
+//! ranges. The ranges are computed once per query, exactly, by the rules of [`Value::compare`]; a row then
+//! takes two comparisons in the type of the column, 64 rows to a word of verdicts.
 //!
-//! Not here: text, truth values, half floats, codes of categories. They are asked row by row.
+//! Not here: text, truth values, half floats, codes of categories. They are tested row by row.
 
 use zvf_format::num::{ceil_f32, floor_f32};
 use zvf_metadata::DtypeKind;
@@ -37,7 +37,7 @@ impl Ranges {
         Some(ranges)
     }
 
-    /// Adds the numbers that stand so to `value`.
+    /// Adds the numbers for which `comparison` with `value` holds.
     fn add(&mut self, comparison: Comparison, value: &Value) {
         // The numbers below, equal to and above the value: of whole numbers, and of floats.
         let (whole, float) = match value {
@@ -47,7 +47,7 @@ impl Ranges {
             Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => return,
         };
         let (whole, float) = match float {
-            None => (around(whole), floats_around(whole)),
+            None => (around_integer(whole), floats_around(whole)),
             Some(x) => (integers_around(x), around_float(x)),
         };
         let parts: &[usize] = match comparison {
@@ -64,8 +64,8 @@ impl Ranges {
         }
     }
 
-    /// The verdicts on value `component` of `len` rows of `column` from `first` on; `None` where the column is not
-    /// of numbers that this is about, or has fewer rows.
+    /// Returns the verdicts on value `component` of `len` rows of `column` from `first` on; `None` if the column is not
+    /// of integers or floats, or has fewer rows.
     pub(super) fn verdicts(
         &self,
         column: &Column,
@@ -85,7 +85,7 @@ impl Ranges {
                         <$number>::try_from((*low).max(<$number>::MIN.into())),
                         <$number>::try_from((*high).min(<$number>::MAX.into())),
                     ) else {
-                        continue; // all of it lies beside what the type holds
+                        continue; // the range is outside of the type's
                     };
                     rows.mark(<$number>::from_le_bytes, [low, high], words);
                 }
@@ -118,7 +118,7 @@ impl Ranges {
 type Around<T> = [Option<[T; 2]>; 3];
 
 /// Whole numbers around a whole number that 65 bits hold.
-fn around(n: i128) -> Around<i128> {
+fn around_integer(n: i128) -> Around<i128> {
     [Some([i128::MIN, n - 1]), Some([n, n]), Some([n + 1, i128::MAX])]
 }
 
@@ -173,7 +173,7 @@ impl Rows<'_> {
         let blocks = self.bytes.chunks(WORD_ROWS.saturating_mul(self.stride)).zip(words); // too large: one block
         if self.stride == N {
             for (block, word) in blocks {
-                *word |= packed(block.as_chunks::<N>().0.iter().map(|x| inside(number(*x))));
+                *word |= pack_verdicts(block.as_chunks::<N>().0.iter().map(|x| inside(number(*x))));
             }
             return;
         }
@@ -181,13 +181,13 @@ impl Rows<'_> {
         for (block, word) in blocks {
             let rows = block.chunks_exact(self.stride);
             let numbers = rows.filter_map(|row| row.get(at..)?.first_chunk::<N>());
-            *word |= packed(numbers.map(|x| inside(number(*x))));
+            *word |= pack_verdicts(numbers.map(|x| inside(number(*x))));
         }
     }
 }
 
-/// At most 64 verdicts, each 0 or 1, as bits of a word.
-fn packed(verdicts: impl Iterator<Item = u8>) -> u64 {
+/// Packs at most 64 verdicts, each 0 or 1, into the bits of a word.
+fn pack_verdicts(verdicts: impl Iterator<Item = u8>) -> u64 {
     let mut all = [0_u8; WORD_ROWS];
     all.iter_mut().zip(verdicts).for_each(|(to, verdict)| *to = verdict);
     let mut word = 0;
@@ -275,19 +275,20 @@ mod tests {
             Value::Bool(true),
             Value::Text("3".to_owned()),
         ];
-        let of = ColumnRef { scope: crate::predicate::Scope::Vertex, name: "x".into(), index: 0 };
+        let tested =
+            ColumnRef { scope: crate::predicate::Scope::Vertex, name: "x".into(), index: 0 };
         for dtype in TYPES {
             for (width, component) in [(1, 0), (3, 0), (3, 2)] {
                 let column = column(dtype, width);
                 for value in &values {
                     for comparison in COMPARISONS {
-                        let test = Predicate::Compare(of.clone(), comparison, value.clone());
+                        let test = Predicate::Compare(tested.clone(), comparison, value.clone());
                         check(&test, &column, component, 1);
                     }
                 }
-                check(&Predicate::In(of.clone(), values.to_vec()), &column, component, 0);
-                check(&Predicate::In(of.clone(), Vec::new()), &column, component, 0);
-                check(&Predicate::IsNull(of.clone()), &column, component, 0);
+                check(&Predicate::In(tested.clone(), values.to_vec()), &column, component, 0);
+                check(&Predicate::In(tested.clone(), Vec::new()), &column, component, 0);
+                check(&Predicate::IsNull(tested.clone()), &column, component, 0);
             }
         }
     }
@@ -312,10 +313,10 @@ mod tests {
         fn floats_compare_as_values(numbers in prop::collection::vec(any::<f32>(), 1..200), x: f64, n: i64, at in 0..6_usize) {
             let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
             let column = Column::new(Dtype::FLOAT32, 1, bytes.into()).unwrap();
-            let of = ColumnRef { scope: crate::predicate::Scope::Vertex, name: "x".into(), index: 0 };
+            let tested = ColumnRef { scope: crate::predicate::Scope::Vertex, name: "x".into(), index: 0 };
             let near = f64::from(numbers[0]);
             for value in [Value::Float(x), Value::Int(n), Value::Float(near), Value::Float(near.next_up())] {
-                check(&Predicate::Compare(of.clone(), COMPARISONS[at], value), &column, 0, 0);
+                check(&Predicate::Compare(tested.clone(), COMPARISONS[at], value), &column, 0, 0);
             }
         }
     }

@@ -37,7 +37,7 @@ use crate::error::QueryError;
 use crate::query::Query;
 use crate::reader::Reader;
 
-/// The answer to `query`, batch by batch. Nothing happens before the first poll.
+/// Returns the answer to `query`, batch by batch. Nothing happens before the first poll.
 pub(crate) fn stream(
     reader: Reader,
     query: Query,
@@ -66,22 +66,22 @@ enum State {
 type Work = (Arc<Context>, WorkUnit);
 type SizedWork = (Arc<Context>, SizedWave);
 
-/// What is to be done, in progress, and done.
+/// The waves of a stream: not started, in progress, done.
 struct Pipeline {
     runner: Runner,
-    /// Vertices that the limit leaves.
+    /// The number of vertices that the limit still allows.
     left: usize,
     /// Vertices that one wave may give: one more than the limit shows whether an object is cut off.
     each: usize,
-    /// How many waves may be in progress.
+    /// The maximum number of waves in progress.
     ahead: usize,
     /// The level being opened and divided into waves.
     opening: Option<Running<Result<Vec<Work>, QueryError>>>,
-    /// Waves as estimates made them.
+    /// Waves as divided by estimates.
     coarse: VecDeque<Work>,
-    /// A wave being divided by what its indexes say.
+    /// A wave that is being divided by its indexes.
     dividing: Option<Running<Result<Vec<SizedWork>, QueryError>>>,
-    /// Waves of a known size, and what made it impossible to know.
+    /// Waves of a known size, and errors of dividing.
     fine: VecDeque<Result<SizedWork, QueryError>>,
     /// Waves being answered, in order, each with the bytes it takes.
     answers: VecDeque<(Running<Result<Batch, QueryError>>, u64)>,
@@ -153,7 +153,7 @@ impl Pipeline {
         }
     }
 
-    /// Starts as much as may be in progress.
+    /// Starts waves until the maximum is in progress.
     async fn start_answers(&mut self) {
         while self.answers.len() < self.ahead {
             if let Some(next) = self.fine.front() {
@@ -187,13 +187,14 @@ impl Pipeline {
         }
     }
 
-    /// Whether a wave of so many bytes may go on beside those in progress.
+    /// Returns whether a wave of `bytes` bytes may be in progress beside the others.
     fn has_room_for(&self, bytes: u64) -> bool {
-        let taken = self.answers.iter().fold(bytes, |sum, (_, bytes)| sum.saturating_add(*bytes)); // estimates
-        self.answers.is_empty() || taken <= self.max_bytes
+        // Estimates.
+        let used = self.answers.iter().fold(bytes, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        self.answers.is_empty() || used <= self.max_bytes
     }
 
-    /// Takes over the waves that one was divided into; a fault comes in its turn.
+    /// Takes over the waves that one was divided into. An error is returned in its turn.
     async fn finish_dividing(&mut self) {
         let Some(dividing) = &mut self.dividing else { return };
         let waves = dividing.finish().await;
@@ -205,7 +206,7 @@ impl Pipeline {
     }
 }
 
-/// Who does the work of a stream.
+/// What runs the work of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runner {
     Tasks,
@@ -249,12 +250,12 @@ impl<T: Send + 'static> Running<T> {
         let (sender, result) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<Infallible>();
         let shared = Arc::new(Mutex::new(Some(work)));
-        let own = Arc::clone(&shared);
+        let thread_work = Arc::clone(&shared);
         let take = |shared: &Mutex<Option<BoxFuture<'static, T>>>| {
             shared.lock().unwrap_or_else(PoisonError::into_inner).take()
         };
         let run = move || {
-            let Some(work) = take(&own) else { return };
+            let Some(work) = take(&thread_work) else { return };
             let stopped = pin!(stopped);
             if let Either::Left((value, _)) = block_on(select(work, stopped)) {
                 // The receiver is gone when the stream was dropped meanwhile.
@@ -263,7 +264,7 @@ impl<T: Send + 'static> Running<T> {
         };
         match thread::Builder::new().name("zvf-stream".into()).spawn(run) {
             Ok(handle) => Self::Thread { result, handle: Some(handle), _stop: stop },
-            // No thread to be had: the consumer does the work.
+            // No thread could be started: the consumer does the work.
             Err(_) => match take(&shared) {
                 Some(work) => Self::Inline(work.map(Ok).boxed()),
                 None => Self::Inline(async { Err(runtime_stopped()) }.boxed()),
@@ -290,7 +291,7 @@ impl<T: Send + 'static> Running<T> {
         }
     }
 
-    /// Whether the result is there, so that it is returned at once.
+    /// Returns whether the result is there, so that `finish` does not wait.
     fn is_finished(&self) -> bool {
         match self {
             Self::Task(task) => task.is_finished(),
@@ -308,7 +309,7 @@ impl<T> Drop for Running<T> {
     }
 }
 
-/// The error of work that was cancelled: its runtime was shut down.
+/// Returns the error of work that was cancelled because its runtime was shut down.
 fn runtime_stopped() -> QueryError {
     let expected = Expected::Rule("a runtime that runs until the stream ends");
     ModelError::refused(Class::Cancelled, "stream", expected, "one that was shut down").into()
@@ -342,17 +343,17 @@ mod models {
     }
 
     #[test]
-    fn a_wave_gives_its_result_to_whoever_comes_for_it() {
+    fn a_wave_returns_its_result() {
         check(|| {
             let mut running = Running::on_thread(async { 7 }.boxed());
-            let was_there = running.is_finished();
+            let was_finished = running.is_finished();
             assert_eq!(block_on(running.finish()).unwrap(), 7);
-            drop(was_there);
+            drop(was_finished);
         });
     }
 
     #[test]
-    fn a_wave_that_nobody_polls_gives_back_what_it_holds() {
+    fn a_wave_that_is_not_polled_releases_its_budget() {
         check(|| {
             let budget = budget();
             let held = budget.clone();

@@ -14,7 +14,7 @@ use super::{Context, WorkUnit};
 use crate::error::QueryError;
 
 impl Context {
-    /// Yields before a wave, where it and what was done since the last time are not small.
+    /// Yields before a wave if it and the work since the last yield exceed the limit of a poll.
     pub(super) async fn yield_before(&self, wave: &WorkUnit) -> Result<(), QueryError> {
         let bytes = self.estimate_bytes(wave).await?.clamp(MIN_WAVE_BYTES, MAX_POLL_BYTES + 1);
         let before = self.since_yield.fetch_add(bytes, Ordering::Relaxed);
@@ -26,14 +26,14 @@ impl Context {
         Ok(())
     }
 
-    /// Yields before so many chunks or objects are looked at, where they are many.
+    /// Yields before work on `items` chunks or objects if they are many.
     pub(super) async fn yield_before_many(&self, items: usize) {
         if items > MAX_POLL_ITEMS {
             yield_once().await;
         }
     }
 
-    /// About how many bytes a wave processes, by averages of the level.
+    /// Estimates the bytes that a wave processes, by averages of the level.
     async fn estimate_bytes(&self, wave: &WorkUnit) -> Result<u64, QueryError> {
         let vertices = u64::try_from(self.warm.level.node().meta().vertex_count).unwrap_or(0); // negative: unknown
         // Judged, not allocated.
@@ -76,11 +76,11 @@ async fn yield_once() {
     .await;
 }
 
-/// Bytes that one poll processes: they take a few milliseconds.
+/// Maximum number of bytes that one poll processes: they take a few milliseconds.
 const MAX_POLL_BYTES: u64 = 4 << 20;
 /// Minimum weight of a wave, so that many empty waves also yield.
 const MIN_WAVE_BYTES: u64 = 64 << 10;
-/// Chunks or objects that one poll looks at.
+/// Maximum number of chunks or objects that one poll processes.
 const MAX_POLL_ITEMS: usize = 1 << 14;
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_pending_once_and_wakes_whoever_polls() {
+    fn is_pending_once_and_wakes_its_task() {
         let mut yielding = std::pin::pin!(yield_once());
         let mut context = std::task::Context::from_waker(Waker::noop());
         assert_eq!(yielding.as_mut().poll(&mut context), Poll::Pending);

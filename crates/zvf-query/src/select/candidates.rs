@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    fn found(table: &KeyTable, low: [f64; 2], high: [f64; 2]) -> Vec<String> {
+    fn find_keys(table: &KeyTable, low: [f64; 2], high: [f64; 2]) -> Vec<String> {
         let shape = ChunkShape::new(&[10.0, 10.0]).unwrap();
         let bbox = BoundingBox::new(&low, &high).unwrap();
         let range = chunk_range_of_box(&shape, None, &bbox).unwrap();
@@ -99,9 +99,10 @@ mod tests {
             ([-1e300, -25.0], [-25.0, 1.0], &["-3.-3", "-3.-2", "-3.-1", "-3.0"]),
             ([500.0, 0.0], [501.0, 1.0], &[]),
         ] {
-            assert_eq!(found(&table, low, high), keys);
+            assert_eq!(find_keys(&table, low, high), keys);
         }
-        assert_eq!(found(&table, [f64::NEG_INFINITY; 2], [f64::INFINITY; 2]).len(), table.len());
+        let all = find_keys(&table, [f64::NEG_INFINITY; 2], [f64::INFINITY; 2]);
+        assert_eq!(all.len(), table.len());
     }
 
     #[test]
@@ -109,6 +110,6 @@ mod tests {
         let keys =
             ["0.0.0", "0.5.5", "1.0.0", "7.0.1"].map(|text| text.parse::<ChunkKey>().unwrap());
         let table = KeyTable::new(3, keys).unwrap();
-        assert_eq!(found(&table, [0.0, 0.0], [9.0, 11.0]), ["0.0.0", "1.0.0", "7.0.1"]);
+        assert_eq!(find_keys(&table, [0.0, 0.0], [9.0, 11.0]), ["0.0.0", "1.0.0", "7.0.1"]);
     }
 }

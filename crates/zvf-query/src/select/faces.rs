@@ -9,14 +9,14 @@ use super::held::Held;
 use crate::error::{BadQuery, QueryError};
 use crate::region::Region;
 
-/// A vertex made of stored ones: how much of each. The shares add up to 1.
+/// A vertex interpolated from stored ones. The weights add up to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Blend {
     pub(crate) weights: Vec<(Place, f64)>,
 }
 
 impl Blend {
-    /// The stored vertex that it is, when it is one.
+    /// Returns the stored vertex if all of the weight is on one.
     pub(crate) fn stored(&self) -> Option<Place> {
         match self.weights.as_slice() {
             [(place, _)] => Some(*place),
@@ -47,7 +47,7 @@ pub(crate) fn clip_edge(
     }
 }
 
-/// Adds what of a face is in the region, as triangles.
+/// Adds the parts of a face that are in the region, as triangles.
 ///
 /// # Errors
 ///
@@ -72,8 +72,7 @@ pub(crate) fn clip_face(
     Ok(())
 }
 
-/// The values of a column at some cuts: floats in between, others from the vertex with the largest
-/// share.
+/// Returns the values of a column at some cuts: floats interpolated, others from the vertex with the largest share.
 pub(crate) fn blended(
     cuts: &[Blend],
     held: &[Held],
@@ -106,8 +105,8 @@ fn blend(out: &mut Vec<u8>, dtype: Dtype, width: u32, rows: &[(Column, f64)]) {
             (0..usize_from_u32(width)).for_each(|c| out.extend_from_slice(&sum(c).to_le_bytes()));
         }
         _ => {
-            let most = rows.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-            out.extend_from_slice(most.map(|(row, _)| row.row(0)).unwrap_or_default());
+            let nearest = rows.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+            out.extend_from_slice(nearest.map(|(row, _)| row.row(0)).unwrap_or_default());
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Selected rows in the order of the answer, and gathering of their columns.
 //!
 //! Gathering copies each row once, from where it was read into its place in the answer; above a
-//! megabyte several threads do it. One piece alone is not copied at all when it is most of what was
-//! read.
+//! megabyte several threads do it. A single piece is not copied if it is at least half of what was read.
 
 use std::ops::Range;
 
@@ -57,7 +56,7 @@ impl Pieces {
         }
     }
 
-    /// Adds rows, not joined to those before.
+    /// Adds rows as a piece of their own.
     pub(crate) fn push_apart(&mut self, piece: Piece) {
         if piece.len > 0 {
             self.rows = self.rows.saturating_add(usize_from_u32(piece.len));
@@ -95,11 +94,11 @@ impl Pieces {
         }
     }
 
-    /// The rows as a column of this type: from `held`, by the number of the chunk.
+    /// Copies the rows from `held`, which is by chunk number, into a column of this type.
     ///
     /// # Errors
     ///
-    /// When a row is not held, which a fragment or a link that names one past the end can cause.
+    /// If a row is not in `held`: a fragment or a link names one past the end.
     pub(crate) fn gather(
         &self,
         held: &[Held],
@@ -119,8 +118,7 @@ impl Pieces {
     }
 }
 
-/// The ranges of rows that `pieces` of one chunk need, ascending, joined where less than `gap` rows lie
-/// between.
+/// Returns the ranges of rows that `pieces` of one chunk need, ascending. Ranges at most `gap` rows apart are joined.
 pub(crate) fn ranges<'a>(
     pieces: impl Iterator<Item = &'a Piece>,
     gap: u32,
@@ -143,7 +141,7 @@ pub(crate) fn ranges<'a>(
     joined
 }
 
-/// A column that is assembled from what is read at several times.
+/// A column that is assembled from several reads.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     empty: Column,  // has the type and the width
@@ -152,7 +150,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Room for so many `rows`; more are taken all the same.
+    /// Reserves memory for `rows` rows; it grows if more are added.
     pub(crate) fn new(dtype: Dtype, width: u32, rows: usize) -> Result<Self, QueryError> {
         let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
         let bytes = rows.checked_mul(empty.stride()).ok_or_else(too_long)?;
@@ -175,7 +173,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// The rows that were added.
+    /// Returns the rows that were added.
     pub(crate) fn finish(mut self) -> Result<Column, QueryError> {
         self.bytes.truncate(self.filled);
         let bytes = Bytes::from(self.bytes);
@@ -187,12 +185,12 @@ fn too_long() -> QueryError {
     QueryError::limit("bytes of an answer", to_u64(usize::MAX), u64::MAX)
 }
 
-/// The rows without a copy, when they are most of what they would keep alive.
+/// Returns the rows without a copy if they are at least half of the column that they would keep alive.
 fn shared(held: &Held, piece: &Piece) -> Option<Column> {
     let (column, _) = held.column(piece.start)?;
     // Only compared with a length in memory.
-    let most = usize_from_u32(piece.len).saturating_mul(2) >= column.len();
-    if most { held.slice(piece.start, piece.len) } else { None }
+    let is_large = usize_from_u32(piece.len).saturating_mul(2) >= column.len();
+    if is_large { held.slice(piece.start, piece.len) } else { None }
 }
 
 /// The rows of one chunk, as they are copied.
@@ -211,7 +209,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The bytes of the rows of a piece.
+    /// Returns the bytes of the rows of a piece.
     fn bytes(&self, piece: &Piece, stride: usize) -> Option<&'a [u8]> {
         match self {
             Self::Whole(bytes) => {
@@ -256,7 +254,7 @@ fn fill(
     Ok(())
 }
 
-/// A row that was not read, because its chunk does not have it.
+/// Returns the error for a row that its chunk does not have.
 pub(crate) fn not_held() -> QueryError {
     use zvf_format::{Class, Expected};
     let expected = Expected::Rule("rows that the chunk has");

@@ -32,7 +32,7 @@ const KINDS: [Kind; 5] =
     [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh];
 
 /// A handle on which one request may be in progress, each of which takes a while.
-async fn slow(files: &Files) -> Reader {
+async fn slow_reader(files: &Files) -> Reader {
     let faults = FaultStore::new();
     for (path, bytes) in files {
         faults.insert(path, bytes).await;
@@ -51,45 +51,45 @@ async fn slow(files: &Files) -> Reader {
 /// The clock of tests goes on by itself when nothing else can happen: a query that hangs meets its end.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
-async fn vertices(reader: &Reader, query: &Query, said: &str) -> usize {
+async fn vertices(reader: &Reader, query: &Query, label: &str) -> usize {
     let answer = timeout(FOR_EVER, reader.run(query)).await;
-    answer.unwrap_or_else(|_| panic!("{said} hangs")).unwrap().batch.len()
+    answer.unwrap_or_else(|_| panic!("{label} hangs")).unwrap().batch.len()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_query_between_two_batches_is_answered() {
     let bounds = Bounds::new(&[20.5, -1.0], &[110.0, 1.0]).unwrap();
     for kind in KINDS {
-        let reader = slow(&line(kind, 128)).await;
+        let reader = slow_reader(&line(kind, 128)).await;
         let mut batches = reader.stream(Query::all());
-        let mut seen = 0;
+        let mut vertex_count = 0;
         while let Some(batch) = batches.next().await {
-            seen += batch.unwrap().len();
+            vertex_count += batch.unwrap().len();
             for query in
                 [Query::all(), Query::within(bounds), Query::within(bounds).mode(Mode::Cells)]
             {
                 assert!(vertices(&reader, &query, &format!("{kind} {query:?}")).await > 0);
             }
         }
-        assert!(seen >= 128, "{kind} {seen}");
+        assert!(vertex_count >= 128, "{kind} {vertex_count}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_nobody_waits_for_any_more_holds_nothing() {
     for kind in KINDS {
-        let reader = slow(&line(kind, 128)).await;
+        let reader = slow_reader(&line(kind, 128)).await;
         let mut batches = reader.stream(Query::all());
-        let mut seen = 0;
+        let mut vertex_count = 0;
         loop {
             // Gives up after every millisecond, and asks something else before it looks again.
             match timeout(Duration::from_millis(1), batches.next()).await {
                 Ok(None) => break,
-                Ok(Some(batch)) => seen += batch.unwrap().len(),
+                Ok(Some(batch)) => vertex_count += batch.unwrap().len(),
                 Err(_) => assert_eq!(vertices(&reader, &Query::all(), kind.token()).await, 128),
             }
         }
-        assert!(seen >= 128, "{kind} {seen}");
+        assert!(vertex_count >= 128, "{kind} {vertex_count}");
     }
 }
 
@@ -113,12 +113,12 @@ fn files_of_this_machine_are_streamed_beside_other_queries() {
             let store = Store::open(root.to_str().unwrap(), options).await.unwrap();
             let reader = Reader::new(store);
             let mut batches = reader.stream(Query::all());
-            let mut seen = 0;
+            let mut vertex_count = 0;
             while let Some(batch) = batches.next().await {
-                seen += batch.unwrap().len();
+                vertex_count += batch.unwrap().len();
                 assert_eq!(reader.run(&Query::all()).await.unwrap().batch.len(), 128);
             }
-            seen
+            vertex_count
         };
         let inside = Builder::new_current_thread().enable_all().build().unwrap();
         assert!(inside.block_on(ask()) >= 128, "{kind} inside a runtime");
@@ -126,15 +126,15 @@ fn files_of_this_machine_are_streamed_beside_other_queries() {
     }
 }
 
-/// The result of `future` when it is there after so many polls.
-async fn polled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
+/// Returns the result of `future` if it is there after `polls` polls.
+async fn poll_times<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
     let mut future = pin!(future);
-    let mut left = polls;
+    let mut remaining = polls;
     std::future::poll_fn(|context| {
-        if left == 0 {
+        if remaining == 0 {
             return Poll::Ready(None);
         }
-        left -= 1;
+        remaining -= 1;
         future.as_mut().poll(context).map(Some)
     })
     .await
@@ -153,18 +153,18 @@ fn a_long_query_of_held_cells_is_pending_once_and_a_short_one_never() {
             data =
                 data.objects((0..n / 4096).map(|i| (4096 * i..4096 * (i + 1)).collect()).collect());
         }
-        let made = data.made();
+        let fixture = data.fixture();
         let few = if kind.is_chain() { 4096 } else { 100 }; // one object
         for (query, polls, rows) in [(within(1e7), 2, n), (within(99.5), 1, few)] {
-            let counted = made.wait(made.reader.count(&query)).unwrap(); // opens and holds what it takes
+            let counted = fixture.wait(fixture.reader.count(&query)).unwrap(); // opens and holds what it takes
             assert_eq!(
-                (counted.vertices, made.run(&query).unwrap().batch.len()),
+                (counted.vertices, fixture.run(&query).unwrap().batch.len()),
                 (rows as u64, rows)
             );
-            let reader = &made.reader;
+            let reader = &fixture.reader;
             for polls in [polls - 1, polls] {
-                let answer = futures_executor::block_on(polled(reader.run(&query), polls));
-                let counts = futures_executor::block_on(polled(reader.count(&query), polls));
+                let answer = futures_executor::block_on(poll_times(reader.run(&query), polls));
+                let counts = futures_executor::block_on(poll_times(reader.count(&query), polls));
                 let expected = (polls > 0 && (polls > 1 || rows == few)).then_some(rows);
                 assert_eq!(
                     answer.map(|answer| answer.unwrap().batch.len()),
@@ -186,12 +186,12 @@ async fn a_query_dropped_at_any_await_leaves_nothing_behind() {
         let files = line(kind, 32);
         for query in [Query::within(bounds), Query::all().with_owners()] {
             for polls in 1.. {
-                let reader = slow(&files).await;
+                let reader = slow_reader(&files).await;
                 let free = reader.store().budget().free_bytes();
-                let said = format!("{kind} {polls} {query:?}");
-                let done = polled(reader.run(&query), polls).await;
-                assert_eq!(reader.store().budget().free_bytes(), free, "{said}");
-                assert!(vertices(&reader, &query, &said).await > 0);
+                let label = format!("{kind} {polls} {query:?}");
+                let done = poll_times(reader.run(&query), polls).await;
+                assert_eq!(reader.store().budget().free_bytes(), free, "{label}");
+                assert!(vertices(&reader, &query, &label).await > 0);
                 if done.is_some() {
                     break;
                 }
@@ -208,17 +208,17 @@ async fn a_stream_dropped_at_any_await_leaves_nothing_behind() {
     for kind in KINDS {
         let files = line(kind, 32);
         for step in 0.. {
-            let reader = slow(&files).await;
+            let reader = slow_reader(&files).await;
             let free = reader.store().budget().free_bytes();
-            let said = format!("{kind} {step}");
+            let label = format!("{kind} {step}");
             let mut batches = reader.stream(Query::all());
             // Tasks do the work; each of their requests takes five milliseconds.
             let read = async { while batches.next().await.is_some() {} };
             let done = timeout(Duration::from_millis(5 * step + 2), read).await;
             drop(batches);
-            assert_eq!(vertices(&reader, &Query::all(), &said).await, 32);
+            assert_eq!(vertices(&reader, &Query::all(), &label).await, 32);
             // Tasks that were aborted are gone by now.
-            assert_eq!(reader.store().budget().free_bytes(), free, "{said}");
+            assert_eq!(reader.store().budget().free_bytes(), free, "{label}");
             if done.is_ok() {
                 break;
             }

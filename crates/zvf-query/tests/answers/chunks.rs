@@ -16,25 +16,25 @@ fn parts_cover_every_vertex_once() {
     for seed in 0..4 {
         let mut numbers_of = Random::new(seed + 7);
         for kind in KINDS {
-            let made = random(kind, 2, &mut numbers_of).made();
+            let fixture = random(kind, 2, &mut numbers_of).fixture();
             for query in [
                 Query::all(),
                 Query::within(bounds),
                 Query::all().filter("x > 2 and v >= 3".parse().unwrap()),
             ] {
                 let query = query.vertices_only();
-                let whole = made.run(&query).unwrap().batch;
-                assert!(whole.elements().is_none() && whole.parts().is_empty(), "{kind}");
-                let chunks = made.wait(made.reader.chunks(&query)).unwrap();
+                let full = fixture.run(&query).unwrap().batch;
+                assert!(full.elements().is_none() && full.parts().is_empty(), "{kind}");
+                let chunks = fixture.wait(fixture.reader.chunks(&query)).unwrap();
                 for at in 0..chunks.len() {
                     let cut = chunks.get(at).copied();
-                    let below = made.run(&query.clone().in_chunks(None, cut)).unwrap().batch;
-                    let above = made.run(&query.clone().in_chunks(cut, None)).unwrap().batch;
+                    let below = fixture.run(&query.clone().in_chunks(None, cut)).unwrap().batch;
+                    let above = fixture.run(&query.clone().in_chunks(cut, None)).unwrap().batch;
                     let parts = [numbers(&below), numbers(&above)].concat();
-                    assert_eq!(parts, numbers(&whole), "{kind} {query:?} at {at}");
+                    assert_eq!(parts, numbers(&full), "{kind} {query:?} at {at}");
                     let next = chunks.get(at + 1).copied();
-                    let one = made.run(&query.clone().in_chunks(cut, next)).unwrap().batch;
-                    let rest = made.run(&query.clone().in_chunks(next, None)).unwrap().batch;
+                    let one = fixture.run(&query.clone().in_chunks(cut, next)).unwrap().batch;
+                    let rest = fixture.run(&query.clone().in_chunks(next, None)).unwrap().batch;
                     let rest = if next.is_some() { rest.len() } else { 0 };
                     assert_eq!(one.len() + rest, above.len(), "{kind} {query:?} at {at}");
                 }
@@ -49,24 +49,25 @@ fn links_of_ranges_cover_every_link_once() {
     for seed in 0..6 {
         let mut numbers_of = Random::new(seed + 70);
         for (links, kind) in links.iter_mut().zip([Kind::Graph, Kind::Skeleton, Kind::Mesh]) {
-            let made = random(kind, 2, &mut numbers_of).made();
-            let mut whole = elements(&made.run(&Query::all()).unwrap().batch);
-            whole.sort_unstable();
-            *links += whole.len();
-            let chunks = made.wait(made.reader.chunks(&Query::all().vertices_only())).unwrap();
+            let fixture = random(kind, 2, &mut numbers_of).fixture();
+            let mut full = elements(&fixture.run(&Query::all()).unwrap().batch);
+            full.sort_unstable();
+            *links += full.len();
+            let chunks =
+                fixture.wait(fixture.reader.chunks(&Query::all().vertices_only())).unwrap();
             let cuts = chunks.iter().copied().map(Some).chain([None]);
             let (mut answered, mut streamed, mut first) = (Vec::new(), Vec::new(), None);
             for cut in cuts {
                 let query = Query::all().with_links_of_chunks(first, cut);
-                answered.extend(elements(&made.run(&query).unwrap().batch));
+                answered.extend(elements(&fixture.run(&query).unwrap().batch));
                 let batches: Vec<Batch> =
-                    made.wait(made.reader.stream(query).try_collect()).unwrap();
+                    fixture.wait(fixture.reader.stream(query).try_collect()).unwrap();
                 streamed.extend(batches.iter().flat_map(elements));
                 first = cut;
             }
             for mut parts in [answered, streamed] {
                 parts.sort_unstable();
-                assert_eq!(parts, whole, "{kind}, seed {seed}");
+                assert_eq!(parts, full, "{kind}, seed {seed}");
             }
         }
     }
@@ -78,17 +79,17 @@ fn vertices_alone_are_those_inside_and_come_as_stored() {
     let bounds = Bounds::new(&[-4.0; 2], &[15.0; 2]).unwrap();
     let mut numbers_of = Random::new(3);
     for kind in KINDS {
-        let made = random(kind, 2, &mut numbers_of).made();
-        let all = made.run(&Query::all().vertices_only()).unwrap().batch;
+        let fixture = random(kind, 2, &mut numbers_of).fixture();
+        let all = fixture.run(&Query::all().vertices_only()).unwrap().batch;
         let inside = |row: &usize| {
             let at = |axis| all.positions().float(*row, axis).unwrap();
             (-4.0..=15.0).contains(&at(0)) && (-4.0..=15.0).contains(&at(1))
         };
         let expected = (0..all.len()).filter(inside).count();
-        let found = made.run(&Query::within(bounds).vertices_only()).unwrap().batch;
+        let found = fixture.run(&Query::within(bounds).vertices_only()).unwrap().batch;
         assert_eq!(found.len(), expected, "{kind}");
         let ordered = Query::all().vertices_only().order(Order::Objects);
-        assert!(made.run(&ordered).unwrap_err().to_string().contains("as they are stored"));
+        assert!(fixture.run(&ordered).unwrap_err().to_string().contains("as they are stored"));
     }
 }
 
@@ -96,11 +97,11 @@ fn vertices_alone_are_those_inside_and_come_as_stored() {
 fn chunks_are_those_of_the_objects_asked_for() {
     let points = (0..64).map(|i| vec![i as f32, 0.0]).collect();
     let objects = (0..8).map(|i| (8 * i..8 * (i + 1)).collect()).collect();
-    let made = Data::new(Kind::Polyline, 8.0, points).objects(objects).made();
+    let fixture = Data::new(Kind::Polyline, 8.0, points).objects(objects).fixture();
     let all = Query::all().vertices_only();
-    assert_eq!(made.wait(made.reader.chunks(&all)).unwrap().len(), 8);
+    assert_eq!(fixture.wait(fixture.reader.chunks(&all)).unwrap().len(), 8);
     let one = all.of_objects([ObjectId(3)]);
-    let chunks = made.wait(made.reader.chunks(&one)).unwrap();
+    let chunks = fixture.wait(fixture.reader.chunks(&one)).unwrap();
     assert_eq!(chunks.iter().map(ToString::to_string).collect::<Vec<_>>(), ["3.0"]);
-    assert_eq!(made.run(&one).unwrap().batch.len(), 8);
+    assert_eq!(fixture.run(&one).unwrap().batch.len(), 8);
 }

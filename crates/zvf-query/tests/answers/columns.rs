@@ -3,14 +3,14 @@
 use zvf_model::{Batch, Bounds, Kind, ObjectId};
 use zvf_query::{Columns, Mode, Order, Query};
 
-use crate::made::{Data, Made};
+use crate::made::{Data, Fixture};
 
-fn named(names: &[&str]) -> Columns {
+fn select(names: &[&str]) -> Columns {
     Columns::Named(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
-fn ask(made: &Made, query: &Query) -> Batch {
-    made.run(query).unwrap_or_else(|error| panic!("{error}: {query:?}")).batch
+fn ask(fixture: &Fixture, query: &Query) -> Batch {
+    fixture.run(query).unwrap_or_else(|error| panic!("{error}: {query:?}")).batch
 }
 
 /// The values of a column of the vertices.
@@ -23,10 +23,10 @@ fn values(batch: &Batch, name: &str) -> Vec<f64> {
 fn of_fragments_and_objects_with_each_vertex() {
     let points = (0..6).map(|i| vec![i as f32 * 2.0, 0.0]).collect();
     let data = Data::new(Kind::Polyline, 4.0, points).objects(vec![vec![0, 1, 2], vec![3, 4, 5]]);
-    let made = data.made();
-    let query = Query::all().columns(named(&["object.mass", "v", "fragment.code", "vertex.at"]));
+    let fixture = data.fixture();
+    let query = Query::all().columns(select(&["object.mass", "v", "fragment.code", "vertex.at"]));
     for order in [Order::Objects, Order::Storage, Order::Original] {
-        let batch = ask(&made, &query.clone().order(order));
+        let batch = ask(&fixture, &query.clone().order(order));
         let names: Vec<&str> = batch.fields().iter().map(|field| &*field.name).collect();
         assert_eq!(names, ["v", "at", "fragment.code", "object.mass"]);
         assert_eq!(values(&batch, "v"), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
@@ -34,7 +34,7 @@ fn of_fragments_and_objects_with_each_vertex() {
         assert_eq!(values(&batch, "fragment.code"), [0.0, 0.0, 2.0, 3.0, 4.0, 4.0]);
     }
     let bounds = Bounds::new(&[1.0, 0.0], &[7.0, 0.0]).unwrap();
-    let batch = ask(&made, &query.in_region(bounds).mode(Mode::Clip).with_owners());
+    let batch = ask(&fixture, &query.in_region(bounds).mode(Mode::Clip).with_owners());
     assert_eq!(values(&batch, "at"), [1.0, 2.0, 4.0, 6.0, 7.0]);
     assert_eq!(values(&batch, "fragment.code"), [0.0, 0.0, 2.0, 3.0, 4.0]);
     assert_eq!(values(&batch, "object.mass"), [0.0, 0.0, 0.0, 10.0, 10.0]);
@@ -47,9 +47,9 @@ fn of_edges_by_any_of_their_names() {
     let points = (0..4).map(|i| vec![i as f32 * 2.0, 0.0]).collect();
     let mut data = Data::new(Kind::Graph, 4.0, points).objects(vec![vec![0, 1], vec![2, 3]]);
     data.elements = vec![vec![0, 1], vec![1, 2], vec![2, 3]];
-    let made = data.made();
+    let fixture = data.fixture();
     for name in ["w", "link.w"] {
-        let batch = ask(&made, &Query::all().columns(named(&[name, "object.mass"])));
+        let batch = ask(&fixture, &Query::all().columns(select(&[name, "object.mass"])));
         let edges = batch.elements().unwrap();
         let w: Vec<f64> = (0..3).map(|i| edges.fields()[0].column.float(i, 0).unwrap()).collect();
         let first = |i: usize| edges.iter().nth(i).unwrap()[0] as f64;
@@ -58,13 +58,17 @@ fn of_edges_by_any_of_their_names() {
         assert_eq!(batch.fields().len(), 1);
     }
     assert!(
-        ask(&made, &Query::all().columns(named(&["v"]))).elements().unwrap().fields().is_empty()
+        ask(&fixture, &Query::all().columns(select(&["v"])))
+            .elements()
+            .unwrap()
+            .fields()
+            .is_empty()
     );
     // The vertices of cuts take what the nearer of the stored ones has.
     let bounds = Bounds::new(&[1.5, 0.0], &[5.0, 0.0]).unwrap();
-    let columns = named(&["at", "w", "object.mass", "fragment.code"]);
+    let columns = select(&["at", "w", "object.mass", "fragment.code"]);
     let query = Query::within(bounds).mode(Mode::Clip).columns(columns).with_owners();
-    let batch = ask(&made, &query);
+    let batch = ask(&fixture, &query);
     let mut rows: Vec<[i64; 3]> = (0..batch.len())
         .map(|row| {
             let [at, mass, code] = ["at", "object.mass", "fragment.code"]
@@ -85,23 +89,23 @@ fn missing_values_are_nan() {
     let points = vec![vec![0.0, 0.0], vec![5.0, 0.0], vec![6.0, 0.0]];
     let mut data = Data::new(Kind::Skeleton, 4.0, points).one_object();
     data.elements = vec![vec![1, 0], vec![2, 1]];
-    let made = data.made();
-    for columns in [Columns::All, named(&["w"])] {
-        let batch = ask(&made, &Query::all().columns(columns));
+    let fixture = data.fixture();
+    for columns in [Columns::All, select(&["w"])] {
+        let batch = ask(&fixture, &Query::all().columns(columns));
         let w = &batch.elements().unwrap().fields()[0].column;
         assert!(w.float(0, 0) == Some(0.0) && w.float(1, 0).unwrap().is_nan());
     }
     // Points that belong to nobody.
     let points = vec![vec![0.0, 0.0], vec![1.0, 0.0]];
-    let made = Data::new(Kind::PointCloud, 4.0, points).objects(vec![vec![1]]).made();
-    let batch = ask(&made, &Query::all().columns(named(&["object.mass"])));
+    let fixture = Data::new(Kind::PointCloud, 4.0, points).objects(vec![vec![1]]).fixture();
+    let batch = ask(&fixture, &Query::all().columns(select(&["object.mass"])));
     assert_eq!(values(&batch, "object.mass"), [0.0]);
 }
 
 #[test]
 fn unknown_names_say_what_there_is() {
     let points = (0..4).map(|i| vec![i as f32, 0.0]).collect();
-    let made = Data::new(Kind::Polyline, 4.0, points).one_object().made();
+    let fixture = Data::new(Kind::Polyline, 4.0, points).one_object().fixture();
     for (name, message) in [
         ("nix", "there is no vertex attribute \"nix\": there is at, label, v"),
         ("vertex.nix", "there is no vertex attribute \"nix\": there is at, label, v"),
@@ -109,7 +113,7 @@ fn unknown_names_say_what_there_is() {
         ("object.nix", "there is no object attribute \"nix\": there is mass, size"),
         ("link.w", "an attribute of links cannot be asked of a polyline: it has no edges or faces"),
     ] {
-        let error = made.run(&Query::all().columns(named(&[name]))).unwrap_err();
+        let error = fixture.run(&Query::all().columns(select(&[name]))).unwrap_err();
         assert_eq!(error.bad_query().map(ToString::to_string).as_deref(), Some(message));
     }
 }

@@ -3,7 +3,7 @@
 use zvf_model::{Bounds, Kind, ObjectId};
 use zvf_query::{Mode, Order, Query};
 
-use crate::made::{Data, Made};
+use crate::made::{Data, Fixture};
 use crate::modes::{Random, elements, numbers, parts, random};
 
 /// An object, and vertices of it.
@@ -13,8 +13,8 @@ fn filtered(condition: &str) -> Query {
     Query::all().filter(condition.parse().unwrap())
 }
 
-fn ask(made: &Made, query: &Query) -> zvf_model::Batch {
-    made.run(query).unwrap_or_else(|error| panic!("{error}: {query:?}")).batch
+fn ask(fixture: &Fixture, query: &Query) -> zvf_model::Batch {
+    fixture.run(query).unwrap_or_else(|error| panic!("{error}: {query:?}")).batch
 }
 
 /// Four chains of vertices 0 to 11 along the first axis, in chunks of 4; groups g0 and g1.
@@ -45,28 +45,28 @@ fn of_points() {
         ("fragment.code >= 4 and v != 5", &[4, 6, 7, 8, 9, 10, 11]),
     ];
     let boxed = Bounds::new(&[1.0, 0.0], &[8.0, 0.0]).unwrap();
-    let made = plain.made();
-    for (condition, wanted) in table {
-        assert_eq!(numbers(&ask(&made, &filtered(condition))), wanted, "{condition}");
+    let fixture = plain.fixture();
+    for (condition, expected) in table {
+        assert_eq!(numbers(&ask(&fixture, &filtered(condition))), expected, "{condition}");
         let query = Query::within(boxed).filter(condition.parse().unwrap());
-        let inside: Vec<usize> = wanted.iter().copied().filter(|v| (1..9).contains(v)).collect();
-        assert_eq!(numbers(&ask(&made, &query)), inside, "{condition}");
+        let inside: Vec<usize> = expected.iter().copied().filter(|v| (1..9).contains(v)).collect();
+        assert_eq!(numbers(&ask(&fixture, &query)), inside, "{condition}");
     }
-    let made = with_objects.made();
-    for (condition, wanted) in table.into_iter().take(9) {
+    let fixture = with_objects.fixture();
+    for (condition, expected) in table.into_iter().take(9) {
         for order in [Order::Storage, Order::Objects] {
             let query = filtered(condition).order(order);
-            assert_eq!(numbers(&ask(&made, &query)), wanted, "{condition}");
+            assert_eq!(numbers(&ask(&fixture, &query)), expected, "{condition}");
         }
     }
-    assert_eq!(numbers(&ask(&made, &filtered("object.mass > 0 and v > 9"))), [10, 11]);
+    assert_eq!(numbers(&ask(&fixture, &filtered("object.mass > 0 and v > 9"))), [10, 11]);
     let query = filtered("object.mass > 0 and v > 9").order(Order::Storage);
-    assert_eq!(numbers(&ask(&made, &query)), [10, 11]);
+    assert_eq!(numbers(&ask(&fixture, &query)), [10, 11]);
 }
 
 #[test]
 fn of_chains() {
-    let made = chains().made();
+    let fixture = chains().fixture();
     #[rustfmt::skip]
     let table: [(&str, &[Run<'_>]); 9] = [
         ("object.size >= 4", &[(0, &[0, 1, 2, 3, 4]), (2, &[7, 8, 9, 10])]),
@@ -82,27 +82,28 @@ fn of_chains() {
     let owned = |all: &[Run<'_>]| -> Vec<(i64, Vec<usize>)> {
         all.iter().map(|(id, run)| (*id, run.to_vec())).collect()
     };
-    for (condition, wanted) in table {
-        assert_eq!(parts(&ask(&made, &filtered(condition))), owned(wanted), "{condition}");
+    for (condition, expected) in table {
+        assert_eq!(parts(&ask(&fixture, &filtered(condition))), owned(expected), "{condition}");
         let query = filtered(condition).order(Order::Storage);
-        let mut rows: Vec<usize> = wanted.iter().flat_map(|(_, run)| run.iter().copied()).collect();
+        let mut rows: Vec<usize> =
+            expected.iter().flat_map(|(_, run)| run.iter().copied()).collect();
         rows.sort_unstable();
-        assert_eq!(numbers(&ask(&made, &query)), rows, "{condition}");
+        assert_eq!(numbers(&ask(&fixture, &query)), rows, "{condition}");
     }
     // The region is asked of what the conditions leave.
     let bounds = Bounds::new(&[2.5, 0.0], &[3.5, 0.0]).unwrap();
     let near = |mode| Query::within(bounds).mode(mode).filter("v != 3".parse().unwrap());
-    assert_eq!(parts(&ask(&made, &near(Mode::Touch))), []);
-    assert_eq!(ask(&made, &near(Mode::Clip)).len(), 0);
+    assert_eq!(parts(&ask(&fixture, &near(Mode::Touch))), []);
+    assert_eq!(ask(&fixture, &near(Mode::Clip)).len(), 0);
     let query = Query::within(bounds).mode(Mode::Clip).filter("v < 4".parse().unwrap());
-    assert_eq!(ask(&made, &query).len(), 2);
+    assert_eq!(ask(&fixture, &query).len(), 2);
     let bounds = Bounds::new(&[0.0, 0.0], &[3.0, 0.0]).unwrap();
     let query = Query::within(bounds).mode(Mode::Inside).filter("v < 3".parse().unwrap());
-    assert_eq!(parts(&ask(&made, &query)), owned(&[(0, &[0, 1, 2])]));
+    assert_eq!(parts(&ask(&fixture, &query)), owned(&[(0, &[0, 1, 2])]));
     let query = Query::all()
         .of_objects([2, 0].map(ObjectId))
         .filter("v > 3 and object.size > 4".parse().unwrap());
-    assert_eq!(parts(&ask(&made, &query)), owned(&[(0, &[4])]));
+    assert_eq!(parts(&ask(&fixture, &query)), owned(&[(0, &[4])]));
 }
 
 #[test]
@@ -111,9 +112,10 @@ fn of_edges_and_faces() {
     let mut data = Data::new(Kind::Graph, 4.0, points);
     data = data.objects(vec![(0..6).collect(), (6..12).collect()]);
     data.elements = (1..12).map(|i| vec![i - 1, i]).collect();
-    let made = data.made();
+    let fixture = data.fixture();
     let edges = |query: &Query| {
-        let mut all: Vec<usize> = elements(&ask(&made, query)).iter().map(|edge| edge[0]).collect();
+        let mut all: Vec<usize> =
+            elements(&ask(&fixture, query)).iter().map(|edge| edge[0]).collect();
         all.sort_unstable();
         all
     };
@@ -133,13 +135,13 @@ fn of_edges_and_faces() {
         assert_eq!(edges(&query), touching, "{condition}");
     }
     // Vertices stay where only edges are asked about.
-    assert_eq!(ask(&made, &filtered("link.w > 100")).len(), 12);
-    assert_eq!(numbers(&ask(&made, &filtered("object.mass = 10"))), [6, 7, 8, 9, 10, 11]);
+    assert_eq!(ask(&fixture, &filtered("link.w > 100")).len(), 12);
+    assert_eq!(numbers(&ask(&fixture, &filtered("object.mass = 10"))), [6, 7, 8, 9, 10, 11]);
 }
 
 #[test]
 fn impossible_conditions_are_refused_with_a_reason() {
-    let made = chains().made();
+    let fixture = chains().fixture();
     for (condition, message) in [
         ("nix = 1", "there is no vertex attribute \"nix\": there is at, label, v"),
         ("object.nix = 1", "there is no object attribute \"nix\": there is mass, size"),
@@ -154,7 +156,7 @@ fn impossible_conditions_are_refused_with_a_reason() {
         ),
         ("link.w > 1", "there is no link attribute \"w\": there is none"),
     ] {
-        let error = made.run(&filtered(condition)).unwrap_err();
+        let error = fixture.run(&filtered(condition)).unwrap_err();
         assert_eq!(error.bad_query().map(ToString::to_string).as_deref(), Some(message));
     }
 }
@@ -170,28 +172,28 @@ fn conditions_leave_what_was_never_there() {
             let (low, high) =
                 (all.random_integer(-10, 10) as f64, all.random_integer(10, 25) as f64);
             let bounds = Bounds::new(&[low; 2], &[high; 2]).unwrap();
-            let made = data.made();
+            let fixture = data.fixture();
             for &mode in Mode::ALL {
                 let query = Query::within(bounds).mode(mode);
-                let some = ask(&made, &query.clone().filter("label != \"b\"".parse().unwrap()));
-                let left = |v: &usize| v % 3 != 1;
+                let some = ask(&fixture, &query.clone().filter("label != \"b\"".parse().unwrap()));
+                let is_left = |v: &usize| v % 3 != 1;
                 if kind == Kind::PointCloud {
-                    let wanted: Vec<usize> =
-                        numbers(&ask(&made, &query)).into_iter().filter(left).collect();
-                    assert_eq!(numbers(&some), wanted, "{mode} {data:?}");
+                    let expected: Vec<usize> =
+                        numbers(&ask(&fixture, &query)).into_iter().filter(is_left).collect();
+                    assert_eq!(numbers(&some), expected, "{mode} {data:?}");
                 } else if kind == Kind::Polyline && matches!(mode, Mode::Crop) {
-                    let whole = parts(&ask(&made, &query));
+                    let whole = parts(&ask(&fixture, &query));
                     let runs = whole.iter().flat_map(|(id, run)| {
-                        run.chunk_by(|a, b| left(a) == left(b))
-                            .filter(|run| left(&run[0]))
+                        run.chunk_by(|a, b| is_left(a) == is_left(b))
+                            .filter(|run| is_left(&run[0]))
                             .map(|run| (*id, run.to_vec()))
                     });
                     assert_eq!(parts(&some), runs.collect::<Vec<_>>(), "{mode} {data:?}");
                 } else if mode != Mode::Clip && kind != Kind::Polyline {
-                    let whole = elements(&ask(&made, &query));
-                    let wanted: Vec<_> =
-                        whole.into_iter().filter(|ends| ends.iter().all(left)).collect();
-                    assert_eq!(elements(&some), wanted, "{mode} {data:?}");
+                    let whole = elements(&ask(&fixture, &query));
+                    let expected: Vec<_> =
+                        whole.into_iter().filter(|ends| ends.iter().all(is_left)).collect();
+                    assert_eq!(elements(&some), expected, "{mode} {data:?}");
                 }
             }
         }

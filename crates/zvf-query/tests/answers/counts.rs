@@ -4,7 +4,7 @@ use zvf_model::{Bounds, Kind, LevelId, ObjectId, Value};
 use zvf_query::predicate::Scope;
 use zvf_query::{Columns, Mode, Order, Query, Summary};
 
-use crate::made::{Data, Made};
+use crate::made::{Data, Fixture};
 use crate::modes::{Random, numbers, parts, random};
 
 fn filtered(condition: &str) -> Query {
@@ -18,7 +18,7 @@ fn counts_are_those_of_the_answer() {
         let mut numbers_of = Random::new(seed + 31);
         for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh] {
             let data = random(kind, 2, &mut numbers_of);
-            let made = data.made();
+            let fixture = data.fixture();
             let mut queries = vec![
                 Query::all(),
                 filtered("v >= 3"),
@@ -33,17 +33,21 @@ fn counts_are_those_of_the_answer() {
                 queries.push(filtered("object.size > 2"));
             }
             for query in queries {
-                let said = format!("{kind} {query:?} {data:?}");
-                let answer = made.run(&query.clone().columns(Columns::None)).unwrap();
-                let counts = made.wait(made.reader.count(&query)).unwrap();
+                let context = format!("{kind} {query:?} {data:?}");
+                let answer = fixture.run(&query.clone().columns(Columns::None)).unwrap();
+                let counts = fixture.wait(fixture.reader.count(&query)).unwrap();
                 let batch = &answer.batch;
-                assert_eq!(counts.vertices, batch.len() as u64, "{said}");
-                assert_eq!(counts.parts, batch.parts().len() as u64, "{said}");
+                assert_eq!(counts.vertices, batch.len() as u64, "{context}");
+                assert_eq!(counts.parts, batch.parts().len() as u64, "{context}");
                 let elements = batch.elements().map(|all| all.len() as u64);
-                assert_eq!(counts.elements, elements.or(kind.has_links().then_some(0)), "{said}");
-                assert_eq!(counts.truncated, answer.truncated, "{said}");
-                assert_eq!(counts.complete, answer.complete, "{said}");
-                assert_eq!(counts.unknown_objects, answer.unknown_objects, "{said}");
+                assert_eq!(
+                    counts.elements,
+                    elements.or(kind.has_links().then_some(0)),
+                    "{context}"
+                );
+                assert_eq!(counts.truncated, answer.truncated, "{context}");
+                assert_eq!(counts.complete, answer.complete, "{context}");
+                assert_eq!(counts.unknown_objects, answer.unknown_objects, "{context}");
             }
         }
     }
@@ -52,12 +56,12 @@ fn counts_are_those_of_the_answer() {
 #[test]
 fn counting_points_reads_no_positions() {
     let points = (0..64).map(|i| vec![i as f32, 0.0]).collect();
-    let made = Data::new(Kind::PointCloud, 8.0, points).made();
-    let counts = made.wait(made.reader.count(&Query::all())).unwrap();
+    let fixture = Data::new(Kind::PointCloud, 8.0, points).fixture();
+    let counts = fixture.wait(fixture.reader.count(&Query::all())).unwrap();
     assert_eq!((counts.vertices, counts.complete), (64, true));
-    let before = made.reader.store().io_stats().bytes_read;
-    assert_eq!(made.run(&Query::all()).unwrap().batch.len(), 64);
-    let read = made.reader.store().io_stats().bytes_read - before;
+    let before = fixture.reader.store().io_stats().bytes_read;
+    assert_eq!(fixture.run(&Query::all()).unwrap().batch.len(), 64);
+    let read = fixture.reader.store().io_stats().bytes_read - before;
     assert!(read >= 64 * 8, "positions were not there yet: {read}");
 }
 
@@ -76,8 +80,8 @@ fn statistics_are_those_of_the_stored_values() {
         if kind == Kind::Graph {
             data.elements = (1..12).map(|i| vec![i - 1, i]).collect();
         }
-        let made = data.made();
-        let all = made.wait(made.reader.statistics(LevelId(0), None)).unwrap();
+        let fixture = data.fixture();
+        let all = fixture.wait(fixture.reader.statistics(LevelId(0), None)).unwrap();
         assert_eq!((all.vertices, all.axes.len()), (12, 2), "{kind}");
         assert_eq!(counts_of(&all.axes[0]), (12, 0, some("0"), some("11"), Some(5.5)));
         assert_eq!(counts_of(&all.axes[1]), (12, 0, some("-2"), some("-2"), Some(-2.0)));
@@ -85,8 +89,8 @@ fn statistics_are_those_of_the_stored_values() {
             all.attributes.iter().partition(|one| one.scope == Scope::Link);
         // Edge `i` of a graph has the value `i`.
         let of_links = links.iter().map(|one| (one.name.as_str(), one.total().count));
-        let wanted = (kind == Kind::Graph).then_some(("w", 11));
-        assert_eq!(of_links.collect::<Vec<_>>(), wanted.into_iter().collect::<Vec<_>>());
+        let expected = (kind == Kind::Graph).then_some(("w", 11));
+        assert_eq!(of_links.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
         let names: Vec<(Scope, &str)> =
             others.iter().map(|one| (one.scope, one.name.as_str())).collect();
         let (vertex, object) = (Scope::Vertex, Scope::Object);
@@ -100,7 +104,7 @@ fn statistics_are_those_of_the_stored_values() {
         assert_eq!(of(3), (2, 0, some("0"), some("10"), Some(5.0)));
         assert_eq!(of(4), (2, 0, some("4"), some("8"), Some(6.0)));
     }
-    let empty = Data::new(Kind::PointCloud, 4.0, vec![vec![0.0, f32::NAN]]).made();
+    let empty = Data::new(Kind::PointCloud, 4.0, vec![vec![0.0, f32::NAN]]).fixture();
     let all = empty.wait(empty.reader.statistics(LevelId(0), None)).unwrap();
     assert_eq!(counts_of(&all.axes[1]), (0, 0, None, None, None), "NaN is no value");
     assert_eq!(all.axes[1].nans, 1);
@@ -109,15 +113,15 @@ fn statistics_are_those_of_the_stored_values() {
 }
 
 /// What chunks a question looks into.
-fn cells(made: &Made, query: &Query) -> u64 {
-    made.wait(made.reader.plan(query)).unwrap().cells
+fn cells(fixture: &Fixture, query: &Query) -> u64 {
+    fixture.wait(fixture.reader.plan(query)).unwrap().cells
 }
 
 #[test]
 fn conditions_on_axes_narrow_what_is_read() {
     let points = (0..32).map(|i| vec![i as f32, 0.0]).collect();
     let data = Data::new(Kind::PointCloud, 4.0, points);
-    let made = data.made();
+    let fixture = data.fixture();
     #[rustfmt::skip]
     let table: [(&str, std::ops::Range<usize>, u64); 14] = [
         ("x >= 10 and x < 13", 10..13, 2),
@@ -137,19 +141,19 @@ fn conditions_on_axes_narrow_what_is_read() {
     ];
     for (condition, rows, looked_into) in table {
         let query = filtered(condition);
-        let found = numbers(&made.run(&query).unwrap().batch);
+        let found = numbers(&fixture.run(&query).unwrap().batch);
         if condition.starts_with("x in") {
             assert_eq!(found, [5, 9]);
         } else {
             assert_eq!(found, rows.collect::<Vec<_>>(), "{condition}");
         }
-        assert_eq!(cells(&made, &query), looked_into, "{condition}");
+        assert_eq!(cells(&fixture, &query), looked_into, "{condition}");
     }
     let bounds = Bounds::new(&[0.0, -100.0], &[14.0, 100.0]).unwrap();
     let both = Query::within(bounds).filter("x > 9".parse().unwrap());
-    assert_eq!(numbers(&made.run(&both).unwrap().batch), [10, 11, 12, 13, 14]);
-    assert_eq!(cells(&made, &both), 2);
-    let error = made.run(&filtered("x[1] > 3")).unwrap_err();
+    assert_eq!(numbers(&fixture.run(&both).unwrap().batch), [10, 11, 12, 13, 14]);
+    assert_eq!(cells(&fixture, &both), 2);
+    let error = fixture.run(&filtered("x[1] > 3")).unwrap_err();
     assert_eq!(error.to_string(), "InvalidArgument: x has 1 values a row: there is no value 1");
 }
 
@@ -160,7 +164,7 @@ fn axes_are_columns_like_others() {
         let mut all = Random::new(seed + 900);
         for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh] {
             let data = random(kind, 2, &mut all);
-            let made = data.made();
+            let fixture = data.fixture();
             let at = all.random_integer(-10, 20);
             let (low, high) =
                 (all.random_integer(-10, 10) as f64, all.random_integer(10, 25) as f64);
@@ -178,14 +182,14 @@ fn axes_are_columns_like_others() {
                 // `at` holds the first coordinate as an attribute, which narrows nothing.
                 let by = |name: &str| {
                     let condition = format!("{name} >= {at} and {name} < {}", at + 9);
-                    made.run(&query.clone().filter(condition.parse().unwrap())).unwrap().batch
+                    fixture.run(&query.clone().filter(condition.parse().unwrap())).unwrap().batch
                 };
                 let (axis, attribute) = (by("x"), by("at"));
-                let said = format!("{at} {query:?} {data:?}");
-                assert_eq!(axis.positions(), attribute.positions(), "{said}");
-                assert_eq!(parts(&axis), parts(&attribute), "{said}");
+                let context = format!("{at} {query:?} {data:?}");
+                assert_eq!(axis.positions(), attribute.positions(), "{context}");
+                assert_eq!(parts(&axis), parts(&attribute), "{context}");
                 if kind.has_links() {
-                    assert_eq!(axis.elements(), attribute.elements(), "{said}");
+                    assert_eq!(axis.elements(), attribute.elements(), "{context}");
                 }
             }
         }

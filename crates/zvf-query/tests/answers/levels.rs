@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use zvf_model::{Bounds, Kind, LevelId, ObjectId};
 use zvf_query::{Columns, LevelRule, Query, UnknownIds};
 
-use crate::made::{Data, Made, store};
+use crate::made::{Data, Fixture, store};
 use crate::modes::{elements, numbers, parts};
 
 fn points(n: usize, chunk: f64) -> Data {
@@ -13,9 +13,9 @@ fn points(n: usize, chunk: f64) -> Data {
 
 #[test]
 fn by_what_an_answer_may_be() {
-    let made = Made::from_files(&store(&[points(64, 8.0), points(16, 8.0), points(4, 8.0)]));
+    let fixture = Fixture::from_files(&store(&[points(64, 8.0), points(16, 8.0), points(4, 8.0)]));
     let corner = Bounds::new(&[0.0, 0.0], &[7.0, 1.0]).unwrap();
-    let level = |query: Query| made.run(&query).unwrap().level.0;
+    let level = |query: Query| fixture.run(&query).unwrap().level.0;
     for (rule, whole, near) in [
         (LevelRule::Number(LevelId(2)), 2, 2),
         (LevelRule::MaxVertices(64), 0, 0),
@@ -35,7 +35,7 @@ fn by_what_an_answer_may_be() {
 }
 
 /// A level of three chains that adds to one of two others.
-fn chain() -> Made {
+fn chain() -> Fixture {
     let row = |from: usize| (0..6).map(|i| vec![(from + i) as f32, from as f32]).collect();
     let mut fine =
         Data::new(Kind::Polyline, 4.0, row(0)).objects(vec![vec![0, 1], vec![2, 3], vec![4, 5]]);
@@ -46,16 +46,16 @@ fn chain() -> Made {
         Data::new(Kind::Polyline, 4.0, row(20)).objects(vec![vec![0, 1, 2], vec![3, 4, 5]]);
     coarse.ids = vec![20, 21];
     coarse.groups = vec![vec![20], vec![21]];
-    Made::from_files(&store(&[fine, coarse]))
+    Fixture::from_files(&store(&[fine, coarse]))
 }
 
 #[test]
 fn that_add_to_the_next_one() {
-    let made = chain();
+    let fixture = chain();
     let ids = |query: &Query| -> Vec<i64> {
-        let answer = made.run(query).unwrap_or_else(|e| panic!("{e} {query:?}"));
-        let streamed: Vec<i64> = made.wait(async {
-            let batches = made.reader.stream(query.clone()).map(Result::unwrap);
+        let answer = fixture.run(query).unwrap_or_else(|e| panic!("{e} {query:?}"));
+        let streamed: Vec<i64> = fixture.wait(async {
+            let batches = fixture.reader.stream(query.clone()).map(Result::unwrap);
             let ids = batches.map(|batch| parts(&batch)).collect::<Vec<_>>().await;
             ids.concat().into_iter().map(|(id, _)| id).collect()
         });
@@ -68,22 +68,22 @@ fn that_add_to_the_next_one() {
     assert_eq!(ids(&Query::all().at_level(LevelId(1))), [20, 21]);
     let objects = Query::all().of_objects([21, 11, 99].map(ObjectId));
     assert_eq!(ids(&objects), [11, 21]);
-    assert_eq!(made.run(&objects).unwrap().unknown_objects, [ObjectId(99)]);
+    assert_eq!(fixture.run(&objects).unwrap().unknown_objects, [ObjectId(99)]);
     let strict = objects.unknown_ids(UnknownIds::Error);
-    let error = made.run(&strict).unwrap_err();
+    let error = fixture.run(&strict).unwrap_err();
     assert_eq!(error.to_string(), "InvalidArgument: there is no object 99");
     let strict = Query::all().of_objects([21, 11].map(ObjectId)).unknown_ids(UnknownIds::Error);
     assert_eq!(ids(&strict), [11, 21]);
     assert_eq!(ids(&Query::all().in_groups([1])), [21]);
     assert_eq!(ids(&Query::all().in_groups([0])), [11, 20]);
-    assert!(made.run(&Query::all().in_groups([2])).is_err());
+    assert!(fixture.run(&Query::all().in_groups([2])).is_err());
     let near = Bounds::new(&[3.0, -1.0], &[21.0, 30.0]).unwrap();
     assert_eq!(ids(&Query::within(near)), [11, 12, 20]);
     assert_eq!(ids(&Query::all().filter("object.mass > 0".parse().unwrap())), [11, 12, 21]);
     assert_eq!(ids(&Query::all().limit(7)), [10, 11, 12]);
-    let cut = made.run(&Query::all().limit(5)).unwrap();
+    let cut = fixture.run(&Query::all().limit(5)).unwrap();
     assert!(cut.truncated && cut.batch.len() == 4);
-    let plan = made.wait(made.reader.plan(&Query::all())).unwrap();
+    let plan = fixture.wait(fixture.reader.plan(&Query::all())).unwrap();
     assert_eq!(plan.rows, 12);
 }
 
@@ -95,7 +95,7 @@ fn edges_of_levels_that_add() {
     fine.adds = true;
     let mut coarse = Data::new(Kind::Graph, 4.0, row(10)).one_object();
     coarse.elements = vec![vec![1, 3]];
-    let batch = Made::from_files(&store(&[fine, coarse])).run(&Query::all()).unwrap().batch;
+    let batch = Fixture::from_files(&store(&[fine, coarse])).run(&Query::all()).unwrap().batch;
     assert_eq!(numbers(&batch), [0, 1, 2, 3, 0, 1, 2, 3]);
     assert_eq!(elements(&batch), [[0, 1], [3, 2], [1, 3]]);
     assert_eq!(batch.elements().unwrap().rows(), [0, 1, 3, 2, 5, 7]);

@@ -1,4 +1,4 @@
-//! Stores made by hand, as format 0.9.2 has them: small, and with everything known about them.
+//! Small stores of format 0.9.2, built in memory from known values.
 //!
 //! Positions are `f32`. Every vertex has `v` (its number, `f32`), `at` (its first coordinate, so that what
 //! is interpolated can be distinguished from where it is) and `label` (a, b or c by its number). Every fragment has
@@ -19,7 +19,7 @@ use zvf_model::Kind;
 use zvf_query::{Answer, Query, QueryError, Reader};
 use zvf_store::{OpenOptions, Store};
 
-/// What a level of a store is made of.
+/// The content of a level of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Data {
     pub(crate) kind: Kind,
@@ -44,8 +44,8 @@ pub(crate) struct Data {
 /// Files by their path.
 pub(crate) type Files = Vec<(String, Vec<u8>)>;
 
-/// A store in memory, open.
-pub(crate) struct Made {
+/// An open store in memory.
+pub(crate) struct Fixture {
     runtime: Runtime,
     pub(crate) reader: Reader,
 }
@@ -93,9 +93,9 @@ impl Data {
         self.points.first().map_or(2, Vec::len)
     }
 
-    /// The store with this level alone.
-    pub(crate) fn made(&self) -> Made {
-        Made::from_files(&store(std::slice::from_ref(self)))
+    /// Opens a store with this level only.
+    pub(crate) fn fixture(&self) -> Fixture {
+        Fixture::from_files(&store(std::slice::from_ref(self)))
     }
 
     /// The chunk of a vertex.
@@ -103,8 +103,8 @@ impl Data {
         self.points[vertex].iter().map(|x| (f64::from(*x) / self.chunk).floor() as i64).collect()
     }
 
-    /// Chunks, and of each object its fragments.
-    fn laid_out(&self) -> (BTreeMap<Vec<i64>, Chunk>, Vec<Manifest>) {
+    /// Returns the chunks, and the fragments of each object.
+    fn lay_out(&self) -> (BTreeMap<Vec<i64>, Chunk>, Vec<Manifest>) {
         let mut chunks: BTreeMap<Vec<i64>, Chunk> = BTreeMap::new();
         let mut manifests = vec![Vec::new(); self.objects.len()];
         let mut add = |key: &[i64], rows: &[usize]| {
@@ -137,22 +137,22 @@ impl Data {
                     manifest.push(add(&self.chunk_of(run[0]), run));
                 }
             } else {
-                let mut own: BTreeMap<Vec<i64>, Vec<usize>> = BTreeMap::new();
+                let mut rows_by_chunk: BTreeMap<Vec<i64>, Vec<usize>> = BTreeMap::new();
                 for vertex in object {
-                    own.entry(self.chunk_of(*vertex)).or_default().push(*vertex);
+                    rows_by_chunk.entry(self.chunk_of(*vertex)).or_default().push(*vertex);
                 }
-                manifest.extend(own.iter().map(|(key, rows)| add(key, rows)));
+                manifest.extend(rows_by_chunk.iter().map(|(key, rows)| add(key, rows)));
             }
         }
         for (to, from) in &self.shared {
-            let more = manifests[*from].clone();
-            manifests[*to].extend(more);
+            let fragments = manifests[*from].clone();
+            manifests[*to].extend(fragments);
         }
         (chunks, manifests)
     }
 }
 
-impl Made {
+impl Fixture {
     pub(crate) fn from_files(files: &Files) -> Self {
         Self::with_options(files, OpenOptions::default())
     }
@@ -209,7 +209,7 @@ pub(crate) fn store(levels: &[Data]) -> Files {
 }
 
 fn add_level(files: &mut Files, number: usize, data: &Data) {
-    let (chunks, manifests) = data.laid_out();
+    let (chunks, manifests) = data.lay_out();
     let mut block = json!({"level": number, "object_sparsity": 1.0, "vertex_count": data.points.len(),
         "coarsening_method": "none", "parent_level": null, "arrays_present": ["vertices"],
         "fragments_tile": true});
@@ -265,7 +265,7 @@ fn add_level(files: &mut Files, number: usize, data: &Data) {
         row.to_le_bytes()
     };
     let codes = chunks.iter().map(|(key, chunk)| {
-        (key.clone(), chunk.fragments.iter().flat_map(|one| first(chunk, one)).collect())
+        (key.clone(), chunk.fragments.iter().flat_map(|fragment| first(chunk, fragment)).collect())
     });
     let codes = codes.collect();
     cells(files, &path("fragment_attributes/code"), rank, attribute("code", "int32"), &codes);

@@ -1,10 +1,10 @@
-//! Cells that are recorded and not there: an error, unless the question allows it; then missing.
+//! Cells that are recorded but absent: an error, unless the query allows missing cells.
 
 use zvf_format::Class;
 use zvf_model::{Bounds, Kind};
 use zvf_query::{Columns, Mode, Order, Query};
 
-use crate::made::{Data, Files, Made, store};
+use crate::made::{Data, Files, Fixture, store};
 use crate::modes::{elements, numbers, parts};
 
 /// Vertices 0 to 11 in chunks of four, along the first axis.
@@ -12,7 +12,7 @@ fn row(kind: Kind) -> Data {
     Data::new(kind, 4.0, (0..12).map(|i| vec![i as f32, 0.0]).collect())
 }
 
-fn without(files: &Files, cell: &str) -> Files {
+fn remove_cell(files: &Files, cell: &str) -> Files {
     let mut files = files.clone();
     let before = files.len();
     files.retain(|(path, _)| path != cell);
@@ -22,23 +22,23 @@ fn without(files: &Files, cell: &str) -> Files {
 
 const ARRAYS: [&str; 3] = ["vertices", "vertex_fragments", "vertex_attributes/v"];
 
-/// The middle chunk of `array` is missing; what the answers to `query` are then.
-fn check(data: &Data, array: &str, query: &Query, seen: impl Fn(&zvf_model::Batch)) {
+/// Checks the answer to `query` without the middle chunk of `array`.
+fn check(data: &Data, array: &str, query: &Query, check_batch: impl Fn(&zvf_model::Batch)) {
     let cell = format!("0/{array}/c/1/0");
-    let made = Made::from_files(&without(&store(std::slice::from_ref(data)), &cell));
-    let error = made.run(query).unwrap_err();
+    let fixture = Fixture::from_files(&remove_cell(&store(std::slice::from_ref(data)), &cell));
+    let error = fixture.run(query).unwrap_err();
     assert_eq!(error.class(), Class::NotFound, "{array} {query:?}");
     assert!(error.to_string().contains(&format!("0/{array}")), "{error}");
     let allowed = query.clone().allow_missing();
-    let answer = made.run(&allowed).unwrap_or_else(|e| panic!("{array} {query:?}: {e}"));
+    let answer = fixture.run(&allowed).unwrap_or_else(|e| panic!("{array} {query:?}: {e}"));
     assert!(!answer.complete, "{array} {query:?}");
     let missing: Vec<(&str, String)> =
-        answer.missing.iter().map(|one| (one.array.as_str(), one.chunk.to_string())).collect();
+        answer.missing.iter().map(|cell| (cell.array.as_str(), cell.chunk.to_string())).collect();
     assert_eq!(missing, [(format!("0/{array}").as_str(), "1.0".to_owned())], "{query:?}");
-    seen(&answer.batch);
+    check_batch(&answer.batch);
 }
 
-const LEFT: [usize; 8] = [0, 1, 2, 3, 8, 9, 10, 11];
+const REMAINING: [usize; 8] = [0, 1, 2, 3, 8, 9, 10, 11];
 
 #[test]
 fn of_points() {
@@ -52,7 +52,9 @@ fn of_points() {
         }
         for array in ARRAYS {
             for query in &queries {
-                check(&data, array, query, |batch| assert_eq!(numbers(batch), LEFT, "{query:?}"));
+                check(&data, array, query, |batch| {
+                    assert_eq!(numbers(batch), REMAINING, "{query:?}");
+                });
             }
         }
     }
@@ -63,13 +65,13 @@ fn of_chains() {
     let data = row(Kind::Polyline).one_object();
     let bounds = Bounds::new(&[1.0, -1.0], &[10.0, 1.0]).unwrap();
     let two = |first: &[usize], second: &[usize]| vec![(0, first.to_vec()), (0, second.to_vec())];
-    let halves = two(&LEFT[..4], &LEFT[4..]);
+    let halves = two(&REMAINING[..4], &REMAINING[4..]);
     for array in ARRAYS {
         // What is left is never joined over what is missing.
         let all = Query::all().with_owners();
         check(&data, array, &all, |batch| assert_eq!(parts(batch), halves));
-        let named = Query::all().of_objects([zvf_model::ObjectId(0)]);
-        check(&data, array, &named, |batch| assert_eq!(parts(batch), halves));
+        let first_object = Query::all().of_objects([zvf_model::ObjectId(0)]);
+        check(&data, array, &first_object, |batch| assert_eq!(parts(batch), halves));
         let touch = Query::within(bounds).mode(Mode::Touch);
         check(&data, array, &touch, |batch| assert_eq!(parts(batch), halves));
         let crop = Query::within(bounds).mode(Mode::Crop);
@@ -78,7 +80,7 @@ fn of_chains() {
         let clip = Query::within(bounds).mode(Mode::Clip);
         check(&data, array, &clip, |batch| assert_eq!(parts(batch), cropped));
         let rows = Query::all().order(Order::Storage);
-        check(&data, array, &rows, |batch| assert_eq!(numbers(batch), LEFT));
+        check(&data, array, &rows, |batch| assert_eq!(numbers(batch), REMAINING));
         let some = Query::all().filter("v != 9".parse().unwrap());
         let runs = vec![(0, vec![0, 1, 2, 3]), (0, vec![8]), (0, vec![10, 11])];
         check(&data, array, &some, |batch| assert_eq!(parts(batch), runs));
@@ -90,7 +92,7 @@ fn of_edges() {
     let mut data = row(Kind::Graph).one_object();
     data.elements = (1..12).map(|i| vec![i - 1, i]).collect();
     let bounds = Bounds::new(&[1.0, -1.0], &[10.0, 1.0]).unwrap();
-    let left = |batch: &zvf_model::Batch| {
+    let remaining = |batch: &zvf_model::Batch| {
         let mut edges: Vec<usize> = elements(batch).iter().map(|edge| edge[0]).collect();
         edges.sort_unstable();
         (numbers(batch), edges)
@@ -103,36 +105,40 @@ fn of_edges() {
         ] {
             check(&data, array, &query, |batch| {
                 assert_eq!(
-                    left(batch),
-                    (LEFT.to_vec(), vec![0, 1, 2, 8, 9, 10]),
+                    remaining(batch),
+                    (REMAINING.to_vec(), vec![0, 1, 2, 8, 9, 10]),
                     "{array} {query:?}"
                 );
             });
         }
         let touch = Query::within(bounds);
         check(&data, array, &touch, |batch| {
-            assert_eq!(left(batch), (LEFT.to_vec(), vec![0, 1, 2, 8, 9, 10]), "{array}");
+            assert_eq!(remaining(batch), (REMAINING.to_vec(), vec![0, 1, 2, 8, 9, 10]), "{array}");
         });
         let clip = Query::within(bounds).mode(Mode::Clip);
         check(&data, array, &clip, |batch| {
-            assert_eq!(left(batch), (vec![1, 2, 3, 8, 9, 10], vec![1, 2, 8, 9]), "{array}");
+            assert_eq!(remaining(batch), (vec![1, 2, 3, 8, 9, 10], vec![1, 2, 8, 9]), "{array}");
         });
         let some = Query::all().filter("v != 9".parse().unwrap());
         check(&data, array, &some, |batch| {
-            assert_eq!(left(batch), (vec![0, 1, 2, 3, 8, 10, 11], vec![0, 1, 2, 10]), "{array}");
+            assert_eq!(
+                remaining(batch),
+                (vec![0, 1, 2, 3, 8, 10, 11], vec![0, 1, 2, 10]),
+                "{array}"
+            );
         });
     }
     // Edges themselves, and their values.
     let files = store(&[data]);
     for (cell, edges) in [("0/links/0/0.0/c/1/0", 8), ("0/link_attributes/w/0/0.0/c/1/0", 11)] {
-        let made = Made::from_files(&without(&files, cell));
-        assert_eq!(made.run(&Query::all()).unwrap_err().class(), Class::NotFound, "{cell}");
-        let answer = made.run(&Query::all().allow_missing()).unwrap();
+        let fixture = Fixture::from_files(&remove_cell(&files, cell));
+        assert_eq!(fixture.run(&Query::all()).unwrap_err().class(), Class::NotFound, "{cell}");
+        let answer = fixture.run(&Query::all().allow_missing()).unwrap();
         let found = answer.batch.elements().unwrap();
         assert_eq!((answer.complete, answer.missing.len(), found.len()), (false, 1, edges));
         let w = &found.fields()[0].column;
         let unknown = (0..found.len()).filter(|i| w.float(*i, 0).unwrap().is_nan()).count();
         assert_eq!(unknown, 11 - 8 - (11 - edges), "{cell}");
-        assert!(made.run(&Query::all().columns(Columns::None)).is_err() == (edges == 8));
+        assert!(fixture.run(&Query::all().columns(Columns::None)).is_err() == (edges == 8));
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use zvf_model::{Batch, Kind, ObjectId};
 use zvf_query::{Mode, Query};
 
-use crate::made::{Data, Made};
+use crate::made::{Data, Fixture};
 use crate::naive::Shape;
 
 /// Numbers from a seed.
@@ -137,14 +137,14 @@ impl Data {
 
     /// What of each object is asked for, whole or in runs; cuts are told elsewhere.
     fn chains(&self, shape: &Shape, mode: Mode) -> Vec<(i64, Vec<usize>)> {
-        let mut wanted = Vec::new();
+        let mut expected = Vec::new();
         for (object, id) in self.objects.iter().zip(&self.ids) {
             let inside = |vertex: &usize| self.counts(*vertex, shape, mode);
             let touches = || match object.as_slice() {
                 [one] => inside(one),
                 _ => object
                     .windows(2)
-                    .any(|pair| shape.cut(&self.point(pair[0]), &self.point(pair[1])).is_some()),
+                    .any(|pair| shape.clip(&self.point(pair[0]), &self.point(pair[1])).is_some()),
             };
             let whole = match mode {
                 Mode::Inside => object.iter().all(inside),
@@ -152,16 +152,16 @@ impl Data {
                 Mode::Cells => object.iter().any(inside),
                 Mode::Clip | Mode::Crop => {
                     let runs = object.chunk_by(|a, b| inside(a) == inside(b));
-                    wanted
+                    expected
                         .extend(runs.filter(|run| inside(&run[0])).map(|run| (*id, run.to_vec())));
                     false
                 }
             };
             if whole {
-                wanted.push((*id, object.clone()));
+                expected.push((*id, object.clone()));
             }
         }
-        wanted
+        expected
     }
 
     /// The runs of each object inside, as points.
@@ -178,7 +178,7 @@ impl Data {
                 let at = |t: f64| -> Vec<f64> {
                     pair[0].iter().zip(&pair[1]).map(|(a, b)| a + (b - a) * t).collect()
                 };
-                let Some((from, to)) = shape.cut(&pair[0], &pair[1]) else {
+                let Some((from, to)) = shape.clip(&pair[0], &pair[1]) else {
                     all.extend((!run.is_empty()).then(|| (*id, std::mem::take(&mut run))));
                     continue;
                 };
@@ -200,13 +200,13 @@ impl Data {
         all
     }
 
-    /// The elements that are asked for for certain, and those that only touch.
-    fn kept(&self, shape: &Shape, mode: Mode) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
+    /// Returns the elements that are selected for certain, and those that only touch.
+    fn select_elements(&self, shape: &Shape, mode: Mode) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
         let (mut sure, mut grazing) = (Vec::new(), Vec::new());
         for element in &self.elements {
             let points: Vec<Vec<f64>> = element.iter().map(|vertex| self.point(*vertex)).collect();
             let verdict = match (mode, points.len()) {
-                (Mode::Touch | Mode::Clip, 2) => Some(shape.cut(&points[0], &points[1]).is_some()),
+                (Mode::Touch | Mode::Clip, 2) => Some(shape.clip(&points[0], &points[1]).is_some()),
                 (Mode::Touch | Mode::Clip, _) => shape.meets_triangle(&points),
                 _ => Some(element.iter().all(|vertex| self.counts(*vertex, shape, mode))),
             };
@@ -220,77 +220,81 @@ impl Data {
     }
 }
 
-/// The answer in each mode is the one by brute force.
-fn check(data: &Data, made: &Made, shape: &Shape, mode: Mode) {
-    let said = || format!("{mode} {shape:?}\n{data:?}");
+/// Checks that the answer in `mode` is that of brute force.
+fn check(data: &Data, fixture: &Fixture, shape: &Shape, mode: Mode) {
+    let context = || format!("{mode} {shape:?}\n{data:?}");
     let query = Query::all().in_region(shape.region()).mode(mode).with_owners();
     if data.kind == Kind::Mesh && mode == Mode::Clip && matches!(shape, Shape::Ball { .. }) {
-        let error = made.run(&query).unwrap_err();
+        let error = fixture.run(&query).unwrap_err();
         assert!(error.bad_query().is_some());
         return;
     }
-    let answer = made.run(&query).unwrap_or_else(|e| panic!("{e}\n{}", said()));
+    let answer = fixture.run(&query).unwrap_or_else(|e| panic!("{e}\n{}", context()));
     assert!(answer.complete && !answer.truncated);
     let batch = &answer.batch;
     let in_place = |row: usize| {
         let (at, x) = (batch.field("at").unwrap(), batch.positions().float(row, 0).unwrap());
         (at.column.float(row, 0).unwrap() - x).abs() < 1e-4
     };
-    assert!((0..batch.len()).all(in_place), "values that are not those of the place: {}", said());
+    assert!(
+        (0..batch.len()).all(in_place),
+        "values that are not those of the place: {}",
+        context()
+    );
     if mode != Mode::Clip || data.kind == Kind::PointCloud {
         for (vertex, owner) in numbers(batch).iter().zip(batch.vertex_objects().unwrap()) {
-            let own = data.objects.iter().position(|object| object.contains(vertex));
-            assert_eq!(*owner, own.map(|row| ObjectId(data.ids[row])), "{}", said());
+            let object = data.objects.iter().position(|object| object.contains(vertex));
+            assert_eq!(*owner, object.map(|row| ObjectId(data.ids[row])), "{}", context());
         }
     }
-    let alone = |mode| -> Vec<usize> {
+    let selected = |mode| -> Vec<usize> {
         (0..data.points.len()).filter(|vertex| data.counts(*vertex, shape, mode)).collect()
     };
     if data.kind == Kind::PointCloud {
-        assert_eq!(sorted(numbers(batch)), alone(mode), "{}", said());
+        assert_eq!(sorted(numbers(batch)), selected(mode), "{}", context());
     } else if data.kind.is_chain() && mode == Mode::Clip {
-        let wanted = data.cut_chains(shape);
+        let expected = data.cut_chains(shape);
         let found: Vec<(i64, Vec<Vec<f64>>)> = batch
             .parts()
             .iter()
             .map(|part| (part.object.0, part.rows.map(|row| place(batch, row)).collect()))
             .collect();
-        assert_eq!(found.len(), wanted.len(), "{found:?}\n{wanted:?}\n{}", said());
-        for ((id, found), (object, wanted)) in found.iter().zip(&wanted) {
-            assert_eq!((id, found.len()), (object, wanted.len()), "{}", said());
+        assert_eq!(found.len(), expected.len(), "{found:?}\n{expected:?}\n{}", context());
+        for ((id, found), (object, expected)) in found.iter().zip(&expected) {
+            assert_eq!((id, found.len()), (object, expected.len()), "{}", context());
             let near = |(a, b): (&Vec<f64>, &Vec<f64>)| close(a, b);
-            assert!(found.iter().zip(wanted).all(near), "{found:?}\n{wanted:?}\n{}", said());
+            assert!(found.iter().zip(expected).all(near), "{found:?}\n{expected:?}\n{}", context());
         }
     } else if data.kind.is_chain() {
-        assert_eq!(parts(batch), data.chains(shape, mode), "{}", said());
+        assert_eq!(parts(batch), data.chains(shape, mode), "{}", context());
     } else {
-        check_elements(data, shape, mode, batch, &alone(mode));
+        check_elements(data, shape, mode, batch, &selected(mode));
     }
 }
 
-fn check_elements(data: &Data, shape: &Shape, mode: Mode, batch: &Batch, alone: &[usize]) {
-    let said = || format!("{mode} {shape:?}\n{data:?}");
-    let (sure, grazing) = data.kept(shape, mode);
+fn check_elements(data: &Data, shape: &Shape, mode: Mode, batch: &Batch, selected: &[usize]) {
+    let context = || format!("{mode} {shape:?}\n{data:?}");
+    let (sure, grazing) = data.select_elements(shape, mode);
     if mode == Mode::Clip {
         if data.kind != Kind::Mesh {
-            let wanted = sure.iter().filter_map(|edge| {
+            let expected = sure.iter().filter_map(|edge| {
                 let (a, b) = (data.point(edge[0]), data.point(edge[1]));
-                let (from, to) = shape.cut(&a, &b)?;
+                let (from, to) = shape.clip(&a, &b)?;
                 let at =
                     |t: f64| a.iter().zip(&b).map(|(a, b)| a + (b - a) * t).collect::<Vec<_>>();
                 (from < to).then(|| [at(from), at(to)].concat())
             });
-            let wanted: Vec<Vec<f64>> = wanted.collect();
+            let expected: Vec<Vec<f64>> = expected.collect();
             let rows = batch.elements().unwrap();
             let found: Vec<Vec<f64>> = rows
                 .iter()
                 .map(|edge| edge.iter().flat_map(|row| place(batch, *row)).collect())
                 .collect();
-            assert_eq!(found.len(), wanted.len(), "{}", said());
-            let mut left = wanted;
+            assert_eq!(found.len(), expected.len(), "{}", context());
+            let mut unmatched = expected;
             for edge in &found {
-                let at = left.iter().position(|one| close(one, edge));
-                left.swap_remove(at.unwrap_or_else(|| panic!("{edge:?} {}", said())));
+                let at = unmatched.iter().position(|one| close(one, edge));
+                unmatched.swap_remove(at.unwrap_or_else(|| panic!("{edge:?} {}", context())));
             }
         }
         return;
@@ -306,10 +310,10 @@ fn check_elements(data: &Data, shape: &Shape, mode: Mode, batch: &Batch, alone: 
             None => certain.push(element.clone()),
         }
     }
-    assert_eq!(certain, sorted(sure), "{}", said());
-    let mut vertices: BTreeSet<usize> = alone.iter().copied().collect();
+    assert_eq!(certain, sorted(sure), "{}", context());
+    let mut vertices: BTreeSet<usize> = selected.iter().copied().collect();
     vertices.extend(found.iter().flatten());
-    assert_eq!(sorted(numbers(batch)), vertices.into_iter().collect::<Vec<_>>(), "{}", said());
+    assert_eq!(sorted(numbers(batch)), vertices.into_iter().collect::<Vec<_>>(), "{}", context());
 }
 
 fn place(batch: &Batch, row: usize) -> Vec<f64> {
@@ -330,8 +334,8 @@ proptest! {
         for kind in KINDS {
             let data = random(kind, axes, &mut numbers);
             let shape = shape(axes, &mut numbers);
-            let made = data.made();
-            Mode::ALL.iter().for_each(|&mode| check(&data, &made, &shape, mode));
+            let fixture = data.fixture();
+            Mode::ALL.iter().for_each(|&mode| check(&data, &fixture, &shape, mode));
         }
     }
 
@@ -342,20 +346,20 @@ proptest! {
         let mut numbers_of = Random::new(seed);
         for kind in [Kind::PointCloud, Kind::Mesh] {
             let data = random(kind, 2, &mut numbers_of);
-            let made = data.made();
+            let fixture = data.fixture();
             let (mut vertices, mut found) = (Vec::new(), 0.0);
             for tile in 0..16 {
                 let low = [f64::from(tile % 4) * 9.0 - 10.0, f64::from(tile / 4) * 9.0 - 10.0];
                 let high = low.map(|x| x + 9.0);
                 let tile = Shape::Box { low: low.to_vec(), high: high.to_vec(), closed: false };
                 let query = Query::all().in_region(tile.region());
-                let points = made.run(&query.clone().mode(Mode::Crop)).unwrap();
+                let points = fixture.run(&query.clone().mode(Mode::Crop)).unwrap();
                 vertices.extend(numbers(&points.batch));
-                let cut = made.run(&query.mode(Mode::Clip)).unwrap();
-                found += area(&cut.batch);
+                let clip = fixture.run(&query.mode(Mode::Clip)).unwrap();
+                found += area(&clip.batch);
             }
             prop_assert_eq!(sorted(vertices), (0..data.points.len()).collect::<Vec<_>>());
-            let whole = area(&made.run(&Query::all()).unwrap().batch);
+            let whole = area(&fixture.run(&Query::all()).unwrap().batch);
             prop_assert!((found - whole).abs() < 1e-3 * (1.0 + whole), "{} of {}", found, whole);
         }
     }

@@ -47,7 +47,7 @@ impl Shape {
     }
 
     /// The part of a segment in the closed region.
-    pub(crate) fn cut(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+    pub(crate) fn clip(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         let (mut from, mut to) = (0.0_f64, 1.0_f64);
         match self {
             Self::Box { low, high, .. } => {

@@ -5,7 +5,7 @@ use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_model::{Bounds, Kind, ObjectId};
 use zvf_query::{Mode, Order, Query};
 
-use crate::made::{Data, Files, Made, store};
+use crate::made::{Data, Files, Fixture, store};
 use crate::modes::{elements, numbers};
 
 /// The files with the payload of a cell replaced.
@@ -33,7 +33,7 @@ fn fragments(ranges: &[(u64, u64)]) -> Vec<u8> {
 }
 
 /// Six vertices in one chunk, and three in the next.
-fn nine(kind: Kind) -> Data {
+fn nine_points(kind: Kind) -> Data {
     let points = (0..9).map(|i| vec![i as f32, 0.0]).collect();
     Data::new(kind, 6.0, points)
 }
@@ -42,13 +42,13 @@ fn nine(kind: Kind) -> Data {
 fn a_row_that_several_fragments_name_comes_once() {
     let bounds = Bounds::new(&[-1.0, -1.0], &[20.0, 1.0]).unwrap();
     for kind in [Kind::Graph, Kind::Mesh] {
-        let mut data = nine(kind);
+        let mut data = nine_points(kind);
         if kind.has_links() {
             data.elements = vec![vec![0, 1], vec![2, 3], vec![5, 6]];
         }
         let shared = fragments(&[(2, 3), (0, 4), (3, 3)]);
-        let made =
-            Made::from_files(&with_cell(&store(&[data]), "0/vertex_fragments/c/0/0", &shared));
+        let fixture =
+            Fixture::from_files(&with_cell(&store(&[data]), "0/vertex_fragments/c/0/0", &shared));
         let by_fragment = [2, 3, 4, 0, 1, 5, 6, 7, 8];
         for query in [
             Query::all(),
@@ -57,12 +57,12 @@ fn a_row_that_several_fragments_name_comes_once() {
             Query::all().with_places(),
             Query::all().filter("x >= 0".parse().unwrap()),
         ] {
-            let batch = made.run(&query).unwrap().batch;
+            let batch = fixture.run(&query).unwrap().batch;
             assert_eq!(numbers(&batch), by_fragment, "{kind} {query:?}");
             if kind.has_links() {
                 assert_eq!(elements(&batch).len(), 3, "{kind} {query:?}");
             }
-            let counts = made.wait(made.reader.count(&query)).unwrap();
+            let counts = fixture.wait(fixture.reader.count(&query)).unwrap();
             assert_eq!(counts.vertices, 9, "{kind} {query:?}");
         }
     }
@@ -70,18 +70,20 @@ fn a_row_that_several_fragments_name_comes_once() {
 
 #[test]
 fn a_shared_row_belongs_to_each_object_that_is_asked_for() {
-    let data = nine(Kind::PointCloud).objects(vec![vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8]]);
+    let data =
+        nine_points(Kind::PointCloud).objects(vec![vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8]]);
     let shared = fragments(&[(0, 4), (2, 4)]);
-    let made = Made::from_files(&with_cell(&store(&[data]), "0/vertex_fragments/c/0/0", &shared));
+    let fixture =
+        Fixture::from_files(&with_cell(&store(&[data]), "0/vertex_fragments/c/0/0", &shared));
     for (ids, storage, by_object) in [
         (vec![0], vec![0, 1, 2, 3], vec![0, 1, 2, 3]),
         (vec![1], vec![2, 3, 4, 5], vec![2, 3, 4, 5]),
         (vec![1, 0], vec![0, 1, 2, 3, 2, 3, 4, 5], vec![2, 3, 4, 5, 0, 1, 2, 3]),
     ] {
         let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
-        let stored = made.run(&query.clone().order(Order::Storage)).unwrap().batch;
+        let stored = fixture.run(&query.clone().order(Order::Storage)).unwrap().batch;
         assert_eq!(numbers(&stored), storage, "{ids:?}");
-        assert_eq!(numbers(&made.run(&query).unwrap().batch), by_object, "{ids:?}");
+        assert_eq!(numbers(&fixture.run(&query).unwrap().batch), by_object, "{ids:?}");
     }
 }
 
@@ -89,7 +91,7 @@ fn a_shared_row_belongs_to_each_object_that_is_asked_for() {
 fn links_to_rows_that_are_not_there_are_refused_in_every_way_of_asking() {
     let near = Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap();
     for kind in [Kind::Graph, Kind::Skeleton, Kind::Mesh] {
-        let mut data = nine(kind).objects(vec![(0..6).collect(), (6..9).collect()]);
+        let mut data = nine_points(kind).objects(vec![(0..6).collect(), (6..9).collect()]);
         data.elements = match kind {
             Kind::Skeleton => vec![vec![5, 2]],
             _ => vec![vec![0, 1]],
@@ -97,7 +99,7 @@ fn links_to_rows_that_are_not_there_are_refused_in_every_way_of_asking() {
         let whole = store(&[data]);
         for row in [6_i64, 77, 1 << 33, i64::MAX] {
             let links: Vec<u8> = [1, row].iter().flat_map(|n| n.to_le_bytes()).collect();
-            let made = Made::from_files(&with_cell(&whole, "0/links/0/0.0/c/0/0", &links));
+            let fixture = Fixture::from_files(&with_cell(&whole, "0/links/0/0.0/c/0/0", &links));
             for query in [
                 Query::all(),
                 Query::within(near),
@@ -108,9 +110,12 @@ fn links_to_rows_that_are_not_there_are_refused_in_every_way_of_asking() {
                 Query::all().with_owners(),
                 Query::all().filter("v < 4".parse().unwrap()),
             ] {
-                let error = made.run(&query).unwrap_err();
+                let error = fixture.run(&query).unwrap_err();
                 assert_eq!(error.class(), Class::OutOfBounds, "{kind} {row} {query:?} {error}");
-                assert!(made.wait(made.reader.count(&query)).is_err(), "{kind} {row} {query:?}");
+                assert!(
+                    fixture.wait(fixture.reader.count(&query)).is_err(),
+                    "{kind} {row} {query:?}"
+                );
             }
         }
     }
@@ -118,13 +123,13 @@ fn links_to_rows_that_are_not_there_are_refused_in_every_way_of_asking() {
 
 #[test]
 fn the_convention_says_whether_rows_follow_each_other() {
-    let mut data = nine(Kind::Graph).objects(vec![(0..6).collect(), (6..9).collect()]);
+    let mut data = nine_points(Kind::Graph).objects(vec![(0..6).collect(), (6..9).collect()]);
     data.elements = vec![vec![0, 3], vec![5, 6]];
     let files = store(&[data]);
     let words = ["explicit", "implicit_sequential", "implicit_sequential_with_branches"];
     for (word, edges) in words.into_iter().zip([2, 2, 8]) {
         let to = format!("\"links_convention\":\"{word}\"");
-        let made = Made::from_files(&with_document(
+        let fixture = Fixture::from_files(&with_document(
             &files,
             "zarr.json",
             "\"links_convention\":\"explicit\"",
@@ -132,7 +137,11 @@ fn the_convention_says_whether_rows_follow_each_other() {
         ));
         let bounds = Bounds::new(&[-1.0, -1.0], &[20.0, 1.0]).unwrap();
         for query in [Query::all(), Query::within(bounds)] {
-            assert_eq!(elements(&made.run(&query).unwrap().batch).len(), edges, "{word} {query:?}");
+            assert_eq!(
+                elements(&fixture.run(&query).unwrap().batch).len(),
+                edges,
+                "{word} {query:?}"
+            );
         }
     }
 }
@@ -140,25 +149,25 @@ fn the_convention_says_whether_rows_follow_each_other() {
 #[test]
 fn fragments_without_vertices_are_refused_where_they_are_asked_for() {
     for kind in [Kind::PointCloud, Kind::Graph] {
-        let mut files = store(&[nine(kind)]);
+        let mut files = store(&[nine_points(kind)]);
         files.retain(|(path, _)| path != "0/vertices/c/1/0");
         let gone = with_document(&files, "0/vertices/zarr.json", "[\"0.0\",\"1.0\"]", "[\"0.0\"]");
-        let made = Made::from_files(&gone);
+        let fixture = Fixture::from_files(&gone);
         let far = Bounds::new(&[7.0, -1.0], &[20.0, 1.0]).unwrap();
         for query in
             [Query::all(), Query::within(far), Query::all().filter("x > 1".parse().unwrap())]
         {
-            let error = made.run(&query).unwrap_err();
+            let error = fixture.run(&query).unwrap_err();
             assert_eq!(error.class(), Class::OutOfBounds, "{kind} {query:?}");
             assert!(error.to_string().contains("1.0"), "{error}");
-            let answer = made.run(&query.allow_missing()).unwrap();
+            let answer = fixture.run(&query.allow_missing()).unwrap();
             assert!(!answer.complete && answer.missing.len() == 1, "{kind}");
         }
         let near = Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap();
-        assert_eq!(numbers(&made.run(&Query::within(near)).unwrap().batch), [0, 1, 2, 3]);
+        assert_eq!(numbers(&fixture.run(&Query::within(near)).unwrap().batch), [0, 1, 2, 3]);
         // An index without fragments says nothing.
         let empty = with_cell(&gone, "0/vertex_fragments/c/1/0", &fragments(&[]));
-        assert_eq!(Made::from_files(&empty).run(&Query::all()).unwrap().batch.len(), 6);
+        assert_eq!(Fixture::from_files(&empty).run(&Query::all()).unwrap().batch.len(), 6);
     }
 }
 
@@ -166,15 +175,15 @@ fn fragments_without_vertices_are_refused_where_they_are_asked_for() {
 fn empty_answers_have_the_columns_of_others() {
     let nowhere = Bounds::new(&[500.0, 500.0], &[501.0, 501.0]).unwrap();
     for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton, Kind::Mesh] {
-        let mut data = nine(kind).objects(vec![(0..6).collect(), (6..9).collect()]);
+        let mut data = nine_points(kind).objects(vec![(0..6).collect(), (6..9).collect()]);
         data.elements = match kind {
             Kind::Mesh => vec![vec![0, 1, 2]],
             Kind::Skeleton => vec![vec![5, 2], vec![6, 5]],
             Kind::Graph => vec![vec![0, 1], vec![5, 6]],
             _ => Vec::new(),
         };
-        let made = data.made();
-        let ask = |query: Query| made.run(&query.with_owners().with_places()).unwrap().batch;
+        let fixture = data.fixture();
+        let ask = |query: Query| fixture.run(&query.with_owners().with_places()).unwrap().batch;
         let some = ask(Query::all());
         for query in [
             Query::within(nowhere),
@@ -208,7 +217,7 @@ fn empty_answers_have_the_columns_of_others() {
 
 #[test]
 fn rows_that_do_not_exist_have_no_relatives() {
-    let made = nine(Kind::PointCloud).made();
+    let fixture = nine_points(Kind::PointCloud).fixture();
     let row = |chunk: i64, row| zvf_model::VertexRow {
         chunk: zvf_format::key::ChunkKey::new(&[chunk, 0]).unwrap(),
         row,
@@ -223,7 +232,7 @@ fn rows_that_do_not_exist_have_no_relatives() {
             Some("InvalidArgument: there is no row 18446744073709551615 in chunk 1.0"),
         ),
     ] {
-        let found = made.wait(made.reader.related(level(0), level(1), &rows));
+        let found = fixture.wait(fixture.reader.related(level(0), level(1), &rows));
         assert_eq!(found.err().map(|error| error.to_string()).as_deref(), message);
     }
 }

@@ -34,13 +34,13 @@ async fn rounds(id: &str) -> ([u128; 2], Vec<String>) {
     let query = Query::within(Bounds::new(&[-1e3; 3], &[1e3; 3]).unwrap());
     let query = query.columns(Columns::None).uncached();
     let first = reader.run(&query).await.unwrap();
-    let once = begun.elapsed();
+    let first_time = begun.elapsed();
     let second = reader.run(&query).await.unwrap();
     assert!(!first.batch.is_empty(), "{id}");
     assert_eq!(first.batch.positions(), second.batch.positions(), "{id}");
-    let times = [once, begun.elapsed() - once];
-    let asked = faults.asked().into_iter().map(|one| one.path).collect();
-    (times.map(|time| time.as_millis() / ROUND.as_millis()), asked)
+    let times = [first_time, begun.elapsed() - first_time];
+    let requests = faults.requests().into_iter().map(|request| request.path).collect();
+    (times.map(|time| time.as_millis() / ROUND.as_millis()), requests)
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,7 +49,7 @@ async fn a_box_takes_few_rounds() {
         ("pc3_basic", [3, 1]),   // documents; fragments; vertices
         ("pc3_sharded", [4, 1]), // documents; indexes of shards; fragments; vertices
     ] {
-        let (found, asked) = rounds(id).await;
-        assert_eq!(found, expected, "{id}: {asked:#?}");
+        let (found, requests) = rounds(id).await;
+        assert_eq!(found, expected, "{id}: {requests:#?}");
     }
 }

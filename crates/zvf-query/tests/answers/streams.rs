@@ -5,19 +5,19 @@ use zvf_model::{Batch, Bounds, Kind};
 use zvf_query::{Columns, Mode, Order, Query};
 use zvf_store::OpenOptions;
 
-use crate::made::{Data, Files, Made, store};
+use crate::made::{Data, Files, Fixture, store};
 use crate::modes::{Random, elements, numbers, parts, random};
 
-/// A handle on whose budget a wave is a chunk or an object or two.
-fn tight(files: &Files) -> Made {
+/// Opens the store with a budget in which a wave is one or two chunks or objects.
+fn low_memory_fixture(files: &Files) -> Fixture {
     let options =
         OpenOptions { budget_bytes: 24 << 10, cache_bytes: 8 << 10, ..OpenOptions::default() };
-    Made::with_options(files, options)
+    Fixture::with_options(files, options)
 }
 
-fn streamed(made: &Made, query: &Query) -> Vec<Batch> {
-    made.wait(async {
-        let batches = made.reader.stream(query.clone());
+fn collect_batches(fixture: &Fixture, query: &Query) -> Vec<Batch> {
+    fixture.wait(async {
+        let batches = fixture.reader.stream(query.clone());
         batches.map(|batch| batch.unwrap_or_else(|e| panic!("{e} {query:?}"))).collect().await
     })
 }
@@ -28,7 +28,7 @@ fn sorted<T: Ord>(mut all: Vec<T>) -> Vec<T> {
 }
 
 /// Vertices 0 to 2047, 8 to a chunk: enough for many waves.
-fn long(kind: Kind) -> Data {
+fn long_line(kind: Kind) -> Data {
     let n = 2048;
     let mut data = Data::new(kind, 8.0, (0..n).map(|i| vec![i as f32, 0.0]).collect());
     match kind {
@@ -43,8 +43,8 @@ fn long(kind: Kind) -> Data {
 }
 
 /// The same vertices with edges or faces: neighbours in both directions, and some that lie far apart.
-fn joined(kind: Kind) -> Data {
-    let mut data = long(Kind::PointCloud);
+fn linked_points(kind: Kind) -> Data {
+    let mut data = long_line(Kind::PointCloud);
     data.kind = kind;
     data = data.one_object();
     data.elements = match kind {
@@ -58,7 +58,7 @@ fn joined(kind: Kind) -> Data {
 fn streams_are_what_is_collected() {
     let bounds = Bounds::new(&[100.5, -1.0], &[1800.0, 1.0]).unwrap();
     for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton] {
-        let made = tight(&store(&[long(kind)]));
+        let fixture = low_memory_fixture(&store(&[long_line(kind)]));
         let mut queries =
             vec![Query::all(), Query::all().filter("v > 50 and label != \"a\"".parse().unwrap())];
         queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
@@ -69,19 +69,22 @@ fn streams_are_what_is_collected() {
             queries.push(Query::all().limit(130));
         }
         for query in queries {
-            let said = format!("{kind} {query:?}");
-            let whole = made.run(&query).unwrap().batch;
-            let batches = streamed(&made, &query);
-            assert!(batches.len() > 1 && batches.iter().all(|batch| !batch.is_empty()), "{said}");
+            let context = format!("{kind} {query:?}");
+            let full = fixture.run(&query).unwrap().batch;
+            let batches = collect_batches(&fixture, &query);
+            assert!(
+                batches.len() > 1 && batches.iter().all(|batch| !batch.is_empty()),
+                "{context}"
+            );
             if kind.has_links() {
                 // A vertex comes again where its edges are in several batches; an edge never does.
                 let edges: Vec<_> = batches.iter().flat_map(positions).collect();
-                assert_eq!(sorted(edges), sorted(positions(&whole)), "{said}");
+                assert_eq!(sorted(edges), sorted(positions(&full)), "{context}");
             } else {
                 let rows: Vec<&[u8]> = batches.iter().flat_map(|b| b.positions().rows()).collect();
-                assert_eq!(rows, whole.positions().rows().collect::<Vec<_>>(), "{said}");
+                assert_eq!(rows, full.positions().rows().collect::<Vec<_>>(), "{context}");
                 let runs: Vec<_> = batches.iter().flat_map(parts).collect();
-                assert_eq!(runs, parts(&whole), "{said}");
+                assert_eq!(runs, parts(&full), "{context}");
             }
         }
     }
@@ -91,8 +94,8 @@ fn streams_are_what_is_collected() {
 fn collecting_in_parts_changes_nothing() {
     let bounds = Bounds::new(&[100.5, -1.0], &[1800.0, 1.0]).unwrap();
     for kind in [Kind::Graph, Kind::Skeleton, Kind::Mesh] {
-        let files = store(&[joined(kind)]);
-        let (parts, whole) = (tight(&files), Made::from_files(&files));
+        let files = store(&[linked_points(kind)]);
+        let (parts, full) = (low_memory_fixture(&files), Fixture::from_files(&files));
         let mut queries = vec![
             Query::all(),
             Query::all().with_owners().with_places(),
@@ -101,28 +104,28 @@ fn collecting_in_parts_changes_nothing() {
         ];
         queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
         for query in queries {
-            let said = format!("{kind} {query:?}");
-            let answers = [&parts, &whole].map(|made| made.run(&query).unwrap());
+            let context = format!("{kind} {query:?}");
+            let answers = [&parts, &full].map(|fixture| fixture.run(&query).unwrap());
             let counted =
-                [&parts, &whole].map(|made| made.wait(made.reader.count(&query)).unwrap());
-            let [parts, whole] = &answers;
+                [&parts, &full].map(|fixture| fixture.wait(fixture.reader.count(&query)).unwrap());
+            let [parts, full] = &answers;
             for counts in counted {
-                let elements = elements(&whole.batch).len() as u64;
-                assert_eq!(counts.vertices, whole.batch.len() as u64, "{said}");
-                assert_eq!(counts.elements, Some(elements), "{said}");
-                assert_eq!(counts.truncated, whole.truncated, "{said}");
+                let elements = elements(&full.batch).len() as u64;
+                assert_eq!(counts.vertices, full.batch.len() as u64, "{context}");
+                assert_eq!(counts.elements, Some(elements), "{context}");
+                assert_eq!(counts.truncated, full.truncated, "{context}");
             }
-            if query.region().is_some() && said.contains("Clip") {
+            if query.region().is_some() && context.contains("Clip") {
                 // The vertices of cuts are numbered wave by wave.
-                assert_eq!(parts.batch.len(), whole.batch.len(), "{said}");
-                assert_eq!(elements(&parts.batch).len(), elements(&whole.batch).len(), "{said}");
+                assert_eq!(parts.batch.len(), full.batch.len(), "{context}");
+                assert_eq!(elements(&parts.batch).len(), elements(&full.batch).len(), "{context}");
                 continue;
             }
-            assert_eq!(parts.batch.positions(), whole.batch.positions(), "{said}");
-            assert_eq!(parts.batch.fields(), whole.batch.fields(), "{said}");
-            assert_eq!(parts.batch.vertex_objects(), whole.batch.vertex_objects(), "{said}");
-            assert_eq!(parts.batch.elements(), whole.batch.elements(), "{said}");
-            assert_eq!(parts.truncated, whole.truncated, "{said}");
+            assert_eq!(parts.batch.positions(), full.batch.positions(), "{context}");
+            assert_eq!(parts.batch.fields(), full.batch.fields(), "{context}");
+            assert_eq!(parts.batch.vertex_objects(), full.batch.vertex_objects(), "{context}");
+            assert_eq!(parts.batch.elements(), full.batch.elements(), "{context}");
+            assert_eq!(parts.truncated, full.truncated, "{context}");
         }
     }
 }
@@ -140,20 +143,20 @@ fn elements_of_any_shape_come_once() {
         let mut numbers_of = Random::new(seed + 5);
         for kind in [Kind::Graph, Kind::Skeleton, Kind::Mesh] {
             let data = random(kind, 2, &mut numbers_of);
-            let made = tight(&store(std::slice::from_ref(&data)));
+            let fixture = low_memory_fixture(&store(std::slice::from_ref(&data)));
             for mode in [None, Some(Mode::Inside), Some(Mode::Touch), Some(Mode::Cells)] {
                 let bounds = Bounds::new(&[-4.0; 2], &[15.0; 2]).unwrap();
                 let query = match mode {
                     None => Query::all(),
                     Some(mode) => Query::within(bounds).mode(mode),
                 };
-                let whole = made.run(&query).unwrap().batch;
-                let batches = streamed(&made, &query);
+                let full = fixture.run(&query).unwrap().batch;
+                let batches = collect_batches(&fixture, &query);
                 let found = sorted(batches.iter().flat_map(elements).collect());
-                assert_eq!(found, sorted(elements(&whole)), "{mode:?} {data:?}");
+                assert_eq!(found, sorted(elements(&full)), "{mode:?} {data:?}");
                 let mut seen = sorted(batches.iter().flat_map(numbers).collect::<Vec<_>>());
                 seen.dedup();
-                assert_eq!(seen, sorted(numbers(&whole)), "{mode:?} {data:?}");
+                assert_eq!(seen, sorted(numbers(&full)), "{mode:?} {data:?}");
             }
         }
     }
@@ -161,47 +164,47 @@ fn elements_of_any_shape_come_once() {
 
 #[test]
 fn dropped_streams_stop_reading() {
-    let made = tight(&store(&[long(Kind::PointCloud)]));
+    let fixture = low_memory_fixture(&store(&[long_line(Kind::PointCloud)]));
     let query = Query::all().columns(Columns::None).uncached();
-    let reads = |made: &Made| made.reader.store().io_stats().requests;
-    assert!(streamed(&made, &query).len() > 8);
-    let before = reads(&made);
-    assert!(streamed(&made, &query).len() > 8);
-    let all = reads(&made) - before;
-    let before = reads(&made);
-    made.wait(async {
-        let mut batches = made.reader.stream(query.clone());
+    let reads = |fixture: &Fixture| fixture.reader.store().io_stats().requests;
+    assert!(collect_batches(&fixture, &query).len() > 8);
+    let before = reads(&fixture);
+    assert!(collect_batches(&fixture, &query).len() > 8);
+    let all = reads(&fixture) - before;
+    let before = reads(&fixture);
+    fixture.wait(async {
+        let mut batches = fixture.reader.stream(query.clone());
         batches.next().await.unwrap().unwrap();
         drop(batches);
         tokio::task::yield_now().await;
     });
-    let some = reads(&made) - before;
+    let some = reads(&fixture) - before;
     assert!(some < all / 2, "{some} of {all}");
     // A limit is such a reader.
-    let before = reads(&made);
-    let few = streamed(&made, &query.clone().limit(5));
-    assert_eq!(few.iter().map(Batch::len).sum::<usize>(), 5);
-    assert!(reads(&made) - before < all / 2);
+    let before = reads(&fixture);
+    let limited = collect_batches(&fixture, &query.clone().limit(5));
+    assert_eq!(limited.iter().map(Batch::len).sum::<usize>(), 5);
+    assert!(reads(&fixture) - before < all / 2);
 }
 
 #[test]
 fn numbered_parts_have_each_vertex_once() {
     let bounds = Bounds::new(&[100.5, -1.0], &[1800.0, 1.0]).unwrap();
     for kind in [Kind::Graph, Kind::Mesh] {
-        let files = store(&[joined(kind)]);
-        let (made, whole) = (tight(&files), Made::from_files(&files));
+        let files = store(&[linked_points(kind)]);
+        let (fixture, full) = (low_memory_fixture(&files), Fixture::from_files(&files));
         let mut queries = vec![
             Query::all().with_owners(),
             Query::all().filter("v > 50 and label != \"a\"".parse().unwrap()),
         ];
         queries.extend(Mode::ALL.iter().map(|&mode| Query::within(bounds).mode(mode)));
         for query in queries {
-            let said = format!("{kind} {query:?}");
-            let expected = whole.run(&query).unwrap().batch;
+            let context = format!("{kind} {query:?}");
+            let expected = full.run(&query).unwrap().batch;
             let (mut rows, mut ends) = (Vec::new(), Vec::new());
-            let parts = made.wait(async {
+            let parts = fixture.wait(async {
                 let mut numbered =
-                    made.reader.numbered(&query).await.unwrap().expect("a large answer");
+                    fixture.reader.numbered(&query).await.unwrap().expect("a large answer");
                 let mut parts = 0;
                 while let Some(part) = numbered.next().await.unwrap() {
                     rows.extend(part.vertices.positions().rows().map(<[u8]>::to_vec));
@@ -210,16 +213,20 @@ fn numbered_parts_have_each_vertex_once() {
                 }
                 parts
             });
-            assert!(parts > 1, "{said}");
+            assert!(parts > 1, "{context}");
             let ends = ends.iter().map(|ends| ends.iter().map(|row| rows[*row].clone()).collect());
-            let named = expected.elements().unwrap().iter().map(|ends| {
+            let expected_ends = expected.elements().unwrap().iter().map(|ends| {
                 ends.iter().map(|row| expected.positions().row(*row).to_vec()).collect::<Vec<_>>()
             });
-            assert_eq!(sorted(ends.collect::<Vec<Vec<_>>>()), sorted(named.collect()), "{said}");
+            assert_eq!(
+                sorted(ends.collect::<Vec<Vec<_>>>()),
+                sorted(expected_ends.collect()),
+                "{context}"
+            );
             let expected = expected.positions().rows().map(<[u8]>::to_vec).collect();
-            assert_eq!(sorted(rows), sorted(expected), "{said}");
+            assert_eq!(sorted(rows), sorted(expected), "{context}");
         }
-        let limited = whole.wait(whole.reader.numbered(&Query::all().limit(5))).unwrap();
+        let limited = full.wait(full.reader.numbered(&Query::all().limit(5))).unwrap();
         assert!(limited.is_none());
     }
 }

@@ -13,36 +13,36 @@ fn a_row_of_two_objects() {
     let mut data =
         Data::new(Kind::PointCloud, 4.0, points).objects(vec![(0..3).collect(), (3..6).collect()]);
     data.shared = vec![(1, 0)];
-    let made = data.made();
-    let physical = made.run(&Query::all().order(Order::Storage).with_owners()).unwrap().batch;
+    let fixture = data.fixture();
+    let physical = fixture.run(&Query::all().order(Order::Storage).with_owners()).unwrap().batch;
     assert_eq!(numbers(&physical), [0, 1, 2, 3, 4, 5]);
     let owners: Vec<_> =
         physical.vertex_objects().unwrap().iter().map(|id| id.unwrap().0).collect();
     assert_eq!(owners, [0, 0, 0, 1, 1, 1]); // of two the one that comes first
-    let logical = made.run(&Query::all().order(Order::Objects)).unwrap().batch;
+    let logical = fixture.run(&Query::all().order(Order::Objects)).unwrap().batch;
     assert_eq!(parts(&logical), [(0, vec![0, 1, 2]), (1, vec![3, 4, 5, 0, 1, 2])]);
     let one = Query::all().of_objects([ObjectId(1)]);
-    assert_eq!(parts(&made.run(&one).unwrap().batch), [(1, vec![3, 4, 5, 0, 1, 2])]);
+    assert_eq!(parts(&fixture.run(&one).unwrap().batch), [(1, vec![3, 4, 5, 0, 1, 2])]);
     // In the order of storage each row comes once, and says which of the objects asked for it is of.
-    let one = made.run(&one.order(Order::Storage).with_owners()).unwrap().batch;
+    let one = fixture.run(&one.order(Order::Storage).with_owners()).unwrap().batch;
     assert_eq!(numbers(&one), [0, 1, 2, 3, 4, 5]);
     assert!(one.vertex_objects().unwrap().iter().all(|id| *id == Some(ObjectId(1))));
     let bounds = Bounds::new(&[1.0, 0.0], &[4.0, 0.0]).unwrap();
     let both = Query::all().of_objects([1, 0].map(ObjectId)).in_region(bounds);
-    let batch = made.run(&both).unwrap().batch;
+    let batch = fixture.run(&both).unwrap().batch;
     assert_eq!(parts(&batch), [(1, vec![3, 4, 1, 2]), (0, vec![1, 2])]);
-    let batch = made.run(&both.order(Order::Storage)).unwrap().batch;
+    let batch = fixture.run(&both.order(Order::Storage)).unwrap().batch;
     assert_eq!(numbers(&batch), [1, 2, 3, 4]);
 }
 
 #[test]
 fn points_of_nobody() {
     let points = (0..4).map(|i| vec![i as f32, 0.0]).collect();
-    let made = Data::new(Kind::PointCloud, 4.0, points).made();
-    let batch = made.run(&Query::all().with_owners()).unwrap().batch;
+    let fixture = Data::new(Kind::PointCloud, 4.0, points).fixture();
+    let batch = fixture.run(&Query::all().with_owners()).unwrap().batch;
     assert_eq!(batch.vertex_objects(), Some(&[None; 4][..]));
     let bounds = Bounds::new(&[1.0, 0.0], &[2.0, 0.0]).unwrap();
-    let batch = made.run(&Query::within(bounds).with_owners()).unwrap().batch;
+    let batch = fixture.run(&Query::within(bounds).with_owners()).unwrap().batch;
     assert_eq!(batch.vertex_objects(), Some(&[None; 2][..]));
 }
 
@@ -51,42 +51,42 @@ fn the_order_in_which_it_was_given() {
     // Points that go back and forth between chunks, each an object.
     let points: Vec<Vec<f32>> = [9.0, 1.0, 5.0, 0.0].map(|x| vec![x, 0.0]).into();
     let each = (0..4).map(|i| vec![i]).collect();
-    let made = Data::new(Kind::PointCloud, 4.0, points.clone()).objects(each).made();
-    let given = made.run(&Query::all().order(Order::Original)).unwrap().batch;
+    let fixture = Data::new(Kind::PointCloud, 4.0, points.clone()).objects(each).fixture();
+    let given = fixture.run(&Query::all().order(Order::Original)).unwrap().batch;
     assert_eq!(numbers(&given), [0, 1, 2, 3]);
-    assert_eq!(numbers(&made.run(&Query::all()).unwrap().batch), [1, 3, 2, 0]);
-    let made = Data::new(Kind::PointCloud, 4.0, points.clone()).made();
-    let error = made.run(&Query::all().order(Order::Original)).unwrap_err();
+    assert_eq!(numbers(&fixture.run(&Query::all()).unwrap().batch), [1, 3, 2, 0]);
+    let fixture = Data::new(Kind::PointCloud, 4.0, points.clone()).fixture();
+    let error = fixture.run(&Query::all().order(Order::Original)).unwrap_err();
     let why = "InvalidArgument: the original order cannot be asked of a point_cloud: the store does not \
                keep it: points come sorted by where they are";
     assert_eq!(error.to_string(), why);
-    let made = Data::new(Kind::PointCloud, 4.0, points.clone()).one_object().made();
-    assert_eq!(made.run(&Query::all().order(Order::Original)).unwrap_err().to_string(), why);
-    let made = Data::new(Kind::Polyline, 4.0, points.clone()).one_object().made();
+    let fixture = Data::new(Kind::PointCloud, 4.0, points.clone()).one_object().fixture();
+    assert_eq!(fixture.run(&Query::all().order(Order::Original)).unwrap_err().to_string(), why);
+    let fixture = Data::new(Kind::Polyline, 4.0, points.clone()).one_object().fixture();
     assert_eq!(
-        numbers(&made.run(&Query::all().order(Order::Original)).unwrap().batch),
+        numbers(&fixture.run(&Query::all().order(Order::Original)).unwrap().batch),
         [0, 1, 2, 3]
     );
-    let made = Data::new(Kind::Graph, 4.0, points).one_object().made();
-    assert!(made.run(&Query::all().order(Order::Original)).unwrap_err().bad_query().is_some());
+    let fixture = Data::new(Kind::Graph, 4.0, points).one_object().fixture();
+    assert!(fixture.run(&Query::all().order(Order::Original)).unwrap_err().bad_query().is_some());
 }
 
 #[test]
 fn chains_in_the_order_of_storage() {
     let points: Vec<Vec<f32>> = [9.0, 1.0, 5.0, 0.0, 10.0].map(|x| vec![x, 0.0]).into();
-    let made =
-        Data::new(Kind::Polyline, 4.0, points).objects(vec![vec![0, 1, 2], vec![3, 4]]).made();
+    let fixture =
+        Data::new(Kind::Polyline, 4.0, points).objects(vec![vec![0, 1, 2], vec![3, 4]]).fixture();
     let stored = Query::all().order(Order::Storage);
-    assert_eq!(numbers(&made.run(&stored).unwrap().batch), [1, 3, 2, 0, 4]);
+    assert_eq!(numbers(&fixture.run(&stored).unwrap().batch), [1, 3, 2, 0, 4]);
     let one = Query::all().of_objects([ObjectId(1)]).order(Order::Storage).with_owners();
-    let batch = made.run(&one).unwrap().batch;
+    let batch = fixture.run(&one).unwrap().batch;
     assert_eq!((numbers(&batch), batch.parts().len()), (vec![3, 4], 0));
     assert_eq!(batch.vertex_objects(), Some(&[Some(ObjectId(1)); 2][..]));
     let bounds = Bounds::new(&[0.0, 0.0], &[6.0, 0.0]).unwrap();
     let crop = Query::within(bounds).mode(Mode::Crop).order(Order::Storage);
-    assert_eq!(numbers(&made.run(&crop.clone()).unwrap().batch), [1, 3, 2]);
-    let both = made.run(&crop.of_objects([0, 7].map(ObjectId))).unwrap();
+    assert_eq!(numbers(&fixture.run(&crop.clone()).unwrap().batch), [1, 3, 2]);
+    let both = fixture.run(&crop.of_objects([0, 7].map(ObjectId))).unwrap();
     assert_eq!((numbers(&both.batch), both.unknown_objects), (vec![1, 2], vec![ObjectId(7)]));
     let whole = Query::within(bounds).order(Order::Storage);
-    assert!(made.run(&whole).unwrap_err().bad_query().is_some());
+    assert!(fixture.run(&whole).unwrap_err().bad_query().is_some());
 }

@@ -11,20 +11,20 @@ fn vertices_inside_are_those_of_brute_force() {
     every_level(|case| {
         for entry in case.reference["bbox"].as_array().into_iter().flatten() {
             let label = format!("{} {}", case.name, entry["name"]);
-            let wanted = &entry["vertices_in_box"];
+            let expected = &entry["vertices_in_box"];
             let Some(bounds) = bounds(entry) else {
-                assert_eq!(wanted["count"], 0, "{label}");
+                assert_eq!(expected["count"], 0, "{label}");
                 continue;
             };
-            let names = wanted["joined_attributes"].as_array().cloned();
+            let names = expected["joined_attributes"].as_array().cloned();
             let columns = names.iter().flatten().map(|name| name.as_str().unwrap().to_owned());
             let query = Query::within(bounds).mode(Mode::Crop).order(Order::Storage);
             let query = query.columns(Columns::Named(columns.collect())).at_level(case.level);
             let answer = inline(case.reader.run(&query)).unwrap_or_else(|e| panic!("{label}: {e}"));
             assert!(answer.complete, "{label}");
             let positions = answer.batch.positions();
-            assert_eq!(answer.batch.len() as u64, wanted["count"].as_u64().unwrap(), "{label}");
-            assert_eq!(sorted_sha(positions.rows()), wanted["sha256_sorted"], "{label}");
+            assert_eq!(answer.batch.len() as u64, expected["count"].as_u64().unwrap(), "{label}");
+            assert_eq!(sorted_sha(positions.rows()), expected["sha256_sorted"], "{label}");
             boxes += 1;
             let Some(names) = names else { continue };
             let fields: Vec<_> = names
@@ -39,7 +39,7 @@ fn vertices_inside_are_those_of_brute_force() {
                 })
                 .collect();
             let sum = sorted_sha(rows.iter().map(Vec::as_slice));
-            assert_eq!(sum, wanted["joined_sha256_sorted"], "{label}");
+            assert_eq!(sum, expected["joined_sha256_sorted"], "{label}");
             joined += 1;
         }
     });

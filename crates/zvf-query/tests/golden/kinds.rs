@@ -15,28 +15,37 @@ fn reader(files: &[(String, Vec<u8>)]) -> Reader {
 
 #[test]
 fn each_kind_answers_as_if_it_were_alone() {
-    let alone = ["sl3_streamlines", "gr3_links", "ms3_quad"].map(|id| reader(&archives::files(id)));
+    let ids = ["sl3_streamlines", "gr3_links", "ms3_quad"];
+    let readers = ids.map(|id| reader(&archives::files(id)));
     let pairs = [
-        (archives::with_beside("sl3_streamlines", "graph", "gr3_links", 0), Kind::Streamline, 0),
-        (archives::with_beside("sl3_streamlines", "graph", "gr3_links", 0), Kind::Graph, 1),
-        (archives::with_beside("gr3_links", "mesh", "ms3_quad", 0), Kind::Graph, 1),
-        (archives::with_beside("gr3_links", "mesh", "ms3_quad", 0), Kind::Mesh, 2),
+        (
+            archives::files_with_extra_kind("sl3_streamlines", "graph", "gr3_links", 0),
+            Kind::Streamline,
+            0,
+        ),
+        (
+            archives::files_with_extra_kind("sl3_streamlines", "graph", "gr3_links", 0),
+            Kind::Graph,
+            1,
+        ),
+        (archives::files_with_extra_kind("gr3_links", "mesh", "ms3_quad", 0), Kind::Graph, 1),
+        (archives::files_with_extra_kind("gr3_links", "mesh", "ms3_quad", 0), Kind::Mesh, 2),
     ];
     let cube = Bounds::new(&[40.0; 3], &[160.0; 3]).unwrap();
     for (files, kind, at) in pairs {
-        let both = reader(&files);
+        let combined = reader(&files);
         for query in [Query::all(), Query::within(cube), Query::all().of_objects([ObjectId(0)])] {
-            let found = inline(both.run(&query.clone().of_kind(kind))).unwrap();
-            let wanted = inline(alone[at].run(&query)).unwrap();
-            assert!(!wanted.batch.is_empty());
-            assert_eq!(found.batch, wanted.batch, "{kind}");
+            let found = inline(combined.run(&query.clone().of_kind(kind))).unwrap();
+            let answer = inline(readers[at].run(&query)).unwrap();
+            assert!(!answer.batch.is_empty());
+            assert_eq!(found.batch, answer.batch, "{kind}");
         }
     }
 }
 
 #[test]
 fn the_kinds_of_a_level_and_of_its_objects() {
-    let files = archives::with_beside("sl3_streamlines", "graph", "gr3_links", 100);
+    let files = archives::files_with_extra_kind("sl3_streamlines", "graph", "gr3_links", 100);
     let reader = reader(&files);
     let level = inline(reader.level(LevelId(0))).unwrap();
     assert_eq!(level.kinds(), [Kind::Streamline]);

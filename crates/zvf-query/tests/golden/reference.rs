@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use zvf_model::{Bounds, LevelId};
 use zvf_query::Reader;
 
-use archives::{ids, inline, json, kept, open};
+use archives::{ids, inline, json, open, unpack_cached};
 
 /// One level of one store, open.
 pub(crate) struct Case {
@@ -25,7 +25,7 @@ pub(crate) struct Case {
 pub(crate) fn every_level(mut visit: impl FnMut(&Case)) {
     for id in ids() {
         let expected = json(&format!("{id}.expected.json"));
-        let path = kept(Path::new(env!("CARGO_TARGET_TMPDIR")), &id);
+        let path = unpack_cached(Path::new(env!("CARGO_TARGET_TMPDIR")), &id);
         let reader = Reader::new(inline(open(&path)));
         for (number, reference) in expected["reference"]["levels"].as_object().unwrap() {
             if id.contains("draco") {

@@ -6,7 +6,7 @@
 mod made;
 
 use futures_util::StreamExt as _;
-use made::{Data, Files, Made, store};
+use made::{Data, Files, Fixture, store};
 use object_store::path::Path;
 use peak_alloc::PeakAlloc;
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ fn edit(files: &mut Files, path: &str, change: impl Fn(&mut Value)) {
     *bytes = serde_json::to_vec(&document).unwrap();
 }
 
-fn put(files: &mut Files, path: &str, payloads: &[Vec<u8>]) {
+fn replace_blobs(files: &mut Files, path: &str, payloads: &[Vec<u8>]) {
     let Some((_, bytes)) = files.iter_mut().find(|(name, _)| name == path) else { return };
     *bytes = (payloads.len() as u32).to_le_bytes().to_vec();
     for payload in payloads {
@@ -108,11 +108,11 @@ fn int64s(all: &[i64]) -> Vec<u8> {
     all.iter().flat_map(|n| n.to_le_bytes()).collect()
 }
 
-type Lie = (&'static str, Box<dyn Fn(&mut Files)>);
+type Corruption = (&'static str, Box<dyn Fn(&mut Files)>);
 
-fn lies() -> Vec<Lie> {
-    let mut all: Vec<Lie> = Vec::new();
-    let mut add = |name, lie: Box<dyn Fn(&mut Files)>| all.push((name, lie));
+fn corruptions() -> Vec<Corruption> {
+    let mut all: Vec<Corruption> = Vec::new();
+    let mut add = |name, corrupt: Box<dyn Fn(&mut Files)>| all.push((name, corrupt));
     for (name, ranges) in [
         ("a range of 2^62 rows", vec![(0, 1 << 62)]),
         ("a range of 2^63 - 2 rows", vec![(1, (1 << 63) - 2)]),
@@ -130,7 +130,7 @@ fn lies() -> Vec<Lie> {
             Box::new(move |files| {
                 for chunk in 0..6 {
                     let path = format!("0/vertex_fragments/c/{chunk}/0");
-                    put(files, &path, std::slice::from_ref(&blob));
+                    replace_blobs(files, &path, std::slice::from_ref(&blob));
                 }
             }),
         );
@@ -140,7 +140,7 @@ fn lies() -> Vec<Lie> {
         Box::new(|files| {
             let mut builder = FragmentIndexBuilder::new();
             builder.rows(&[0, 1 << 40]).unwrap();
-            put(files, "0/vertex_fragments/c/1/0", &[builder.encode()]);
+            replace_blobs(files, "0/vertex_fragments/c/1/0", &[builder.encode()]);
         }),
     );
     add(
@@ -148,11 +148,11 @@ fn lies() -> Vec<Lie> {
         Box::new(|files| {
             let mut builder = FragmentIndexBuilder::new();
             builder.rows(&[0, 2, 1, 3].repeat(500)).unwrap();
-            put(files, "0/vertex_fragments/c/0/0", &[builder.encode()]);
+            replace_blobs(files, "0/vertex_fragments/c/0/0", &[builder.encode()]);
             let mut manifest = ManifestBuilder::new(2).unwrap();
             (0..40_000).for_each(|_| manifest.single(&[0, 0], 0).unwrap());
             let manifest = manifest.encode();
-            put(files, "0/object_index/manifests/c/0", &[manifest.clone(), manifest]);
+            replace_blobs(files, "0/object_index/manifests/c/0", &[manifest.clone(), manifest]);
         }),
     );
     for row in [24_i64, 1 << 31, 1 << 32, 1 << 62, -1] {
@@ -166,7 +166,7 @@ fn lies() -> Vec<Lie> {
                 };
                 let rows = vec![row; width];
                 for path in ["0/links/0/0.0/c/0/0", "0/links/0/0.0.0/c/0/0"] {
-                    put(files, path, &[int64s(&rows)]);
+                    replace_blobs(files, path, &[int64s(&rows)]);
                 }
             }),
         );
@@ -215,7 +215,7 @@ fn lies() -> Vec<Lie> {
                         "vertex_attributes/label",
                         "fragment_attributes/code",
                     ] {
-                        put(files, &format!("0/{array}/c/{chunk}/0"), &[vec![1; bytes]]);
+                        replace_blobs(files, &format!("0/{array}/c/{chunk}/0"), &[vec![1; bytes]]);
                     }
                 }
             }),
@@ -224,7 +224,7 @@ fn lies() -> Vec<Lie> {
             "positions of other rows",
             Box::new(move |files| {
                 (0..6).for_each(|chunk| {
-                    put(files, &format!("0/vertices/c/{chunk}/0"), &[vec![1; bytes]])
+                    replace_blobs(files, &format!("0/vertices/c/{chunk}/0"), &[vec![1; bytes]])
                 });
             }),
         );
@@ -245,7 +245,11 @@ fn lies() -> Vec<Lie> {
     add(
         "a group of all ids",
         Box::new(|files| {
-            put(files, "0/groups/c/0", &[int64s(&[0, i64::MAX]), int64s(&[i64::MIN, i64::MAX, 1])])
+            replace_blobs(
+                files,
+                "0/groups/c/0",
+                &[int64s(&[0, i64::MAX]), int64s(&[i64::MIN, i64::MAX, 1])],
+            )
         }),
     );
     all
@@ -258,12 +262,12 @@ fn every_question_to_a_store_that_lies_is_answered_or_refused() {
     let mut greedy = Vec::new();
     for kind in kinds {
         let files = full_store(kind);
-        let made = Made::from_files(&files);
-        assert!(made.wait(ask(&made.reader)) > 50, "{kind}: without a lie");
-        drop(made);
-        for (name, lie) in lies() {
+        let fixture = Fixture::from_files(&files);
+        assert!(fixture.wait(ask(&fixture.reader)) > 50, "{kind}: without a lie");
+        drop(fixture);
+        for (name, corrupt) in corruptions() {
             let mut files = files.clone();
-            lie(&mut files);
+            corrupt(&mut files);
             let before = HEAP.current_usage();
             HEAP.reset_peak_usage();
             runtime.block_on(async {

@@ -22,7 +22,7 @@ const ROWS: usize = 64 << 10;
 const BUDGET: u64 = 8 << 20;
 
 /// Chunks with many more vertices than `data` has in them: on a line, each joined to the next.
-fn inflated(data: &Data) -> Files {
+fn enlarge_chunks(data: &Data) -> Files {
     let mut builder = FragmentIndexBuilder::new();
     builder.range(0, ROWS as u64).unwrap();
     let fragments = builder.encode();
@@ -60,7 +60,7 @@ fn streams_stay_within_the_budget() {
         if kind.has_links() {
             data.elements = (0..CHUNKS).map(|i| vec![2 * i, 2 * i + 1]).collect();
         }
-        let dir = Unpacked::from_files(&inflated(&data));
+        let dir = Unpacked::from_files(&enlarge_chunks(&data));
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let options =
             OpenOptions { budget_bytes: BUDGET, cache_bytes: BUDGET / 4, ..OpenOptions::default() };

@@ -174,7 +174,7 @@ impl DenseSink {
             }
             let room = full.map_or(rows.len(), |full| full - self.chunk.len());
             let (now, later) = rows.split_at_checked(room).unwrap_or((rows, &[]));
-            self.room.reach(self.chunk.len() + now.len())?;
+            self.room.acquire_up_to(self.chunk.len() + now.len())?;
             self.chunk.extend_from_slice(now);
             let came = now.len() / self.width;
             self.report.rows += to_u64(came);

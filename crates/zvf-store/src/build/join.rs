@@ -120,7 +120,7 @@ impl Build {
             #[cfg(feature = "local")]
             Site::Common(work) => {
                 let work = Arc::clone(work);
-                Ok(crate::source::hop(Op::Publish, move || work.is_published()).await??)
+                Ok(crate::source::run_blocking(Op::Publish, move || work.is_published()).await??)
             }
             Site::Remote(uploads) => uploads.is_published().await,
         }
@@ -140,7 +140,7 @@ impl Build {
             #[cfg(feature = "local")]
             Site::Common(work) => {
                 let work = Arc::clone(work);
-                Ok(crate::source::hop(Op::Write, move || work.flush()).await??)
+                Ok(crate::source::run_blocking(Op::Write, move || work.flush()).await??)
             }
             Site::Remote(uploads) => uploads.flush().await,
         }
@@ -175,7 +175,7 @@ impl Build {
             }
             local::join(&path, &work, &own)
         };
-        let work = crate::source::hop(Op::Write, join).await??;
+        let work = crate::source::run_blocking(Op::Write, join).await??;
         Ok(Self::at(Site::Common(Arc::new(work)), &options, true))
     }
 }

@@ -97,7 +97,7 @@ impl Build {
         let (own, folder) = (std::sync::Arc::clone(own), folder.to_owned());
         let key = Key::root().below(path)?;
         let link = move || own.hard_link_to(key.as_str(), &folder);
-        Ok(crate::source::hop(Op::Write, link).await??)
+        Ok(crate::source::run_blocking(Op::Write, link).await??)
     }
 
     /// Takes over what an earlier build hard-linked into `folder`, at `path`, where nothing may have been written.
@@ -120,7 +120,7 @@ impl Build {
             let documents = documents.iter().map(|document| key.below(document.as_str()));
             documents_in(own.path(), documents.collect::<Result<_, _>>()?)
         };
-        for (document, array) in crate::source::hop(Op::Write, adopt).await?? {
+        for (document, array) in crate::source::run_blocking(Op::Write, adopt).await?? {
             self.taken_over(&document, array.as_ref())?;
         }
         Ok(())
@@ -156,7 +156,7 @@ impl Build {
         let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
         let (folder, key) = (std::sync::Arc::clone(folder), Key::root().below(path)?);
         let below = key.clone();
-        crate::source::hop(Op::Write, move || folder.remove(below.as_str())).await??;
+        crate::source::run_blocking(Op::Write, move || folder.remove(below.as_str())).await??;
         super::locked(&self.0.nodes).retain(|node, _| *node != key && !super::is_below(node, &key));
         Ok(())
     }
@@ -198,7 +198,7 @@ impl Build {
             let documents = super::local::keys(folder.carry_over(&leave)?)?;
             documents_in(folder.path(), documents)
         };
-        crate::source::hop(Op::Write, keep).await?
+        crate::source::run_blocking(Op::Write, keep).await?
     }
 
     #[cfg(feature = "local")]
@@ -208,7 +208,8 @@ impl Build {
         let key = crate::docs::document(&Key::root())?;
         let path = folder.path().to_string_lossy().into_owned();
         let root = root.into();
-        crate::source::hop(Op::Write, move || folder.put_again(key.as_str(), &root)).await??;
+        let put = move || folder.put_again(key.as_str(), &root);
+        crate::source::run_blocking(Op::Write, put).await??;
         Ok(path)
     }
 

@@ -214,7 +214,7 @@ impl Build {
     ) -> Result<Self, StoreError> {
         let own = options.clone();
         let begin = move || local::begin(&path, &own);
-        let folder = crate::source::hop(Op::Write, begin).await??;
+        let folder = crate::source::run_blocking(Op::Write, begin).await??;
         let by_file = folder.lock().is_by_file();
         let build = Self::at(Site::Local(Arc::new(folder)), &options, true);
         if by_file {
@@ -395,7 +395,7 @@ impl Build {
     /// Bytes that are held now: cells whose shard is not whole, and objects in flight.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
-        self.0.room.held()
+        self.0.room.held_bytes()
     }
 
     /// The root document with a declaration of every attribute that was written or taken over so far:
@@ -458,7 +458,7 @@ impl Build {
                     check::check_store(folder.path(), &root, &|key| known.contains(key))?;
                     Ok::<(), StoreError>(folder.publish()?)
                 };
-                crate::source::hop(Op::Publish, publish).await?
+                crate::source::run_blocking(Op::Publish, publish).await?
             }
             #[cfg(feature = "local")]
             Site::Common(work) => {
@@ -470,7 +470,7 @@ impl Build {
                     }
                     Ok::<(), StoreError>(work.publish(root)?)
                 };
-                crate::source::hop(Op::Publish, publish).await?
+                crate::source::run_blocking(Op::Publish, publish).await?
             }
             Site::Remote(uploads) => {
                 let nodes = self.documented_nodes();
@@ -493,7 +493,7 @@ impl Build {
             #[cfg(feature = "local")]
             Site::Local(folder) => {
                 let folder = Arc::clone(folder);
-                crate::source::hop(Op::Write, move || folder.abandon()).await
+                crate::source::run_blocking(Op::Write, move || folder.abandon()).await
             }
             #[cfg(feature = "local")]
             Site::Common(_) => Ok(()), // others may go on
@@ -573,7 +573,7 @@ impl Build {
                     });
                     fault.map_or(Ok(lost), Err)
                 };
-                crate::source::hop(Op::Read, look).await?
+                crate::source::run_blocking(Op::Read, look).await?
             }
             Site::Remote(uploads) => uploads.find_missing(array, objects).await,
         }

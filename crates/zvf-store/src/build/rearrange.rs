@@ -180,7 +180,7 @@ impl Rearrangement {
         for keys in self.runs(&sink, doc, &cells).await? {
             for keys in keys.chunks(READ_BATCH_CELLS) {
                 if self.codecs.is_none() {
-                    for (key, stored) in keys.iter().zip(cells.stored(keys).await?) {
+                    for (key, stored) in keys.iter().zip(cells.read_stored(keys).await?) {
                         match stored {
                             Some(stored) => sink.put_stored(key, stored)?,
                             None if recorded => {

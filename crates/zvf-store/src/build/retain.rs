@@ -88,7 +88,7 @@ impl Build {
             }
             Ok(true)
         };
-        crate::source::hop(Op::Write, retain).await?
+        crate::source::run_blocking(Op::Write, retain).await?
     }
 }
 

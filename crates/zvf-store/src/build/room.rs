@@ -91,8 +91,8 @@ impl MemoryLimiter {
         }
     }
 
-    /// Bytes held now.
-    pub(crate) fn held(&self) -> u64 {
+    /// Returns the number of bytes held now.
+    pub(crate) fn held_bytes(&self) -> u64 {
         self.0.state().held
     }
 }
@@ -173,7 +173,7 @@ impl Growing {
     /// # Errors
     ///
     /// As [`MemoryLimiter::try_acquire`].
-    pub(crate) fn reach(&mut self, bytes: usize) -> Result<(), StoreError> {
+    pub(crate) fn acquire_up_to(&mut self, bytes: usize) -> Result<(), StoreError> {
         let steps = bytes.div_ceil(STEP_BYTES);
         while self.permits.len() < steps {
             self.permits.push(self.room.try_acquire(to_u64(STEP_BYTES))?);
@@ -223,10 +223,10 @@ mod tests {
         drop(leaving);
         waits.join().unwrap();
         keeps.join().unwrap().unwrap();
-        assert_eq!(room.held(), 60);
+        assert_eq!(room.held_bytes(), 60);
         drop(permit);
         drop(room.acquire_blocking(1000));
-        assert_eq!(room.held(), 0);
+        assert_eq!(room.held_bytes(), 0);
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
             other.try_acquire(60).map(drop)
         });
         runtime.block_on(waits).unwrap().unwrap();
-        assert_eq!(room.held(), 0);
+        assert_eq!(room.held_bytes(), 0);
     }
 
     #[tokio::test]
@@ -254,14 +254,14 @@ mod tests {
         assert!(!waits.is_finished());
         drop(first);
         drop(waits.await.unwrap());
-        assert_eq!(room.held(), 0);
+        assert_eq!(room.held_bytes(), 0);
     }
 
     #[test]
     fn single_threaded_runtimes_do_not_wait() {
         let room = MemoryLimiter::new(100, false);
         let all = [room.acquire_blocking(80), room.acquire_blocking(80)];
-        assert_eq!(room.held(), 160);
+        assert_eq!(room.held_bytes(), 160);
         assert!(room.try_acquire(1).is_err());
         drop(all);
     }

@@ -143,7 +143,7 @@ impl RowSink {
         if self.plan.chunk_rows == Some(self.in_chunk) {
             self.flush(self.in_chunk)?;
         }
-        self.room.reach(self.chunk.len() + row.len())?;
+        self.room.acquire_up_to(self.chunk.len() + row.len())?;
         self.chunk.extend_from_slice(&length.to_le_bytes());
         self.chunk.extend_from_slice(row);
         self.empty &= row.is_empty();

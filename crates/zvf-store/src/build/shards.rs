@@ -43,8 +43,8 @@ impl Shards {
         Self::with_cap(shape, rank, MAX_SHARD_CELLS)
     }
 
-    /// Shards with the limit for copied documents: a copy does not choose its shards.
-    pub(super) fn copied(shape: &[u64], rank: usize) -> Result<Self, StoreError> {
+    /// Creates shards with the limit for copied documents: a copy does not choose its shards.
+    pub(super) fn for_copy(shape: &[u64], rank: usize) -> Result<Self, StoreError> {
         Self::with_cap(shape, rank, MAX_COPIED_CELLS)
     }
 
@@ -242,7 +242,7 @@ mod tests {
             &[255; 16],
         ].concat());
         assert_eq!(sum, crc32c::crc32c(&bytes[9..]).to_le_bytes());
-        assert_eq!(room.held(), 0);
+        assert_eq!(room.held_bytes(), 0);
         assert!(shards.take_next().is_none());
     }
 
@@ -291,10 +291,10 @@ mod tests {
     #[test]
     fn copied_documents_keep_larger_shards() {
         let larger = [255, 255, 255];
-        assert_eq!(Shards::copied(&larger, 3).unwrap().cells, 16_581_375);
+        assert_eq!(Shards::for_copy(&larger, 3).unwrap().cells, 16_581_375);
         assert_eq!(Shards::new(&larger, 3).unwrap_err().class(), Class::InvalidArgument);
         assert_eq!(
-            Shards::copied(&[256, 256, 257], 3).unwrap_err().class(),
+            Shards::for_copy(&[256, 256, 257], 3).unwrap_err().class(),
             Class::InvalidArgument
         );
     }

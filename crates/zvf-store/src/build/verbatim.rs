@@ -103,7 +103,7 @@ impl VerbatimArray {
                 let inner = doc.inner_chunk_shape().iter();
                 let chunks = doc.chunk_shape.iter().zip(inner);
                 let shape: Vec<u64> = chunks.map(|(shard, chunk)| shard / chunk).collect(); // no chunk is empty
-                Some(Shards::copied(&shape, doc.rank()).map_err(named)?)
+                Some(Shards::for_copy(&shape, doc.rank()).map_err(named)?)
             }
         };
         let state = Mutex::new(State { shards, report: VerbatimReport::default() });

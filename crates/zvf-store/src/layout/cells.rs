@@ -364,17 +364,20 @@ impl Cells {
     #[boxed]
     pub async fn listed(&self) -> Result<Arc<KeyTable>, StoreError> {
         match &self.core.layout {
-            Layout::Native(native) => native.listed(&self.shared).await,
+            Layout::Native(native) => native.list_keys(&self.shared).await,
             Layout::Tiny(tiny) => tiny.presence(&self.shared).await,
         }
     }
 }
 
 impl Cells {
-    /// What is stored of each of the chunks `keys` of a family C array, encoded as it is.
-    pub(crate) async fn stored(&self, keys: &[ChunkKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    /// Reads the encoded bytes of each of the chunks `keys` of a family C array.
+    pub(crate) async fn read_stored(
+        &self,
+        keys: &[ChunkKey],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
         match &self.core.layout {
-            Layout::Native(native) => native.stored(&self.shared, keys).await,
+            Layout::Native(native) => native.read_stored(&self.shared, keys).await,
             Layout::Tiny(_) => {
                 let what = "stored bytes of chunks in a store of version";
                 let version = self.shared.root.zarr_vectors.zv_version.to_string();

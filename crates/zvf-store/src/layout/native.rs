@@ -101,8 +101,8 @@ impl Native {
         if let Body::Packed(packed) = &self.body { packed.is_resident() } else { false }
     }
 
-    /// What is stored of each of the chunks `keys`, encoded as it is; `None` where nothing is.
-    pub(crate) async fn stored(
+    /// Reads the encoded bytes of each of the chunks `keys`; `None` where nothing is stored.
+    pub(crate) async fn read_stored(
         &self,
         shared: &Shared,
         keys: &[ChunkKey],
@@ -111,7 +111,7 @@ impl Native {
         for key in keys {
             indexes.push(ChunkPath::from_key(key, &self.origin)?.index().to_vec());
         }
-        let stored = self.array()?.stored(&shared.source, &indexes, Caching::Once).await;
+        let stored = self.array()?.read_stored(&shared.source, &indexes, Caching::Once).await;
         stored.into_iter().map(|stored| Ok(stored?.map(|(_, bytes)| bytes))).collect()
     }
 
@@ -126,23 +126,23 @@ impl Native {
 
     /// The keys that hold something.
     pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
-        match self.recorded(shared).await {
+        match self.read_presence(shared).await {
             Some(recorded) => recorded,
             None => {
-                let table = self.listed(shared).await?;
+                let table = self.list_keys(shared).await?;
                 shared.notices.add(Notice::MissingPresence { key: self.key.clone() });
                 Ok(table)
             }
         }
     }
 
-    /// The keys that a listing shows, whatever is recorded.
-    pub(crate) async fn listed(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
+    /// Lists the keys in the store, whatever the presence list says.
+    pub(crate) async fn list_keys(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
         self.found.get_or_try_init(|| self.find(shared)).await.cloned()
     }
 
-    /// The keys of the presence list, when there is one.
-    async fn recorded(&self, shared: &Shared) -> Option<Result<Arc<KeyTable>, StoreError>> {
+    /// Returns the keys of the presence list, when there is one.
+    async fn read_presence(&self, shared: &Shared) -> Option<Result<Arc<KeyTable>, StoreError>> {
         if let Some(known) = self.listed.get() {
             return Some(known.clone());
         }
@@ -299,7 +299,7 @@ impl Native {
         shared: &Shared,
         keys: impl Iterator<Item = &ChunkKey>,
     ) -> Vec<Result<Option<ChunkRequest>, StoreError>> {
-        let recorded = self.recorded(shared).await.transpose();
+        let recorded = self.read_presence(shared).await.transpose();
         let plan = |key: &ChunkKey| match &recorded {
             Ok(recorded) => self.plan_read(key, recorded.as_deref()),
             Err(error) => Err(error.clone()),

@@ -179,8 +179,8 @@ impl ZarrArray {
         self.key.below(&name_chunk(self.names, index))
     }
 
-    /// What is stored of each of the chunks `wanted`, as it is stored; `caching` tells whether it is released soon.
-    pub(crate) async fn stored(
+    /// Reads the encoded bytes of each of the chunks `wanted`; `caching` tells whether they are released soon.
+    pub(crate) async fn read_stored(
         &self,
         source: &Source,
         wanted: &[impl AsRef<[u64]>],
@@ -209,7 +209,7 @@ impl ZarrArray {
         caps: Caps,
         caching: Caching,
     ) -> Vec<Result<Stored, StoreError>> {
-        let stored = self.stored(source, wanted, caching).await;
+        let stored = self.read_stored(source, wanted, caching).await;
         if self.chain.is_empty()
             && stored.iter().flatten().flatten().all(|(_, b)| to_u64(b.len()) <= caps.chunk)
         {

@@ -28,7 +28,7 @@ pub use self::backend::Backend;
 #[cfg(feature = "local")]
 use self::local::Local;
 #[cfg(feature = "local")]
-pub(crate) use self::local::{HeldFile, OpenedFolder, hop};
+pub(crate) use self::local::{HeldFile, OpenedFolder, run_blocking};
 use self::pack::Pack;
 pub(crate) use self::remote::Remote;
 pub(crate) use self::url::Place;

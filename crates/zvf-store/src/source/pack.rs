@@ -139,7 +139,7 @@ impl Pack {
     /// What lies directly below `prefix`: nodes, and the document of this one.
     pub(crate) fn children(&self, prefix: &Key) -> Vec<Child> {
         let mut children: Vec<Child> = Vec::new();
-        for (name, _) in self.below(prefix) {
+        for (name, _) in self.entries_below(prefix) {
             let first = name.split('/').next().unwrap_or_default();
             if !first.is_empty() && children.last().is_none_or(|last| last.name != first) {
                 children.push(Child { name: first.to_owned(), is_dir: true });
@@ -157,7 +157,7 @@ impl Pack {
     pub(crate) fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
         let own = self.0.nodes.get_key_value(prefix.as_str()).map(|(_, text)| ("", text));
         let mut found = Vec::new();
-        for (name, text) in own.into_iter().chain(self.below(prefix)) {
+        for (name, text) in own.into_iter().chain(self.entries_below(prefix)) {
             let node = if name.is_empty() { prefix.clone() } else { prefix.below(name)? };
             found.push((document(&node)?, to_u64(text.len())));
         }
@@ -166,8 +166,11 @@ impl Pack {
         Ok(found)
     }
 
-    /// The nodes below `prefix`, by what comes after it and a slash.
-    fn below<'a>(&'a self, prefix: &Key) -> impl Iterator<Item = (&'a str, &'a Bytes)> + use<'a> {
+    /// Iterates over the nodes below `prefix`, each with its path relative to it.
+    fn entries_below<'a>(
+        &'a self,
+        prefix: &Key,
+    ) -> impl Iterator<Item = (&'a str, &'a Bytes)> + use<'a> {
         let start = match prefix.is_root() {
             true => String::new(),
             false => format!("{prefix}/"),

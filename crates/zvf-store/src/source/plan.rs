@@ -95,9 +95,9 @@ fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<Piece> {
     for (start, len, i) in spans {
         match pieces.last_mut() {
             Some(Piece { range: ByteRange::At { start: first, len: length }, gets })
-                if merged(*first, *length, start, len, gap).is_some() =>
+                if merge_length(*first, *length, start, len, gap).is_some() =>
             {
-                *length = merged(*first, *length, start, len, gap).unwrap_or(*length);
+                *length = merge_length(*first, *length, start, len, gap).unwrap_or(*length);
                 gets.push(i);
             }
             _ => pieces.push(Piece { range: ByteRange::At { start, len }, gets: vec![i] }),
@@ -107,8 +107,8 @@ fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<Piece> {
     pieces
 }
 
-/// The length from `first` that covers both ranges, when they are close enough to be read as one.
-fn merged(first: u64, length: u64, start: u64, len: u64, gap: u64) -> Option<u64> {
+/// Returns the length from `first` that covers both ranges, when they are close enough to be read as one.
+fn merge_length(first: u64, length: u64, start: u64, len: u64, gap: u64) -> Option<u64> {
     let end = first.checked_add(length)?;
     let covered = start.checked_add(len)?.max(end).checked_sub(first)?;
     let close = start <= end.saturating_add(gap); // all is close to the end of what 64 bits count

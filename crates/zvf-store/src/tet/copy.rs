@@ -17,20 +17,20 @@ pub(super) fn runs(
     out: &mut [u8],
 ) -> Result<(), StoreError> {
     for run in runs {
-        copy_run((tile, 0), &run, size, out).ok_or_else(|| outside(row))?;
+        copy_run((tile, 0), &run, size, out).ok_or_else(|| missing_runs_error(row))?;
     }
     Ok(())
 }
 
-/// The fault of a tile that does not hold its runs. Plans compare lengths before, so none should.
-pub(super) fn outside(row: &Row) -> StoreError {
+/// Returns the error of a tile that does not hold its runs. Plans compare lengths before, so none should.
+pub(super) fn missing_runs_error(row: &Row) -> StoreError {
     let expected = Expected::Rule("every run of the selection");
     let error = StoreError::refused(Class::CountMismatch, Op::Decode, "tile", expected, "fewer");
     error.with_span(row.payload_offset(), row.payload_end())
 }
 
-/// Bytes from the first element of a run to the end of its last; of none, one element.
-pub(super) fn reach(run: &CopyRun, size: u64) -> u64 {
+/// Returns the bytes from the first element of a run to the end of its last; for an empty run, of one element.
+pub(super) fn span_bytes(run: &CopyRun, size: u64) -> u64 {
     // The tile is compared with it.
     run.count.saturating_sub(1).saturating_mul(run.stride).saturating_add(size)
 }
@@ -47,7 +47,7 @@ pub(super) fn copy_run(
         return Some(());
     }
     let from = usize::try_from(run.src.checked_sub(begin)?).ok()?;
-    let from = tile.get(from..from.checked_add(usize::try_from(reach(run, size)).ok()?)?)?;
+    let from = tile.get(from..from.checked_add(usize::try_from(span_bytes(run, size)).ok()?)?)?;
     let len = usize::try_from(run.count.checked_mul(size)?).ok()?;
     let to = usize::try_from(run.dst).ok()?;
     let to = out.get_mut(to..to.checked_add(len)?)?;

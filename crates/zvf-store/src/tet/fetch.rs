@@ -36,7 +36,7 @@ pub(super) async fn selection(
         if let (Some(whole), true) = (whole, touched.is_raw()) {
             let tile = whole
                 .get(saturating_usize(row.payload_offset())..saturating_usize(row.payload_end()));
-            let tile = tile.ok_or_else(|| copy::outside(row))?;
+            let tile = tile.ok_or_else(|| copy::missing_runs_error(row))?;
             copy::runs((tile, row), touched.runs(), size, &mut out)?;
             continue;
         }
@@ -105,7 +105,7 @@ async fn flush(
             for run in touched.runs() {
                 let bytes = next()?;
                 let copied = copy::copy_run((&*bytes, run.src), &run, size, out);
-                copied.ok_or_else(|| copy::outside(row))?;
+                copied.ok_or_else(|| copy::missing_runs_error(row))?;
             }
         } else if touched.is_raw() {
             let tile = next()?;
@@ -133,7 +133,7 @@ fn run_ranges(touched: &Touched<'_>, size: u64) -> impl Iterator<Item = Range<u6
     touched.runs().map(move |run| {
         let first = start.saturating_add(run.src); // no file has what lies beyond 2^64
         // Beyond the tile: refused where it is cut.
-        first..first.saturating_add(copy::reach(&run, size))
+        first..first.saturating_add(copy::span_bytes(&run, size))
     })
 }
 

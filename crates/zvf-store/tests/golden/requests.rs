@@ -23,7 +23,7 @@ async fn open(store: &Arc<FaultStore>) -> Store {
 }
 
 fn list_requests(store: &FaultStore) -> Vec<String> {
-    store.asked().into_iter().map(|asked| format!("{} {}", asked.what, asked.path)).collect()
+    store.requests().into_iter().map(|asked| format!("{} {}", asked.what, asked.path)).collect()
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn one_handle_requests_nothing_twice() {
     let store = open(&backend).await;
     let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
     let keys: Vec<_> = vertices.presence().await.unwrap().iter().collect();
-    let before = backend.asked().len();
+    let before = backend.requests().len();
     assert_eq!(before, 4, "presence is in the document");
 
     // Everyone at once, on a cold handle.
@@ -61,16 +61,16 @@ async fn one_handle_requests_nothing_twice() {
     }
     let shards: std::collections::BTreeSet<String> =
         list_requests(&backend).split_off(before).into_iter().collect();
-    let spent = backend.asked().len() - before;
+    let spent = backend.requests().len() - before;
     assert_eq!(spent, 2 * shards.len(), "an index and a body for each shard: {shards:?}");
 
     // A part of a cached shard needs no index; a cached cell needs nothing.
-    let before = backend.asked().len();
+    let before = backend.requests().len();
     vertices.read_many(&keys, Caching::Keep).await;
-    assert_eq!(backend.asked().len(), before);
+    assert_eq!(backend.requests().len(), before);
     let parts = vertices.read_parts(&[(keys[0], vec![0..4, 8..12])]).await.remove(0).unwrap();
     assert_eq!(parts.unwrap().len(), 2);
-    assert_eq!(backend.asked().len(), before + 1, "one span of the shard");
+    assert_eq!(backend.requests().len(), before + 1, "one span of the shard");
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn an_absent_chunk_costs_nothing_where_presence_is_recorded() {
     let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
     let absent = zvf_format::key::ChunkKey::new(&[0, 0, 0]).unwrap();
     assert_eq!(vertices.read(&absent, Caching::Keep).await.unwrap(), None);
-    assert_eq!(backend.asked().len(), 4);
+    assert_eq!(backend.requests().len(), 4);
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_fault_at_any_request_gives_the_right_answer_or_an_error() {
     for id in ["pc3_basic", "pc3_sharded_zstd", "v070_pc3"] {
         let whole = counting(id).await;
         let right = script(&whole).await.unwrap();
-        let requests = whole.asked().len();
+        let requests = whole.requests().len();
         assert!(requests > 4, "{id}");
         let (mut answers, mut errors) = (0, 0);
         for at in 0..requests {

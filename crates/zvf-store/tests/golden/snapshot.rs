@@ -134,7 +134,7 @@ async fn a_fault_while_the_structure_is_looked_at_is_one_of_opening() {
     let open =
         || Store::from_object_store(Arc::clone(&backend) as _, &root, OpenOptions::default());
     assert_eq!(open().await.unwrap().level_numbers(), [1]);
-    assert_eq!(backend.asked().last().unwrap().path, "1/vertices/zarr.json");
+    assert_eq!(backend.requests().last().unwrap().path, "1/vertices/zarr.json");
     backend.forget();
     backend.plan(4, Fault::Status(403));
     assert_eq!(open().await.unwrap_err().class(), Class::PermissionDenied);

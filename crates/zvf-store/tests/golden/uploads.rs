@@ -62,7 +62,7 @@ async fn every_fault_at_every_operation() {
     let count = {
         let backend = Arc::new(FaultStore::new());
         assert_eq!(build(&backend).await.unwrap(), []);
-        let asked = backend.asked();
+        let asked = backend.requests();
         let last = asked.iter().rfind(|one| one.what == "put").unwrap();
         assert_eq!(last.path, "s/zarr.json", "the root goes last");
         assert_eq!(asked.last().unwrap().path, "s/.tmp-build/claim", "the claim is given back");
@@ -122,7 +122,7 @@ async fn without_conditional_puts_others_are_looked_for() {
         // Only puts have conditions.
         let asked = {
             build(&backend).await.unwrap();
-            let asked = backend.asked();
+            let asked = backend.requests();
             (0..asked.len()).filter(|n| asked[*n].path.ends_with("s/zarr.json")).collect::<Vec<_>>()
         };
         assert!(asked.len() > 2, "{asked:?}");
@@ -403,13 +403,13 @@ async fn a_published_store_is_not_joined_by_others() {
         let backend = Arc::new(FaultStore::new());
         backend.ignore_conditions(is_blind);
         build(&backend).await.unwrap();
-        let before = backend.asked().len();
+        let before = backend.requests().len();
         let folder = tempfile::tempdir().unwrap();
         let options = BuildOptions::default();
         let joined =
             Build::join_object_store(dynamic(&backend), "s", folder.path(), &options).await;
         assert_eq!(joined.unwrap_err().class(), Class::AlreadyExists);
-        let asked = backend.asked();
+        let asked = backend.requests();
         let is_own = |path: &str| !path.contains("/.tmp-build/");
         assert!(asked[before..].iter().all(|one| one.what != "put" || !is_own(&one.path)));
         assert_eq!(claims(&backend).await, Vec::<String>::new());

@@ -77,7 +77,7 @@ impl<'a> Documents<'a> {
     ///
     /// When there are two.
     pub fn get(&self, path: &str) -> Result<Option<&'a [u8]>, FormatError> {
-        let mut named = Members::new(self.text).named(path);
+        let mut named = Members::new(self.text).find_values(path);
         let found = named.next();
         if named.next().is_some() {
             let expected = Expected::Rule("one document for each path");

@@ -15,7 +15,7 @@ use super::open::OpenFamily;
 use super::segment::Uses;
 use crate::chunks::ChunkTable;
 use crate::finding::Finding;
-use crate::level::{Between, LevelState};
+use crate::level::{CrossLevelLinks, LevelState};
 use crate::rules::consistency::{C14, C19};
 use crate::rules::geometry::G6;
 use crate::rules::pyramid::P6;
@@ -45,7 +45,7 @@ pub(super) struct Total {
 pub(super) struct FamilySums {
     parents: Option<Vec<u8>>,
     bridges: Option<Vec<u64>>,
-    between: Option<Between>,
+    cross_level: Option<CrossLevelLinks>,
 }
 
 impl Total {
@@ -228,7 +228,7 @@ impl Total {
             // Only bits of rows are set.
             level.chunks.total_rows().saturating_sub(sources.iter().map(ones).sum())
         });
-        let between = Between {
+        let cross_level = CrossLevelLinks {
             delta: self.delta.0,
             links: self.links,
             sum: self.sum,
@@ -238,7 +238,7 @@ impl Total {
         FamilySums {
             parents: self.parents,
             bridges: self.bridges,
-            between: (self.delta != Delta::SAME).then_some(between),
+            cross_level: (self.delta != Delta::SAME).then_some(cross_level),
         }
     }
 }
@@ -252,7 +252,7 @@ impl FamilySums {
         if let Some(bridges) = self.bridges {
             level.linked.bridges = bridges;
         }
-        level.linked.between.extend(self.between);
+        level.linked.cross_level.extend(self.cross_level);
     }
 }
 

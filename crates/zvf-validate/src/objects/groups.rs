@@ -36,7 +36,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
     if count != doc.num_groups {
         run.add(Finding::new(&C38, &path).with_details("num_groups", count, doc.num_groups));
     }
-    let sorted: Vec<_> = level.all().map(|level| (level, sorted_ids(level))).collect();
+    let sorted: Vec<_> = level.with_extra_kinds().map(|level| (level, sorted_ids(level))).collect();
     let is_object = |id: i64| {
         sorted.iter().any(|(level, sorted)| match (sorted, level.objects.rows) {
             (Some(ids), _) => ids.binary_search(&id).is_ok(),

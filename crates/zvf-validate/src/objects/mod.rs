@@ -41,7 +41,7 @@ use crate::validation::Validation;
 pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
     if let Some(index) = index::open(run, level).await? {
         index::ids(run, level, &index).await?;
-        if level.objects.named.is_some() {
+        if level.objects.present_rows.is_some() {
             reserve_rows(run, level, &index);
         }
         ManifestTotals::new(run, level).check(run, level, &index).await?;
@@ -59,7 +59,7 @@ fn reserve_rows(run: &mut Validation, level: &mut LevelState, index: &Index) {
     if index.rows <= max_kept {
         run.ids += index.rows;
     } else {
-        level.objects.named = None;
+        level.objects.present_rows = None;
         run.too_many(&P11, &level.path("object_index"), "objects", max_kept, index.rows);
     }
 }
@@ -76,7 +76,7 @@ enum BatchReport {
 struct ManifestTotals {
     present: u64,
     /// The rows with geometry, if levels are compared by them.
-    named: Vec<u64>,
+    present_rows: Vec<u64>,
     /// For each fragment, the row that names it plus 1; 0 for none.
     owners: Option<Vec<u32>>,
     bridges: Option<Vec<u64>>,
@@ -92,7 +92,7 @@ impl ManifestTotals {
         let bridges = std::mem::take(&mut level.linked.bridges);
         Self {
             present: 0,
-            named: Vec::new(),
+            present_rows: Vec::new(),
             owners: owners.then(|| vec![0; saturating_usize(fragments)]),
             bridges: (!bridges.is_empty() && run.options.takes_all()).then_some(bridges),
             shared: None,
@@ -119,7 +119,7 @@ impl ManifestTotals {
             lines: level.is_only(&[GeometryType::Line]) && level.chunks.ends.is_some() && !shared,
             bridges: self.bridges.is_some(),
             claims: self.owners.is_some(),
-            names: run.options.takes_all() && level.objects.named.is_some(),
+            names: run.options.takes_all() && level.objects.present_rows.is_some(),
         });
         let options = run.options.clone();
         let read_batch = async |range: Range<usize>| {
@@ -166,9 +166,9 @@ impl ManifestTotals {
         scan(place, saturating_usize(total), read_batch, check_batch, take_batch).await?;
         run.checked.objects += total;
         if unread {
-            level.objects.named = None;
-        } else if let Some(named) = &mut level.objects.named {
-            *named = std::mem::take(&mut self.named);
+            level.objects.present_rows = None;
+        } else if let Some(present_rows) = &mut level.objects.present_rows {
+            *present_rows = std::mem::take(&mut self.present_rows);
         }
         self.check_totals(run, level, index, unread);
         Ok(())
@@ -178,7 +178,7 @@ impl ManifestTotals {
     fn take(&mut self, run: &mut Validation, report: RowsReport) {
         self.present += report.present;
         run.checked.bytes += report.bytes;
-        self.named.extend(report.named);
+        self.present_rows.extend(report.named);
         if let Some(owners) = &mut self.owners {
             for (fragment, row) in report.claims {
                 let Some(owner) = owners.get_mut(fragment) else { continue };

@@ -1,16 +1,16 @@
-//! One validation, divided between processes that know nothing of each other.
+//! One validation, divided between independent processes.
 //!
 //! ```text
-//! survey        what there is to look into: scans of cells, links and manifests, and how long each is
-//! record_part   looks into ranges of the scans of one stage, and hands over what it saw, record by record
-//! merge         goes through the same validation with what was recorded in place of looking: the same report
+//! survey        lists the scans of cells, links and manifests, and the length of each
+//! record_part   checks ranges of the scans of one stage, and writes the results, record by record
+//! merge         runs the same validation on the records in place of the data: the same report
 //! ```
 //!
-//! Links are compared with the rows of their chunks, and manifests with fragments and links. So there are stages: a process that
-//! does a part of one reads the records of all stages before it. Documents, ids, groups and attributes of objects are
-//! not divided: they are checked by the process that merges.
+//! Links are compared with the rows of their chunks, and manifests with fragments and links. Hence the stages: a process that
+//! does a part of one reads the records of all earlier stages. Documents, ids, groups and attributes of objects are
+//! not divided: the process that merges checks them.
 //!
-//! Not here: where records are kept, and whether the store is still the same (`zvf::tasks`).
+//! Not here: where records are stored, and whether the store is still the same (`zvf::tasks`).
 
 mod stage;
 mod work;
@@ -34,7 +34,7 @@ pub(crate) use self::work::{Share, Work};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Scan {
-    /// When it is done.
+    /// The stage of the scan.
     pub stage: Stage,
     /// The path that is checked.
     pub path: String,
@@ -48,12 +48,12 @@ pub struct Scan {
 pub struct Part {
     /// The stage.
     pub stage: Stage,
-    /// The number of a scan, and which of its things; at most one range of each.
+    /// The number of a scan, and the range of its items; at most one range per scan.
     pub ranges: Vec<(usize, Range<usize>)>,
 }
 
 impl Part {
-    /// Divides what `scans` hold into about `shares` parts of each stage, stage by stage.
+    /// Divides the items of `scans` into about `shares` parts per stage, stage by stage.
     ///
     /// ```
     /// use zvf_validate::Part;
@@ -66,13 +66,13 @@ impl Part {
     }
 }
 
-/// The parts of one stage: ranges that follow each other, of as many things each.
+/// Divides one stage into parts of consecutive ranges with the same number of items.
 fn divide_stage(scans: &[Scan], stage: Stage, shares: usize) -> Vec<Part> {
-    let own = || scans.iter().enumerate().filter(|(_, scan)| scan.stage == stage);
-    let total: usize = own().map(|(_, scan)| scan.count).sum();
+    let scans_of_stage = || scans.iter().enumerate().filter(|(_, scan)| scan.stage == stage);
+    let total: usize = scans_of_stage().map(|(_, scan)| scan.count).sum();
     let size = total.div_ceil(shares).max(1);
     let (mut parts, mut ranges, mut room) = (Vec::new(), Vec::new(), size);
-    for (number, scan) in own() {
+    for (number, scan) in scans_of_stage() {
         let mut at = 0;
         while at < scan.count {
             let end = scan.count.min(at + room);
@@ -97,7 +97,7 @@ pub type RecordStream = LocalBoxStream<'static, Result<Vec<u8>, StoreError>>;
 /// A sink that stores records; it receives the next one after it has stored the last.
 pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> LocalBoxFuture<'static, Result<(), StoreError>>>;
 
-/// Finds out what there is to look into. Documents are read, and no cells.
+/// Lists the scans of the validation. Reads documents and no cells.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -113,18 +113,18 @@ pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> LocalBoxFuture<'static, Result<(
 /// let store = Store::open(path, Default::default()).await?;
 /// let (options, observer) = (Options::default(), Observer::default());
 /// let scans = survey(&store, &options).await?;
-/// let kept = Rc::new(RefCell::new(Vec::new()));
+/// let records = Rc::new(RefCell::new(Vec::new()));
 /// for part in Part::divide(&scans, 2) {
-///     let before: Vec<_> = kept.borrow().iter().cloned().map(Ok).collect();
-///     let own = Rc::clone(&kept);
+///     let before: Vec<_> = records.borrow().iter().cloned().map(Ok).collect();
+///     let part_records = Rc::clone(&records);
 ///     let sink = Box::new(move |record| {
-///         own.borrow_mut().push(record);
+///         part_records.borrow_mut().push(record);
 ///         async { Ok(()) }.boxed_local()
 ///     });
 ///     let before = stream::iter(before).boxed_local();
 ///     record_part(&store, &options, &observer, (&scans, &part), before, sink).await?;
 /// }
-/// let all: Vec<_> = kept.take().into_iter().map(Ok).collect();
+/// let all: Vec<_> = records.take().into_iter().map(Ok).collect();
 /// let merged = merge(&store, &options, &observer, &scans, stream::iter(all).boxed_local()).await?;
 /// assert_eq!(merged, validate(&store, &options, &observer).await?);
 /// # Ok(())
@@ -142,8 +142,8 @@ pub async fn survey(store: &Store, options: &Options) -> Result<Vec<Scan>, Store
     Ok(scans.take())
 }
 
-/// Looks into `part` of the `scans` and hands what it saw to `sink`. `before` are the records of all stages before that
-/// of the part. False when it was stopped: then the records are not all.
+/// Checks `part` of the `scans` and writes the results to `sink`. `before` are the records of all stages before that
+/// of the part. Returns false if it was stopped, so that records are missing.
 ///
 /// # Errors
 ///
@@ -161,8 +161,8 @@ pub async fn record_part(
     Validation::new(store, options, observer, work).into_records().await
 }
 
-/// The report of a validation whose cells, links and manifests were checked by other processes. `records` are those of all
-/// parts, in their order.
+/// Returns the report of a validation whose cells, links and manifests were checked by other processes. `records` are those
+/// of all parts, in order.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The stages of a validation, each of which needs those before it.
+//! The stages of a validation. Each needs the results of the earlier ones.
 
 use serde::{Deserialize, Serialize};
 

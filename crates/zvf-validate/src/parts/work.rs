@@ -22,39 +22,39 @@ use crate::stop::Stop;
 /// The part of a validation that this process does. Clones share it.
 #[derive(Clone)]
 pub(crate) enum Work {
-    /// All of it, by looking.
+    /// All of it, by reading the data.
     Whole,
-    /// Only count the scans.
+    /// Only the list of scans.
     Survey(Rc<RefCell<Vec<Scan>>>),
-    /// Some of one stage, for others.
-    Part(Rc<OwnPart>),
-    /// All of it, from records.
-    Merge(Rc<Recorded>),
+    /// A part of one stage, for other processes.
+    Part(Rc<PartWork>),
+    /// All of it, from the records of other processes.
+    Merge(Rc<RecordReader>),
 }
 
-/// The work that one process does for others.
-pub(crate) struct OwnPart {
+/// The part that one process does for others.
+pub(crate) struct PartWork {
     part: Part,
-    before: Recorded,
+    before: RecordReader,
     sink: Mutex<RecordSink>,
 }
 
-/// Records of a validation, taken in its order.
-pub(crate) struct Recorded {
+/// Reads the records of a validation in order.
+pub(crate) struct RecordReader {
     scans: Vec<Scan>,
-    next: Cell<usize>, // scan
+    next: Cell<usize>, // number of the next scan
     records: Mutex<RecordStream>,
 }
 
-/// Who looks into a scan.
+/// The items of a scan that this process checks.
 pub(crate) enum Share {
-    /// This process alone.
+    /// All.
     All,
-    /// Others did: the number of the scan.
+    /// None: other processes checked the scan with this number.
     Recorded(usize),
-    /// This process some of it, for others.
+    /// A range of the scan with this number, for other processes.
     Own(usize, Range<usize>),
-    /// It is of no use here.
+    /// None: this process does not need the scan.
     Nothing,
 }
 
@@ -68,7 +68,7 @@ struct Record<T> {
 }
 
 impl Work {
-    /// A survey, and what it finds.
+    /// Creates a survey, and the list that it fills.
     pub(super) fn survey() -> (Self, Rc<RefCell<Vec<Scan>>>) {
         let scans = Rc::default();
         (Self::Survey(Rc::clone(&scans)), scans)
@@ -80,12 +80,12 @@ impl Work {
         before: RecordStream,
         sink: RecordSink,
     ) -> Self {
-        let before = Recorded::new(scans, before);
-        Self::Part(Rc::new(OwnPart { part: part.clone(), before, sink: Mutex::new(sink) }))
+        let before = RecordReader::new(scans, before);
+        Self::Part(Rc::new(PartWork { part: part.clone(), before, sink: Mutex::new(sink) }))
     }
 
     pub(super) fn merge(scans: &[Scan], records: RecordStream) -> Self {
-        Self::Merge(Rc::new(Recorded::new(scans, records)))
+        Self::Merge(Rc::new(RecordReader::new(scans, records)))
     }
 
     /// Returns whether findings are reported, so that all undivided checks must run.
@@ -98,16 +98,16 @@ impl Work {
         match self {
             Self::Whole | Self::Merge(_) => false,
             Self::Survey(_) => true,
-            Self::Part(own) => own.part.stage < stage,
+            Self::Part(work) => work.part.stage < stage,
         }
     }
 
     /// Returns whether the work is complete after `stage`.
     pub(crate) fn ends_with(&self, stage: Stage) -> bool {
-        matches!(self, Self::Part(own) if own.part.stage == stage)
+        matches!(self, Self::Part(work) if work.part.stage == stage)
     }
 
-    /// Who looks into the next scan, which is this one.
+    /// Returns which items of the next scan this process checks. The next scan must be this one.
     pub(crate) fn begin(&self, stage: Stage, path: &str, count: usize) -> Result<Share, Stop> {
         let scan = Scan { stage, path: path.to_owned(), count };
         match self {
@@ -117,19 +117,19 @@ impl Work {
                 Ok(Share::Nothing)
             }
             Self::Merge(recorded) => Ok(Share::Recorded(recorded.begin(&scan)?)),
-            Self::Part(own) => {
-                let number = own.before.begin(&scan)?;
-                let range = own.part.ranges.iter().find(|(scan, _)| *scan == number);
+            Self::Part(work) => {
+                let number = work.before.begin(&scan)?;
+                let range = work.part.ranges.iter().find(|(scan, _)| *scan == number);
                 Ok(match range {
                     Some((_, range)) => Share::Own(number, range.clone()),
-                    None if stage < own.part.stage => Share::Recorded(number),
+                    None if stage < work.part.stage => Share::Recorded(number),
                     None => Share::Nothing,
                 })
             }
         }
     }
 
-    /// Takes what others saw of scan `scan`, all of it and in order.
+    /// Passes all records of scan `scan` to `take`, in order.
     pub(crate) async fn replay<T: DeserializeOwned>(
         &self,
         scan: usize,
@@ -138,7 +138,7 @@ impl Work {
     ) -> Result<(), Stop> {
         let recorded = match self {
             Self::Whole | Self::Survey(_) => return Ok(()),
-            Self::Part(own) => &own.before,
+            Self::Part(work) => &work.before,
             Self::Merge(recorded) => recorded,
         };
         let mut at = 0;
@@ -155,27 +155,27 @@ impl Work {
         Ok(())
     }
 
-    /// Hands over what was seen of a range of scan `scan`.
+    /// Writes the record of a range of scan `scan`.
     pub(crate) async fn record<T: Serialize>(
         &self,
         scan: usize,
         Range { start, end }: Range<usize>,
         seen: &T,
     ) -> Result<(), Stop> {
-        let Self::Part(own) = self else { return Ok(()) };
+        let Self::Part(work) = self else { return Ok(()) };
         let text = serde_json::to_vec(&Record { scan, start, end, seen });
         let text = text.map_err(|error| bad_record(&error.to_string()))?;
-        let mut sink = own.sink.lock().await;
+        let mut sink = work.sink.lock().await;
         Ok(sink(text).await?)
     }
 }
 
-impl Recorded {
+impl RecordReader {
     fn new(scans: &[Scan], records: RecordStream) -> Self {
         Self { scans: scans.to_vec(), next: Cell::new(0), records: Mutex::new(records) }
     }
 
-    /// The number of the next scan, which must be this one.
+    /// Returns the number of the next scan, which must be this one.
     fn begin(&self, scan: &Scan) -> Result<usize, Stop> {
         let number = self.next.get();
         self.next.set(number + 1);

@@ -109,12 +109,12 @@ async fn every_fault_is_found_in_its_place() {
     let mut missed = Vec::new();
     for fault in faults {
         let id = fault["id"].as_str().unwrap();
-        let (_, wanted) = FOUND.iter().find(|(other, _)| *other == id).unwrap();
+        let (_, expected) = FOUND.iter().find(|(other, _)| *other == id).unwrap();
         let report = report(&format!("broken/{id}"), &Options::default()).await;
         let found: Vec<String> = report.findings.iter().map(short).collect();
         // What must be refused at some point is an error.
         let wrong = fault["want"] == "error" && report.count(Severity::Error) == 0;
-        if wrong || !wanted.is_empty() && !found.iter().any(|found| found == wanted) {
+        if wrong || !expected.is_empty() && !found.iter().any(|found| found == expected) {
             missed.push(format!("{id}: {found:#?}"));
         }
         let base = fault["base"].as_str().unwrap();
@@ -123,7 +123,7 @@ async fn every_fault_is_found_in_its_place() {
         let extra: BTreeSet<String> = report
             .findings
             .iter()
-            .filter(|finding| short(finding) != *wanted)
+            .filter(|finding| short(finding) != *expected)
             .map(verdict)
             .filter(|verdict| !base.contains(verdict))
             .collect();

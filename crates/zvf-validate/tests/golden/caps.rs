@@ -47,7 +47,7 @@ const CAPPED: [(&str, u64, &[&str]); 6] = [
 
 #[tokio::test]
 async fn oversized_stores_are_reported() {
-    for (id, kept, wanted) in CAPPED {
+    for (id, kept, expected) in CAPPED {
         let all = report(id, &Options::default()).await;
         assert_eq!(all.skipped, [], "{id}");
         let capped = report(id, &Options { kept, ..Options::default() }).await;
@@ -56,10 +56,10 @@ async fn oversized_stores_are_reported() {
             .iter()
             .map(|unseen| format!("{} {} {}", unseen.rule.id, unseen.path, unseen.subject))
             .collect();
-        for wanted in wanted {
-            assert!(unseen.iter().any(|unseen| unseen == wanted), "{id} {wanted}: {unseen:#?}");
+        for expected in expected {
+            assert!(unseen.iter().any(|unseen| unseen == expected), "{id} {expected}: {unseen:#?}");
         }
-        assert_eq!(unseen.is_empty(), wanted.is_empty(), "{id}: {unseen:#?}");
+        assert_eq!(unseen.is_empty(), expected.is_empty(), "{id}: {unseen:#?}");
         // Nothing is invented for want of room.
         assert!(capped.count(Severity::Error) <= all.count(Severity::Error), "{id}");
     }

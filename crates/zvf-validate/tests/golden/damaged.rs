@@ -85,13 +85,13 @@ const DAMAGE: [Row; 34] = [
 #[tokio::test]
 async fn damage_is_found_under_its_rule() {
     let mut missed = Vec::new();
-    for (id, damage, wanted) in DAMAGE {
+    for (id, damage, expected) in DAMAGE {
         let mut files = archives::files(id);
         damage(&mut files);
         let report = report_of(&files, &Options::default()).await;
         let found: Vec<String> = report.findings.iter().map(short).collect();
-        if !wanted.is_empty() && !found.iter().any(|found| found.starts_with(wanted)) {
-            missed.push(format!("{id}, {wanted}: {found:#?}"));
+        if !expected.is_empty() && !found.iter().any(|found| found.starts_with(expected)) {
+            missed.push(format!("{id}, {expected}: {found:#?}"));
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));

@@ -1,4 +1,4 @@
-//! What newer and rarer stores hold, made from stores of the archive: sound, and with one fault each.
+//! Stores of rare features, derived from stores of the archive: sound, and with one fault each.
 
 use std::collections::BTreeMap;
 
@@ -52,14 +52,13 @@ fn int64(numbers: impl IntoIterator<Item = i64>) -> Vec<u8> {
     numbers.into_iter().flat_map(i64::to_le_bytes).collect()
 }
 
-/// What is found, without what is said of every store of its kind.
-async fn found(files: &Files) -> Vec<String> {
+/// Returns the findings in short form.
+async fn find_faults(files: &Files) -> Vec<String> {
     let report = report_of(files, &Options::default()).await;
     report.findings.iter().map(short).collect()
 }
 
-/// `pc3_objects` with an index of numbers: spans from the last object to the first, and before each a
-/// reference that belongs to nobody.
+/// Returns `pc3_objects` with a dense index: spans from the last object to the first, and before each an unused reference.
 async fn dense() -> Files {
     let mut files = archives::files("pc3_objects");
     let memory = archives::in_memory(&files).await;
@@ -72,8 +71,8 @@ async fn dense() -> Files {
         let start = i64::try_from(blocks.len() / 4).unwrap();
         for block in Manifest::parse(blob, 3).unwrap().blocks() {
             let fragments: Vec<u64> = match &block.fragments {
-                BlockFragments::Single(one) => vec![*one],
-                several => several.into_iter().collect(),
+                BlockFragments::Single(fragment) => vec![*fragment],
+                fragments => fragments.into_iter().collect(),
             };
             for fragment in fragments {
                 blocks.extend(block.chunk.iter().map(|c| c.get()));
@@ -100,7 +99,7 @@ const BLOCKS: &str = "0/object_index/manifest_blocks/c/0/0";
 #[tokio::test]
 async fn object_indexes_of_numbers() {
     let sound = dense().await;
-    assert_eq!(found(&sound).await, [""; 0]);
+    assert_eq!(find_faults(&sound).await, [""; 0]);
     let faults: [Row; 11] = [
         (
             |f| bytes(f, SPANS)[..8].copy_from_slice(&(-1_i64).to_le_bytes()),
@@ -163,19 +162,19 @@ async fn object_indexes_of_numbers() {
             "warning M21 zarr.json",
         ),
     ];
-    for (damage, wanted) in faults {
+    for (damage, expected) in faults {
         let mut files = sound.clone();
         damage(&mut files);
-        let found = found(&files).await;
-        assert!(found.iter().any(|found| found == wanted), "{wanted}: {found:#?}");
+        let found = find_faults(&files).await;
+        assert!(found.iter().any(|found| found == expected), "{expected}: {found:#?}");
     }
 }
 
 #[tokio::test]
-async fn a_layout_that_is_said_and_not_there() {
+async fn a_declared_layout_that_is_absent_is_reported() {
     let mut files = archives::files("pc3_objects");
     edit(&mut files, "0/object_index/zarr.json", |all| all["layout"] = json!("dense_manifests_v1"));
-    assert_eq!(found(&files).await, ["warning C24 0/object_index"]);
+    assert_eq!(find_faults(&files).await, ["warning C24 0/object_index"]);
 }
 
 /// `v070_gr3` with its links across chunks below the chunks that they touch: slots, then rows.
@@ -212,10 +211,10 @@ fn partitioned() -> Files {
 }
 
 #[tokio::test]
-async fn side_roads_of_cross_chunk_links() {
+async fn partitioned_cross_chunk_links_are_checked() {
     let sound = partitioned();
-    let base = found(&archives::files("v070_gr3")).await;
-    assert_eq!(found(&sound).await, base);
+    let base = find_faults(&archives::files("v070_gr3")).await;
+    assert_eq!(find_faults(&sound).await, base);
     let checked = report_of(&sound, &Options::default()).await.checked;
     assert_eq!(
         checked.links,
@@ -284,16 +283,16 @@ async fn side_roads_of_cross_chunk_links() {
             "error S17 0/cross_chunk_links/0",
         ),
     ];
-    for (damage, wanted) in faults {
+    for (damage, expected) in faults {
         let mut files = sound.clone();
         damage(&mut files);
-        let found = found(&files).await;
-        assert!(found.iter().any(|found| found.starts_with(wanted)), "{wanted}: {found:#?}");
+        let found = find_faults(&files).await;
+        assert!(found.iter().any(|found| found.starts_with(expected)), "{expected}: {found:#?}");
     }
 }
 
 #[tokio::test]
-async fn levels_that_add_to_the_next() {
+async fn additive_levels_are_checked() {
     let add = |levels: &[u32]| {
         let mut files = archives::files("pc3_pyramid_sparsity");
         announce(&mut files, "additive_levels");
@@ -307,17 +306,17 @@ async fn levels_that_add_to_the_next() {
         }
         files
     };
-    let base = found(&add(&[])).await;
+    let base = find_faults(&add(&[])).await;
     assert!(!base.iter().any(|found| found.contains("P11")), "{base:#?}");
     // Every object of a coarse level is one of the finer ones, too.
-    let twice = found(&add(&[0])).await;
+    let twice = find_faults(&add(&[0])).await;
     assert!(twice.iter().any(|f| f.starts_with("error P11 0/object_index row ")), "{twice:#?}");
-    let both = found(&add(&[0, 1])).await;
+    let both = find_faults(&add(&[0, 1])).await;
     for level in ["0", "1"] {
-        let wanted = format!("error P11 {level}/object_index row ");
-        assert!(both.iter().any(|found| found.starts_with(&wanted)), "{both:#?}");
+        let expected = format!("error P11 {level}/object_index row ");
+        assert!(both.iter().any(|found| found.starts_with(&expected)), "{both:#?}");
     }
-    let last = found(&add(&[2])).await;
+    let last = find_faults(&add(&[2])).await;
     assert!(last.iter().any(|found| found == "error M15 2/zarr.json"), "{last:#?}");
 }
 
@@ -333,7 +332,7 @@ async fn groups_of_links_follow_fragments() {
     };
     // One object: one fragment and one group a chunk, and every link is inside.
     let sound = claim("gr2_f64");
-    assert_eq!(found(&sound).await, found(&archives::files("gr2_f64")).await);
+    assert_eq!(find_faults(&sound).await, find_faults(&archives::files("gr2_f64")).await);
     // Several objects, and one group for all their links.
     let report = report_of(&claim("gr3_links"), &Options::default()).await;
     let rules: Vec<&str> = report.findings.iter().map(|finding| finding.rule.id).collect();
@@ -341,6 +340,6 @@ async fn groups_of_links_follow_fragments() {
     assert!(report.count(Severity::Error) > 0);
     let mut none = claim("gr2_f64");
     remove(&mut none, "0/link_fragments");
-    let none = found(&none).await;
+    let none = find_faults(&none).await;
     assert!(none.contains(&"error G10 0/link_fragments".to_owned()), "{none:#?}");
 }

@@ -8,7 +8,7 @@ use super::{report_of, short};
 
 /// Streamlines, and a graph beside them whose objects are 100 and so on.
 fn mixed() -> Files {
-    archives::with_beside("sl3_streamlines", "graph", "gr3_links", 100)
+    archives::files_with_extra_kind("sl3_streamlines", "graph", "gr3_links", 100)
 }
 
 type Row = (fn(&mut Files), &'static [&'static str]);
@@ -16,7 +16,7 @@ type Row = (fn(&mut Files), &'static [&'static str]);
 #[rustfmt::skip]
 const ROWS: [Row; 11] = [
     (|_| {}, &[]),
-    (|f| *f = archives::with_beside("sl3_streamlines", "graph", "gr3_links", 23), &["error C40 0/geometry_index"]),
+    (|f| *f = archives::files_with_extra_kind("sl3_streamlines", "graph", "gr3_links", 23), &["error C40 0/geometry_index"]),
     (|f| edit(f, "0/geometry_index/zarr.json", |d| d["attributes"]["graph"]["vertex_count"] = json!(1)), &["error C40 0/geometry_index"]),
     (|f| remove(f, "0/graph/zarr.json"), &["error C40 0/graph", "warning S19 0/graph"]),
     (|f| edit(f, "0/graph/zarr.json", |d| level(d)["links_convention"] = json!("implicit_sequential")), &["error G2 0/graph/zarr.json"]),
@@ -30,17 +30,17 @@ const ROWS: [Row; 11] = [
 ];
 
 #[tokio::test]
-async fn each_kind_is_looked_at_and_what_they_share() {
+async fn each_kind_and_shared_rules_are_checked() {
     let mut missed = Vec::new();
-    for (n, (damage, wanted)) in ROWS.into_iter().enumerate() {
+    for (n, (damage, expected)) in ROWS.into_iter().enumerate() {
         let mut files = mixed();
         damage(&mut files);
         let report = report_of(&files, &Options::default()).await;
         let found: Vec<String> = report.findings.iter().map(short).collect();
-        let all = wanted.iter().all(|wanted| found.iter().any(|found| found == wanted));
-        let others = wanted.is_empty() && !found.is_empty();
+        let all = expected.iter().all(|expected| found.iter().any(|found| found == expected));
+        let others = expected.is_empty() && !found.is_empty();
         if !all || others {
-            missed.push(format!("row {n}, {wanted:?}: {found:?}"));
+            missed.push(format!("row {n}, {expected:?}: {found:?}"));
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
@@ -49,11 +49,11 @@ async fn each_kind_is_looked_at_and_what_they_share() {
 #[tokio::test]
 async fn cells_and_objects_of_every_kind_are_counted() {
     let whole = report_of(&mixed(), &Options::default()).await.checked;
-    let alone = [
+    let reports = [
         super::report("sl3_streamlines", &Options::default()).await.checked,
         super::report("gr3_links", &Options::default()).await.checked,
     ];
-    let sum = |of: fn(&zvf_validate::Checked) -> u64| alone.iter().map(of).sum::<u64>();
+    let sum = |count: fn(&zvf_validate::Checked) -> u64| reports.iter().map(count).sum::<u64>();
     assert_eq!(whole.rows, sum(|checked| checked.rows));
     assert_eq!(whole.links, sum(|checked| checked.links));
     assert_eq!(whole.objects, sum(|checked| checked.objects));

@@ -47,7 +47,7 @@ async fn findings_are_capped_and_counted() {
 }
 
 #[tokio::test]
-async fn a_sample_looks_at_less_and_the_same_again() {
+async fn a_sample_reads_less_and_is_repeatable() {
     let all = report("pc3_basic", &Options::default()).await.checked;
     let sampled = |seed| Options { sample: Sample::new(0.4, seed), ..Options::default() };
     let (once, again) =
@@ -58,11 +58,11 @@ async fn a_sample_looks_at_less_and_the_same_again() {
 }
 
 #[tokio::test]
-async fn progress_is_told_and_an_end_can_be_asked_for() {
+async fn progress_is_reported_and_validation_can_be_cancelled() {
     let unpacked = Unpacked::new("pc3_basic");
     let store = unpacked.open().await;
-    let told = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&told);
+    let calls = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&calls);
     let observer = Observer {
         progress: Some(Arc::new(move |_| {
             count.fetch_add(1, Ordering::Relaxed);
@@ -70,14 +70,14 @@ async fn progress_is_told_and_an_end_can_be_asked_for() {
         ..Observer::default()
     };
     assert!(validate(&store, &Options::default(), &observer).await.unwrap().complete);
-    assert!(told.load(Ordering::Relaxed) > 0);
+    assert!(calls.load(Ordering::Relaxed) > 0);
     observer.cancel();
     let stopped = validate(&store, &Options::default(), &observer).await.unwrap();
     assert!(!stopped.complete && stopped.checked.rows == 0);
 }
 
 #[tokio::test]
-async fn a_store_in_memory_says_the_same_as_one_on_disk() {
+async fn a_store_in_memory_has_the_same_report_as_on_disk() {
     for id in ["pc3_sharded", "gr3_links", "sl3_pyramid", "v070_gr3", "broken/vx_missing_cell"] {
         let unpacked = Unpacked::new(id);
         let store = unpacked.open().await;

@@ -11,21 +11,21 @@ use zvf_validate::{
     record_part, survey, validate,
 };
 
-type Kept = Rc<RefCell<Vec<Vec<u8>>>>;
+type Records = Rc<RefCell<Vec<Vec<u8>>>>;
 
 fn stream_of(records: Vec<Vec<u8>>) -> RecordStream {
     stream::iter(records.into_iter().map(Ok)).boxed_local()
 }
 
-fn sink_to(kept: &Kept) -> RecordSink {
-    let kept = Rc::clone(kept);
+fn sink_to(records: &Records) -> RecordSink {
+    let records = Rc::clone(records);
     Box::new(move |record| {
-        kept.borrow_mut().push(record);
+        records.borrow_mut().push(record);
         async { Ok(()) }.boxed_local()
     })
 }
 
-/// The records of all parts, each made by itself.
+/// Returns the scans, and the records of all parts.
 async fn records(store: &Store, options: &Options, shares: usize) -> (Vec<Scan>, Vec<Vec<u8>>) {
     let observer = Observer::default();
     let scans = survey(store, options).await.unwrap();
@@ -33,16 +33,16 @@ async fn records(store: &Store, options: &Options, shares: usize) -> (Vec<Scan>,
     for part in Part::divide(&scans, shares) {
         let before = all.iter().filter(|(stage, _)| *stage < part.stage);
         let before = before.flat_map(|(_, records)| records.clone()).collect();
-        let own = Kept::default();
-        let (before, sink) = (stream_of(before), sink_to(&own));
+        let part_records = Records::default();
+        let (before, sink) = (stream_of(before), sink_to(&part_records));
         let parts = (scans.as_slice(), &part);
         assert!(record_part(store, options, &observer, parts, before, sink).await.unwrap());
-        all.push((part.stage, own.take()));
+        all.push((part.stage, part_records.take()));
     }
     (scans, all.into_iter().flat_map(|(_, records)| records).collect())
 }
 
-/// The report that parts add up to.
+/// Returns the report merged from `shares` parts.
 pub(crate) async fn merged(store: &Store, options: &Options, shares: usize) -> Report {
     let (scans, records) = records(store, options, shares).await;
     merge(store, options, &Observer::default(), &scans, stream_of(records)).await.unwrap()

@@ -46,9 +46,9 @@ async fn sound_stores_are_clean_or_show_what_is_true() {
     for id in archives::ids() {
         let report = report(&id, &Options::default()).await;
         let found: Vec<String> = report.findings.iter().map(short).collect();
-        let wanted =
+        let expected =
             TRUE.iter().find(|(other, _)| *other == id).map_or(&[][..], |(_, found)| found);
-        assert_eq!(found, wanted, "{id}: {:#?}", report.findings);
+        assert_eq!(found, expected, "{id}: {:#?}", report.findings);
         assert!(report.complete && report.checked.levels > 0, "{id}");
     }
 }

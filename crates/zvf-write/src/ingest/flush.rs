@@ -19,7 +19,7 @@ use crate::level_columns::{Columns, Grouping};
 use crate::objects::{ObjectField, common_type, put_values};
 use crate::run::RoutedBatch;
 use crate::stages::{
-    Beside, FieldRecord, HeldRows, HeldSlice, Slice, SliceData, Stored, Target, Written, sum,
+    FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData, Stored, Target, Written, sum,
     write_elements, write_field, write_ids, write_rows,
 };
 use crate::stop::StopFlag;
@@ -91,8 +91,8 @@ impl Ingest {
         slice.sum = rows.runs.par_iter().map(sum_of_positions).reduce(|| 0, u64::wrapping_add);
         // Without columns no row came.
         let grouping = self.columns.as_ref().map_or(Grouping::Bins, |columns| columns.grouping);
-        let beside = Beside::new(&self.schema, grouping, self.tells_places);
-        slice.files.extend(write_rows(stem, rows, beside, stop)?);
+        let side_data = SideData::new(&self.schema, grouping, self.tells_places);
+        slice.files.extend(write_rows(stem, rows, side_data, stop)?);
         if slice.elements > 0 {
             let columns = self.elements.finish_columns();
             slice.files.push(write_elements(stem, &self.elements, &columns, stop)?);

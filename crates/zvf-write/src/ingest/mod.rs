@@ -220,7 +220,7 @@ impl Ingest {
         }
         let binned = self.schema.by_attribute.as_ref().map(|(name, _)| name.as_str());
         let owned = !batch.parts().is_empty() || batch.vertex_objects().is_some();
-        let loose = !owned && !self.objects.any() && binned.is_none();
+        let loose = !owned && !self.objects.needs_index() && binned.is_none();
         let grouping = if kind.is_chain() {
             Grouping::Runs
         } else if kind == Kind::PointCloud && loose {
@@ -373,7 +373,7 @@ impl Ingest {
                 let parts = batch.parts().iter();
                 parts.flat_map(|p| std::iter::repeat_n(p.object.0, p.rows.len())).collect()
             }
-            None => self.unsaid(rows, trees.as_ref())?,
+            None => self.assign_default_ids(rows, trees.as_ref())?,
         };
         if taken.groups.is_empty() {
             taken.groups = objects.iter().copied().map(group_of).collect();
@@ -391,10 +391,14 @@ impl Ingest {
         Ok(())
     }
 
-    /// The objects of vertices of which nothing is said.
-    fn unsaid(&mut self, rows: usize, trees: Option<&tree::Trees>) -> Result<Vec<i64>, WriteError> {
+    /// Assigns object ids to vertices that come without any.
+    fn assign_default_ids(
+        &mut self,
+        rows: usize,
+        trees: Option<&tree::Trees>,
+    ) -> Result<Vec<i64>, WriteError> {
         if let Some(next) = self.next {
-            return self.unsaid_from(next, rows, trees);
+            return self.assign_ids_from(next, rows, trees);
         }
         if let Some(trees) = trees {
             let ids = ids_from(self.trees, trees.roots.len())?;
@@ -407,8 +411,8 @@ impl Ingest {
         Ok(vec![0; rows])
     }
 
-    /// The same where the ids of other kinds must not be taken: from `next` on.
-    fn unsaid_from(
+    /// Assigns ids from `next` on, where the ids of other kinds must not be reused.
+    fn assign_ids_from(
         &mut self,
         next: i64,
         rows: usize,

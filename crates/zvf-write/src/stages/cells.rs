@@ -120,7 +120,7 @@ pub(crate) fn run(
     for window in merged.windows(share, memory) {
         let chunks = merged.order.chunks.get(window).unwrap_or(&[]);
         let read = merged.window(chunks)?;
-        let done = frame.par_write_chunks(chunks, &arrays.all(), |chunk| {
+        let done = frame.par_write_chunks(chunks, &arrays.sinks(), |chunk| {
             let loaded = merged.load(&read, chunk)?;
             let pieces = loaded.pieces();
             let mut rows = gather(&pieces, left.numbered);

@@ -20,7 +20,7 @@ use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use super::slice::{Beside, ChainRun, HeldSlice, Slice, SliceData};
+use super::slice::{ChainRun, HeldSlice, SideData, Slice, SliceData};
 use super::source::{FileSource, LoadedSpan, Source, Span};
 use crate::at::At;
 use crate::cells::{self, Frame, Layout};
@@ -263,8 +263,8 @@ impl MergedSlices {
         wanted.sort_unstable();
         let mut window = Window { by_chunk: FxHashMap::default() };
         let Some(columns) = &self.columns else { return Ok(window) };
-        let (beside, stride) = (self.beside(columns), columns.stride());
-        let size = |span: Span| beside.bytes(stride, span.rows, span.runs);
+        let (side_data, stride) = (self.side_data(columns), columns.stride());
+        let size = |span: Span| side_data.bytes(stride, span.rows, span.runs);
         let read = self.sources.par_iter().map(|source| match source {
             Source::Held(_) => Ok(Vec::new()),
             Source::File(source) => source.read(&self.table, &wanted, size),
@@ -304,9 +304,9 @@ impl MergedSlices {
         Ok(loaded)
     }
 
-    /// Returns what was spilled of rows beside their columns.
-    fn beside(&self, columns: &Columns) -> Beside {
-        Beside::new(&self.schema, columns.grouping, self.tells_places)
+    /// Returns which data of rows was spilled beside their columns.
+    fn side_data(&self, columns: &Columns) -> SideData {
+        SideData::new(&self.schema, columns.grouping, self.tells_places)
     }
 
     fn take_apart(
@@ -316,7 +316,7 @@ impl MergedSlices {
         stored: &LoadedSpan,
     ) -> Result<(RoutedBatch, Vec<i64>), WriteError> {
         let LoadedSpan { span, bytes, .. } = stored;
-        let beside = self.beside(columns);
+        let side_data = self.side_data(columns);
         let rows = usize_from_u32(span.rows);
         let mut bytes = bytes.clone();
         let mut take = |stride: usize| bytes.split_to((stride * rows).min(bytes.len()));
@@ -333,10 +333,10 @@ impl MergedSlices {
         let numbers = |bytes: &[u8]| -> Vec<u64> {
             bytes.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n)).collect()
         };
-        let mut groups = if beside.groups { numbers(&take(8)) } else { Vec::new() };
-        let mut listed = if beside.numbers { numbers(&take(8)) } else { Vec::new() };
+        let mut groups = if side_data.groups { numbers(&take(8)) } else { Vec::new() };
+        let mut listed = if side_data.numbers { numbers(&take(8)) } else { Vec::new() };
         let mut owners = Vec::new();
-        if beside.runs {
+        if side_data.runs {
             (groups, listed) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
             for (group, run) in (0_u64..).zip(ChainRun::read_all(&bytes)) {
                 let count = usize_from_u32(run.rows).min(rows - groups.len());
@@ -352,7 +352,7 @@ impl MergedSlices {
                 ));
             }
         }
-        if (beside.numbers || beside.runs) && listed.len() != rows {
+        if (side_data.numbers || side_data.runs) && listed.len() != rows {
             return Err(self.damage_error("rows", format!("numbers of {rows} rows"), listed.len()));
         }
         let run = RoutedBatch {
@@ -440,7 +440,7 @@ fn columns(
             codes.push(Vec::new());
             continue;
         };
-        let bare = bare(record);
+        let bare = without_texts(record);
         let known = match &mut found {
             Some((first, known)) if *first == bare => known,
             Some(_) => {
@@ -451,14 +451,15 @@ fn columns(
         };
         let records = record.vertex.iter().chain(&record.fragment);
         let learnt = known.attributes_mut().zip(records);
-        let learnt = learnt.map(|(known, own)| own.texts.as_ref().map(|texts| known.learn(texts)));
+        let learnt =
+            learnt.map(|(known, own)| own.texts.as_ref().map(|texts| known.merge_texts(texts)));
         codes.push(learnt.collect());
     }
     Ok((found.map(|(_, columns)| columns), codes))
 }
 
-/// A record without its texts, which differ from slice to slice.
-fn bare(record: &ColumnsRecord) -> ColumnsRecord {
+/// Returns a record without its texts, which differ from slice to slice.
+fn without_texts(record: &ColumnsRecord) -> ColumnsRecord {
     let mut bare = record.clone();
     for attribute in bare.vertex.iter_mut().chain(&mut bare.fragment) {
         attribute.texts = attribute.texts.take().map(|_| Vec::new());

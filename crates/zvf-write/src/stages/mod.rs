@@ -49,7 +49,7 @@ pub(crate) use join::{JoinRecord, Joined};
 pub(crate) use known::MergedSlices;
 pub(crate) use links::LinksRecord;
 pub(crate) use places::{Places, for_each_place};
-pub(crate) use slice::{Beside, FieldRecord, HeldRows, HeldSlice, Slice, SliceData};
+pub(crate) use slice::{FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
 pub(crate) use sorted::ascending;
@@ -182,7 +182,7 @@ impl Stages {
         let ids = Ids::gather(merged, &left, &target)?;
         let bins = grouping == Grouping::Bins;
         let points = merged.schema.kind == zvf_model::Kind::PointCloud;
-        let indexed = !(bins && points && ids.count == 0 && !objects.any());
+        let indexed = !(bins && points && ids.count == 0 && !objects.needs_index());
         if indexed {
             index::write(merged, &frame, &ids, &left).await?;
             objects.write_groups(build, merged.at(), merged.schema.kind).await?;

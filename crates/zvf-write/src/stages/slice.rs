@@ -12,7 +12,7 @@
 //! NAME.field-N    an attribute of objects: sorted records of id | number | value
 //! ```
 //!
-//! `groups` are there where fragments are not what bins are, `numbers` where a later step asks for them ([`Beside`]). Of
+//! `groups` are there where fragments are not what bins are, `numbers` where a later step asks for them ([`SideData`]). Of
 //! chains there are neither: rows of a run follow each other, so that its object, the running number of its first row and
 //! its length say both. Codes of texts are those of this slice alone.
 //!
@@ -138,17 +138,17 @@ impl Slice {
     }
 }
 
-/// What is put aside of rows beside their columns.
+/// Which data of rows is spilled beside their columns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Beside {
+pub(crate) struct SideData {
     pub(crate) groups: bool,
     pub(crate) numbers: bool,
     pub(crate) runs: bool,
 }
 
-impl Beside {
-    /// What later steps ask for: elements name vertices by running numbers, and so does whoever wants to know where
-    /// vertices went.
+impl SideData {
+    /// Chooses the data that later steps need: elements name vertices by running numbers, and so does a caller that asks
+    /// where vertices went.
     pub(crate) fn new(schema: &Schema, grouping: Grouping, tells_places: bool) -> Self {
         let runs = grouping == Grouping::Runs;
         Self {
@@ -197,7 +197,7 @@ impl ChainRun {
 pub(crate) fn write_rows(
     stem: &Path,
     held: &HeldRows,
-    beside: Beside,
+    side_data: SideData,
     stop: &StopFlag,
 ) -> Result<[Written; 2], WriteError> {
     let mut rows = Output::create(file(stem, "rows"), stop)?;
@@ -223,13 +223,13 @@ pub(crate) fn write_rows(
             rows.write(&column)?;
         }
         let mut words = Vec::new();
-        if beside.groups {
+        if side_data.groups {
             words.extend(groups_as_given(&pieces).flat_map(u64::to_le_bytes));
         }
-        if beside.numbers {
+        if side_data.numbers {
             words.extend(numbers_as_given(&pieces).flat_map(u64::to_le_bytes));
         }
-        if beside.runs {
+        if side_data.runs {
             words.extend(chain_runs(&pieces, owners)?.into_iter().flat_map(ChainRun::to_le_bytes));
         }
         rows.write(&words)?;

@@ -374,12 +374,12 @@ mod tests {
 
     fn sorted_file(folder: &Path, name: &str, numbers: &[i64], memory: u64) -> Stored {
         let sorter = ExternalSorter::new(folder.join(name), 9, memory, &StopFlag::default());
-        let (stored, written) = filled(sorter, numbers);
+        let (stored, written) = fill_and_finish(sorter, numbers);
         assert_eq!(written.unwrap().bytes, 9 * numbers.len() as u64);
         stored
     }
 
-    fn filled(mut sorter: ExternalSorter, numbers: &[i64]) -> (Stored, Option<Written>) {
+    fn fill_and_finish(mut sorter: ExternalSorter, numbers: &[i64]) -> (Stored, Option<Written>) {
         for n in numbers {
             sorter.push(&[&ascending(*n), b"!"]).unwrap();
         }
@@ -428,7 +428,7 @@ mod tests {
             let (folder, stop) = (tempfile::tempdir().unwrap(), StopFlag::default());
             let stored = (0..).zip(&sources).map(|(n, (numbers, in_memory))| {
                 if *in_memory {
-                    filled(ExternalSorter::in_memory(9, &stop), numbers).0
+                    fill_and_finish(ExternalSorter::in_memory(9, &stop), numbers).0
                 } else {
                     sorted_file(folder.path(), &format!("{n}"), numbers, 1 << 20)
                 }

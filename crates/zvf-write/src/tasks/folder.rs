@@ -22,7 +22,7 @@ use crate::stages::temporary_path;
 
 /// Makes the folder of a new plan. What is there of ours without a plan is of a plan that was removed.
 pub(super) fn make(folder: &Path) -> Result<(), WriteError> {
-    if let Some(name) = foreign(folder)? {
+    if let Some(name) = find_foreign(folder)? {
         let expected = "an empty folder: what is in it is removed at the end".to_owned();
         return Err(WriteError::Task { task: folder.display().to_string(), expected, found: name });
     }
@@ -37,7 +37,7 @@ pub(super) fn remove(folder: &Path) -> Result<(), WriteError> {
     for name in [PLAN].into_iter().chain(OWN).chain(LAST) {
         remove_one(&folder.join(name))?;
     }
-    if path_exists(folder)? && foreign(folder)?.is_none() {
+    if path_exists(folder)? && find_foreign(folder)?.is_none() {
         return fs::remove_dir_all(folder).map_err(WriteError::Scratch);
     }
     Ok(())
@@ -45,7 +45,7 @@ pub(super) fn remove(folder: &Path) -> Result<(), WriteError> {
 
 /// Keeps others from finishing while a task is done, or from doing tasks while all is finished, for as
 /// long as it is held. `None` where the file system has no locks.
-pub(super) fn hold(folder: &Path, alone: bool) -> Result<Option<File>, WriteError> {
+pub(super) fn lock_work(folder: &Path, alone: bool) -> Result<Option<File>, WriteError> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).open(folder.join(IN_USE));
     let file = file.map_err(WriteError::Scratch)?;
@@ -74,8 +74,8 @@ pub(super) fn is_half_removed(folder: &Path) -> Result<bool, WriteError> {
     Ok(false)
 }
 
-/// Something in the folder that is not ours, by its name.
-fn foreign(folder: &Path) -> Result<Option<String>, WriteError> {
+/// Returns the name of something in the folder that is not ours.
+fn find_foreign(folder: &Path) -> Result<Option<String>, WriteError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         entries => entries.map_err(WriteError::Scratch)?,
@@ -211,16 +211,17 @@ mod tests {
     #[test]
     fn tasks_run_together_and_finishing_is_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let both = (hold(folder.path(), false).unwrap(), hold(folder.path(), false).unwrap());
+        let lock = || lock_work(folder.path(), false).unwrap();
+        let both = (lock(), lock());
         let message = |error: WriteError| error.to_string().split_once(": ").unwrap().1.to_owned();
         assert_eq!(
-            message(hold(folder.path(), true).unwrap_err()),
+            message(lock_work(folder.path(), true).unwrap_err()),
             "expected no process that runs tasks, found one at work"
         );
         drop(both);
-        let _alone = hold(folder.path(), true).unwrap().unwrap();
+        let _alone = lock_work(folder.path(), true).unwrap().unwrap();
         assert_eq!(
-            message(hold(folder.path(), false).unwrap_err()),
+            message(lock_work(folder.path(), false).unwrap_err()),
             "expected nobody who finishes, found one at work"
         );
     }

@@ -223,7 +223,7 @@ impl Tasks {
         let options = WriteOptions { memory: u64::MAX, ..self.options.clone() };
         let mut ingest = Ingest::new(self.schema.clone(), &options);
         ingest.begin_at(sum(|s| s.vertices), sum(|s| s.trees), sum(|s| s.lines));
-        let held = folder::hold(&self.folder, false)?;
+        let held = folder::lock_work(&self.folder, false)?;
         Ok(Router { ingest, task, planned: planned.clone(), _held: held })
     }
 
@@ -260,7 +260,7 @@ impl Tasks {
         if self.is_whole(task)? {
             return Ok(false);
         }
-        let _held = folder::hold(&self.folder, false)?;
+        let _held = folder::lock_work(&self.folder, false)?;
         self.needs(task.stage)?;
         let merged = self.merge_slices()?;
         let build = self.build().await?;
@@ -302,7 +302,7 @@ impl Tasks {
     /// store, and what is done stays done.
     #[boxed]
     pub async fn finish(&self) -> Result<Option<Report>, WriteError> {
-        let _alone = folder::hold(&self.folder, true)?;
+        let _alone = folder::lock_work(&self.folder, true)?;
         let build = self.build().await?;
         if build.is_published().await? {
             self.remove()?;

@@ -113,7 +113,7 @@ async fn every_fault_at_every_operation() {
         let (backend, folder) = (Arc::new(FaultStore::new()), archives::scratch());
         plan(folder.path());
         assert_eq!(attempt(&backend, folder.path()).await.unwrap().unwrap().vertices, 55);
-        let asked = backend.asked();
+        let asked = backend.requests();
         let roots: Vec<usize> =
             (0..asked.len()).filter(|n| asked[*n].path == "a.zv/zarr.json").collect();
         // After it the claim is read, and given back.
@@ -174,9 +174,9 @@ async fn an_answer_that_never_came_is_found_out_by_the_next() {
         let other = archives::scratch();
         plan(other.path());
         attempt(&counted, other.path()).await.unwrap();
-        let asked = counted.asked();
+        let asked = counted.requests();
         let is_root =
-            |asked: &&fault_store::Asked| asked.what == "put" && asked.path == "a.zv/zarr.json";
+            |asked: &&fault_store::Request| asked.what == "put" && asked.path == "a.zv/zarr.json";
         asked.iter().position(|asked| is_root(&asked)).unwrap()
     };
     backend.plan(done, Fault::AnswerLate);

@@ -261,7 +261,7 @@ fn nobody_finishes_while_a_task_runs() {
     let error = error.to_string();
     assert!(error.ends_with(": expected no process that runs tasks, found one at work"), "{error}");
     drop(router);
-    let alone = folder::hold(&work, true).unwrap();
+    let alone = folder::lock_work(&work, true).unwrap();
     let cells = Task { stage: Stage::Cells, number: 0 };
     for error in [tasks.router(0).unwrap_err(), run(tasks.run(cells)).unwrap_err()] {
         let error = error.to_string();

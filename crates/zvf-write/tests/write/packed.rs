@@ -57,6 +57,6 @@ async fn a_new_handle_to_a_pack_waits_twice_for_a_box_and_once_for_the_next() {
         let answer = reader.run(&query.columns(Columns::None).uncached()).await.unwrap();
         assert!(!answer.batch.is_empty());
         let rounds = (begun.elapsed() - from).as_millis() / ROUND.as_millis();
-        assert_eq!(rounds, expected, "{:#?}", faults.asked());
+        assert_eq!(rounds, expected, "{:#?}", faults.requests());
     }
 }

@@ -18,7 +18,7 @@ use zvf_write::SlicePlan;
 use super::ids::{Numbering, Shift};
 use super::slices::Slicer;
 use super::source::to_error;
-use super::{Progress, Recipe, Stage, go, open};
+use super::{Progress, Recipe, Stage, open, report_progress};
 use crate::Error;
 
 /// What would be written.
@@ -191,7 +191,7 @@ impl Layout {
                 if let Some(own) = cached.as_mut().and_then(|cached| cached.last_mut()) {
                     own.pieces.push(piece);
                 }
-                go(progress, Stage::Look, vertices)?;
+                report_progress(progress, Stage::Look, vertices)?;
             }
             for note in reader.notes() {
                 if !header.left_out.contains(&note) {
@@ -219,7 +219,7 @@ impl Layout {
             bytes,
             cached: cached.map(Into::into),
         };
-        layout.settle(layout.bounds.clone().as_ref(), (vertices, bytes), recipe);
+        layout.choose_chunks(layout.bounds.clone().as_ref(), (vertices, bytes), recipe);
         Ok(layout)
     }
 
@@ -246,7 +246,7 @@ impl Layout {
 
     /// Chooses chunks and shards for so many vertices and bytes within these bounds: its own, or those of
     /// all kinds.
-    pub(super) fn settle(
+    pub(super) fn choose_chunks(
         &mut self,
         bounds: Option<&[Vec<f64>; 2]>,
         (vertices, bytes): (u64, u64),

@@ -15,7 +15,9 @@ use zvf_write::{KindWriter, Report, TaskPlan, Writer};
 
 use super::beside::Beside;
 use super::write::{create_all, folder, lock};
-use super::{Layout, Progress, Recipe, Shape, Stage, go, open, schema, shift_vertex_numbers};
+use super::{
+    Layout, Progress, Recipe, Shape, Stage, open, report_progress, schema, shift_vertex_numbers,
+};
 use crate::Error;
 
 /// What would be written of files of one or several kinds.
@@ -129,7 +131,7 @@ impl Layouts {
                 beside.take_records(reader.header());
                 for piece in reader {
                     push(&mut own, shift.apply(piece?)?, before, &mut beside)?;
-                    go(progress, Stage::Read, total + own.vertices())?;
+                    report_progress(progress, Stage::Read, total + own.vertices())?;
                 }
             }
             if own.vertices() != layout.vertices {
@@ -138,7 +140,7 @@ impl Layouts {
             }
             total += own.vertices();
         }
-        go(progress, Stage::Write, total)?;
+        report_progress(progress, Stage::Write, total)?;
         beside.give(&mut writer);
         Ok(writer.finish().await?)
     }
@@ -168,7 +170,7 @@ impl Layouts {
         units.sort_unstable();
         units.dedup();
         for (_, layout) in &mut self.each {
-            layout.settle(bounds.as_ref(), (vertices, bytes), recipe);
+            layout.choose_chunks(bounds.as_ref(), (vertices, bytes), recipe);
             layout.header.units = Vec::new();
         }
         if let Some((_, first)) = self.each.first_mut() {

@@ -234,8 +234,12 @@ pub(crate) fn open(file: &Path, recipe: &Recipe) -> Result<Reader, Error> {
     Ok(read::open(Input::path(file), recipe.format, &recipe.read)?)
 }
 
-/// Tells how far it is.
-pub(crate) fn go(progress: &mut Progress<'_>, stage: Stage, vertices: u64) -> Result<(), Error> {
+/// Reports the progress. Returns an error where the caller asks to stop.
+pub(crate) fn report_progress(
+    progress: &mut Progress<'_>,
+    stage: Stage,
+    vertices: u64,
+) -> Result<(), Error> {
     match progress(stage, vertices) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(Error::stopped()),

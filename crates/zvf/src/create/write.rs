@@ -11,7 +11,9 @@ use zvf_write::{Notice, Report, TaskPlan, WriteError, Writer};
 
 use super::beside::Beside;
 use super::source::to_error;
-use super::{Layout, Progress, Recipe, Shape, Stage, go, schema, shift_vertex_numbers};
+use super::{
+    Layout, Progress, Recipe, Shape, Stage, report_progress, schema, shift_vertex_numbers,
+};
 use crate::Error;
 
 /// Writes what `file` holds to a new store at `address`, as `layout` says.
@@ -133,7 +135,7 @@ async fn at_once(
         for piece in reader {
             let piece = piece.map_err(|error| in_file(to_error(error)))?;
             push(&mut writer, shift.apply(piece)?, before, &mut beside).map_err(in_file)?;
-            go(progress, Stage::Read, writer.vertices())?;
+            report_progress(progress, Stage::Read, writer.vertices())?;
         }
     }
     if writer.vertices() != layout.vertices {
@@ -141,7 +143,7 @@ async fn at_once(
         let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         return Err(Error::changed(&files.join(", "), expected, found));
     }
-    go(progress, Stage::Write, writer.vertices())?;
+    report_progress(progress, Stage::Write, writer.vertices())?;
     beside.give(&mut writer);
     Ok(writer.finish().await?)
 }

@@ -26,7 +26,7 @@ use zvf_write::{Notice, Report, Stage as TaskStage, Task, TaskPlan, Tasks, Write
 
 use self::source::Source;
 use crate::Error;
-use crate::create::{Layout, Progress, Recipe, Stage, go};
+use crate::create::{Layout, Progress, Recipe, Stage, report_progress};
 
 /// How a store will be built.
 ///
@@ -231,7 +231,7 @@ impl Ingest {
     #[boxed]
     pub async fn run(&self, task: Task, progress: &mut Progress<'_>) -> Result<bool, Error> {
         if task.stage != TaskStage::Route {
-            go(progress, Stage::Write, 0)?;
+            report_progress(progress, Stage::Write, 0)?;
             return Ok(self.tasks.run(task).await?);
         }
         Ok(self.route_missing(&[task], progress)?.contains(&true))
@@ -268,7 +268,7 @@ impl Ingest {
         let routed = self.route_missing(&routes, progress)?;
         let mut done = to_u64(routed.iter().filter(|now| !**now).count());
         for (written, task) in (0_u64..).zip(others) {
-            go(progress, Stage::Write, written)?;
+            report_progress(progress, Stage::Write, written)?;
             if !self.tasks.run(task).await? {
                 done += 1;
             }

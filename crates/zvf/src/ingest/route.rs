@@ -23,7 +23,7 @@ use zvf_write::{Router, Task};
 
 use super::{Ingest, source};
 use crate::Error;
-use crate::create::{Place, Progress, Stage, go, open, shift_vertex_numbers};
+use crate::create::{Place, Progress, Stage, open, report_progress, shift_vertex_numbers};
 
 /// A slice that was read.
 struct ReadSlice {
@@ -119,7 +119,7 @@ impl Ingest {
                 vertices += to_u64(batch.len());
             }
             read.push((pieces.input, piece));
-            go(progress, Stage::Read, vertices)?;
+            report_progress(progress, Stage::Read, vertices)?;
         }
         Ok(ReadSlice { task, router, pieces: read })
     }
@@ -197,7 +197,7 @@ impl<'a> Pieces<'a> {
             if self.next().transpose()?.is_none() {
                 break;
             }
-            go(progress, Stage::Read, 0)?;
+            report_progress(progress, Stage::Read, 0)?;
         }
         Ok(())
     }

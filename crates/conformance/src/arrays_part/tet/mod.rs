@@ -56,7 +56,7 @@ pub(super) fn run(
     for id in archives::ids() {
         let folder = archives::scratch();
         let mut report = Report::new(format!("{id} packed"));
-        runtime.block_on(packs::packed(&mut report, folder.path(), &stock, &id))?;
+        runtime.block_on(packs::check_pack(&mut report, folder.path(), &stock, &id))?;
         tally.add(report)?;
     }
     Ok(())

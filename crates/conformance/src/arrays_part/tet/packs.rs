@@ -10,7 +10,7 @@ use super::Stock;
 use crate::report::Report;
 
 /// Packs one store, verifies it, and queries every dataset of it.
-pub(super) async fn packed(
+pub(super) async fn check_pack(
     report: &mut Report,
     folder: &Path,
     stock: &Stock,

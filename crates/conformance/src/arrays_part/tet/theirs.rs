@@ -60,9 +60,9 @@ pub(super) async fn read(
     ];
     for file in files {
         let Some(file) = report.keep("open", file) else { continue };
-        report.same("datasets", &json!(datasets.len()), file.tensors().len());
-        report.same("percent", &json!(percent), file.memory_budget().percent_bps());
-        report.same("bytes", &json!(bytes), file.memory_budget().bytes());
+        report.compare("datasets", &json!(datasets.len()), file.tensors().len());
+        report.compare("percent", &json!(percent), file.memory_budget().percent_bps());
+        report.compare("bytes", &json!(bytes), file.memory_budget().bytes());
         for fault in file.verify(true, &memory()).await? {
             report.holds("verified by us", fault.weight < Weight::Lint, fault);
         }
@@ -108,9 +108,9 @@ impl Dataset {
     ) {
         let Self { case, element, .. } = self;
         let Some(tensor) = report.keep("dataset", file.tensor(self.name)) else { return };
-        report.same("dtype", &json!(element.name()), tensor.element().map(TensorDtype::name));
-        report.same("shape", &json!(case.shape), tensor.shape().to_vec());
-        report.same("chunks", &json!(case.chunk), tensor.chunk_shape().to_vec());
+        report.compare("dtype", &json!(element.name()), tensor.element().map(TensorDtype::name));
+        report.compare("shape", &json!(case.shape), tensor.shape().to_vec());
+        report.compare("chunks", &json!(case.chunk), tensor.chunk_shape().to_vec());
         let size = element.size() as usize;
         let steps: Vec<u64> =
             case.shape.iter().map(|n| 1 + random.below(*n as usize) as u64).collect();
@@ -118,7 +118,7 @@ impl Dataset {
         for (what, slice, expected) in [
             ("all", Slice::all(), case.items.clone()),
             ("box", Slice::from_bounds(&case.start, &case.stop), case.part(size)),
-            ("steps", Slice::new(cuts.clone()), case.every(size, &steps)),
+            ("steps", Slice::new(cuts.clone()), case.take_every(size, &steps)),
         ] {
             if let Some(array) = report.keep(what, tensor.slice(&slice, &memory()).await) {
                 report.holds(what, array.bytes()[..] == expected, "other elements");
@@ -134,8 +134,8 @@ impl Dataset {
             return;
         }
         let about = file.metadata().tensor(self.name).cloned().unwrap_or_default();
-        report.same("attributes", &self.about["attrs"], json!(about.attrs));
-        report.same("axes", &self.about["dim_names"], json!(about.dim_names));
+        report.compare("attributes", &self.about["attrs"], json!(about.attrs));
+        report.compare("axes", &self.about["dim_names"], json!(about.dim_names));
         if self.about.get("coords").is_some() {
             // The end has a label only where it is not the end of the axis.
             cuts[0].start = Some(Bound::Label(format!("at {}", case.start[0]).into()));
@@ -144,7 +144,7 @@ impl Dataset {
             }
             let named = tensor.slice(&Slice::new(cuts), &memory()).await;
             if let Some(array) = report.keep("labels", named) {
-                let same = array.bytes()[..] == case.every(size, &steps);
+                let same = array.bytes()[..] == case.take_every(size, &steps);
                 report.holds("labels", same, "other elements");
             }
         }

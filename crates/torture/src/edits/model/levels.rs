@@ -42,8 +42,8 @@ pub(crate) fn refresh_and_compare(store: &Path) -> Result<u64, String> {
     };
     let report = done(store, Refresh::Stale)?;
     done(&twin, Refresh::All)?;
-    let (found, wanted) = (tree(store), tree(&twin));
-    let odd = found.keys().chain(wanted.keys()).find(|key| found.get(*key) != wanted.get(*key));
+    let (found, expected) = (tree(store), tree(&twin));
+    let odd = found.keys().chain(expected.keys()).find(|key| found.get(*key) != expected.get(*key));
     match odd {
         Some(key) => Err(format!("{key} differs from completely rebuilt levels: {report}")),
         None => report["head"].as_u64().ok_or_else(|| format!("no head: {report}")),

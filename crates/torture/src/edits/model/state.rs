@@ -90,7 +90,7 @@ impl State {
     }
 
     /// Returns this model with the ids and positions ever used: they are not used again.
-    pub(crate) fn after(mut self, later: &Self) -> Self {
+    pub(crate) fn with_used_ids_of(mut self, later: &Self) -> Self {
         self.used.extend(&later.used);
         self.taken.extend(&later.taken);
         self.next = later.next;

@@ -25,7 +25,7 @@ pub(super) fn open(
         let batch = batch.map_err(|error| batches.bad("a row group", error))?;
         first.add(&batches, &geometry, &batch)?;
     }
-    let notes = first.columns.settle();
+    let notes = first.columns.choose_types();
     let (kind, other_kinds) = first.summary.choose(options, batches.format)?;
     let axis_count = match first.summary.axes {
         0 => 2 + usize::from(geometry.has_z),
@@ -149,7 +149,7 @@ impl FirstPass {
             let is_text = stored_type(array.data_type()) == Some(None);
             if is_text || array.logical_null_count() > 0 {
                 for row in 0..batch.num_rows() {
-                    self.columns.note(*at, &read_cell(array, row))?;
+                    self.columns.record_form(*at, &read_cell(array, row))?;
                 }
             } else {
                 self.columns.note_rows(*at, batch.num_rows());

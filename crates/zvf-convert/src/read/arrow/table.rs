@@ -28,7 +28,7 @@ pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader, Co
     let kind = point_kind(options, format)?;
     let (mut table, names, left_out) = Table::choose_columns(&batches, options, kind)?;
     table.infer_types(&batches)?;
-    let notes = table.columns.settle();
+    let notes = table.columns.choose_types();
     let empty = table.make_attributes(&[], 0)?;
     let header = Header {
         fields: empty,
@@ -209,7 +209,7 @@ impl Table {
                 let is_text = stored_type(array.data_type()) == Some(None);
                 if is_text || array.logical_null_count() > 0 {
                     for row in 0..batch.num_rows() {
-                        self.columns.note(*at, &read_cell(array, row))?;
+                        self.columns.record_form(*at, &read_cell(array, row))?;
                     }
                 } else {
                     self.columns.note_rows(*at, batch.num_rows());

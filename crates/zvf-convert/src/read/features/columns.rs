@@ -143,7 +143,7 @@ impl Columns {
     }
 
     /// First pass: records the form of a value.
-    pub(crate) fn note(&mut self, at: usize, cell: &Cell<'_>) -> Result<(), ConvertError> {
+    pub(crate) fn record_form(&mut self, at: usize, cell: &Cell<'_>) -> Result<(), ConvertError> {
         let Some(builder) = self.columns.get_mut(at) else { return Ok(()) };
         builder.rows += 1;
         let forms = &mut builder.forms;
@@ -198,7 +198,7 @@ impl Columns {
 
     /// Ends the first pass and chooses the type of each column. Returns a note for each column of integers that becomes
     /// `float64`. Columns of text mixed with other values need [`Columns::relabel`].
-    pub(crate) fn settle(&mut self) -> Vec<String> {
+    pub(crate) fn choose_types(&mut self) -> Vec<String> {
         let mut notes = Vec::new();
         for builder in &mut self.columns {
             let forms = builder.forms;

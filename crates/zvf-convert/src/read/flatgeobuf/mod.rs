@@ -377,7 +377,7 @@ fn run_first_pass(
         let mut noted = Ok(());
         let cells = read_cells(&root, &header.columns, |number, cell| {
             if let (Some(Some(at)), Ok(())) = (column_indices.get(number), &noted) {
-                noted = columns.note(*at, &cell);
+                noted = columns.record_form(*at, &cell);
             }
             Ok(())
         });
@@ -385,7 +385,7 @@ fn run_first_pass(
         noted?;
         columns.end_row();
     }
-    notes.extend(columns.settle());
+    notes.extend(columns.choose_types());
     if empty_features > 0 {
         notes.push(format!("{empty_features} features have no place: objects without vertices"));
     }

@@ -136,7 +136,7 @@ impl FirstPass {
                 return Err(text.bad(Class::Duplicate, "each member once", found).into());
             }
             set_columns.push(at);
-            columns.note(at, &cell)
+            columns.record_form(at, &cell)
         })?;
         self.columns.end_row();
         Ok(())
@@ -151,7 +151,7 @@ impl FirstPass {
     }
 
     fn finish(&mut self) {
-        self.notes.extend(self.columns.settle());
+        self.notes.extend(self.columns.choose_types());
         if self.has_extra_numbers {
             self.notes.push("numbers of positions after the third".to_owned());
         }

@@ -92,11 +92,11 @@ fn build_field<'a>(
     let at = columns.declare(name, dtype)?;
     let mut rows = 0;
     for cell in cells.clone() {
-        columns.note(at, &cell)?;
+        columns.record_form(at, &cell)?;
         rows += 1;
     }
     columns.end_rows(rows);
-    let note = columns.settle().pop();
+    let note = columns.choose_types().pop();
     for (row, cell) in cells.enumerate() {
         columns.push(at, row, &cell);
     }

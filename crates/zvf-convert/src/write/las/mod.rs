@@ -235,7 +235,7 @@ impl<'a> LasWriter<'a> {
     fn write_octree(&mut self, state: &mut State) -> Result<(), ConvertError> {
         let (Some(tree), Some(grid)) = (state.tree.take(), state.grid) else { return Ok(()) };
         let size = state.schema.record_bytes;
-        let cube = octree::Cube::around(state.summary.min, state.summary.max);
+        let cube = octree::Cube::from_bounds(state.summary.min, state.summary.max);
         let mut page = Vec::new();
         let record = |row: usize| tree.get(row * size..(row + 1) * size).unwrap_or_default();
         for node in octree::build_nodes(&tree, size, &grid, cube) {

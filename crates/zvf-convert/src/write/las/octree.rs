@@ -26,7 +26,7 @@ pub(super) struct Cube {
 
 impl Cube {
     /// Returns the cube around these bounds.
-    pub(super) fn around(min: [f64; 3], max: [f64; 3]) -> Self {
+    pub(super) fn from_bounds(min: [f64; 3], max: [f64; 3]) -> Self {
         if min.iter().zip(&max).any(|(min, max)| min > max) {
             return Self { corner: [0.0; 3], side: 1.0 };
         }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use zvf_format::num::to_u64;
 
 use super::file::File;
-use super::{ByteRange, Fault, Local, Room, Shared, hop};
+use super::{ByteRange, Fault, Local, Room, Shared, run_blocking};
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
 use crate::source::{Begun, Got, Version};
@@ -45,7 +45,7 @@ impl Local {
         ends: u64,
     ) -> Result<Option<Begun>, StoreError> {
         let (shared, key) = (Arc::clone(&self.0), key.clone());
-        hop(Op::Read, move || shared.begin(key, long, ends)).await
+        run_blocking(Op::Read, move || shared.begin(key, long, ends)).await
     }
 }
 
@@ -83,7 +83,7 @@ impl HeldFile {
         let held = inner.shared.budget.reserve(bytes).await;
         let named = |error: StoreError| error.with_key(&self.inner.key);
         let room = Room { bytes, _held: held.map_err(named)? };
-        hop(Op::Read, move || inner.read(&room)).await?.map_err(named)
+        run_blocking(Op::Read, move || inner.read(&room)).await?.map_err(named)
     }
 
     /// Which version of the file it is.

@@ -256,7 +256,7 @@ impl Local {
                 Err(error) => return Some(fail_all(object, &error)),
             };
             let shared = Arc::clone(&self.0);
-            match hop(Op::Read, move || shared.read(object, Some(room))).await.ok()? {
+            match run_blocking(Op::Read, move || shared.read(object, Some(room))).await.ok()? {
                 ReadAttempt::Done(done) => return Some(done),
                 // It has grown since.
                 ReadAttempt::NoRoom(again, more) => (object, bytes) = (again, more.max(bytes)),
@@ -271,12 +271,13 @@ impl Local {
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
         let (shared, from) = (Arc::clone(&self.0), prefix.clone());
         let list = move || shared.check_not_replaced(dir::children(&shared.dir, &from));
-        hop(Op::List, list).await?.map_err(|e| e.with_key(prefix))
+        run_blocking(Op::List, list).await?.map_err(|e| e.with_key(prefix))
     }
 
     pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
         let (shared, from) = (Arc::clone(&self.0), prefix.clone());
-        let listed = hop(Op::List, move || shared.check_not_replaced(shared.list(&from))).await?;
+        let list = move || shared.check_not_replaced(shared.list(&from));
+        let listed = run_blocking(Op::List, list).await?;
         listed.map_err(|e| e.with_key(prefix))
     }
 
@@ -482,7 +483,7 @@ impl Version {
 pub(super) use self::file::Stamp;
 
 /// Runs `work` on a blocking thread of the current runtime, or here when there is none.
-pub(crate) async fn hop<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     op: Op,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {

@@ -134,7 +134,7 @@ pub(crate) const BLOCK_BYTES: usize = 16 << 20;
 mod tests {
     use std::sync::Arc;
 
-    use fault_store::{Asked, Fault, FaultStore};
+    use fault_store::{Fault, FaultStore, Request};
     use object_store::ObjectStore;
     use object_store::path::Path;
 
@@ -153,7 +153,7 @@ mod tests {
         Key::root().below(name).unwrap()
     }
 
-    fn shown(asked: &[Asked]) -> String {
+    fn shown(asked: &[Request]) -> String {
         asked.iter().map(|asked| asked.what).collect::<Vec<_>>().join(", ")
     }
 
@@ -186,7 +186,7 @@ mod tests {
             }
             let remote = remote(&store);
             remote.put_file(&key("a"), &file).await.unwrap();
-            assert_eq!(shown(&store.asked()), asked, "{what}");
+            assert_eq!(shown(&store.requests()), asked, "{what}");
             assert!(remote.read(&key("a")).await.unwrap().unwrap() == bytes, "{what}");
         }
     }
@@ -198,7 +198,7 @@ mod tests {
         let remote = remote(&store);
         store.plan(1, Fault::Status(503));
         remote.copy(&key("a"), &key("b/c")).await.unwrap();
-        assert_eq!(shown(&store.asked()), "head, copy, copy");
+        assert_eq!(shown(&store.requests()), "head, copy, copy");
         assert_eq!(remote.read(&key("b/c")).await.unwrap().unwrap(), b"bytes".as_slice());
         let error = remote.copy(&key("x"), &key("y")).await.unwrap_err();
         assert_eq!((error.class(), error.key()), (zvf_format::Class::NotFound, Some("x")));
@@ -211,6 +211,6 @@ mod tests {
             remote(&store).put_file(&key("a"), FilePath::new("/no/file")).await.unwrap_err();
         assert_eq!(error.class(), zvf_format::Class::NotFound);
         assert!(error.io_error().unwrap().to_string().starts_with("/no/file: "), "{error}");
-        assert_eq!(shown(&store.asked()), "");
+        assert_eq!(shown(&store.requests()), "");
     }
 }

@@ -209,7 +209,7 @@ impl Shared {
         tries: &mut Tries,
     ) -> Result<Option<Read>, Miss> {
         if let Some(begun) = part {
-            match self.ask(path, begun.rest(), tries).await {
+            match self.send_get(path, begun.rest_request(), tries).await {
                 Ok(reply) if begun.continues(&reply) => {
                     return self.receive(reply, part, tries).await.map(Some);
                 }
@@ -261,7 +261,7 @@ impl Shared {
                 ByteRange::Last(len) => Some(GetRange::Suffix(len)),
             };
             let options = GetOptions { range: wanted.clone(), ..GetOptions::default() };
-            let miss = match self.ask(path, options, tries).await {
+            let miss = match self.send_get(path, options, tries).await {
                 Ok(reply) => {
                     let range = if wanted.is_some() { range } else { ByteRange::All };
                     let expected = range.existing(reply.meta.size);
@@ -296,7 +296,7 @@ impl Shared {
     /// An object of which only the size is wanted.
     async fn size(&self, path: &Path, tries: &Tries) -> Result<Option<Read>, Miss> {
         let options = GetOptions { head: true, ..GetOptions::default() };
-        match self.ask(path, options, tries).await {
+        match self.send_get(path, options, tries).await {
             Ok(reply) => {
                 let size = reply.meta.size;
                 let version = Version::from_meta(&reply.meta);
@@ -308,8 +308,8 @@ impl Shared {
         }
     }
 
-    /// One request, until its reply begins.
-    async fn ask(
+    /// Sends one request and waits until its reply begins.
+    async fn send_get(
         &self,
         path: &Path,
         options: GetOptions,

@@ -35,8 +35,8 @@ impl Part {
         self.range.start + to_u64(self.bytes.len())
     }
 
-    /// The request for what is missing.
-    pub(super) fn rest(&self) -> GetOptions {
+    /// Returns the request for the missing bytes.
+    pub(super) fn rest_request(&self) -> GetOptions {
         GetOptions {
             range: Some(GetRange::Bounded(self.next()..self.range.end)),
             if_match: self.tag.clone(),

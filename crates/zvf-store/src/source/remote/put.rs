@@ -136,7 +136,7 @@ impl Remote {
         let mut tries = Tries::new(&self.0, Op::Read, key, None);
         loop {
             let options = GetOptions { head: true, ..GetOptions::default() };
-            match self.0.ask(&path, options, &tries).await {
+            match self.0.send_get(&path, options, &tries).await {
                 Ok(reply) => return Ok(Some(reply.meta)),
                 Err(miss) if miss.class() == Some(Class::NotFound) && !miss.is_missing_bucket() => {
                     return Ok(None);

@@ -29,7 +29,7 @@ impl Retry {
     }
 
     /// Counts a request that is about to be sent for the first time.
-    pub(super) fn sends(&self) {
+    pub(super) fn count_request(&self) {
         self.window(|window| window.count(Instant::now(), 1, 0));
     }
 
@@ -126,7 +126,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn jitter_is_full_and_obeys_the_store() {
         let retry = retry(Timeouts::BATCH);
-        (0..2000).for_each(|_| retry.sends());
+        (0..2000).for_each(|_| retry.count_request());
         let pauses: Vec<_> = (0..100).filter_map(|_| retry.next(4, deadline(), None)).collect();
         assert_eq!(pauses.len(), 100);
         assert!(pauses.iter().all(|pause| pause.as_millis() <= 800));
@@ -150,7 +150,7 @@ mod tests {
     async fn one_request_in_ten_is_sent_again() {
         for (requests, retries) in [(0, 10), (100, 10), (109, 10), (110, 11), (1000, 100)] {
             let retry = retry(Timeouts::BATCH);
-            (0..requests).for_each(|_| retry.sends());
+            (0..requests).for_each(|_| retry.count_request());
             let granted = (0..200).filter(|_| retry.next(1, deadline(), None).is_some()).count();
             assert_eq!(granted, retries, "{requests}");
             tokio::time::advance(Duration::from_secs(59)).await;

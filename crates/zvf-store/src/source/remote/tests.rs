@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fault_store::{Asked, Fault, FaultStore};
+use fault_store::{Fault, FaultStore, Request};
 use object_store::path::Path;
 use zvf_format::Class;
 
@@ -38,8 +38,8 @@ async fn one(remote: &Remote, get: Get) -> Result<Option<Got>, StoreError> {
     read.expect("a read that hangs").pop().unwrap()
 }
 
-fn shown(asked: &[Asked]) -> String {
-    let show = |asked: &Asked| {
+fn shown(asked: &[Request]) -> String {
+    let show = |asked: &Request| {
         let range = asked.range.as_deref().unwrap_or("all").trim_start_matches("bytes=");
         format!("{} {range}{}", asked.what, if asked.conditional { " same" } else { "" })
     };
@@ -115,9 +115,9 @@ async fn each_fault_ends_in_the_right_bytes_or_a_typed_error() {
         let answer = answer.map(|got| got.map(|got| got.bytes)).map_err(|e| e.to_string());
         let expected = expected.map(|b| b.map(Bytes::from_static)).map_err(str::to_owned);
         assert_eq!(answer, expected, "{name}");
-        assert_eq!(shown(&store.asked()), requests, "{name}");
+        assert_eq!(shown(&store.requests()), requests, "{name}");
         let stats = remote.stats();
-        assert_eq!(stats.requests, u64::try_from(store.asked().len()).unwrap(), "{name}");
+        assert_eq!(stats.requests, u64::try_from(store.requests().len()).unwrap(), "{name}");
         assert_eq!(remote.0.budget.free_bytes(), remote.0.budget.max_bytes(), "{name}");
     }
 }
@@ -151,7 +151,7 @@ async fn a_store_that_stays_broken_is_given_up() {
         let error = remote.read_many(&[Get::object(key("a"))]).await.pop().unwrap().unwrap_err();
         let (text, took) = (error.to_string(), start.elapsed().as_secs());
         assert!(text.starts_with(message), "{fault:?}: {text}");
-        assert_eq!(store.asked().len(), requests, "{timeouts:?} {fault:?}");
+        assert_eq!(store.requests().len(), requests, "{timeouts:?} {fault:?}");
         assert!((min_secs..=max_secs).contains(&took), "{timeouts:?} {fault:?}: {took} s");
         assert_eq!(error.retryable(), error.class() != Class::FileChanged, "{fault:?}");
         let sent_again = u64::try_from(requests - 1).unwrap();
@@ -338,7 +338,7 @@ async fn requests_wait_for_their_turn() {
         for (i, answer) in answers.into_iter().enumerate() {
             assert_eq!(answer.unwrap().unwrap().bytes, vec![i as u8; 1000]);
         }
-        assert_eq!(store.most_in_flight(), max_in_flight);
+        assert_eq!(store.max_in_flight(), max_in_flight);
     }
 }
 
@@ -351,7 +351,7 @@ async fn two_batches_share_one_budget() {
     let gets: Vec<_> = (0..10).map(|i| Get::object(key(&i.to_string()))).collect();
     let batches = (0..5).map(|_| remote.read_many(&gets));
     futures_util::future::join_all(batches).await;
-    assert_eq!(store.most_in_flight(), 2);
+    assert_eq!(store.max_in_flight(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -396,7 +396,7 @@ async fn neighbours_cost_one_request() {
     let gets: Vec<_> = (0..27).map(|i| at(i * 70_000, 500)).collect();
     let answers = remote.read_many(&gets).await;
     assert!(answers.into_iter().all(|answer| answer.unwrap().unwrap().bytes == [7; 500][..]));
-    assert_eq!(shown(&store.asked()), "get 0-1820499");
+    assert_eq!(shown(&store.requests()), "get 0-1820499");
     assert_eq!(remote.stats(), IoStats { requests: 1, bytes_read: 1_820_500, retries: 0 });
     assert!(remote.merge_gap() >= 70_000);
 }
@@ -427,7 +427,7 @@ async fn a_store_in_trouble_is_not_asked_much_more() {
     assert!(
         answers.iter().all(|answer| answer.as_ref().unwrap_err().class() == Class::Unavailable)
     );
-    assert!((310..=330).contains(&store.asked().len()), "{}", store.asked().len());
+    assert!((310..=330).contains(&store.requests().len()), "{}", store.requests().len());
 }
 
 #[tokio::test(start_paused = true)]
@@ -499,7 +499,7 @@ async fn a_backend_that_cannot_list_is_never_listed() {
     let source = Source::from_object_store(store.clone(), &path, &Budget::new(&options), &options);
     assert!(!source.can_list());
     assert_eq!(source.list(&Key::root()).await.unwrap_err().class(), Class::Unsupported);
-    assert!(store.asked().is_empty());
+    assert!(store.requests().is_empty());
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Tries {
     /// The tries for what lies under `key`, on behalf of a caller that has waited for an answer since
     /// `waiting`, or begins to wait now.
     pub(super) fn new(shared: &Shared, op: Op, key: &Key, waiting: Option<Instant>) -> Self {
-        shared.retry.sends();
+        shared.retry.count_request();
         let in_runtime = tokio::runtime::Handle::try_current().is_ok();
         let timeouts = &shared.retry.timeouts;
         let began = Instant::now();
