@@ -57,6 +57,14 @@ impl ChunkTable {
         self.numbers.get(key).copied().unwrap_or(u32::MAX)
     }
 
+    /// As [`find`](Self::find), faster where the number is `next` or a little above.
+    pub(crate) fn find_from(&self, next: u32, key: &[i64]) -> u32 {
+        let near = next..next.saturating_add(NEAR_CHUNKS); // numbers end there
+        near.into_iter()
+            .find(|number| self.components(*number) == key)
+            .unwrap_or_else(|| self.find(key))
+    }
+
     /// The components of chunk `number`.
     pub(crate) fn components(&self, number: u32) -> &[i64] {
         let start = usize_from_u32(number).saturating_mul(self.rank);
@@ -138,6 +146,9 @@ impl ChunkTable {
         Order { places: inverse(&chunks), shards, chunks }
     }
 }
+
+/// Chunks that are compared before a number is looked up.
+const NEAR_CHUNKS: u32 = 4;
 
 /// Where each number stands in a list of all numbers.
 fn inverse(numbers: &[u32]) -> Vec<u32> {

@@ -18,7 +18,7 @@ fn points(places: &[[f32; 2]]) -> Vec<Vec<f32>> {
 }
 
 fn box_query(low: [f64; 2], high: [f64; 2]) -> Query {
-    Query::box_query(Bounds::new(&low, &high).unwrap())
+    Query::within(Bounds::new(&low, &high).unwrap())
 }
 
 fn near(centre: [f64; 2], radius: f64) -> Query {

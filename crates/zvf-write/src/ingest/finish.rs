@@ -32,7 +32,8 @@ impl Ingest {
             (Target::Files(stem), Some(self.scratch.folder()?))
         };
         slices.push(self.take_slice(&target)?);
-        let merged = MergedSlices::from_slices(&self.schema, &self.options, slices)?.with_place(at);
+        let merged = MergedSlices::from_slices(&self.schema, &self.options, slices, None)?;
+        let merged = merged.with_place(at);
         let merged = merged.with_locations(self.tells_places);
         let folder = folder.as_deref();
         let stages = Stages::run(&merged, build, folder)?;

@@ -10,8 +10,8 @@
 //! ```
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::Path;
 
 use bytes::Bytes;
 use rayon::prelude::*;
@@ -20,6 +20,7 @@ use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
+use super::lists::MergedLists;
 use super::slice::{ChainRun, HeldSlice, SideData, Slice, SliceData};
 use super::source::{FileSource, LoadedSpan, Source, Span};
 use crate::at::At;
@@ -78,11 +79,12 @@ impl Loaded<'_> {
 }
 
 impl MergedSlices {
-    /// Merges these slices.
+    /// Merges these slices. Their merged lists of chunks are read from the file at `lists`, or left there for others.
     pub(crate) fn from_slices(
         schema: &Schema,
         options: &WriteOptions,
         mut slices: Vec<Slice>,
+        lists: Option<&Path>,
     ) -> Result<Self, WriteError> {
         let mut schema = schema.clone();
         if options.compat {
@@ -90,17 +92,15 @@ impl MergedSlices {
         }
         let rank = schema.key_rank();
         let mut sources: Vec<Source> = slices.iter_mut().map(Source::new).collect();
-        let mut table = ChunkTable::new(rank);
-        for key in keys(rank, &sources)? {
-            table.number(&key)?;
-        }
+        let stop = options.stop_flag();
+        let (lists, table) = MergedLists::load(rank, (&slices, &mut sources), (lists, &stop))?;
         let corners = slices.iter().filter_map(|slice| slice.corners.clone()).reduce(union);
         let bounds = bounds(&schema, options.outside, corners);
         let grid = cells::extent(&table, &bounds, &schema)?;
         let axes = saturating_u32_from_usize(schema.axes.len());
         let (columns, codes) = columns(schema.kind, axes, &mut slices)?;
         let (width, element_attributes) = elements(schema.kind, &mut slices)?;
-        let rows = number_chunks(&table, &mut sources)?;
+        let rows = lists.rows;
         let mut last = None;
         for ((slice, codes), source) in slices.iter().zip(codes).zip(&mut sources) {
             let Source::File(source) = source else { continue };
@@ -388,38 +388,6 @@ pub(crate) fn row_bytes(
     let columns = to_u64(columns.map_or(0, Columns::stride)) + 32;
     let links = elements.saturating_mul(to_u64(width * 8 + attribute_bytes)); // above any limit where it saturates
     columns.saturating_add(links.div_ceil(vertices.max(1)))
-}
-
-/// The keys of all chunks, in numeric order.
-fn keys(rank: usize, sources: &[Source]) -> Result<BTreeSet<Vec<i64>>, WriteError> {
-    let mut keys = BTreeSet::new();
-    for source in sources {
-        source.each_span(rank, |key, _| {
-            if !keys.contains(key) {
-                keys.insert(key.to_vec());
-            }
-            Ok(())
-        })?;
-    }
-    Ok(keys)
-}
-
-/// Tells each source the numbers of its chunks, and counts the rows of each chunk.
-fn number_chunks(table: &ChunkTable, sources: &mut [Source]) -> Result<Vec<u64>, WriteError> {
-    let mut rows = vec![0_u64; table.len()];
-    for source in sources {
-        let mut numbers = Vec::new();
-        source.each_span(table.rank(), |key, span| {
-            let number = table.find(key);
-            if let Some(rows) = rows.get_mut(usize_from_u32(number)) {
-                *rows += u64::from(span.rows);
-            }
-            numbers.push(number);
-            Ok(())
-        })?;
-        source.number(&numbers, table.len());
-    }
-    Ok(rows)
 }
 
 /// The columns that all slices have, and for each slice what its codes of texts are in all.

@@ -29,6 +29,7 @@ mod join;
 mod known;
 mod link_cells;
 mod links;
+mod lists;
 mod places;
 mod slice;
 mod sorted;

@@ -100,8 +100,8 @@ impl Source {
         }
     }
 
-    /// Learns the numbers in the level of its chunks, ascending.
-    pub(super) fn number(&mut self, chunks: &[u32], all: usize) {
+    /// Learns the numbers in the level of its chunks, ascending. Returns the marks of a list in a file.
+    pub(super) fn number(&mut self, chunks: &[u32], all: usize) -> Vec<u32> {
         match self {
             Self::Held(held) => {
                 held.numbers = vec![u32::MAX; all];
@@ -110,8 +110,19 @@ impl Source {
                         *to = *own;
                     }
                 }
+                Vec::new()
             }
-            Self::File(source) => source.marks = chunks.iter().step_by(MARKED).copied().collect(),
+            Self::File(source) => {
+                source.marks = chunks.iter().step_by(MARKED).copied().collect();
+                source.marks.clone()
+            }
+        }
+    }
+
+    /// Sets the marks of a list in a file, as [`number`](Self::number) returned them.
+    pub(super) fn set_marks(&mut self, marks: Vec<u32>) {
+        if let Self::File(source) = self {
+            source.marks = marks;
         }
     }
 }

@@ -366,7 +366,9 @@ impl Tasks {
             slice.data = SliceData::Files(self.journal.stem(task));
             slices.push(*slice);
         }
-        let merged = MergedSlices::from_slices(&self.schema, &self.options, slices)?;
+        let lists = self.journal.files().join(MERGED_LISTS);
+        let lists = Some(lists.as_path());
+        let merged = MergedSlices::from_slices(&self.schema, &self.options, slices, lists)?;
         Ok(self.merged.get_or_init(|| merged))
     }
 
@@ -431,6 +433,9 @@ impl Tasks {
         Err(WriteError::TooEarly { task: wanted.to_owned(), expected, found })
     }
 }
+
+/// The file of the merged lists of chunks.
+const MERGED_LISTS: &str = "merged-lists";
 
 /// A slice on its way.
 ///

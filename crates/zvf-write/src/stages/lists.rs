@@ -1,0 +1,269 @@
+//! The lists of chunks of all slices, merged: the keys that occur, how many rows each has, and which chunks the marked
+//! entries of each list are.
+//!
+//! A large input has hundreds of slices with most chunks each, and as many tasks that need the merged lists. The first one
+//! leaves them in a file, so that the others do not read hundreds of lists again:
+//!
+//! ```text
+//! magic       8 bytes
+//! identity    u32      CRC-32C of the names, lengths and checksums of the files of all slices
+//! rank        u64      components of a key
+//! chunks      u64      then the keys, i64 a component, ascending; then the rows of each, u64
+//! slices      u64      then for each: how many marks, u64, and the marks, u32
+//! checksum    u32      CRC-32C of everything before
+//! ```
+//!
+//! Little-endian. The file is a cache: one that is absent, damaged or of other slices is made again.
+
+use std::cmp::Ordering;
+use std::fs;
+use std::path::Path;
+
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+
+use super::file::Output;
+use super::slice::Slice;
+use super::source::Source;
+use crate::WriteError;
+use crate::chunks::ChunkTable;
+use crate::stop::StopFlag;
+
+/// The merged lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MergedLists {
+    rank: usize,
+    keys: Vec<i64>,                  // `rank` for each chunk, ascending
+    pub(super) rows: Vec<u64>,       // of each chunk
+    pub(super) marks: Vec<Vec<u32>>, // of each slice
+}
+
+impl MergedLists {
+    /// Reads the lists that another task merged into the file at `path`; merges them, and leaves the file, where it is absent or
+    /// of other slices. Without a path they are merged.
+    pub(super) fn load(
+        rank: usize,
+        (slices, sources): (&[Slice], &mut [Source]),
+        (path, stop): (Option<&Path>, &StopFlag),
+    ) -> Result<(Self, ChunkTable), WriteError> {
+        let identity = identify(slices)?;
+        if let Some(lists) = path.and_then(|path| Self::parse(&fs::read(path).ok()?, identity))
+            && (lists.rank, lists.marks.len()) == (rank, sources.len())
+        {
+            let table = lists.table()?;
+            for (source, marks) in sources.iter_mut().zip(&lists.marks) {
+                source.set_marks(marks.clone());
+            }
+            return Ok((lists, table));
+        }
+        let mut lists =
+            Self { rank, keys: merge_keys(rank, sources)?, rows: Vec::new(), marks: Vec::new() };
+        let table = lists.table()?;
+        lists.number_chunks(&table, sources)?;
+        if let Some(path) = path {
+            let mut output = Output::create(path.to_owned(), stop)?;
+            output.write(&lists.encode(identity))?;
+            output.finish()?;
+        }
+        Ok((lists, table))
+    }
+
+    /// The chunks, numbered in numeric order.
+    fn table(&self) -> Result<ChunkTable, WriteError> {
+        let mut table = ChunkTable::new(self.rank);
+        for key in self.keys.chunks_exact(self.rank.max(1)) {
+            table.number(key)?;
+        }
+        Ok(table)
+    }
+
+    /// Tells each source the numbers of its chunks, and counts the rows of each chunk.
+    fn number_chunks(
+        &mut self,
+        table: &ChunkTable,
+        sources: &mut [Source],
+    ) -> Result<(), WriteError> {
+        self.rows = vec![0; table.len()];
+        for source in sources {
+            let (mut numbers, mut next) = (Vec::new(), 0);
+            source.each_span(table.rank(), |key, span| {
+                let number = table.find_from(next, key);
+                if let Some(rows) = self.rows.get_mut(usize_from_u32(number)) {
+                    *rows += u64::from(span.rows);
+                }
+                numbers.push(number);
+                next = number.saturating_add(1); // that of a key that is not there is the largest
+                Ok(())
+            })?;
+            self.marks.push(source.number(&numbers, table.len()));
+        }
+        Ok(())
+    }
+
+    fn encode(&self, identity: u32) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(identity.to_le_bytes());
+        for count in [self.rank, self.rows.len()] {
+            bytes.extend(to_u64(count).to_le_bytes());
+        }
+        bytes.extend(self.keys.iter().flat_map(|key| key.to_le_bytes()));
+        bytes.extend(self.rows.iter().flat_map(|rows| rows.to_le_bytes()));
+        bytes.extend(to_u64(self.marks.len()).to_le_bytes());
+        for marks in &self.marks {
+            bytes.extend(to_u64(marks.len()).to_le_bytes());
+            bytes.extend(marks.iter().flat_map(|mark| mark.to_le_bytes()));
+        }
+        let checksum = crc32c::crc32c(&bytes);
+        bytes.extend(checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The lists of a file; `None` where it is damaged or of slices with another identity.
+    fn parse(bytes: &[u8], identity: u32) -> Option<Self> {
+        let (bytes, checksum) = bytes.split_last_chunk::<4>()?;
+        if u32::from_le_bytes(*checksum) != crc32c::crc32c(bytes) {
+            return None;
+        }
+        let mut rest = bytes.strip_prefix(MAGIC)?;
+        let found: [u8; 4] = take(&mut rest)?;
+        if u32::from_le_bytes(found) != identity {
+            return None;
+        }
+        let rank = take_count(&mut rest)?;
+        let chunks = take_count(&mut rest)?;
+        let keys = take_all(&mut rest, chunks.checked_mul(rank)?, i64::from_le_bytes)?;
+        let rows = take_all(&mut rest, chunks, u64::from_le_bytes)?;
+        let slices = take_count(&mut rest)?;
+        let mut marks = Vec::new();
+        for _ in 0..slices {
+            let count = take_count(&mut rest)?;
+            marks.push(take_all(&mut rest, count, u32::from_le_bytes)?);
+        }
+        rest.is_empty().then_some(Self { rank, keys, rows, marks })
+    }
+}
+
+/// The next `N` bytes.
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, after) = rest.split_first_chunk::<N>()?;
+    *rest = after;
+    Some(*first)
+}
+
+fn take_count(rest: &mut &[u8]) -> Option<usize> {
+    usize::try_from(u64::from_le_bytes(take(rest)?)).ok()
+}
+
+/// The next `count` numbers, where there are so many.
+fn take_all<T, const N: usize>(
+    rest: &mut &[u8],
+    count: usize,
+    number: impl Fn([u8; N]) -> T,
+) -> Option<Vec<T>> {
+    let (own, after) = rest.split_at_checked(count.checked_mul(N)?)?;
+    *rest = after;
+    Some(own.as_chunks::<N>().0.iter().map(|bytes| number(*bytes)).collect())
+}
+
+/// A checksum of the files of all slices, by their names, lengths and checksums.
+fn identify(slices: &[Slice]) -> Result<u32, WriteError> {
+    let mut checksum = 0;
+    for slice in slices {
+        let text =
+            serde_json::to_vec(&slice.files).map_err(|error| WriteError::Scratch(error.into()))?;
+        checksum = crc32c::crc32c_append(checksum, &text);
+    }
+    Ok(checksum)
+}
+
+/// The keys of all chunks, ascending.
+fn merge_keys(rank: usize, sources: &[Source]) -> Result<Vec<i64>, WriteError> {
+    let width = rank.max(1);
+    let (mut keys, mut own) = (Vec::new(), Vec::new());
+    for source in sources {
+        own.clear();
+        source.each_span(rank, |key, _| {
+            own.extend_from_slice(key);
+            Ok(())
+        })?;
+        if let Some(merged) = merge(&keys, &own, width) {
+            keys = merged;
+        }
+    }
+    Ok(keys)
+}
+
+/// Merges two ascending lists of keys; `None` where all of `own` are in `keys`.
+fn merge(keys: &[i64], own: &[i64], width: usize) -> Option<Vec<i64>> {
+    let mut merged: Option<Vec<i64>> = None;
+    let (mut all, mut added) =
+        (keys.chunks_exact(width).peekable(), own.chunks_exact(width).peekable());
+    let mut before = 0;
+    loop {
+        let order = match (all.peek(), added.peek()) {
+            (Some(known), Some(key)) => known.cmp(key),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return merged,
+        };
+        let key = match order {
+            Ordering::Less => all.next(),
+            Ordering::Greater => {
+                // Nothing is copied before the first key that is new.
+                merged.get_or_insert_with(|| keys[..before].to_vec());
+                added.next()
+            }
+            Ordering::Equal => {
+                added.next();
+                all.next()
+            }
+        };
+        before += width;
+        if let (Some(merged), Some(key)) = (&mut merged, key) {
+            merged.extend_from_slice(key);
+        }
+    }
+}
+
+/// What the file begins with: name and version.
+const MAGIC: &[u8; 8] = b"zvflist1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ascending_lists_are_merged() {
+        #[rustfmt::skip]
+        let table: [(&[i64], &[i64], Option<&[i64]>); 7] = [
+            (&[], &[], None),
+            (&[], &[1, 5], Some(&[1, 5])),
+            (&[1, 5, 2, 0], &[2, 0], None),
+            (&[1, 5, 2, 0], &[], None),
+            (&[1, 5, 2, 0], &[0, 9, 2, 0], Some(&[0, 9, 1, 5, 2, 0])),
+            (&[1, 5, 2, 0], &[1, 4, 1, 6], Some(&[1, 4, 1, 5, 1, 6, 2, 0])),
+            (&[1, 5], &[2, -3], Some(&[1, 5, 2, -3])),
+        ];
+        for (keys, own, merged) in table {
+            assert_eq!(merge(keys, own, 2).as_deref(), merged, "{keys:?} and {own:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_damaged_or_of_other_slices_is_not_taken() {
+        let lists = MergedLists {
+            rank: 2,
+            keys: vec![-1, 2, 3, 4],
+            rows: vec![5, u64::MAX],
+            marks: vec![vec![0], vec![], vec![1, 7]],
+        };
+        let bytes = lists.encode(9);
+        assert_eq!(MergedLists::parse(&bytes, 9), Some(lists));
+        assert_eq!(MergedLists::parse(&bytes, 8), None);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert_eq!(MergedLists::parse(&damaged, 9), None, "byte {at}");
+            assert_eq!(MergedLists::parse(&bytes[..at], 9), None, "{at} bytes");
+        }
+    }
+}
