@@ -19,7 +19,7 @@ use std::cmp::Ordering;
 use std::fs;
 use std::path::Path;
 
-use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
+use zvf_format::num::{to_u64, usize_from_u32};
 
 use super::file::Output;
 use super::slice::Slice;
@@ -233,8 +233,9 @@ mod tests {
 
     #[test]
     fn ascending_lists_are_merged() {
+        type Case<'a> = (&'a [i64], &'a [i64], Option<&'a [i64]>);
         #[rustfmt::skip]
-        let table: [(&[i64], &[i64], Option<&[i64]>); 7] = [
+        let table: [Case<'_>; 7] = [
             (&[], &[], None),
             (&[], &[1, 5], Some(&[1, 5])),
             (&[1, 5, 2, 0], &[2, 0], None),

@@ -3,6 +3,7 @@
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 
+use super::super::golden::Collected;
 use super::super::stock_files::{check_broken, check_features};
 use crate::read::{Format, Input, Piece, Polygons, ReadOptions, open};
 use crate::{ArrowWriter, ParquetWriter};
@@ -233,17 +234,14 @@ fn reads_features_whose_geometry_is_not_the_last_column() {
         ] {
             let input = Input::reader(std::io::Cursor::new(bytes));
             let reader = open(input, Some(format), &ReadOptions::default()).unwrap();
-            let fields = reader.header().object_fields.clone();
-            let number = |name: &str, row: usize| {
-                let field = fields.iter().find(|field| &*field.name == name).unwrap();
-                field.column.value(row, 0)
+            let read = Collected::gather(reader).unwrap();
+            let bytes = |name: &str| {
+                read.object_fields.iter().find(|field| field.name == name).unwrap().bytes.clone()
             };
-            let read = [number("mass", 0), number("mass", 1), number("age", 0), number("age", 1)];
-            assert_eq!(read, [10, 20, 70, 80].map(Value::Int), "{format}, {order:?}");
-            let pieces: Vec<Piece> = reader.collect::<Result<_, _>>().unwrap();
-            let [Piece::Vertices(points)] = &pieces[..] else { panic!("{pieces:?}") };
-            let x = |row: usize| points.positions().float(row, 0);
-            assert_eq!((x(0), x(1)), (Some(1.0), Some(2.0)), "{format}, {order:?}");
+            let expected = |numbers: [i64; 2]| numbers.map(i64::to_le_bytes).concat();
+            assert_eq!(bytes("mass"), expected([10, 20]), "{format}, {order:?}");
+            assert_eq!(bytes("age"), expected([70, 80]), "{format}, {order:?}");
+            assert_eq!(read.positions, [1.0, 3.0, 2.0, 3.0], "{format}, {order:?}");
         }
     }
 }
