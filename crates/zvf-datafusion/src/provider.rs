@@ -248,7 +248,7 @@ impl ZvfTable {
     fn count_tasks(&self, max_tasks: usize, kept: u64, all: u64) -> usize {
         let Some(rows) = self.statistics.rows.get_value() else { return max_tasks };
         let rows = u128::from(to_u64(*rows)) * u128::from(kept) / u128::from(all.max(1));
-        let tasks = usize::try_from(rows / MIN_TASK_ROWS + 1).unwrap_or(usize::MAX);
+        let tasks = usize::try_from(rows / MIN_TASK_ROWS + 1).unwrap_or(usize::MAX); // above the limit anyway
         max_tasks.min(tasks)
     }
 

@@ -117,7 +117,7 @@ impl SparseIndex {
         max_bytes: u64,
     ) -> Result<Option<Self>, ModelError> {
         let max_runs = saturating_usize(max_bytes / to_u64(size_of::<(u64, i64)>()));
-        let (mut runs, mut blocks) = (Vec::new(), Vec::new());
+        let (mut runs, mut blocks) = (Some(Vec::new()), Vec::new()); // no runs where they are too many
         let (mut last, mut start) = (None, 0);
         while start < slots {
             let end = start.saturating_add(BATCH).min(slots); // the last batch ends with the column
@@ -127,8 +127,11 @@ impl SparseIndex {
                     return Ok(None);
                 }
                 let is_next = last.is_some_and(|last| id - 1 == last); // above `last`, so not the least
-                if !is_next && runs.len() <= max_runs {
-                    runs.push((row, id));
+                if !is_next {
+                    runs = runs.filter(|runs| runs.len() < max_runs);
+                    if let Some(runs) = &mut runs {
+                        runs.push((row, id));
+                    }
                 }
                 if row % BLOCK_ROWS == 0 {
                     blocks.push(id);
@@ -137,8 +140,7 @@ impl SparseIndex {
             }
             start = end;
         }
-        let few = runs.len() <= max_runs;
-        Ok(Some(if few { Self::Runs(runs) } else { Self::Blocks(blocks) }))
+        Ok(Some(runs.map_or(Self::Blocks(blocks), Self::Runs)))
     }
 
     /// Finds the rows of `ids` in the column that was read, which has `slots` rows.

@@ -160,6 +160,28 @@ fn the_layout_says_where_ids_are() {
 }
 
 #[test]
+fn ascending_ids_are_found_by_a_table_by_runs_and_by_blocks() {
+    let mut files = files("pc3_sparse_ids");
+    let ids: [i64; 10] = [i64::MIN, -5, -4, 3, 8, 17, 18, 19, 900, i64::MAX];
+    numbers(&mut files, "0/object_index/object_ids", "int64", &[10], int64(ids));
+    let made = Made::new(&files);
+    // A table takes 120 bytes, the seven runs 112.
+    for index_bytes in [120, 112, 0] {
+        let level = inline(LevelReader::open_within(&made.store, LevelId(0), index_bytes)).unwrap();
+        let index = inline(level.objects()).unwrap().unwrap();
+        let rows: Vec<u64> = (0..10).collect();
+        let ids = ids.map(ObjectId);
+        let found: Vec<Option<u64>> = rows.iter().copied().map(Some).collect();
+        assert_eq!(inline(index.find(&ids)).unwrap(), found, "{index_bytes}");
+        assert_eq!(inline(index.ids_of(&rows)).unwrap(), ids, "{index_bytes}");
+        let mixed = [20, 900, -6, i64::MIN + 1, 17, i64::MAX - 1].map(ObjectId);
+        let found = [None, Some(8), None, None, Some(5), None];
+        assert_eq!(inline(index.find(&mixed)).unwrap(), found, "{index_bytes}");
+        assert_eq!(inline(index.duplicates()).unwrap(), [], "{index_bytes}");
+    }
+}
+
+#[test]
 fn ids_in_any_order_and_ids_that_are_there_twice() {
     let mut files = files("pc3_sparse_ids");
     let ids: [i64; 10] = [900, -5, 17, 3, i64::MAX, 17, i64::MIN, 8, 17, 3];

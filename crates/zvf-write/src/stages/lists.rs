@@ -32,9 +32,9 @@ use crate::stop::StopFlag;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MergedLists {
     rank: usize,
-    keys: Vec<i64>,                  // `rank` for each chunk, ascending
-    pub(super) rows: Vec<u64>,       // of each chunk
-    pub(super) marks: Vec<Vec<u32>>, // of each slice
+    keys: Vec<i64>,            // `rank` for each chunk, ascending
+    pub(super) rows: Vec<u64>, // of each chunk
+    marks: Vec<Vec<u32>>,      // of each slice
 }
 
 impl MergedLists {
@@ -46,12 +46,12 @@ impl MergedLists {
         (path, stop): (Option<&Path>, &StopFlag),
     ) -> Result<(Self, ChunkTable), WriteError> {
         let identity = identify(slices)?;
-        if let Some(lists) = path.and_then(|path| Self::parse(&fs::read(path).ok()?, identity))
+        if let Some(mut lists) = path.and_then(|path| Self::parse(&fs::read(path).ok()?, identity))
             && (lists.rank, lists.marks.len()) == (rank, sources.len())
         {
             let table = lists.table()?;
-            for (source, marks) in sources.iter_mut().zip(&lists.marks) {
-                source.set_marks(marks.clone());
+            for (source, marks) in sources.iter_mut().zip(std::mem::take(&mut lists.marks)) {
+                source.set_marks(marks);
             }
             return Ok((lists, table));
         }
