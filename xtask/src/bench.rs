@@ -9,7 +9,7 @@ pub(crate) const COMMAND: Command = Command {
     name: "bench",
     help: "measure: against the Python reference, and the inner loops alone
 
-usage: cargo xtask bench [--quick] [--part NAME].. [WORKLOAD] [--turns N] [--scale X]
+usage: cargo xtask bench [--quick] [--resume] [--part NAME].. [WORKLOAD] [--turns N] [--scale X]
        cargo xtask bench --validate | --tensor [--threads N] | --pyramid DIR | --write DIR [--write DIR..]
        cargo xtask bench --billion [--points N] [--only points|streamlines] [--no-sql]
        cargo xtask bench --loops [FILTER] [OPTIONS OF CRITERION]
@@ -20,6 +20,7 @@ prints tables of medians and ratios, of requests, bytes and memory, next to what
 same bytes. Who cannot be installed is in the table, with the reason. When all parts ran,
 docs/benchmarks.md is written with its plots. --quick takes smaller data and five minutes. Needs python3.
 The part python builds the release wheel; with --quick only where the part is named.
+With --resume, the parts that an earlier run with the same settings finished are taken from its files, and only the others run.
 --part runs one part of the table, and may be repeated; --validate, --tensor, --pyramid and --write
 are such parts too, the last two with folders to write into: of a disk, or of a memory file system. With
 --profile, our side alone does the work of questions, --validate, --tensor or --write. With --fast-codecs our
@@ -62,7 +63,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 /// Returns whether the part about Python runs: it is requested, or no part is. A quick run uses the wheel of an earlier run, or
 /// reports that there is none: building it takes longer than everything else.
 fn wants_python(args: &Args) -> bool {
-    let other =
+    let other_parts =
         ["--part", "--validate", "--tensor", "--pyramid", "--write", "--profile", "--quick"];
-    args.peek("python") || !other.iter().any(|name| args.peek(name))
+    args.peek("python") || !other_parts.iter().any(|name| args.peek(name))
 }

@@ -10,6 +10,7 @@ mod billion;
 mod clock;
 mod contest;
 mod discard;
+mod finished;
 mod limit;
 mod ours;
 mod page;
@@ -73,6 +74,9 @@ struct Arguments {
     /// Write the tables and plots to this file and the folder of the same name, when all parts ran.
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+    /// Take the parts that an earlier run with the same settings finished from the folder, and run the others.
+    #[arg(long)]
+    resume: bool,
     /// Do nothing but our own side of each workload, in a loop: for a profiler.
     #[arg(long)]
     profile: bool,
@@ -128,25 +132,48 @@ fn main() -> anyhow::Result<()> {
     let chosen = arguments.parts()?;
     let mut page = Page::new();
     let begun = Instant::now();
+    let mut failed: Vec<&str> = Vec::new();
     for part in parts::ALL {
-        if chosen.is_empty() || chosen.contains(&part.name) {
-            if bench.own.is_none() {
-                eprintln!("== {}, after {:.0} s", part.title, begun.elapsed().as_secs_f64());
-            }
-            match (part.run)(&bench, &mut page) {
-                Err(error) => match error.downcast_ref::<Held>() {
-                    Some(Held(bytes)) => {
-                        println!("{bytes}");
-                        return Ok(());
-                    }
-                    None => return Err(error),
-                },
-                Ok(()) => page.finish_part(part),
+        if !chosen.is_empty() && !chosen.contains(&part.name) {
+            continue;
+        }
+        if arguments.resume
+            && let Some((commit, results)) = finished::load(&bench, part.name)?
+        {
+            page.add_results(part.name, commit, results);
+            continue;
+        }
+        if bench.own.is_none() {
+            eprintln!("== {}, after {:.0} s", part.title, begun.elapsed().as_secs_f64());
+        }
+        match (part.run)(&bench, &mut page) {
+            Err(error) => match error.downcast_ref::<Held>() {
+                Some(Held(bytes)) => {
+                    println!("{bytes}");
+                    return Ok(());
+                }
+                None => {
+                    eprintln!("{}: {error:#}", part.name);
+                    failed.push(part.name);
+                }
+            },
+            Ok(()) => {
+                page.finish_part(part);
+                // A filter leaves rows out.
+                if bench.filter.is_none() {
+                    let results = page.results_of(part.name);
+                    finished::save(&bench, part.name, &page::current_commit(), results)?;
+                }
             }
         }
     }
     discard::remove_discarded()?;
     println!("{}", page.tables(parts::ALL));
+    ensure!(
+        failed.is_empty(),
+        "failed: {}; the parts that are finished are taken from the folder with --resume",
+        failed.join(", ")
+    );
     match &arguments.page {
         Some(file) if chosen.is_empty() && bench.filter.is_none() => {
             page.write(file, parts::ALL, &bench, begun.elapsed())

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::bar::Bar;
+use crate::finished::PartResults;
 use crate::plot;
 use crate::row::{Cost, Role, Row, Side, Turn};
 use crate::series::{Amount, Series, Step};
@@ -32,6 +33,8 @@ pub(crate) struct Page {
     notes: Vec<(&'static str, String)>,
     /// Tables of another shape than those of times.
     others: Vec<(&'static str, String)>,
+    /// Parts of another commit than that of the page.
+    other_commits: Vec<(&'static str, String)>,
     /// How many wanted to run when it began, where that is known.
     load: Option<f64>,
 }
@@ -93,6 +96,35 @@ impl Page {
         Self { load, ..Self::default() }
     }
 
+    /// Returns the results of a part, whose rows were added one after the other.
+    pub(crate) fn results_of(&self, part: &str) -> PartResults {
+        let first = self.rows.iter().position(|row| row.part == part).unwrap_or(0); // no row, no series
+        let texts = |all: &[(&'static str, String)]| {
+            all.iter().filter(|(own, _)| *own == part).map(|(_, text)| text.clone()).collect()
+        };
+        let series = self.series.iter().filter(|one| one.part == part).cloned();
+        PartResults {
+            rows: self.rows.iter().filter(|row| row.part == part).cloned().collect(),
+            series: series.map(|one| Series { last_row: one.last_row - first, ..one }).collect(),
+            notes: texts(&self.notes),
+            tables: texts(&self.others),
+        }
+    }
+
+    /// Adds the results of a part that an earlier run finished, of that commit.
+    pub(crate) fn add_results(&mut self, part: &'static str, commit: String, results: PartResults) {
+        let PartResults { rows, series, notes, tables } = results;
+        let first = self.rows.len();
+        self.rows.extend(rows);
+        let series = series.into_iter();
+        self.series.extend(series.map(|one| Series { last_row: one.last_row + first, ..one }));
+        self.notes.extend(notes.into_iter().map(|text| (part, text)));
+        self.others.extend(tables.into_iter().map(|text| (part, text)));
+        if commit != current_commit() {
+            self.other_commits.push((part, commit));
+        }
+    }
+
     /// Says how what a part measured grows.
     pub(crate) fn finish_part(&self, part: &Part) {
         for one in self.growing(part) {
@@ -121,12 +153,13 @@ impl Page {
             )
         });
         let mut text = format!(
-            "{TITLE}\n* data: scale {}; at most {} turns each, none begun after {} s; {:.0} minutes in all\n{}{}\n",
+            "{TITLE}\n* data: scale {}; at most {} turns each, none begun after {} s; {:.0} minutes in all\n{}{}{}\n",
             bench.scale,
             bench.turns,
             bench.patience.as_secs(),
             took.as_secs_f64() / 60.0,
             busy.unwrap_or_default(),
+            self.earlier_parts(),
             machine()
         );
         for part in parts {
@@ -145,6 +178,16 @@ impl Page {
         }
         text.push_str(&self.behind(None));
         Ok(fs::write(file, text.trim_end().to_owned() + "\n")?)
+    }
+
+    /// Returns a line about the parts of other commits, if there are any.
+    fn earlier_parts(&self) -> String {
+        let parts = self.other_commits.iter().map(|(part, commit)| format!("{part} of {commit}"));
+        let parts: Vec<String> = parts.collect();
+        match parts.is_empty() {
+            true => String::new(),
+            false => format!("* measured in an earlier run: {}\n", parts.join(", ")),
+        }
     }
 
     /// Writes the tables of one part, which is none of a full run, below what is said about them.
@@ -243,15 +286,20 @@ impl Page {
     }
 }
 
-/// The commit and the machine, as far as they can be known.
-fn machine() -> String {
+/// Returns the commit, as far as it can be known, and whether files differ from it.
+pub(crate) fn current_commit() -> String {
     let git = |words: &[&str]| {
         let output = Command::new("git").args(words).output().ok()?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_default();
-    let changed = git(&["status", "--porcelain"]).is_some_and(|lines| !lines.is_empty());
-    let changed = if changed { " with changes" } else { "" };
+    let is_changed = git(&["status", "--porcelain"]).is_some_and(|lines| !lines.is_empty());
+    if is_changed { format!("{commit} with changes") } else { commit }
+}
+
+/// The commit and the machine, as far as they can be known.
+fn machine() -> String {
+    let commit = current_commit();
     let line = |file: &str, key: &str| {
         let text = fs::read_to_string(file).ok()?;
         let line = text.lines().find(|line| line.starts_with(key))?;
@@ -262,7 +310,7 @@ fn machine() -> String {
     let memory = line("/proc/meminfo", "MemTotal").unwrap_or_else(|| "unknown".to_owned());
     let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
     format!(
-        "* commit: {commit}{changed}\n* machine: {cores} cores of {processor}, {memory} of memory, \
+        "* commit: {commit}\n* machine: {cores} cores of {processor}, {memory} of memory, \
          {system}\n"
     )
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use zvf_store::IoStats;
 
 use crate::bar::Bar;
 
 /// Who a contender is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) enum Role {
     /// zvf, in the form that is compared with the others.
     Zvf,
@@ -22,7 +23,7 @@ pub(crate) enum Role {
 }
 
 /// What one turn took.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Turn {
     pub(crate) seconds: f64,
     /// What was counted, where something was.
@@ -31,7 +32,7 @@ pub(crate) struct Turn {
 }
 
 /// What it took besides time, where that is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Cost {
     /// Requests sent; of a process that only the system can be asked about, its calls that read.
     pub(crate) requests: Option<u64>,
@@ -66,13 +67,15 @@ impl Turn {
 }
 
 /// One piece of work and what became of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Row {
+    #[serde(skip)]
     pub(crate) part: &'static str,
     pub(crate) work: String,
     /// What all counted.
     pub(crate) count: Option<u64>,
     /// What is wanted of zvf.
+    #[serde(skip)]
     pub(crate) bars: Vec<Bar>,
     pub(crate) sides: Vec<Side>,
     /// Where our time goes, or why that is not known, where a figure is missed.
@@ -80,7 +83,7 @@ pub(crate) struct Row {
 }
 
 /// One contender of a row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Side {
     pub(crate) name: String,
     pub(crate) role: Role,

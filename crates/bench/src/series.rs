@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use crate::limit;
 
 /// The same work on more and more data, by one contender.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Series {
+    #[serde(skip)]
     pub(crate) part: &'static str,
     pub(crate) work: String,
     pub(crate) who: String,
@@ -18,7 +21,7 @@ pub(crate) struct Series {
 }
 
 /// One amount of data, and what it took.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Step {
     pub(crate) amount: Amount,
     pub(crate) seconds: f64,
@@ -26,7 +29,7 @@ pub(crate) struct Step {
 }
 
 /// How much data there was.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Amount {
     pub(crate) elements: u64,
     /// Files that hold it, where they were counted.

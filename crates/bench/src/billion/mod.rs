@@ -14,8 +14,8 @@
 //! done by the commands that people use, each with a limit of memory of 256 MiB; time, processors and memory are those of
 //! its process as the system counts them. Boxes and objects are asked through one handle of this process.
 //!
-//! Inputs and stores are removed when they are done with: the disk holds an input, its sorted runs and the store at a time,
-//! about 60 bytes a vertex.
+//! Inputs and stores are removed when they are done with: the disk holds an input and its sorted rows, or these and the store,
+//! at most about 55 bytes a vertex.
 
 mod cluster;
 mod data;
@@ -133,16 +133,16 @@ impl<'a> Trial<'a> {
             "ingest, plan",
             vec![side("zvf", Role::Zvf, Ok(turn_of(done.seconds, &done.stats)))],
         );
-        self.ingest(&store, &done.stdout)?;
+        self.ingest(&store, &done.stdout, &input)?;
         self.command("ingest, finish", &["ingest", "finish", &store])?;
-        fs::remove_file(&input)?;
         let levels = ["pyramid", &store, "--levels", "3"];
         self.command("three levels", &[&levels[..], self.data.levels()].concat())?;
         self.command("validate", &["validate", &store])
     }
 
-    /// Every task of an ingest in a process of its own, stage by stage, as many at once as there are processors.
-    fn ingest(&mut self, store: &str, plan: &str) -> anyhow::Result<()> {
+    /// Every task of an ingest in a process of its own, stage by stage, as many at once as there are processors. Only the first
+    /// stage reads the input, which is removed then: the disk holds it and the sorted rows, or these and the store.
+    fn ingest(&mut self, store: &str, plan: &str, input: &Path) -> anyhow::Result<()> {
         let plan: serde_json::Value = serde_json::from_str(plan)?;
         let tasks = plan["tasks"].as_array().context("a plan lists its tasks")?;
         let (program, at_once) = (zvf()?, std::thread::available_parallelism()?.get());
@@ -157,6 +157,9 @@ impl<'a> Trial<'a> {
             let numbers: Vec<usize> = (first..first + stage.len()).collect();
             let (took, stats) = processes::run_all(&numbers, at_once, command)?;
             (seconds, all) = (seconds + took, processes::combine(all, &stats, u64::max));
+            if first == 0 {
+                fs::remove_file(input)?;
+            }
             first += stage.len();
         }
         let work = format!("ingest, a process for each task, {at_once} at once");

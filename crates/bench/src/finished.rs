@@ -1,0 +1,173 @@
+//! Parts that are finished, as files: a run that was interrupted, or of which one part failed, goes on with `--resume`.
+//!
+//! ```text
+//! FOLDER/parts/NAME.json    the rows, series, notes and tables of a part, the commit, and how it was run
+//! ```
+//!
+//! A part is only taken from its file if it was run with the same settings. Figures that are wanted are those of the program
+//! that reads the file. Each part compares in one run on one machine, whichever commit it is of; the page names the commit of
+//! each part that is of another one.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use crate::bar::Bar;
+use crate::row::Row;
+use crate::series::Series;
+use crate::settings::Bench;
+use crate::wanted;
+
+/// The results of one part.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(crate) struct PartResults {
+    pub(crate) rows: Vec<Row>,
+    /// Their last rows are numbers within `rows`.
+    pub(crate) series: Vec<Series>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) tables: Vec<String>,
+}
+
+/// A part in a file.
+#[derive(Debug, Deserialize, Serialize)]
+struct FinishedPart {
+    commit: String,
+    settings: String,
+    /// How many times as fast as the reference zvf is wanted to be, for each row of which the part says so itself.
+    ahead: Vec<Option<f64>>,
+    results: PartResults,
+}
+
+/// Saves the results of a part.
+pub(crate) fn save(
+    bench: &Bench,
+    part: &str,
+    commit: &str,
+    results: PartResults,
+) -> anyhow::Result<()> {
+    let ahead = results.rows.iter().map(find_own_bar).collect();
+    let finished =
+        FinishedPart { commit: commit.to_owned(), settings: settings(bench), ahead, results };
+    let file = path(&bench.below("parts")?, part);
+    let unfinished = file.with_extension("part");
+    fs::write(&unfinished, serde_json::to_vec(&finished)?)?;
+    Ok(fs::rename(unfinished, file)?)
+}
+
+/// Loads the results of a part and the commit they are of, if the part was run with the settings of `bench`.
+pub(crate) fn load(
+    bench: &Bench,
+    part: &'static str,
+) -> anyhow::Result<Option<(String, PartResults)>> {
+    let file = path(&bench.folder.join("parts"), part);
+    let text = match fs::read(&file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text?,
+    };
+    let finished: FinishedPart =
+        serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
+    if finished.settings != settings(bench) {
+        return Ok(None);
+    }
+    let FinishedPart { commit, ahead, mut results, .. } = finished;
+    for (row, ahead) in results.rows.iter_mut().zip(ahead) {
+        row.part = part;
+        row.bars = ahead.map(Bar::Ahead).into_iter().chain(wanted::find(part, &row.work)).collect();
+    }
+    for series in &mut results.series {
+        series.part = part;
+    }
+    Ok(Some((commit, results)))
+}
+
+/// Returns the figure of a row that its part wants of it, which comes before those of the table.
+fn find_own_bar(row: &Row) -> Option<f64> {
+    let in_table = wanted::find(row.part, &row.work).len();
+    match row.bars.first() {
+        Some(Bar::Ahead(times)) if row.bars.len() > in_table => Some(*times),
+        _ => None,
+    }
+}
+
+fn path(folder: &Path, part: &str) -> PathBuf {
+    folder.join(format!("{part}.json"))
+}
+
+/// Returns all settings that results depend on, as text.
+fn settings(bench: &Bench) -> String {
+    let Bench { scale, largest, turns, patience, listening, places, .. } = bench;
+    let Bench { disk, is_thorough, threads, .. } = bench;
+    format!(
+        "{scale} {largest} {turns} {patience:?} {listening:?} {places:?} {disk} {is_thorough} {threads}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::row::{Cost, Role, Side, Turn};
+    use crate::series::{Amount, Step};
+
+    fn results(bars: Vec<Bar>) -> PartResults {
+        let cost = Cost { processor: Some(Duration::from_millis(30)), ..Cost::default() };
+        let turn = Turn { seconds: 0.1, count: Some(7), cost };
+        let side = |name: &str, result| Side {
+            name: name.to_owned(),
+            role: Role::Zvf,
+            result,
+            stored: Some(9),
+        };
+        let sides = vec![side("zvf", Ok(turn)), side("other", Err("no wheel".to_owned()))];
+        let profile = Some(Err("no profiler".to_owned()));
+        let row = Row { part: "ask", work: "a".to_owned(), count: Some(7), bars, sides, profile };
+        let step = Step { amount: Amount::default(), seconds: 0.1, memory: None };
+        let series = Series {
+            part: "ask",
+            work: "a".to_owned(),
+            who: "zvf".to_owned(),
+            is_ours: true,
+            steps: vec![step],
+            last_row: 0,
+        };
+        let notes = vec!["a note".to_owned()];
+        PartResults { rows: vec![row], series: vec![series], notes, tables: vec!["|".to_owned()] }
+    }
+
+    #[test]
+    fn results_are_what_was_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let bench = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(3) };
+        assert!(load(&bench, "ask").unwrap().is_none());
+        save(&bench, "ask", "abc", results(vec![Bar::Ahead(40.0)])).unwrap();
+        let (commit, loaded) = load(&bench, "ask").unwrap().unwrap();
+        assert_eq!(commit, "abc");
+        assert_eq!(format!("{loaded:?}"), format!("{:?}", results(vec![Bar::Ahead(40.0)])));
+        save(&bench, "ask", "abc", results(Vec::new())).unwrap();
+        let (_, loaded) = load(&bench, "ask").unwrap().unwrap();
+        assert_eq!(loaded.rows[0].bars, Vec::new());
+    }
+
+    #[test]
+    fn results_of_other_settings_are_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let bench = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(3) };
+        save(&bench, "ask", "abc", results(Vec::new())).unwrap();
+        let other = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(4) };
+        assert!(load(&other, "ask").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_damaged_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let bench = Bench { folder: folder.path().to_owned(), ..Bench::of_turns(3) };
+        save(&bench, "ask", "abc", results(Vec::new())).unwrap();
+        fs::write(path(&folder.path().join("parts"), "ask"), "{").unwrap();
+        let error = load(&bench, "ask").unwrap_err();
+        assert!(error.to_string().ends_with("ask.json"), "{error}");
+    }
+}
