@@ -8,7 +8,11 @@
 //!
 //! The numbers in `vertex`, `part` and `element` are ignored: the order of lines counts. Types of attributes are inferred
 //! from the first lines: `bool`, `int64`, `uint64`, `float64` (also `"NaN"`, `"Infinity"` and `null` among numbers), lists
-//! of one length as several values, everything else as text as wide as the longest value.
+//! of one length as several values, everything else as text as wide as the longest value. Attributes of elements are inferred
+//! from the first lines with elements. A later line with another attribute, or with the first object, is refused: it would be
+//! lost.
+//!
+//! As in tables, -1 is no object, except for lines and polylines, whose vertices all have one.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader};
@@ -21,14 +25,15 @@ use zvf_model::{Column, Field, Kind, ObjectId};
 
 use super::lines::Lines;
 use super::record::Vertices;
-use super::roles::{AXES, OBJECT, axes};
+use super::roles::{AXES, OBJECT, axes, describe_owner_ids};
 use super::values::{NamedValues, Values, empty_all, take_all};
 use super::{Bytes, ElementHeader, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
-    let first_element = find_element(&bytes)?;
+    let first_elements = find_elements(&bytes, options.memory.min(SAMPLE_BYTES))?;
+    let first_element = first_elements.first();
     let mut lines = ObjectLines { lines: Lines::new(bytes) };
     let mut sample = VecDeque::new();
     let mut size = 0;
@@ -41,7 +46,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         sample.iter().map(|(_, object)| object).filter(|o| !is_element(o)).collect();
     let has_parts = vertices.iter().any(|object| object.contains_key(POSITIONS_KEY));
     let has_objects = vertices.iter().any(|object| object.contains_key(OBJECT));
-    let kind = options.kind.unwrap_or(match &first_element {
+    let kind = options.kind.unwrap_or(match first_element {
         Some(element) if corner_count(element) > 2 => Kind::Mesh,
         Some(_) => Kind::Graph,
         None if has_parts => Kind::Polyline,
@@ -60,7 +65,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             && options.columns.fields.as_ref().is_none_or(|fields| fields.contains(name))
     };
     let fields = infer_columns(&vertices, is_attribute, has_parts, options);
-    let elements: Vec<&Map<String, Json>> = first_element.iter().collect();
+    let elements: Vec<&Map<String, Json>> = first_elements.iter().collect();
     let element_fields =
         infer_columns(&elements, |name| !RESERVED.contains(&name.as_str()), false, options);
     let position_type = options.positions.unwrap_or(FLOAT64);
@@ -69,7 +74,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let mut vertices = Vertices::new(kind, Values::new(position_type, width), fields, owned);
     let axis_names = if names.is_empty() { axes(width) } else { names.clone() };
     let mut header: Header = vertices.header(axis_names)?;
-    let corners = first_element.as_ref().map(corner_count).filter(|_| kind.has_links());
+    let corners = first_element.map(corner_count).filter(|_| kind.has_links());
     header.elements = match corners {
         Some(corners) => Some(ElementHeader {
             width: u32::try_from(corners).ok(),
@@ -86,6 +91,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         names,
         vertices,
         corners: corners.unwrap_or(0), // 0: elements are left out
+        has_objects,
+        chosen: options.columns.fields.clone(),
         elements: Vec::new(),
         element_fields,
         count: 0,
@@ -95,23 +102,31 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
-/// Finds the first element of a file. Returns `None` for a stream, which can be read only once.
-fn find_element(bytes: &Bytes) -> Result<Option<Map<String, Json>>, ConvertError> {
-    let Some(path) = bytes.path() else { return Ok(None) };
+/// Finds the first elements of a file, with at most `max_bytes` of text but at least one. Returns none for a stream, which can
+/// be read only once.
+fn find_elements(bytes: &Bytes, max_bytes: u64) -> Result<Vec<Map<String, Json>>, ConvertError> {
+    let Some(path) = bytes.path() else { return Ok(Vec::new()) };
     let file = std::fs::File::open(path).map_err(ConvertError::Read)?;
     if !file.metadata().map_err(ConvertError::Read)?.is_file() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
+    let (mut elements, mut size) = (Vec::new(), 0);
     for line in BufReader::new(file).split(b'\n') {
         let line = line.map_err(ConvertError::Read)?;
         if line.windows(QUOTED_ELEMENT.len()).any(|text| text == QUOTED_ELEMENT)
             && let Ok(Json::Object(object)) = serde_json::from_slice(&line)
             && is_element(&object)
         {
-            return Ok(Some(object));
+            elements.push(object);
+        }
+        if !elements.is_empty() {
+            size += to_u64(line.len());
+            if size >= max_bytes {
+                break;
+            }
         }
     }
-    Ok(None)
+    Ok(elements)
 }
 
 fn is_element(object: &Map<String, Json>) -> bool {
@@ -266,7 +281,9 @@ struct Pieces {
     sample: VecDeque<Line>, // lines that were read ahead
     names: Vec<String>,     // keys of the axes, if each axis has its own
     vertices: Vertices,
-    corners: usize, // of an element; 0 if elements are left out
+    corners: usize,              // of an element; 0 if elements are left out
+    has_objects: bool,           // whether a line of the sample has an object
+    chosen: Option<Vec<String>>, // the attributes that were asked for, if not all
     elements: Vec<u8>,
     element_fields: Vec<NamedValues>,
     count: i64, // vertices so far
@@ -310,13 +327,8 @@ impl Pieces {
     }
 
     fn push_vertices(&mut self, (line, object): Line) -> Result<(), ConvertError> {
-        let owner = match object.get(OBJECT) {
-            None | Some(Json::Null) => None,
-            Some(id) => match id.as_i64() {
-                Some(id) => Some(ObjectId(id)),
-                None => return Err(self.lines.bad(line, OBJECT, "int64", id).into()),
-            },
-        };
+        let owner = self.read_owner(line, &object)?;
+        self.refuse_new_attribute(line, &object, &self.vertices.fields)?;
         if let Some(positions) = object.get(POSITIONS_KEY) {
             let Some(positions) = positions.as_array() else {
                 return Err(self
@@ -355,6 +367,55 @@ impl Pieces {
         Ok(())
     }
 
+    /// Returns the object of the vertices of a line.
+    fn read_owner(
+        &self,
+        line: u64,
+        object: &Map<String, Json>,
+    ) -> Result<Option<ObjectId>, ConvertError> {
+        let kind = self.vertices.kind();
+        let id = object.get(OBJECT).unwrap_or(&Json::Null);
+        let owner = match id {
+            Json::Null => None,
+            id => match id.as_i64() {
+                Some(-1) if !kind.is_chain() => None,
+                Some(id) => Some(ObjectId(id)),
+                None => return Err(self.lines.bad(line, OBJECT, "int64", id).into()),
+            },
+        };
+        if owner.is_some() && !self.has_objects {
+            let expected = "no object, as in the first lines";
+            return Err(self.lines.bad(line, OBJECT, expected, id).into());
+        }
+        if owner.is_none() && self.has_objects && kind.is_chain() {
+            return Err(self.lines.bad(line, OBJECT, describe_owner_ids(kind), id).into());
+        }
+        Ok(owner)
+    }
+
+    /// Refuses a line with an attribute that is not one of `fields`, unless it was not asked for.
+    fn refuse_new_attribute(
+        &self,
+        line: u64,
+        object: &Map<String, Json>,
+        fields: &[NamedValues],
+    ) -> Result<(), ConvertError> {
+        let is_new = |name: &String| {
+            !fields.iter().any(|field| field.name == *name)
+                && !RESERVED.contains(&name.as_str())
+                && !self.names.contains(name)
+                && self.chosen.as_ref().is_none_or(|chosen| chosen.contains(name))
+        };
+        match object.iter().find(|(name, _)| is_new(name)) {
+            Some((name, value)) => {
+                let expected = "an attribute of the first lines";
+                let bad = self.lines.bad(line, name, expected, value);
+                Err(bad.with_hint("add it to the first line, or choose attributes").into())
+            }
+            None => Ok(()),
+        }
+    }
+
     fn push_position(
         &mut self,
         line: u64,
@@ -386,6 +447,7 @@ impl Pieces {
             let bad = self.lines.bad(line, ELEMENT, "vertices alone in a stream", found);
             return Err(bad.with_hint("give the file itself").into());
         }
+        self.refuse_new_attribute(line, &object, &self.element_fields)?;
         let vertices = object.get(ELEMENT).unwrap_or(&Json::Null);
         let list = vertices.as_array().filter(|list| list.len() == self.corners);
         let Some(list) = list else {
@@ -490,6 +552,42 @@ mod tests {
         let mesh = "{\"position\":[0,0]}\n{\"position\":[1,0]}\n{\"position\":[0,1]}\n{\"vertices\":[2,1,0],\"a\":9}\n";
         let dumped = dump_file(Format::Jsonl, mesh.as_bytes(), &ReadOptions::default()).unwrap();
         assert!(dumped.contains("mesh") && dumped.contains("2,1,0,9\n"), "{dumped}");
+    }
+
+    #[test]
+    fn minus_one_is_no_object_of_a_point() {
+        let text = "{\"position\":[1,2],\"object\":7}\n{\"position\":[3,4],\"object\":-1}\n\
+                    {\"position\":[5,6],\"object\":null}\n";
+        let dumped = read(text).unwrap();
+        assert!(dumped.contains("1,2,7\n3,4,\n5,6,\n"), "{dumped}");
+        let lines = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
+        let error = dump(Format::Jsonl, text.as_bytes(), &lines).unwrap_err();
+        assert!(error.contains("line 3, column \"object\": expected an id"), "{error}");
+        let text = text.lines().take(2).collect::<Vec<_>>().join("\n");
+        let dumped = dump(Format::Jsonl, text.as_bytes(), &lines).unwrap();
+        assert!(dumped.contains("-1"), "{dumped}");
+    }
+
+    #[test]
+    fn refuses_what_the_first_lines_do_not_have() {
+        let small = ReadOptions { memory: 1, ..ReadOptions::default() };
+        let first = "{\"position\":[1,2],\"n\":1}\n";
+        for (second, fault) in [
+            ("{\"position\":[3,4],\"n\":2,\"m\":5}", "column \"m\": expected an attribute"),
+            ("{\"position\":[3,4],\"n\":2,\"object\":5}", "column \"object\": expected no object"),
+        ] {
+            let text = format!("{first}{second}\n");
+            let error = dump(Format::Jsonl, text.as_bytes(), &small).unwrap_err();
+            assert!(error.contains(fault), "{error}");
+        }
+        let mut chosen = small.clone();
+        chosen.columns.fields = Some(vec!["n".to_owned()]);
+        let text = format!("{first}{{\"position\":[3,4],\"n\":2,\"m\":5}}\n");
+        let dumped = dump(Format::Jsonl, text.as_bytes(), &chosen).unwrap();
+        assert!(dumped.contains("1,2,1\n3,4,2\n"), "{dumped}");
+        let graph = "{\"position\":[0]}\n{\"position\":[1]}\n{\"vertices\":[0,1]}\n{\"vertices\":[1,0],\"w\":3}\n";
+        let dumped = dump_file(Format::Jsonl, graph.as_bytes(), &ReadOptions::default()).unwrap();
+        assert!(dumped.contains("1,0,3\n"), "{dumped}");
     }
 
     #[test]

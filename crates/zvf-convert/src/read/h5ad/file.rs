@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use hdf5_pure::{DType, File, VlenStringReadOptions};
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::NAME;
@@ -229,7 +230,7 @@ impl H5 {
         path: &str,
         memory: &mut u64,
     ) -> Result<Vec<String>, ConvertError> {
-        self.reserve_memory(path, 24, memory)?; // the size of a `String`
+        self.reserve_memory(path, to_u64(size_of::<String>()), memory)?;
         match self.dtype(path)? {
             DType::VariableLengthString => {
                 let limit = usize::try_from(*memory).unwrap_or(usize::MAX);
@@ -241,7 +242,12 @@ impl H5 {
                 *memory = memory.saturating_sub(used_bytes);
                 Ok(texts)
             }
-            DType::String => self.catch_faults(path, |file| file.dataset(path)?.read_string()),
+            DType::String => {
+                let width = self.catch_faults(path, |file| file.dataset(path)?.element_size())?;
+                // The bytes of the array and the texts are in memory together.
+                self.reserve_memory(path, width.saturating_mul(2), memory)?; // above every limit
+                self.catch_faults(path, |file| file.dataset(path)?.read_string())
+            }
             _ => match self.number_type(path)? {
                 Some(dtype) => {
                     let bytes = self.read_bytes(path, dtype, memory)?;

@@ -89,3 +89,16 @@ fn notes_unreadable_data_as_left_out() {
     let found = describe_other_positions(Err(fault()), "spatial").unwrap();
     assert!(found.starts_with("obsm: other positions, which cannot be listed: "), "{found}");
 }
+
+#[test]
+fn texts_of_fixed_width_are_within_the_memory_limit() {
+    let mut file = hdf5_pure::FileBuilder::new();
+    file.create_dataset("t").with_ascii_strings_sized(&["a"; 3], 1 << 20).unwrap();
+    let bytes = super::Bytes::new(Box::new(std::io::Cursor::new(file.finish().unwrap())), None);
+    let file = super::H5::open(bytes, 1 << 30).unwrap();
+    let error = file.read_texts("t", &mut (6 << 20)).unwrap_err();
+    assert_eq!(error.class(), zvf_format::Class::LimitExceeded);
+    let mut memory = 7 << 20;
+    assert_eq!(file.read_texts("t", &mut memory).unwrap(), ["a"; 3]);
+    assert!(memory < 1 << 20, "{memory}");
+}
