@@ -25,19 +25,21 @@ pub(crate) struct ObjectData {
 
 impl ObjectData {
     /// Returns the fields of an `object.add` or `vertex.add`.
-    pub(crate) fn fields(&self, kind: Kind) -> Fields {
+    fn into_fields(self, kind: Kind) -> Fields {
         let mut fields = Map::new();
-        fields.insert("positions".to_owned(), json!(self.positions));
-        if !self.attributes.is_empty() {
-            fields.insert("attributes".to_owned(), json!(self.attributes));
-        }
-        if !self.values.is_empty() {
-            fields.insert("values".to_owned(), Json::Object(self.values.clone()));
-        }
         if kind == Kind::Skeleton {
             let parents: Vec<Option<usize>> =
                 (0..self.positions.len()).map(|i| self.parents.get(&i).copied()).collect();
             fields.insert("parents".to_owned(), json!(parents));
+        }
+        fields.insert("positions".to_owned(), Json::Array(self.positions));
+        if !self.attributes.is_empty() {
+            let lists = self.attributes.into_iter();
+            let lists = lists.map(|(name, values)| (name, Json::Array(values))).collect();
+            fields.insert("attributes".to_owned(), Json::Object(lists));
+        }
+        if !self.values.is_empty() {
+            fields.insert("values".to_owned(), Json::Object(self.values));
         }
         fields
     }
@@ -110,7 +112,7 @@ impl Transaction {
         let shift = if keep { 0 } else { self.id_shift(&objects, &file)? };
         let mut done = Done::default();
         let mut new_vertices: BTreeMap<Option<i64>, Vec<Vid>> = BTreeMap::new();
-        for (owner, data) in &objects {
+        for (owner, data) in objects {
             if data.positions.is_empty() {
                 continue;
             }
@@ -121,7 +123,7 @@ impl Transaction {
             let vertices = self.add_object_data(kind, id, data)?;
             done.changed += num::to_u64(vertices.len());
             done.ids.extend(id);
-            new_vertices.insert(*owner, vertices);
+            new_vertices.insert(owner, vertices);
         }
         let vertex = |number: &usize| {
             let (owner, n) = place.get(*number)?;
@@ -150,10 +152,10 @@ impl Transaction {
         &mut self,
         kind: usize,
         id: Option<i64>,
-        data: &ObjectData,
+        data: ObjectData,
     ) -> Result<Vec<Vid>> {
         let kind_type = self.kinds[kind].kind;
-        let fields = data.fields(kind_type);
+        let fields = data.into_fields(kind_type);
         match id {
             None => self.make_vertices(kind, NONE, &fields),
             Some(id) => {
@@ -206,8 +208,8 @@ impl<'a> FileContents<'a> {
             }
             Piece::Objects { ids, fields } => {
                 for (n, id) in ids.iter().enumerate() {
-                    let own = self.objects.entry(Some(id.0)).or_default();
-                    own.values.extend(named_values(&fields, n));
+                    let object = self.objects.entry(Some(id.0)).or_default();
+                    object.values.extend(named_values(&fields, n));
                 }
                 Ok(())
             }
@@ -221,14 +223,15 @@ impl<'a> FileContents<'a> {
     fn take_vertices(&mut self, batch: &Batch) -> Result<()> {
         let base = self.place.len();
         for (i, owner) in self.vertex_owners(batch)?.into_iter().enumerate() {
-            let own = self.objects.entry(owner).or_default();
-            self.place.push((owner, own.positions.len()));
+            let object = self.objects.entry(owner).or_default();
+            self.place.push((owner, object.positions.len()));
             let axes = 0..num::usize_from_u32(batch.positions().width());
             // `encode_position` refuses NaN.
             let position = axes.map(|c| batch.positions().float(i, c).unwrap_or(f64::NAN));
-            own.positions.push(position.map(|x| to_json(&Value::Float(x))).collect());
+            object.positions.push(position.map(|x| to_json(&Value::Float(x))).collect());
             for field in batch.fields() {
-                own.attributes.entry(field.name.to_string()).or_default().push(row_value(field, i));
+                let values = object.attributes.entry(field.name.to_string()).or_default();
+                values.push(row_value(field, i));
             }
         }
         let Some(elements) = batch.elements() else { return Ok(()) };
@@ -308,10 +311,10 @@ fn named_values(fields: &[Field], i: usize) -> Vec<(String, Json)> {
 
 fn row_value(field: &Field, i: usize) -> Json {
     // `encode` refuses a code without a category later.
-    let one = |c: usize| field.value(i, c).map_or(Json::Null, |value| to_json(&value));
+    let json_value = |c: usize| field.value(i, c).map_or(Json::Null, |value| to_json(&value));
     match field.column.width() {
-        1 => one(0),
-        width => Json::Array((0..num::usize_from_u32(width)).map(one).collect()),
+        1 => json_value(0),
+        width => Json::Array((0..num::usize_from_u32(width)).map(json_value).collect()),
     }
 }
 

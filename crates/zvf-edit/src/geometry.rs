@@ -153,8 +153,6 @@ pub(crate) struct Geometry {
     /// Vertices without objects that were added, removed or moved.
     pub(crate) free_changed: BTreeSet<Vid>,
     pub(crate) all_loaded: bool,
-    /// Chunks to rebuild unconditionally.
-    pub(crate) forced: BTreeSet<u32>,
     has_shared_fragments: bool,
     pub(crate) owners: Option<HashMap<(u32, u32), Vec<u32>>>,
 }
@@ -234,7 +232,6 @@ impl Geometry {
             parents_changed: HashSet::new(),
             free_changed: BTreeSet::new(),
             all_loaded: false,
-            forced: BTreeSet::new(),
             has_shared_fragments,
             owners: None,
         })

@@ -17,6 +17,7 @@ use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{has_references, list_children, manifest_bytes, open_row_column};
 use crate::links::{End, LinkFamily, moved_end};
+use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::numbers::{NONE, Vid};
 use crate::owners::withdraw_owners;
 use crate::rebuild::{RebuildResult, Tally};
@@ -190,7 +191,7 @@ impl Transaction {
             ids.flush(changes, true)?;
         }
         let present = manifests.rows.iter().filter(|row| has_references(row)).count();
-        manifests.flush(changes, 16384)?;
+        manifests.flush(changes, MAX_INDEX_CHUNK_ROWS)?;
         let old = doc.clone();
         doc["attributes"]["num_objects"] = json!(count);
         if doc["attributes"].get("num_present").is_some() {
@@ -253,13 +254,16 @@ impl Transaction {
             if !rebuilt.moves.is_empty() {
                 return moved_end(path, &rebuilt.moves, chunk, row);
             }
+            if !rebuilt.chunks.contains(chunk) {
+                // A cell names several chunks if links have more than two ends. The rows of this one stay.
+                return Ok(End::Row(chunk.clone(), row));
+            }
             let found = geometry
                 .chunk_keys
                 .iter()
                 .position(|key| key == chunk)
                 .and_then(|number| geometry.chunks.get(&u32::try_from(number).ok()?));
             let found = found.and_then(|state| state.rows.get(num::checked_usize(row)?)).copied();
-            // The cells that are read name rebuilt chunks, which are loaded.
             found.map(End::Vertex).ok_or_else(|| {
                 EditError::new(
                     zvf_format::Class::OutOfBounds,

@@ -225,4 +225,4 @@ impl Objects {
 }
 
 /// Maximum rows in a chunk of the object index, as the reference implementation writes it.
-const MAX_INDEX_CHUNK_ROWS: usize = 16384;
+pub(crate) const MAX_INDEX_CHUNK_ROWS: usize = 16384;

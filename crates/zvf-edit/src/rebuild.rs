@@ -163,11 +163,7 @@ impl Geometry {
         tally: &mut Tally,
     ) -> Result<RebuildResult> {
         let objects = self.compare_objects(tally);
-        let rebuilt: BTreeSet<u32> = [&self.forced, &objects.rebuilt, &self.free_chunks()]
-            .into_iter()
-            .flatten()
-            .copied()
-            .collect();
+        let rebuilt: BTreeSet<u32> = &objects.rebuilt | &self.free_chunks();
         let involved: Vec<u32> = rebuilt.union(&objects.chunks).copied().collect();
         for chunk in &involved {
             self.load_chunk(*chunk)?;

@@ -22,6 +22,7 @@ use crate::geometry::Geometry;
 use crate::indexes::{column_type, has_references, list_children, open_row_column};
 use crate::journal::Journal;
 use crate::levels::list_coarser;
+use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;
 use crate::scalar::Scalar;
 use crate::script::{CommitResult, commit_changes};
@@ -274,6 +275,3 @@ impl Transaction {
 
 /// The owner of a fragment without an object.
 const NO_OWNER: i64 = -1;
-
-/// Maximum rows in a chunk of the object index, as the reference implementation writes it.
-const MAX_INDEX_CHUNK_ROWS: usize = 16384;

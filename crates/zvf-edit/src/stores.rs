@@ -54,8 +54,8 @@ fn forget_journal(store: &Path) -> Result<()> {
         .get("zarr.json")?
         .ok_or_else(|| EditError::new(Class::NotFound, "zarr.json"))?;
     let mut root: Json = serde_json::from_slice(&text)?;
-    if let Some(own) = root["attributes"]["zvf"].as_object_mut() {
-        own.shift_remove("journal");
+    if let Some(extension) = root["attributes"]["zvf"].as_object_mut() {
+        extension.shift_remove("journal");
     }
     journal.store.put("zarr.json", &doc_bytes(&root)?)?;
     journal.side.delete_below("")
@@ -326,8 +326,8 @@ pub fn merge(
     let mut target = Transaction::begin(&journal, Path::new("."))?;
     for source in from {
         let _held = hold_for_reading(source)?;
-        let other = open_store_journal(source)?;
-        let mut store = Transaction::begin(&other, Path::new("."))?;
+        let source_journal = open_store_journal(source)?;
+        let mut store = Transaction::begin(&source_journal, Path::new("."))?;
         let name = Path::new(&source.to_string())
             .file_stem()
             .map(|name| name.to_string_lossy().into_owned())
@@ -347,18 +347,18 @@ pub fn merge(
 
 impl Transaction {
     /// Adds the contents of another store.
-    fn add_store(&mut self, other: &mut Self, ids: MergeIds, group: Option<String>) -> Result<()> {
-        self.check_same_kinds(other)?;
-        self.check_same_axes(other)?;
+    fn add_store(&mut self, source: &mut Self, ids: MergeIds, group: Option<String>) -> Result<()> {
+        self.check_same_kinds(source)?;
+        self.check_same_axes(source)?;
         let shift = self.next_id;
         let mut new_ids: HashMap<i64, i64> = HashMap::new();
-        for number in 0..other.kinds.len() {
-            let kind = self.find_kind(Some(&json!(other.kinds[number].kind.token())))?;
-            other.kinds[number].load_all()?;
-            other.kinds[number].load_all_links()?;
-            self.add_missing_columns(kind, other, number)?;
+        for number in 0..source.kinds.len() {
+            let kind = self.find_kind(Some(&json!(source.kinds[number].kind.token())))?;
+            source.kinds[number].load_all()?;
+            source.kinds[number].load_all_links()?;
+            self.add_missing_columns(kind, source, number)?;
             let mut twin: HashMap<Vid, Vid> = HashMap::new();
-            for (id, object) in other.kinds[number].existing_objects() {
+            for (id, object) in source.kinds[number].existing_objects() {
                 let new = match ids {
                     MergeIds::Shift => id.checked_add(shift).ok_or_else(|| {
                         EditError::invalid(format!("object {id}: its new id would be too large"))
@@ -366,24 +366,24 @@ impl Transaction {
                     MergeIds::Keep => id,
                     MergeIds::New => self.next_id,
                 };
-                let vertices = other.kinds[number].vertices_of(object);
-                let data = other.gather(number, Some(object), &vertices);
-                let new_vertices = self.add_object_data(kind, Some(new), &data)?;
+                let vertices = source.kinds[number].vertices_of(object);
+                let data = source.gather(number, Some(object), &vertices);
+                let new_vertices = self.add_object_data(kind, Some(new), data)?;
                 new_ids.insert(id, new);
                 twin.extend(vertices.into_iter().zip(new_vertices));
             }
-            let all_vertices = other.kinds[number].all_vertices()?;
-            let owner = &other.kinds[number].owner;
+            let all_vertices = source.kinds[number].all_vertices()?;
+            let owner = &source.kinds[number].owner;
             let free: Vec<Vid> =
                 all_vertices.into_iter().filter(|v| owner[*v as usize] == NONE).collect();
             if !free.is_empty() {
-                let data = other.gather(number, None, &free);
-                let new_vertices = self.add_object_data(kind, None, &data)?;
+                let data = source.gather(number, None, &free);
+                let new_vertices = self.add_object_data(kind, None, data)?;
                 twin.extend(free.into_iter().zip(new_vertices));
             }
-            self.copy_records(kind, other, number, &twin)?;
+            self.copy_records(kind, source, number, &twin)?;
         }
-        self.copy_groups(other, &new_ids);
+        self.copy_groups(source, &new_ids);
         if let Some(name) = group {
             let to = self.groups.find(&json!(name)).unwrap_or_else(|| self.groups.push(Some(name)));
             let all: BTreeSet<i64> = new_ids.into_values().collect();
@@ -394,18 +394,18 @@ impl Transaction {
         Ok(())
     }
 
-    fn check_same_kinds(&self, other: &Self) -> Result<()> {
+    fn check_same_kinds(&self, source: &Self) -> Result<()> {
         let tokens = |store: &Self| -> BTreeSet<&'static str> {
             store.kinds.iter().map(|kind| kind.kind.token()).collect()
         };
-        let (expected, found) = (tokens(self), tokens(other));
+        let (expected, found) = (tokens(self), tokens(source));
         if expected == found {
             return Ok(());
         }
         Err(EditError::invalid(format!("the kinds are {found:?}, expected {expected:?}")))
     }
 
-    fn check_same_axes(&self, other: &Self) -> Result<()> {
+    fn check_same_axes(&self, source: &Self) -> Result<()> {
         let axes = |store: &Self| -> Vec<String> {
             store.root["attributes"]["multiscales"][0]["axes"]
                 .as_array()
@@ -414,7 +414,7 @@ impl Transaction {
                 .map(|axis| axis["name"].to_string())
                 .collect()
         };
-        let (expected, found) = (axes(self), axes(other));
+        let (expected, found) = (axes(self), axes(source));
         if expected == found {
             return Ok(());
         }
@@ -422,8 +422,8 @@ impl Transaction {
     }
 
     /// Copies the groups of another store, whose objects have new ids. Groups with the same name are merged.
-    fn copy_groups(&mut self, other: &Self, new_ids: &HashMap<i64, i64>) {
-        for (number, theirs) in other.groups.list.iter().enumerate() {
+    fn copy_groups(&mut self, source: &Self, new_ids: &HashMap<i64, i64>) {
+        for (number, theirs) in source.groups.list.iter().enumerate() {
             let same = theirs.name.as_ref().and_then(|name| {
                 (0..self.groups.list.len())
                     .find(|group| self.groups.list[*group].name.as_ref() == Some(name))
@@ -433,15 +433,15 @@ impl Transaction {
                 self.join_group(to, *id);
             }
             if same.is_none() {
-                self.copy_group_values(other, number, to);
+                self.copy_group_values(source, number, to);
             }
         }
     }
 
     /// Copies the values of a group of another store in the columns that both stores have.
-    fn copy_group_values(&mut self, other: &Self, number: usize, to: usize) {
+    fn copy_group_values(&mut self, source: &Self, number: usize, to: usize) {
         let count = self.groups.list.len();
-        for theirs in &other.groups.columns {
+        for theirs in &source.groups.columns {
             let ours = self
                 .groups
                 .columns
@@ -456,8 +456,8 @@ impl Transaction {
     }
 
     /// Adds the columns of objects that only the other store has.
-    fn add_missing_columns(&mut self, kind: usize, other: &Self, number: usize) -> Result<()> {
-        for theirs in &other.kinds[number].object_columns {
+    fn add_missing_columns(&mut self, kind: usize, source: &Self, number: usize) -> Result<()> {
+        for theirs in &source.kinds[number].object_columns {
             if !self.column_exists("object", kind, &theirs.name) {
                 let (name, ty) = (theirs.name.clone(), theirs.ty.clone());
                 let attrs = json!({"name": name, "dtype": ty.scalar.name()});
@@ -504,25 +504,25 @@ impl Transaction {
     fn copy_records(
         &mut self,
         kind: usize,
-        other: &Self,
+        source: &Self,
         number: usize,
         twin: &HashMap<Vid, Vid>,
     ) -> Result<()> {
         if !self.kinds[kind].has_links() {
             return Ok(());
         }
-        let Some(family) = &other.kinds[number].links else { return Ok(()) };
+        let Some(family) = &source.kinds[number].links else { return Ok(()) };
         let mut ends: Vec<Vec<Vid>> = Vec::new();
         let mut values: Map<String, Json> =
             family.columns.iter().map(|column| (column.name.clone(), json!([]))).collect();
         for record in family.records.iter().filter(|record| record.alive) {
-            let own: Option<Vec<Vid>> = record
+            let record_ends: Option<Vec<Vid>> = record
                 .ends
                 .iter()
                 .map(|end| if let End::Vertex(v) = end { twin.get(v).copied() } else { None })
                 .collect();
-            let Some(own) = own else { continue };
-            ends.push(own);
+            let Some(record_ends) = record_ends else { continue };
+            ends.push(record_ends);
             for (column, row) in family.columns.iter().zip(&record.values) {
                 if let Some(list) = values.get_mut(&column.name).and_then(Json::as_array_mut) {
                     list.push(row_json(&column.ty, row));

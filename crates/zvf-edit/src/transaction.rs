@@ -289,19 +289,12 @@ impl Transaction {
         let id = match requested {
             None => self.next_id,
             Some(id) => {
-                let is_used = self
-                    .kinds
-                    .iter()
-                    .filter_map(|kind| kind.objects.as_ref())
-                    .any(|objects| objects.by_id.contains_key(&id));
-                let highest = self
-                    .kinds
-                    .iter()
-                    .filter_map(|kind| kind.objects.as_ref())
-                    .flat_map(|objects| objects.by_id.keys().copied())
-                    .max();
-                let was_used = id < self.next_id && highest.is_none_or(|highest| id > highest);
-                if is_used || was_used {
+                let objects = || self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
+                let is_used = objects().any(|objects| objects.by_id.contains_key(&id));
+                // All ids are looked at only for an id below the next one: most files have higher ones.
+                let is_above_all =
+                    || objects().all(|objects| objects.by_id.keys().all(|used| *used < id));
+                if is_used || (id < self.next_id && is_above_all()) {
                     return Err(EditError::invalid(format!(
                         "the id {id} was used before; leave it out, or take {} or more",
                         self.next_id
