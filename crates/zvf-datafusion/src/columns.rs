@@ -176,9 +176,9 @@ impl Layout {
             Some(DataType::FixedSizeList(item, _)) => item.data_type().clone(),
             _ => return Err(bad_request("the positions", "a list of numbers", "something else")),
         };
-        for (axis, known) in level.store().root().axes().iter().take(level.axes()).enumerate() {
-            let is_named = empty.field(&known.name).is_none();
-            layout.push(&known.name, item.clone(), false, Origin::Axis { axis, is_named });
+        for (axis, declared) in level.store().root().axes().iter().take(level.axes()).enumerate() {
+            let is_named = empty.field(&declared.name).is_none();
+            layout.push(&declared.name, item.clone(), false, Origin::Axis { axis, is_named });
         }
         if level.objects().await.map_err(external)?.is_some() {
             layout.push("object", DataType::Int64, true, Origin::Object(0));
@@ -321,8 +321,8 @@ async fn empty_vertices(level: &LevelReader) -> Result<Batch> {
     let mut names = level.attribute_names().await.map_err(external)?.names;
     if level.node().meta().is_additive() {
         let chain = LevelReader::chain(level.store(), level.level()).await.map_err(external)?;
-        for other in &chain {
-            let theirs = other.attribute_names().await.map_err(external)?.names;
+        for chain_level in &chain {
+            let theirs = chain_level.attribute_names().await.map_err(external)?.names;
             names.retain(|name| theirs.contains(name));
         }
     }

@@ -69,7 +69,7 @@ pub(crate) fn translate(expr: &Expr, layout: &Layout) -> Option<Translation> {
 
 /// Translates a condition that lists objects, chunks or groups.
 fn translate_list(expr: &Expr, layout: &Layout) -> Option<StoreCondition> {
-    let own = |name: &'static str| {
+    let own_column = |name: &'static str| {
         move |column: &TableColumn| column.origin == Origin::Own && column.field.name() == name
     };
     let is_object = |column: &TableColumn| matches!(column.origin, Origin::Object(_));
@@ -82,7 +82,7 @@ fn translate_list(expr: &Expr, layout: &Layout) -> Option<StoreCondition> {
         let key = |value: &Value| as_text(value).and_then(|text| text.parse::<ChunkKey>().ok());
         return Some(StoreCondition::Chunks(keys.iter().filter_map(key).collect()));
     }
-    if let Some(numbers) = allowed_values(expr, layout, &own("group")) {
+    if let Some(numbers) = allowed_values(expr, layout, &own_column("group")) {
         let numbers = numbers.iter().map(as_i64).collect::<Option<Vec<i64>>>()?;
         let numbers = numbers.into_iter().filter_map(|number| u64::try_from(number).ok());
         return Some(StoreCondition::Groups(numbers.collect()));
@@ -94,7 +94,7 @@ fn translate_list(expr: &Expr, layout: &Layout) -> Option<StoreCondition> {
     }
     let names = match list_items(expr, layout, &Origin::GroupNames) {
         Some(names) => names,
-        None => allowed_values(expr, layout, &own("name"))?,
+        None => allowed_values(expr, layout, &own_column("name"))?,
     };
     let names = names.iter().filter_map(as_text).map(str::to_owned).collect();
     Some(StoreCondition::GroupNames(names))
@@ -109,10 +109,10 @@ fn list_items(expr: &Expr, layout: &Layout, origin: &Origin) -> Option<Vec<Value
             (all.len() <= MAX_LIST_VALUES).then_some(all)
         }
         Expr::ScalarFunction(call) => {
-            let [list, wanted] = call.args.as_slice() else { return None };
+            let [list, item] = call.args.as_slice() else { return None };
             is_list(list, layout, origin).then_some(())?;
-            match (call.name(), wanted) {
-                ("array_has", wanted) => Some(vec![literal(wanted)?]),
+            match (call.name(), item) {
+                ("array_has", item) => Some(vec![literal(item)?]),
                 ("array_has_any", Expr::Literal(ScalarValue::List(lists), _)) => {
                     let values = lists.values();
                     let value = |row| to_value(&ScalarValue::try_from_array(values, row).ok()?);
@@ -198,27 +198,28 @@ fn translate_rows(expr: &Expr, layout: &Layout) -> Option<(Predicate, bool)> {
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let op = comparison(*op)?;
-            if let Some(known) = find_column(left, layout) {
-                return translate_comparison(known, op, literal(right)?);
+            if let Some(column) = find_column(left, layout) {
+                return translate_comparison(column, op, literal(right)?);
             }
             translate_comparison(find_column(right, layout)?, swap_sides(op), literal(left)?)
         }
         Expr::InList(list) if !list.negated && list.list.len() <= MAX_LIST_VALUES => {
-            let known = find_column(&list.expr, layout)?;
-            let one = |expr: &Expr| translate_comparison(known, Comparison::Equal, literal(expr)?);
-            let all = list.list.iter().map(one).collect::<Option<Vec<_>>>()?;
+            let column = find_column(&list.expr, layout)?;
+            let equal =
+                |expr: &Expr| translate_comparison(column, Comparison::Equal, literal(expr)?);
+            let all = list.list.iter().map(equal).collect::<Option<Vec<_>>>()?;
             let exact = all.iter().all(|(_, exact)| *exact);
-            Some((Predicate::Any(all.into_iter().map(|(one, _)| one).collect()), exact))
+            Some((Predicate::Any(all.into_iter().map(|(predicate, _)| predicate).collect()), exact))
         }
         Expr::IsNotNull(expr) => {
-            let known = find_column(expr, layout)?;
-            let Origin::FragmentAttribute(_) = known.origin else { return None };
-            Some((Predicate::Not(Box::new(Predicate::IsNull(column_ref(known)?))), false))
+            let column = find_column(expr, layout)?;
+            let Origin::FragmentAttribute(_) = column.origin else { return None };
+            Some((Predicate::Not(Box::new(Predicate::IsNull(column_ref(column)?))), false))
         }
         Expr::Between(Between { expr, negated: false, low, high }) => {
-            let known = find_column(expr, layout)?;
-            let low = translate_comparison(known, Comparison::AtLeast, literal(low)?)?;
-            let high = translate_comparison(known, Comparison::AtMost, literal(high)?)?;
+            let column = find_column(expr, layout)?;
+            let low = translate_comparison(column, Comparison::AtLeast, literal(low)?)?;
+            let high = translate_comparison(column, Comparison::AtMost, literal(high)?)?;
             Some((Predicate::All(vec![low.0, high.0]), low.1 && high.1))
         }
         _ => None,
@@ -227,40 +228,40 @@ fn translate_rows(expr: &Expr, layout: &Layout) -> Option<(Predicate, bool)> {
 
 /// Translates one comparison; returns whether the predicate is exact, too.
 fn translate_comparison(
-    known: &TableColumn,
+    table_column: &TableColumn,
     op: Comparison,
     value: Value,
 ) -> Option<(Predicate, bool)> {
-    let column = column_ref(known)?;
-    let one = |op, value| Predicate::Compare(column.clone(), op, value);
-    if let Origin::Axis { .. } = known.origin {
+    let column = column_ref(table_column)?;
+    let compare = |op, value| Predicate::Compare(column.clone(), op, value);
+    if let Origin::Axis { .. } = table_column.origin {
         return match is_number(&value) {
-            true if is_zero(&value) => widen_for_zeros(op).map(|op| (one(op, value), false)),
-            true => Some((one(op, value), true)),
+            true if is_zero(&value) => widen_for_zeros(op).map(|op| (compare(op, value), false)),
+            true => Some((compare(op, value), true)),
             false => None,
         };
     }
-    match value_type(known.field.data_type()) {
+    match value_type(table_column.field.data_type()) {
         DataType::Utf8 => match (&value, op) {
             (Value::Text(_), Comparison::Equal | Comparison::Unequal) => {
-                Some((one(op, value), true))
+                Some((compare(op, value), true))
             }
             _ => None,
         },
         data_type if data_type.is_integer() => {
-            matches!(value, Value::Int(_) | Value::UInt(_)).then(|| (one(op, value), true))
+            matches!(value, Value::Int(_) | Value::UInt(_)).then(|| (compare(op, value), true))
         }
         data_type if data_type.is_floating() && is_number(&value) => {
             // In SQL, NaN is larger than all numbers.
             let nan = |value: Value| {
                 let number =
-                    [Comparison::Less, Comparison::AtLeast].map(|op| one(op, value.clone()));
+                    [Comparison::Less, Comparison::AtLeast].map(|op| compare(op, value.clone()));
                 Predicate::Not(Box::new(Predicate::Any(number.to_vec())))
             };
             let op = widen_for_zeros(op)?;
             let superset = match op {
-                Comparison::AtLeast => Predicate::Any(vec![one(op, value.clone()), nan(value)]),
-                _ => one(op, value),
+                Comparison::AtLeast => Predicate::Any(vec![compare(op, value.clone()), nan(value)]),
+                _ => compare(op, value),
             };
             Some((superset, false))
         }
@@ -269,9 +270,9 @@ fn translate_comparison(
 }
 
 /// Returns the name of a column in conditions of a store.
-fn column_ref(known: &TableColumn) -> Option<ColumnRef> {
-    let (scope, name) = match &known.origin {
-        Origin::Axis { is_named: true, .. } => (Scope::Vertex, known.field.name()),
+fn column_ref(column: &TableColumn) -> Option<ColumnRef> {
+    let (scope, name) = match &column.origin {
+        Origin::Axis { is_named: true, .. } => (Scope::Vertex, column.field.name()),
         Origin::Attribute(name) => (Scope::Vertex, name),
         Origin::FragmentAttribute(name) => (Scope::Fragment, name),
         _ => return None,

@@ -38,14 +38,14 @@ impl StoreAddress {
         &self.storage_options
     }
 
-    /// Opens the store with `others`, except that the backend options are those of this address.
-    async fn open(&self, others: &OpenOptions) -> Result<Reader> {
-        zvf::open(&self.path, self.open_options(others)).await.map_err(external)
+    /// Opens the store with `options`, except that the backend options are those of this address.
+    async fn open(&self, options: &OpenOptions) -> Result<Reader> {
+        zvf::open(&self.path, self.open_options(options)).await.map_err(external)
     }
 
-    fn open_options(&self, others: &OpenOptions) -> OpenOptions {
+    fn open_options(&self, options: &OpenOptions) -> OpenOptions {
         let storage_options = self.storage_options.clone();
-        OpenOptions { storage_options, ..others.clone() }
+        OpenOptions { storage_options, ..options.clone() }
     }
 }
 

@@ -173,8 +173,8 @@ mod tests {
         dynamic.update(Arc::clone(&listed)).unwrap();
         assert_eq!(evaluate_filters(&ids, &filters).unwrap(), Some(vec![false, false, true]));
         // A join that keeps vertices without an object.
-        let kept = binary(listed, Operator::Or, is_null(object).unwrap(), &schema).unwrap();
-        dynamic.update(kept).unwrap();
+        let with_nulls = binary(listed, Operator::Or, is_null(object).unwrap(), &schema).unwrap();
+        dynamic.update(with_nulls).unwrap();
         assert_eq!(evaluate_filters(&ids, &filters).unwrap(), None);
         dynamic.update(lit(false)).unwrap();
         assert_eq!(evaluate_filters(&ids, &filters).unwrap(), Some(vec![false; 3]));

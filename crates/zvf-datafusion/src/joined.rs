@@ -64,8 +64,8 @@ impl Layout {
         if level.node().meta().is_additive() {
             // An answer merges several levels: only attributes that all of them have are columns.
             let chain = LevelReader::chain(level.store(), level.level()).await.map_err(external)?;
-            for other in &chain {
-                let theirs = other.fragment_attribute_names().await.map_err(external)?.names;
+            for chain_level in &chain {
+                let theirs = chain_level.fragment_attribute_names().await.map_err(external)?.names;
                 names.retain(|name| theirs.contains(name));
             }
         }
@@ -171,9 +171,9 @@ impl Memberships {
             if !is_cached {
                 last = Some((owner, self.find_groups(owner)));
             }
-            let own = last.as_ref().map_or(&[][..], |(_, own)| own.as_slice());
-            groups.extend_from_slice(own);
-            lengths.push(own.len());
+            let object_groups = last.as_ref().map_or(&[][..], |(_, numbers)| numbers.as_slice());
+            groups.extend_from_slice(object_groups);
+            lengths.push(object_groups.len());
         }
         GroupLists { groups: UInt64Array::from(groups), lengths }
     }
@@ -253,11 +253,11 @@ mod tests {
     #[test]
     fn lists_follow_the_owners() {
         let owners = [3, 3, 8, 7].map(|id| Some(ObjectId(id))).into_iter().chain([None]);
-        let known = memberships();
-        let lists = known.lists(owners);
+        let members = memberships();
+        let lists = members.lists(owners);
         assert_eq!(lists.lengths, [2, 2, 0, 2, 0]);
         let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
-        let names = known.column(&Origin::GroupNames, &DataType::List(item), &lists).unwrap();
+        let names = members.column(&Origin::GroupNames, &DataType::List(item), &lists).unwrap();
         let names = names.as_any().downcast_ref::<ListArray>().unwrap().value(3);
         let names: &StringArray = names.as_any().downcast_ref().unwrap();
         assert_eq!(names.iter().flatten().collect::<Vec<_>>(), ["range", "right"]);

@@ -1,5 +1,6 @@
 //! `ZvfTable`: a table of a store as a table provider of DataFusion.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
@@ -232,15 +233,14 @@ impl ZvfTable {
             Some(ends) => find_source_chunks(&level, &ends).await?,
             None => None,
         };
-        let (tasks, kept) = match kept {
-            Some(kept) if kept.len() <= MAX_SINGLE_CHUNKS => {
-                (kept.iter().map(chunk_task).collect::<Result<Vec<_>>>()?, to_u64(kept.len()))
-            }
+        let covered = kept.map(|kept| cover_keys(&kept, &all)).transpose()?;
+        let (tasks, kept) = match covered {
+            Some(covered) if covered.1 < total => covered,
             // Links without chunks violate the format: the reader reports the error.
             Some(_) | None if all.is_empty() => (vec![Task::All], 0),
             Some(_) | None => (split_keys(&all, self.count_tasks(max_tasks, total, total)), total),
         };
-        Ok(TaskPlan { tasks, chunks: Some((kept, total.max(kept))) })
+        Ok(TaskPlan { tasks, chunks: Some((kept, total)) })
     }
 
     /// Returns the number of tasks for `kept` of `all` chunks, at most `max_tasks`: one for each [`MIN_TASK_ROWS`] rows. Each
@@ -388,12 +388,12 @@ impl TableProvider for ZvfTable {
         let kind = kind.or_else(|| opened.kinds().first().copied());
         let is_plain = table == TableName::Vertices
             && level == 0
-            && kind == Some(Kind::PointCloud)
+            && kind.is_some_and(|kind| kind == Kind::PointCloud || kind.is_chain())
             && !self.options.fragment_attributes
             && !self.options.group_attributes;
         let Some(kind) = kind.filter(|_| is_plain) else {
-            let expected = "the vertices of a point cloud at level 0, with their own columns; what else a file holds is added with \
-                            \"zvf edit append\"";
+            let expected = "the vertices of points or lines at level 0, with their own columns; what else a file holds is added \
+                            with \"zvf edit append\"";
             return Err(bad_request("INSERT", expected, &format!("{table} of level {level}")));
         };
         let sink = StoreSink::append(&self.store, &self.layout, kind);
@@ -416,14 +416,40 @@ fn split_keys(keys: &[ChunkKey], max_tasks: usize) -> Vec<Task> {
     (0..parts).map(task).collect()
 }
 
+/// Returns at most [`MAX_LINK_TASKS`] tasks that cover `kept`, divided at the largest gaps between its keys in `all`, and the
+/// number of chunks in these tasks. Both lists ascend.
+fn cover_keys(kept: &[ChunkKey], all: &[ChunkKey]) -> Result<(Vec<Task>, u64)> {
+    let place = |key: &ChunkKey| all.partition_point(|other| other.components() < key.components());
+    let places: Vec<usize> = kept.iter().map(place).collect();
+    let mut starts: Vec<usize> = (1..kept.len()).collect();
+    starts.sort_by_key(|start| Reverse(places[*start] - places[start - 1]));
+    starts.truncate(MAX_LINK_TASKS - 1);
+    starts.extend((!kept.is_empty()).then_some(0));
+    starts.sort_unstable();
+    let ends = starts.iter().skip(1).copied().chain([kept.len()]);
+    let (mut tasks, mut count) = (Vec::new(), 0);
+    for (start, end) in starts.iter().copied().zip(ends) {
+        let cells = to_u64(places[end - 1] - places[start] + 1);
+        count += cells;
+        let end = key_behind(&kept[end - 1])?.to_string();
+        tasks.push(Task::Chunks { first: Some(kept[start].to_string()), end: Some(end), cells });
+    }
+    Ok((tasks, count))
+}
+
 /// Returns the task of one chunk.
 fn chunk_task(key: &ChunkKey) -> Result<Task> {
+    let end = key_behind(key)?.to_string();
+    Ok(Task::Chunks { first: Some(key.to_string()), end: Some(end), cells: 1 })
+}
+
+/// Returns the first key behind `key`.
+fn key_behind(key: &ChunkKey) -> Result<ChunkKey> {
     let mut next = key.components().to_vec();
     if let Some(last) = next.last_mut() {
         *last += 1;
     }
-    let next = ChunkKey::new(&next).map_err(external)?;
-    Ok(Task::Chunks { first: Some(key.to_string()), end: Some(next.to_string()), cells: 1 })
+    ChunkKey::new(&next).map_err(external)
 }
 
 /// Divides rows of the object index into at most `max_tasks` tasks.
@@ -441,9 +467,61 @@ fn distribute(tasks: Vec<Task>, partitions: usize) -> Vec<Vec<Task>> {
 
 /// Tasks per partition: several, so that idle partitions take over tasks of a slow one.
 const TASKS_PER_PARTITION: usize = 4;
-/// Limit of single-chunk tasks for links: each searches the list of all cells of links.
-const MAX_SINGLE_CHUNKS: usize = 256;
+/// Maximum tasks of links that a condition chooses: each searches the list of all cells of links.
+const MAX_LINK_TASKS: usize = 256;
 /// Rows from which a task is worth its overhead.
 const MIN_TASK_ROWS: u128 = 1 << 15;
 /// Objects from which a task is worth its overhead.
 const MIN_TASK_OBJECTS: u64 = 1 << 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(numbers: impl Iterator<Item = i64>) -> Vec<ChunkKey> {
+        numbers.map(|n| ChunkKey::new(&[n, 0]).unwrap()).collect()
+    }
+
+    /// Returns the first chunk of each task, the chunk behind it, and the number of chunks.
+    fn ranges(tasks: &[Task]) -> Vec<(i64, i64, u64)> {
+        let number = |key: &Option<String>| {
+            key.as_ref().unwrap().split('.').next().unwrap().parse::<i64>().unwrap()
+        };
+        let range = |task: &Task| match task {
+            Task::Chunks { first, end, cells } => (number(first), number(end), *cells),
+            other => panic!("{other:?}"),
+        };
+        tasks.iter().map(range).collect()
+    }
+
+    #[test]
+    fn few_chunks_are_a_task_each() {
+        let all = keys(0..10);
+        let (tasks, count) = cover_keys(&keys([2, 3, 7].into_iter()), &all).unwrap();
+        assert_eq!(ranges(&tasks), [(2, 2, 1), (3, 3, 1), (7, 7, 1)]);
+        assert_eq!(count, 3);
+        let Task::Chunks { end, .. } = &tasks[0] else { panic!("{tasks:?}") };
+        assert_eq!(end.as_deref(), Some("2.1"));
+        assert_eq!(cover_keys(&[], &all).unwrap(), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn many_chunks_are_divided_at_their_largest_gaps() {
+        // 200 pairs of neighbours, ten chunks apart.
+        let all = keys(0..2000);
+        let kept = keys((0..200).flat_map(|n| [10 * n, 10 * n + 1]));
+        let (tasks, count) = cover_keys(&kept, &all).unwrap();
+        assert_eq!((tasks.len(), count), (MAX_LINK_TASKS, 400));
+        // 1000 chunks, every second one: gaps are alike, so some tasks hold chunks that are not needed.
+        let kept = keys((0..1000).map(|n| 2 * n));
+        let (tasks, count) = cover_keys(&kept, &all).unwrap();
+        assert_eq!(tasks.len(), MAX_LINK_TASKS);
+        assert_eq!(count, 1000 + 1000 - to_u64(MAX_LINK_TASKS));
+        let ranges = ranges(&tasks);
+        for key in &kept {
+            let number = key.components()[0];
+            let holds = |(first, end, _): &&(i64, i64, u64)| (*first..=*end).contains(&number);
+            assert_eq!(ranges.iter().filter(holds).count(), 1, "{number}");
+        }
+    }
+}

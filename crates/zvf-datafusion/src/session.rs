@@ -57,14 +57,14 @@ pub fn register(context: &SessionContext, options: OpenOptions) {
 /// Such statements open local files: do not run untrusted ones.
 #[must_use]
 pub fn with_paths_as_tables(context: SessionContext, options: OpenOptions) -> SessionContext {
-    let others = Arc::new(DynamicListTableFactory::default());
-    let known = Arc::clone(context.state_ref().read().catalog_list());
-    let tables = ZvfUrlTables { options, others: Arc::clone(&others) };
-    let catalogs = Arc::new(DynamicFileCatalog::new(known, Arc::new(tables)));
+    let fallback = Arc::new(DynamicListTableFactory::default());
+    let catalog_list = Arc::clone(context.state_ref().read().catalog_list());
+    let tables = ZvfUrlTables { options, fallback: Arc::clone(&fallback) };
+    let catalogs = Arc::new(DynamicFileCatalog::new(catalog_list, Arc::new(tables)));
     let id = context.session_id();
     let builder = context.into_state_builder().with_session_id(id).with_catalog_list(catalogs);
     let context = SessionContext::from(builder.build());
-    others.session_store().with_state(context.state_weak_ref());
+    fallback.session_store().with_state(context.state_weak_ref());
     context
 }
 
@@ -84,7 +84,7 @@ pub fn is_store_name(name: &str) -> bool {
     let bare = name.trim_end_matches('/');
     let extension = Path::new(bare).extension().and_then(|extension| extension.to_str());
     let is_known = extension
-        .is_some_and(|found| EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(found)));
+        .is_some_and(|found| EXTENSIONS.iter().any(|listed| listed.eq_ignore_ascii_case(found)));
     is_known || Path::new(bare).join("zarr.json").is_file()
 }
 
@@ -92,14 +92,14 @@ pub fn is_store_name(name: &str) -> bool {
 #[derive(Debug)]
 struct ZvfUrlTables {
     options: OpenOptions,
-    others: Arc<DynamicListTableFactory>,
+    fallback: Arc<DynamicListTableFactory>,
 }
 
 #[async_trait]
 impl UrlTableFactory for ZvfUrlTables {
     async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if !is_store_name(name) {
-            return self.others.try_new(name).await;
+            return self.fallback.try_new(name).await;
         }
         let store = StoreHandle::open(name, self.options.clone()).await?;
         let table = ZvfTable::open(store, TableOptions::default()).await?;
@@ -178,9 +178,9 @@ impl TableProviderFactory for ZvfTableFactory {
                     }
                 }
                 other => {
-                    let known = format!("table, level, kind, {}", TableOptions::COLUMNS.join(", "));
-                    let known = known.as_str();
-                    return Err(bad_request("an option", known, other));
+                    let names = format!("table, level, kind, {}", TableOptions::COLUMNS.join(", "));
+                    let names = names.as_str();
+                    return Err(bad_request("an option", names, other));
                 }
             }
         }

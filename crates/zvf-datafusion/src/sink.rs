@@ -7,7 +7,8 @@
 //!
 //! The rows are spooled to a file first, because the layout of a store depends on the number and the positions of all vertices.
 //! The memory limit of the writer is that of the session for stores, and at most what is free in the memory pool of the engine;
-//! it is reserved in the pool while the writer runs.
+//! it is reserved in the pool while the writer runs. A transaction holds its rows in memory, so that the free memory of the pool
+//! limits their number.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -247,6 +248,25 @@ impl AppendColumns {
         let object = names_of(|origin| matches!(origin, Origin::Object(_))).pop();
         Self { kind, positions, object, attributes, columns }
     }
+
+    /// Returns the memory that a transaction takes for a row.
+    fn row_bytes(&self) -> u64 {
+        ROW_BYTES + VALUE_BYTES * to_u64(self.positions.len() + self.attributes.len())
+    }
+
+    /// Returns the operation of a transaction that adds the rows of a spool file.
+    fn operation(&self, path: &Path) -> serde_json::Value {
+        let Self { kind, positions, object, attributes, .. } = self;
+        let mut operation = serde_json::json!({
+            "op": "append", "file": path, "format": "parquet", "kind": kind.to_string(),
+            "positions": positions, "columns": attributes,
+        });
+        if let Some(object) = object {
+            operation["object"] = object.as_str().into();
+            operation["keep_ids"] = true.into();
+        }
+        operation
+    }
 }
 
 /// A sink that writes rows to a store.
@@ -311,22 +331,19 @@ impl DataSink for StoreSink {
                 reservation.try_resize(saturating_usize(memory))?;
                 create_store(&self.address, path, options.recipe(open, memory)).await?;
             }
-            Purpose::Append(AppendColumns { kind, positions, object, attributes, .. }) => {
-                if rows > MAX_TRANSACTION_ROWS {
-                    let expected = format!("at most {MAX_TRANSACTION_ROWS} rows");
+            Purpose::Append(append) => {
+                let max_rows = free_bytes(pool.as_ref()) / append.row_bytes();
+                if rows > max_rows {
+                    let expected = format!(
+                        "at most {max_rows} rows, for which there is free memory; COPY writes any number"
+                    );
                     return Err(bad_request("INSERT", &expected, &rows.to_string()));
                 }
-                let mut line = serde_json::json!({
-                    "op": "append", "file": path, "format": "parquet", "kind": kind.to_string(),
-                    "positions": positions, "columns": attributes,
-                });
-                if let Some(object) = object {
-                    line["object"] = object.as_str().into();
-                }
+                reservation.try_resize(saturating_usize(rows * append.row_bytes()))?;
                 let Some(store) = &self.store else {
                     return Err(bad_request("INSERT", "a table of a store", "none"));
                 };
-                append_in_background(store, line).await?;
+                append_in_background(store, append.operation(&path)).await?;
                 store.reopen().await?;
             }
         }
@@ -423,8 +440,10 @@ async fn append_in_background(store: &StoreHandle, line: serde_json::Value) -> R
 const MIN_UPLOAD_BYTES: u64 = 64 << 20;
 /// Maximum memory for writing the spool file.
 const MAX_SPOOL_BYTES: u64 = 256 << 20;
-/// Maximum rows of one transaction, which holds them in memory.
-const MAX_TRANSACTION_ROWS: u64 = 1_000_000;
+/// Memory of a transaction for a row, by measurement (`zvf edit` with the operation `append`).
+const ROW_BYTES: u64 = 128;
+/// Memory of a transaction for a value of a row, by measurement.
+const VALUE_BYTES: u64 = 128;
 
 /// Runs one line of a transaction, as in the input of `zvf edit`.
 fn append(store: &StoreHandle, line: &serde_json::Value) -> Result<()> {

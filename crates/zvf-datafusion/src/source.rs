@@ -328,9 +328,9 @@ impl FileOpener for ZvfOpener {
             let mut context = source.open_context().await?;
             let mut cells = task.cells();
             if let Some(selection) = source.join_selection(&context).await? {
-                if let Some(kept) = selection.count_cells(&task)? {
-                    counters.pruned.add(saturating_usize(cells.saturating_sub(kept)));
-                    cells = kept;
+                if let Some(kept_cells) = selection.count_cells(&task)? {
+                    counters.pruned.add(saturating_usize(cells.saturating_sub(kept_cells)));
+                    cells = kept_cells;
                 }
                 context.scan.objects = Some(selection.objects);
             }

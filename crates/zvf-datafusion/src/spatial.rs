@@ -187,10 +187,9 @@ mod tests {
         super::functions().into_iter().for_each(|function| context.register_udf(function));
         let point = |axes: &str| format!("named_struct({axes})");
         let space = point("'x', 1.0, 'y', 2.0, 'z', 3.0");
-        let other = point("'x', 4.0, 'y', 6.0, 'z', 3.0");
+        let end = point("'x', 4.0, 'y', 6.0, 'z', 3.0");
         let plane = point("'x', 1.0, 'y', 2.0");
-        let sql =
-            format!("SELECT st_3ddistance({space}, {other}) = 5.0, st_3dlength({space}) = 0.0");
+        let sql = format!("SELECT st_3ddistance({space}, {end}) = 5.0, st_3dlength({space}) = 0.0");
         let rows = context.sql(&sql).await.unwrap().collect().await.unwrap();
         let rows = datafusion::arrow::util::pretty::pretty_format_batches(&rows).unwrap();
         assert_eq!(rows.to_string().matches("true").count(), 2, "{rows}");

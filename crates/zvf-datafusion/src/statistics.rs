@@ -126,20 +126,20 @@ impl Counts {
         table: TableName,
         column: &TableColumn,
     ) -> ColumnStatistics {
-        let known = null_statistics(&column.field);
+        let base = null_statistics(&column.field);
         let name = column.field.name().as_str();
         match (&column.origin, table, name) {
-            (Origin::Axis { axis, .. }, ..) => axis_statistics(level, *axis, column, known),
+            (Origin::Axis { axis, .. }, ..) => axis_statistics(level, *axis, column, base),
             (Origin::Object(_), ..) => {
                 let distinct_count = self.objects.map_or(Precision::Absent, inexact);
-                ColumnStatistics { distinct_count, ..known }
+                ColumnStatistics { distinct_count, ..base }
             }
             (Origin::Own, TableName::Objects, "row") => {
-                id_statistics(self.objects, self.is_exact, known)
+                id_statistics(self.objects, self.is_exact, base)
             }
-            (Origin::Own, TableName::Groups, "group") => id_statistics(self.groups, true, known),
-            (Origin::Own, TableName::Members, "group") => id_statistics(self.groups, false, known),
-            _ => known,
+            (Origin::Own, TableName::Groups, "group") => id_statistics(self.groups, true, base),
+            (Origin::Own, TableName::Members, "group") => id_statistics(self.groups, false, base),
+            _ => base,
         }
     }
 }
@@ -162,15 +162,15 @@ fn null_statistics(field: &arrow_schema::Field) -> ColumnStatistics {
 }
 
 /// Returns the statistics of a column of the ids below `count`.
-fn id_statistics(count: Option<u64>, is_exact: bool, known: ColumnStatistics) -> ColumnStatistics {
-    let Some(last) = count.and_then(|count| count.checked_sub(1)) else { return known };
-    let own = ColumnStatistics {
+fn id_statistics(count: Option<u64>, is_exact: bool, base: ColumnStatistics) -> ColumnStatistics {
+    let Some(last) = count.and_then(|count| count.checked_sub(1)) else { return base };
+    let statistics = ColumnStatistics {
         min_value: Precision::Exact(ScalarValue::UInt64(Some(0))),
         max_value: Precision::Exact(ScalarValue::UInt64(Some(last))),
         distinct_count: count.map_or(Precision::Absent, exact),
-        ..known
+        ..base
     };
-    if is_exact { own } else { own.to_inexact() }
+    if is_exact { statistics } else { statistics.to_inexact() }
 }
 
 /// Returns the statistics of an axis, with the bounds that the store declares.
@@ -178,7 +178,7 @@ fn axis_statistics(
     level: &LevelReader,
     axis: usize,
     column: &TableColumn,
-    known: ColumnStatistics,
+    base: ColumnStatistics,
 ) -> ColumnStatistics {
     let [low, high] = &level.store().root().zarr_vectors.bounds;
     let value = |corner: &[f64]| {
@@ -186,7 +186,7 @@ fn axis_statistics(
         let bound = bound.and_then(|bound| scalar(column.field.data_type(), bound));
         bound.map_or(Precision::Absent, Precision::Inexact)
     };
-    ColumnStatistics { min_value: value(low), max_value: value(high), ..known }
+    ColumnStatistics { min_value: value(low), max_value: value(high), ..base }
 }
 
 /// Converts a bound to the type of the column, if that is a float.
@@ -205,11 +205,11 @@ mod tests {
 
     #[test]
     fn scaled_statistics_are_inexact() {
-        let known = ColumnStatistics::new_unknown();
+        let base = ColumnStatistics::new_unknown();
         let table = TableStatistics {
             rows: Precision::Exact(1000),
             objects: None,
-            columns: vec![id_statistics(Some(8), true, known)],
+            columns: vec![id_statistics(Some(8), true, base)],
         };
         let some = scale(table.project(None), 1, 4);
         assert_eq!(some.num_rows, Precision::Inexact(250));

@@ -76,9 +76,9 @@ fn record_batch(
         Some(_) => decode_places(batch)?,
         None => Vec::new(),
     };
-    let lists = context.memberships.as_ref().map(|known| match batch.vertex_objects() {
-        Some(owners) => known.lists(owners.iter().copied()),
-        None => known.lists(std::iter::repeat_n(None, batch.len())),
+    let lists = context.memberships.as_ref().map(|memberships| match batch.vertex_objects() {
+        Some(owners) => memberships.lists(owners.iter().copied()),
+        None => memberships.lists(std::iter::repeat_n(None, batch.len())),
     });
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.layout.columns.len());
     for column in &context.layout.columns {
@@ -87,10 +87,10 @@ fn record_batch(
             Origin::Attribute(name) => attribute(batch, &rows, name)?,
             Origin::FragmentAttribute(name) => attribute(batch, &rows, &fragment_column(name))?,
             Origin::Groups | Origin::GroupNames | Origin::GroupAttribute(_) => {
-                let known = context.memberships.as_ref().zip(lists.as_ref());
-                let (known, lists) =
-                    known.ok_or_else(|| bad_request("columns of groups", "groups", "none"))?;
-                known.column(&column.origin, column.field.data_type(), lists)?
+                let memberships = context.memberships.as_ref().zip(lists.as_ref());
+                let (memberships, lists) = memberships
+                    .ok_or_else(|| bad_request("columns of groups", "groups", "none"))?;
+                memberships.column(&column.origin, column.field.data_type(), lists)?
             }
             Origin::Object(_) => match batch.vertex_objects() {
                 Some(owners) => Arc::new(arrow_array::Int64Array::from_iter(
@@ -152,7 +152,7 @@ pub(super) fn chunk_names(
     let mut last: Option<(u32, String)> = None;
     let mut names = arrow_array::builder::StringBuilder::new();
     for number in numbers {
-        if last.as_ref().is_none_or(|(known, _)| *known != number) {
+        if last.as_ref().is_none_or(|(last_number, _)| *last_number != number) {
             let key = chunks.and_then(|chunks| chunks.get(usize_from_u32(number)));
             let key =
                 key.ok_or_else(|| bad_request("a vertex", "a chunk of the level", "another"))?;

@@ -3,12 +3,15 @@
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use archives::s3::S3;
 use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use zvf::OpenOptions;
 use zvf::create::{Layout, Recipe, create};
+use zvf::{ObjectId, OpenOptions, Query};
 
 use crate::check::number;
 
@@ -141,6 +144,74 @@ async fn inserts_attributes_that_are_named_like_columns() {
     run(&context, "INSERT INTO p (x, y, \"vertex.chunk\") VALUES (3, 0, 45)").await;
     assert_eq!(number(&context, sum).await.unwrap(), 100.0);
     assert_eq!(number(&context, "SELECT count(*) FROM p WHERE x = 3").await.unwrap(), 2.0);
+}
+
+/// Creates a store with two lines of five vertices, objects 0 and 1, as the table `p`.
+async fn make_lines(context: &SessionContext, folder: &Path) -> String {
+    let path = folder.join("lines.zarrvectors").display().to_string();
+    let made = format!(
+        "COPY (SELECT CAST(value AS FLOAT) AS x, CAST(0 AS FLOAT) AS y, value / 5 AS line \
+         FROM generate_series(0, 9)) TO '{path}' \
+         OPTIONS ('positions' 'x,y', 'object' 'line', 'kind' 'polyline')"
+    );
+    run(context, &made).await;
+    run(context, &format!("CREATE EXTERNAL TABLE p STORED AS ZVF LOCATION '{path}'")).await;
+    path
+}
+
+/// Returns the error of running a statement.
+async fn run_error(context: &SessionContext, sql: &str) -> String {
+    context.sql(sql).await.unwrap().collect().await.unwrap_err().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inserted_lines_have_the_ids_of_their_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = session(OpenOptions::default());
+    let path = make_lines(&context, folder.path()).await;
+    run(
+        &context,
+        "INSERT INTO p (x, y, object) VALUES (30, 0, 7), (20, 0, 7), (5, 5, 9), (6, 6, 9)",
+    )
+    .await;
+    let sum = |object: i64| format!("SELECT sum(x) FROM p WHERE object = {object}");
+    for (object, expected) in [(0, 10.0), (1, 35.0), (7, 50.0), (9, 11.0)] {
+        assert_eq!(number(&context, &sum(object)).await.unwrap(), expected, "{object}");
+    }
+    // The line runs as its rows came, whatever the order of chunks.
+    let reader = zvf::open(&path, OpenOptions::default()).await.unwrap();
+    let line = reader.run(&Query::all().of_objects([ObjectId(7)])).await.unwrap().batch;
+    assert_eq!([0, 1].map(|row| line.positions().float(row, 0)), [Some(30.0), Some(20.0)]);
+    let again =
+        run_error(&context, "INSERT INTO p (x, y, object) VALUES (1, 1, 7), (2, 2, 7)").await;
+    assert!(again.contains("the id 7 was used before"), "{again}");
+    let none = run_error(&context, "INSERT INTO p (x, y) VALUES (1, 1), (2, 2)").await;
+    assert!(none.contains("an id for each vertex of a polyline"), "{none}");
+    assert_eq!(number(&context, "SELECT count(*) FROM p").await.unwrap(), 14.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_is_within_the_memory_of_the_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = SessionConfig::new().with_target_partitions(1);
+    let pool = Arc::new(GreedyMemoryPool::new(4 << 20));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
+    let context = SessionContext::new_with_config_rt(config, runtime);
+    zvf_datafusion::register(&context, OpenOptions::default());
+    make_lines(&context, folder.path()).await;
+    let insert = |rows: u64| {
+        format!(
+            "INSERT INTO p (x, y, object) \
+             SELECT CAST(value AS FLOAT), CAST(0 AS FLOAT), 20 FROM generate_series(1, {rows})"
+        )
+    };
+    let error = run_error(&context, &insert(20_000)).await;
+    assert!(
+        error.contains("INSERT") && error.contains("for which there is free memory"),
+        "{error}"
+    );
+    run(&context, &insert(1000)).await;
+    assert_eq!(number(&context, "SELECT count(*) FROM p").await.unwrap(), 1010.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
